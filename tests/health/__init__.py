@@ -1,1 +1,1 @@
-"""Whether a process is well, and says so."""
+"""Tests of the health of a process and of how it is reported."""

@@ -1,4 +1,4 @@
-"""Asking a log whether it can be reached."""
+"""The probe that asks a log whether it can be reached."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FakeLog:
         self.asked = 0
 
     async def reach(self) -> None:
-        """Answers, or not."""
+        """Returns at once, hangs, or raises ``error``."""
         self.asked += 1
         if self.hangs:
             await asyncio.Event().wait()
@@ -37,7 +37,7 @@ class FakeLog:
             raise self.error
 
     def cut_off(self, error: LogError) -> None:
-        """Is told."""
+        """Records that the log was cut off."""
         self.cut.append(error)
 
 
@@ -45,16 +45,16 @@ def probe(log: object, patience: float = 0.2) -> LogProbe:
     return LogProbe(cast("ChangeLog", log), patience)
 
 
-async def test_a_log_that_goes_and_comes_back_is_told_in_one_line_each(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_outage_of_the_log_and_its_end_are_each_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "topicpolicies_server.health")
     log = FakeLog()
     probing = probe(log)
     await probing.start()
-    assert probing.readiness.ready, "a start returns with the first answer"
+    assert probing.readiness.ready, "the start returned before the first answer"
     log.error = GONE
     await eventually(lambda: probing.readiness.cut_off)
     await asyncio.sleep(0.5)
-    assert log.cut == [GONE], "the log is told once"
+    assert log.cut == [GONE], "the log was not cut off exactly once"
     log.error = None
     await eventually(lambda: probing.readiness.ready)
     await probing.stop()
@@ -65,7 +65,7 @@ async def test_a_log_that_goes_and_comes_back_is_told_in_one_line_each(caplog: p
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
 
 
-async def test_a_log_that_answers_only_after_a_while_is_told_as_soon_as_it_does(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_first_answer_of_a_log_that_failed_at_first_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "topicpolicies_server.health")
     log = FakeLog()
     log.error = GONE
@@ -77,8 +77,8 @@ async def test_a_log_that_answers_only_after_a_while_is_told_as_soon_as_it_does(
     assert [record.getMessage() for record in caplog.records] == ["ready: the change log can be reached"]
 
 
-@pytest.mark.parametrize("error", [RuntimeError("nobody foresaw this"), asyncio.CancelledError()])
-async def test_asking_that_fails_in_a_way_that_nobody_foresaw_is_no_answer_and_goes_on(error: BaseException) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("unexpected failure"), asyncio.CancelledError()])
+async def test_an_unexpected_failure_of_the_probe_counts_as_no_answer_and_the_probe_continues(error: BaseException) -> None:
     log = FakeLog()
     log.error = error
     probing = probe(log)
@@ -89,7 +89,7 @@ async def test_asking_that_fails_in_a_way_that_nobody_foresaw_is_no_answer_and_g
     await probing.stop()
 
 
-async def test_a_log_that_hangs_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_log_that_hangs_counts_as_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("topicpolicies_server.health.log_probe._ANSWER_SECONDS", 0.1)
     log = FakeLog()
     log.hangs = True
@@ -100,22 +100,22 @@ async def test_a_log_that_hangs_is_out_of_reach(monkeypatch: pytest.MonkeyPatch)
     await probing.stop()
 
 
-async def test_a_process_that_was_stopped_itself_does_not_blame_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_probe_that_was_late_because_its_process_was_stopped_does_not_count_as_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("topicpolicies_server.health.log_probe._ANSWER_SECONDS", 0.2)
     log = FakeLog()
     probing = probe(log)
     await probing.start()
     log.hangs = True
     await eventually(lambda: log.asked > 1)
-    time.sleep(1.5)  # noqa: ASYNC251 - nothing runs, as if the process had been stopped
+    time.sleep(1.5)  # noqa: ASYNC251 - blocks the event loop, as if the process was stopped
     log.hangs = False
     asked = log.asked
     await eventually(lambda: log.asked > asked + 1)
-    assert probing.readiness.ready and probing.readiness.transitions == 1, "it was not told to be out of reach"
+    assert probing.readiness.ready and probing.readiness.transitions == 1, "the log was reported as out of reach"
     await probing.stop()
 
 
-async def test_a_process_that_was_stopped_before_is_not_cut_off_when_it_is_stopped_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_repeated_stops_of_the_process_with_answers_in_between_do_not_count_as_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("topicpolicies_server.health.log_probe._ANSWER_SECONDS", 0.3)
     log = FakeLog()
     probing = probe(log)
@@ -124,15 +124,15 @@ async def test_a_process_that_was_stopped_before_is_not_cut_off_when_it_is_stopp
         log.hangs = True
         asked = log.asked
         await eventually(lambda before=asked: log.asked > before)  # type: ignore[misc]
-        time.sleep(1.5)  # noqa: ASYNC251 - nothing runs, as if the process had been stopped
+        time.sleep(1.5)  # noqa: ASYNC251 - blocks the event loop, as if the process was stopped
         log.hangs = False
         asked = log.asked
         await eventually(lambda before=asked: log.asked > before + 1)  # type: ignore[misc]
-    assert probing.readiness.ready and probing.readiness.transitions == 1, "there were answers between the pauses"
+    assert probing.readiness.ready and probing.readiness.transitions == 1, "the log was cut off although it answered between the pauses"
     await probing.stop()
 
 
-async def test_a_process_that_is_stopped_again_and_again_believes_that_the_log_is_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_repeated_stops_of_the_process_without_answers_in_between_count_as_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("topicpolicies_server.health.log_probe._ANSWER_SECONDS", 0.05)
     monkeypatch.setattr("topicpolicies_server.health.log_probe._LATE_SECONDS", 0.05)
     log = FakeLog()
@@ -148,7 +148,7 @@ async def test_a_process_that_is_stopped_again_and_again_believes_that_the_log_i
     await probing.stop()
 
 
-async def test_a_start_does_not_wait_for_a_log_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_start_does_not_wait_for_a_log_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("topicpolicies_server.health.log_probe._FIRST_SECONDS", 0.1)
     log = FakeLog()
     log.hangs = True
@@ -158,14 +158,14 @@ async def test_a_start_does_not_wait_for_a_log_that_hangs(monkeypatch: pytest.Mo
     await probing.stop()
 
 
-async def test_a_log_in_memory_is_always_reached() -> None:
+async def test_a_log_in_memory_can_always_be_reached() -> None:
     probing = probe(MemoryLog())
     await probing.start()
     assert probing.readiness.ready
     await probing.stop()
 
 
-async def test_an_event_loop_that_does_not_turn_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_event_loop_that_has_not_turned_for_too_long_is_reported_as_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     probing, pulse = probe(MemoryLog()), Pulse()
     assert all(not check.problem for check in report(probing.readiness, pulse).ready)
     monkeypatch.setattr(time, "monotonic", lambda: pulse._beat_at + pulse_module.STUCK_SECONDS + 1)

@@ -1,4 +1,4 @@
-"""A broker is killed, and comes back: what the server's lines, probes and callers are told, and that it goes on without a restart."""
+"""An outage of a real broker: what the server logs, reports and answers, and that it recovers without a restart."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ READY, READINESS, OUT = "topicpolicies_ready", "topicpolicies_readiness", "topic
 CALLS, TRANSITIONS = "topicpolicies_calls_total", "topicpolicies_readiness_transitions_total"
 UNREACHABLE = {"code": "UNAVAILABLE", "reason": "LOG_UNREACHABLE"}
 GUARD_SECONDS = 90.0
-"""Nothing takes so long; a busy machine takes a while."""
+"""The most seconds that a step may take, with room for a busy machine."""
 
 
 def update(value: int) -> UpdatePolicyRequest:
@@ -36,7 +36,7 @@ def update(value: int) -> UpdatePolicyRequest:
 
 
 async def applied(stub: AsyncStub, value: int) -> None:
-    """Changes it, however often that takes: the log may still be opened."""
+    """Changes the document, and retries until that succeeds: the log may not be open yet."""
     async with asyncio.timeout(GUARD_SECONDS):
         while True:
             with contextlib.suppress(grpc.aio.AioRpcError):
@@ -46,14 +46,14 @@ async def applied(stub: AsyncStub, value: int) -> None:
 
 
 async def value_of(stub: AsyncStub) -> tuple[int, bool]:
-    """What is read, and whether it is said that this can't be confirmed."""
+    """Returns the value that is read, and whether the answer is marked as unconfirmed."""
     call = stub.GetPolicy(GetPolicyRequest(topic=TOPIC), timeout=10)
     document = (await call).documents[0]
     return document.policies.max_producer_per_topic, UNCONFIRMED_KEY in dict(await call.trailing_metadata())
 
 
 async def until(watch: Any, status: int) -> float:
-    """Seconds until a watch of the health tells this."""
+    """Waits for a status of a health watch, and returns how many seconds that took."""
     began = asyncio.get_running_loop().time()
     async with asyncio.timeout(GUARD_SECONDS):
         while (await watch.read()).status != status:
@@ -62,32 +62,34 @@ async def until(watch: Any, status: int) -> float:
 
 
 class Probes:
-    """What is asked over HTTP."""
+    """A client of the server's HTTP endpoint."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}"
 
     async def ask(self, path: str) -> tuple[int, str]:
-        """The status and the text."""
+        """Returns the status and the text of an answer."""
         async with httpx.AsyncClient(trust_env=False, timeout=20) as client:
             answer = await client.get(self._url + path)
         return answer.status_code, answer.text
 
     async def scrape(self) -> Scrape:
-        """What the metrics show now."""
+        """Returns the present metrics."""
         status, text = await self.ask("/metrics")
         assert status == 200
         return Scrape(text)
 
     async def all_connected(self) -> Scrape:
-        """What they show once every open log is connected."""
+        """Waits until every open log is connected, and returns the metrics of then."""
         async with asyncio.timeout(GUARD_SECONDS):
             while (shown := await self.scrape()).value(OPEN) != shown.value(CONNECTED) or not shown.value(OPEN):  # noqa: ASYNC110
-                await asyncio.sleep(0.2)  # a scrape is another process's view
+                await asyncio.sleep(0.2)  # another process can only be polled
         return shown
 
 
-async def test_an_outage_is_told_by_lines_probes_metrics_and_reasons_and_ends_by_itself(make_broker: MakeBroker, tmp_path: Path) -> None:
+async def test_an_outage_shows_in_logs_probes_metrics_and_reasons_and_ends_without_a_restart(
+    make_broker: MakeBroker, tmp_path: Path
+) -> None:
     broker, port, output = make_broker(heap_mb=600), free_port(), tmp_path / "server.log"
     await asyncio.to_thread(broker.start)
     log = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--allow-missing-topics"]
@@ -118,7 +120,7 @@ async def test_an_outage_is_told_by_lines_probes_metrics_and_reasons_and_ends_by
                 began = asyncio.get_running_loop().time()
                 refusal = await refused(call)
                 assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "LOG_UNREACHABLE")
-                assert asyncio.get_running_loop().time() - began < 10.0, "early"
+                assert asyncio.get_running_loop().time() - began < 10.0, "the refusal came late"
             assert await value_of(stub) == (1, True)
             gone = await probes.scrape()
             assert (gone.value(READY), gone.value(READINESS, state="cut off"), gone.value(READINESS)) == (0, 1, 1)

@@ -1,7 +1,8 @@
-"""As much of PromQL as the alert rules use, evaluated over series that a test makes up.
+"""An evaluator of the part of PromQL that the alert rules use, over series that a test makes up.
 
-Selectors with matchers, ``rate`` and ``increase``, ``sum by``, ``absent``, ``histogram_quantile``, ``time``, arithmetic, comparisons that
-filter, ``and`` and ``or``, with ``on``. Anything else is refused. Rates are not extrapolated beyond the samples of their window.
+It knows selectors with matchers, ``rate`` and ``increase``, ``sum by``, ``absent``, ``histogram_quantile``, ``time``, arithmetic,
+comparisons that filter, ``and`` and ``or``, with ``on``. Anything else is refused. Rates are not extrapolated beyond the samples of their
+window.
 
 Source: https://prometheus.io/docs/prometheus/latest/querying/operators/ (precedence, matching of vectors).
 """
@@ -19,7 +20,7 @@ Vector: TypeAlias = dict[Labels, float]
 Value: TypeAlias = Vector | float
 _TOKEN = re.compile(r'\s*(\d+(?:\.\d+)?(?!\w)|"[^"]*"|[a-zA-Z_]\w*|\[\d+[smhd]\]|=~|==|[-/><=(){},])')
 _LEVELS = (("or",), ("and",), ("==", ">", "<"), ("-",), ("/",))
-"""Operators, from those that bind least."""
+"""The operators, by ascending precedence."""
 _ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
     "-": operator.sub,
     "/": lambda a, b: a / b if b else float("nan") if not a else float("inf"),
@@ -31,31 +32,31 @@ _STALE_SECONDS = 300.0
 
 
 class Series(NamedTuple):
-    """What was scraped of one."""
+    """The samples of one series."""
 
     name: str
     labels: Labels
     samples: Sequence[tuple[float, float]]
-    """Seconds, and the value then."""
+    """Pairs of a time in seconds and the value then."""
 
 
 def series(text: str, values: Sequence[float], step: float = 60.0) -> Series:
-    """One that is written as in a selector, with a value for each scrape from 0 on."""
+    """Returns a series that is written as in a selector, with a value for each scrape from the time 0 on."""
     name, _, labels = text.partition("{")
     pairs = [("instance", "a"), *re.findall(r'(\w+)="([^"]*)"', labels)]
     return Series(name, frozenset(pairs), [(number * step, float(value)) for number, value in enumerate(values)])
 
 
 def seconds_of(text: str) -> float:
-    """What ``5m`` is."""
+    """Returns the seconds of a duration such as ``5m``."""
     return float(text[:-1]) * UNITS[text[-1]]
 
 
 def evaluated(query: str, scraped: Sequence[Series], at: float) -> Value:
-    """What a query gives at a time.
+    """Returns the value of a query at a time.
 
     Raises:
-        ValueError: it is none, or uses what this does not know.
+        ValueError: the query is malformed, or uses what this evaluator does not know.
     """
     reading = _Evaluating(list(_tokens(query)), scraped, at)
     found = reading.binary(0)
@@ -65,13 +66,13 @@ def evaluated(query: str, scraped: Sequence[Series], at: float) -> Value:
 
 
 def fires(query: str, hold_seconds: float, scraped: Sequence[Series], step: float = 30.0) -> bool:
-    """Whether an alert on a query fires at some time: the same labels are there for so long."""
+    """Returns whether an alert on a query fires at some time: a result with the same labels lasts for ``hold_seconds``."""
     end = max(each.samples[-1][0] for each in scraped)
     since: dict[Labels, float] = {}
     at = 0.0
     while at <= end:
         found = evaluated(query, scraped, at)
-        assert isinstance(found, dict), "an alert is on a vector"
+        assert isinstance(found, dict), "the query of an alert is not a vector"
         since = {labels: since.get(labels, at) for labels in found}
         if any(at - began >= hold_seconds for began in since.values()):
             return True
@@ -91,7 +92,7 @@ def _tokens(query: str) -> Iterator[str]:
 
 
 class _Evaluating:
-    """Reads a query from left to right, and computes as it goes."""
+    """Parses the tokens of a query, and computes its value at the same time."""
 
     def __init__(self, tokens: list[str], scraped: Sequence[Series], at: float) -> None:
         self._tokens, self._scraped, self._at = tokens, scraped, at

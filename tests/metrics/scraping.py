@@ -1,4 +1,4 @@
-"""A server that shows its metrics, and what is read of them."""
+"""A server that exposes its metrics, and a scrape of them."""
 
 from __future__ import annotations
 
@@ -30,36 +30,36 @@ TOPIC = "persistent://public/default/orders"
 
 
 class Scrape:
-    """What was shown at one moment."""
+    """The metrics of one moment."""
 
     def __init__(self, text: str) -> None:
         self.families: dict[str, Metric] = {family.name: family for family in text_string_to_metric_families(text)}
         self._samples = [sample for family in self.families.values() for sample in family.samples]
 
     def value(self, name: str, **labels: str) -> float:
-        """A sample, with these labels and any others; all such together."""
+        """Returns the sum of all samples of a name that have these labels, with any others."""
         return sum(each.value for each in self._samples if each.name == name and labels.items() <= each.labels.items())
 
     def labels(self, name: str) -> list[dict[str, str]]:
-        """The labels of all samples of a name."""
+        """Returns the labels of all samples of a name."""
         return [each.labels for each in self._samples if each.name == name]
 
     @property
     def names(self) -> set[str]:
-        """What queries may name: of counters and histograms the series."""
+        """The names that queries may use: of counters and histograms those of their series."""
         suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "summary": ("_sum", "_count"), "info": ("_info",)}
         return {name + suffix for name, family in self.families.items() for suffix in suffixes.get(family.type, ("",))}
 
 
 class Shown:
-    """A running server, and a client of it."""
+    """A running server, and a stub of it."""
 
     def __init__(self, server: Server, stub: AsyncStub) -> None:
         self.server = server
         self.stub = stub
 
     async def scrape(self) -> Scrape:
-        """What it shows now."""
+        """Returns the present metrics."""
         address = self.server.metrics_address
         assert address is not None
         async with httpx.AsyncClient(trust_env=False, timeout=PATIENCE) as client:
@@ -68,24 +68,24 @@ class Shown:
         return Scrape(answer.text)
 
     async def until(self, name: str, value: float, **labels: str) -> Scrape:
-        """What it shows once that has a value."""
+        """Waits until a metric has a value, and returns the metrics of then."""
         return await self.until_it(lambda scrape: scrape.value(name, **labels) == value)
 
     async def until_more(self, name: str, value: float, **labels: str) -> Scrape:
-        """What it shows once that is more than a value."""
+        """Waits until a metric is greater than a value, and returns the metrics of then."""
         return await self.until_it(lambda scrape: scrape.value(name, **labels) > value)
 
     async def until_it(self, holds: Callable[[Scrape], bool]) -> Scrape:
-        """What it shows once this holds."""
+        """Waits until this holds for the metrics, and returns them."""
         async with asyncio.timeout(PATIENCE):
-            while not holds(scrape := await self.scrape()):  # noqa: ASYNC110 - a scrape is another process's view
+            while not holds(scrape := await self.scrape()):  # noqa: ASYNC110 - metrics can only be polled
                 await asyncio.sleep(0.05)
         return scrape
 
 
 @asynccontextmanager
 async def showing(path: Path) -> AsyncIterator[Shown]:
-    """A server with everything that the embedded log has; ``path``: a folder for its files."""
+    """Runs a server with the embedded log and all that can be used with it; ``path``: a folder for its files."""
     config = ServerConfig(
         log=EmbeddedLogConfig(path=path / "policies.db"),
         listen=parse_address("127.0.0.1:0"),

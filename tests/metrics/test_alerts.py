@@ -1,4 +1,4 @@
-"""Each alert rule is evaluated: over series that it is for, where it fires, and over others that are near to them, where it does not."""
+"""Each alert rule is evaluated: it fires over series that it is meant for, and not over similar series."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from .promql import Series, evaluated, fires, seconds_of, series
 from .test_monitoring import rules
 
 HOUR = 60
-"""Scrapes, one a minute."""
+"""The number of scrapes in an hour, one a minute."""
 CALLS = "calls_total"
 
 
 def steady(value: float, scrapes: int = HOUR) -> list[float]:
-    """The same all the time."""
+    """Returns the same value for every scrape."""
     return [value] * scrapes
 
 
 def growing(each: float, scrapes: int = HOUR) -> list[float]:
-    """A counter that grows by so much between two scrapes."""
+    """Returns the values of a counter that grows by so much between two scrapes."""
     return [number * each for number in range(scrapes)]
 
 
 def once(value: float, before: float = 0.0, scrapes: int = HOUR) -> list[float]:
-    """Something that happens in the middle, and stays so."""
+    """Returns values that change once, in the middle."""
     return [before] * (scrapes // 2) + [value] * (scrapes - scrapes // 2)
 
 
 def briefly(value: float, scrapes: int) -> list[float]:
-    """Something that is over after so many scrapes."""
+    """Returns values that are 0 but for so many scrapes."""
     return [0.0] * 10 + [value] * scrapes + [0.0] * 20
 
 
 class Case(NamedTuple):
-    """Series of an alert, by what is written behind ``topicpolicies_``."""
+    """Series for an alert, by their names without ``topicpolicies_``: some over which it fires, and some over which it does not."""
 
     fires: dict[str, Sequence[float]]
     quiet: dict[str, Sequence[float]]
@@ -47,7 +47,7 @@ def calls(code: str, reason: str = "") -> str:
 
 
 def buckets(slow: float) -> dict[str, Sequence[float]]:
-    """100 updates between two scrapes, of which so many take more than a second, and less than two and a half."""
+    """Returns buckets with 100 updates between two scrapes, of which so many take from 1 to 2.5 seconds."""
     counts = {"0.1": 90.0, "1": 100 - slow, "2.5": 100.0, "+Inf": 100.0}
     return {f'call_seconds_bucket{{method="UpdatePolicy",le="{le}"}}': growing(count) for le, count in counts.items()}
 
@@ -101,17 +101,17 @@ def scraped(named: dict[str, Sequence[float]]) -> list[Series]:
 
 
 def rule(name: str) -> tuple[str, float]:
-    """Its query, and for how long it has to hold."""
+    """Returns the query of an alert, and for how many seconds it has to hold."""
     (found,) = [each for group in rules()["groups"] for each in group["rules"] if each["alert"] == f"TopicPolicies{name}"]
     return found["expr"], seconds_of(found.get("for", "0s"))
 
 
-def test_each_rule_is_evaluated() -> None:
+def test_every_alert_rule_has_a_case() -> None:
     assert {f"TopicPolicies{name}" for name in CASES} == {each["alert"] for group in rules()["groups"] for each in group["rules"]}
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_alert_fires_over_what_it_is_for_and_over_nothing_else(name: str) -> None:
+def test_an_alert_fires_over_series_that_it_is_meant_for_and_not_over_similar_ones(name: str) -> None:
     query, hold = rule(name)
     case = CASES[name]
     assert fires(query, hold, scraped(case.fires))
@@ -127,12 +127,12 @@ def test_an_alert_fires_over_what_it_is_for_and_over_nothing_else(name: str) -> 
         ("Errors", {calls("OK"): growing(1), calls("DEADLINE_EXCEEDED"): growing(1)}),
     ],
 )
-def test_whatever_of_several_it_is(name: str, more: dict[str, Sequence[float]]) -> None:
+def test_an_alert_with_several_causes_fires_for_each_of_them(name: str, more: dict[str, Sequence[float]]) -> None:
     query, hold = rule(name)
     assert fires(query, hold, scraped(more))
 
 
-def test_the_evaluator_computes_what_it_should() -> None:
+def test_the_evaluator_computes_queries_as_prometheus_does_and_refuses_others() -> None:
     some = [
         series('t_a{x="1"}', [1, 2, 4, 1, 2]),
         series('t_a{x="2"}', [10, 10, 10, 10, 10]),
@@ -142,8 +142,8 @@ def test_the_evaluator_computes_what_it_should() -> None:
     instance = ("instance", "a")
     one, two, alone = frozenset({instance, ("x", "1")}), frozenset({instance, ("x", "2")}), frozenset({instance})
     assert evaluated("t_a", some, 125) == {one: 4, two: 10}
-    assert evaluated('t_a{x="1"}', some, 1_000) == {}, "nothing was scraped for five minutes"
-    assert evaluated("increase(t_a[5m])", some, 240) == {one: 5, two: 0}, "a counter began anew"
+    assert evaluated('t_a{x="1"}', some, 1_000) == {}, "a series is not stale after five minutes without a sample"
+    assert evaluated("increase(t_a[5m])", some, 240) == {one: 5, two: 0}, "the reset of a counter is not recognized"
     assert evaluated("sum by (instance) (t_a)", some, 0) == {alone: 11}
     assert evaluated('t_a{x=~"1|3"} / on (instance) t_b - 1', some, 0) == {alone: -0.5}
     assert evaluated("t_a > 5 or t_b > 1", some, 0) == {two: 10, alone: 2}

@@ -1,4 +1,4 @@
-"""What is counted of calls."""
+"""The metrics of calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def update(value: int) -> UpdatePolicyRequest:
     return request
 
 
-async def test_each_call_is_counted_by_how_it_ends_and_how_long_it_took(tmp_path: Path) -> None:
+async def test_each_call_is_counted_by_its_method_status_reason_and_duration(tmp_path: Path) -> None:
     async with showing(tmp_path) as shown:
         for value in (1, 2):
             await shown.stub.UpdatePolicy(update(value))
@@ -43,7 +43,7 @@ async def test_each_call_is_counted_by_how_it_ends_and_how_long_it_took(tmp_path
         assert scrape.value("topicpolicies_calls_in_progress") == 0
 
 
-async def test_what_is_in_progress_is_shown_and_who_goes_away_is_counted_as_cancelled(tmp_path: Path) -> None:
+async def test_calls_in_progress_are_shown_and_a_call_whose_caller_disconnects_is_counted_as_cancelled(tmp_path: Path) -> None:
     async with showing(tmp_path) as shown:
         watch = shown.stub.WatchPolicies(WatchPoliciesRequest(topics=[TOPIC]))
         await watch.read()
@@ -56,7 +56,7 @@ async def test_what_is_in_progress_is_shown_and_who_goes_away_is_counted_as_canc
         assert scrape.value("topicpolicies_calls_in_progress", method="WatchPolicies") == 0
 
 
-async def test_calls_that_are_refused_before_they_begin_are_counted(tmp_path: Path) -> None:
+async def test_calls_that_a_door_refuses_are_counted(tmp_path: Path) -> None:
     async with showing(tmp_path) as shown:
         shown.server.calls.doors = (_shut,)
         with pytest.raises(grpc.aio.AioRpcError):
@@ -69,14 +69,16 @@ def _shut(_: object) -> None:
     raise PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "The door is shut.")
 
 
-async def test_what_the_health_service_refuses_is_counted_as_refused(tmp_path: Path) -> None:
+async def test_refusals_of_the_health_service_are_counted_with_their_status(tmp_path: Path) -> None:
     async with showing(tmp_path) as shown, grpc.aio.insecure_channel(shown.server.address) as channel:
         with pytest.raises(grpc.aio.AioRpcError):
             await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service="no.such"))
         await shown.until("topicpolicies_calls_total", 1, method=CHECK, code="NOT_FOUND")
 
 
-async def test_what_fails_for_a_fault_of_ours_is_counted_as_that_wherever_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unexpected_failures_are_counted_as_internal_for_single_answers_and_streams(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with showing(tmp_path) as shown:
 
         def broken(_: object) -> None:
@@ -93,7 +95,9 @@ async def test_what_fails_for_a_fault_of_ours_is_counted_as_that_wherever_it_is(
     assert sum("ValueError" in record.getMessage() for record in caplog.records) == 2
 
 
-async def test_who_has_gone_when_he_is_written_to_is_counted_as_that(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_call_whose_peer_is_gone_when_it_is_written_to_is_counted_as_cancelled(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     async with showing(tmp_path) as shown:
 
         def gone(_: object) -> None:
@@ -106,7 +110,7 @@ async def test_who_has_gone_when_he_is_written_to_is_counted_as_that(tmp_path: P
     assert not [record for record in caplog.records if record.name.startswith("topicpolicies_server.rpc.failures")]
 
 
-async def test_a_stage_of_a_change_takes_part_of_its_call(tmp_path: Path) -> None:
+async def test_the_stages_of_changes_take_no_longer_than_their_calls(tmp_path: Path) -> None:
     async with showing(tmp_path) as shown:
         await asyncio.gather(*(shown.stub.UpdatePolicy(update(value)) for value in range(1, 21)))
         scrape = await shown.until("topicpolicies_calls_total", 20, method="UpdatePolicy", code="OK")
@@ -118,7 +122,7 @@ async def test_a_stage_of_a_change_takes_part_of_its_call(tmp_path: Path) -> Non
         assert 0 < stages <= scrape.value("topicpolicies_call_seconds_sum", method="UpdatePolicy")
 
 
-def test_no_more_labels_than_methods_codes_and_reasons_are_shown() -> None:
+def test_the_metrics_of_calls_have_only_the_labels_method_code_and_reason() -> None:
     counts = CallCounts()
     labels = {label for family in counts.families() for sample in family.samples for label in sample.labels}
     assert labels <= {"method", "code", "reason", "le"}

@@ -1,4 +1,4 @@
-"""What an outage, and a reader that is behind, move."""
+"""The metrics of change logs: how an outage and a reader that is behind show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topicpolicies_server.metrics.change_logs import MOST_NAMED, _furthest
 GONE = LogError(Reason.LOG_UNREACHABLE, "No broker answers.")
 
 
-def test_an_outage_and_its_end_are_shown() -> None:
+def test_an_outage_and_its_end_show_in_the_metrics() -> None:
     async def scenario(bench: Bench) -> None:
         readiness = Readiness(5.0)
         bench.registry.heed(readiness)
@@ -38,7 +38,7 @@ def test_an_outage_and_its_end_are_shown() -> None:
     simulate(scenario)
 
 
-def test_a_log_that_is_lost_and_events_that_it_does_not_take_are_counted_by_reason() -> None:
+def test_lost_logs_and_failed_appends_are_counted_by_reason() -> None:
     async def scenario(bench: Bench) -> None:
         collector = ServerCollector(bench.registry)
         await bench.set(1)
@@ -50,16 +50,16 @@ def test_a_log_that_is_lost_and_events_that_it_does_not_take_are_counted_by_reas
         bench.faults.fates = [VANISHED]
         await bench.set(3)
         failures = {reason: shown(collector)[f"append_failures_total {reason}"] for reason in ("LOG_LOST", "APPEND_FAILED")}
-        assert failures == {"LOG_LOST": 1, "APPEND_FAILED": 1}, "one was under way when the log was lost"
+        assert failures == {"LOG_LOST": 1, "APPEND_FAILED": 1}, "one append was in progress when the log was lost, and one vanished"
 
     simulate(scenario)
 
 
-def test_how_far_a_watched_namespace_may_be_behind_is_shown() -> None:
+def test_the_lag_of_a_namespace_is_shown_while_it_is_watched() -> None:
     async def scenario(bench: Bench) -> None:
         collector = ServerCollector(bench.registry)
         await bench.set(1)
-        assert "namespace_lag_seconds acme/orders" not in shown(collector), "nobody watches"
+        assert "namespace_lag_seconds acme/orders" not in shown(collector), "a lag is shown although the namespace is not watched"
         watcher = await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
         await asyncio.sleep(60)
         lag = shown(collector)
@@ -69,6 +69,6 @@ def test_how_far_a_watched_namespace_may_be_behind_is_shown() -> None:
     simulate(scenario, sole_writer=False)
 
 
-def test_no_more_namespaces_are_named_than_may_be_and_those_are_the_furthest_behind() -> None:
+def test_only_a_bounded_number_of_namespaces_is_named_and_those_are_the_furthest_behind() -> None:
     named = _furthest({f"acme/{number}": float(number) for number in range(1_000)})
     assert len(named) == MOST_NAMED and min(named.values()) == 1_000 - MOST_NAMED

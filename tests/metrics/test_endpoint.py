@@ -1,4 +1,4 @@
-"""What is answered over HTTP, and that nobody who is slow delays anybody."""
+"""The HTTP endpoint for probes and metrics: its answers, and that slow clients delay no other client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ILL = Report((Check("loop", ""),), (Check("loop", ""), Check("log", "The change 
 
 
 class Asked:
-    """An endpoint, and what it tells."""
+    """An endpoint, and the report that its probes answer with."""
 
     def __init__(self) -> None:
         self.report = WELL
@@ -37,40 +37,40 @@ class Asked:
         self.port = self.endpoint.address.port
 
     def ask(self, path: str, method: str = "GET", **rest: float) -> httpx.Response:
-        """An answer."""
+        """Sends a request, and returns the answer."""
         return httpx.request(method, f"http://127.0.0.1:{self.port}{path}", trust_env=False, timeout=10, **rest)  # type: ignore[arg-type]
 
     def connect(self) -> socket.socket:
-        """A connection on which nothing was said yet."""
+        """Opens a connection on which nothing has been sent."""
         return socket.create_connection(("127.0.0.1", self.port), timeout=10)
 
 
 @pytest.fixture
 def asked() -> Iterator[Asked]:
-    """It listens."""
+    """Yields an endpoint that listens."""
     made = Asked()
     yield made
     made.endpoint._close()
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz"])
-def test_what_is_well_says_ok(asked: Asked, path: str) -> None:
+def test_probes_of_a_healthy_server_answer_ok(asked: Asked, path: str) -> None:
     answer = asked.ask(path)
     assert (answer.status_code, answer.text, answer.headers["cache-control"]) == (200, "ok", "no-store")
 
 
 @pytest.mark.parametrize("query", ["verbose", "verbose=", "verbose=1", "x=2&verbose"])
-def test_with_verbose_each_check_is_told(asked: Asked, query: str) -> None:
+def test_with_verbose_each_check_is_listed(asked: Asked, query: str) -> None:
     assert asked.ask(f"/readyz?{query}").text == "[+]loop ok\n[+]log ok\nreadyz check passed\n"
 
 
 @pytest.mark.parametrize("query", ["&".join("x" * 20), "verbose&" * 20, "%ff=%00&" * 100, ";" * 50])
-def test_no_query_makes_a_probe_fail(asked: Asked, query: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_probes_answer_whatever_the_query(asked: Asked, query: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert asked.ask(f"/readyz?{query}").status_code == asked.ask(f"/livez?{query}").status_code == 200
     assert capfd.readouterr().err == ""
 
 
-def test_what_is_not_ready_says_why_in_a_line_and_is_alive(asked: Asked) -> None:
+def test_a_server_that_is_not_ready_says_why_in_one_line_and_is_alive(asked: Asked) -> None:
     asked.report = ILL
     answer = asked.ask("/readyz")
     assert answer.status_code == 503
@@ -81,11 +81,11 @@ def test_what_is_not_ready_says_why_in_a_line_and_is_alive(asked: Asked) -> None
 
 
 @pytest.mark.parametrize("path", ["/", "/metric", "/metrics/", "/metrics/x", "/readyz/log", "/..%2fmetrics", "/favicon.ico"])
-def test_everything_else_is_not_found(asked: Asked, path: str) -> None:
+def test_other_paths_are_not_found(asked: Asked, path: str) -> None:
     assert asked.ask(path).status_code == 404
 
 
-def test_metrics_are_shown(asked: Asked) -> None:
+def test_metrics_are_exposed(asked: Asked) -> None:
     answer = asked.ask("/metrics")
     assert answer.status_code == 200 and "one_total 1.0" in answer.text
 
@@ -100,7 +100,9 @@ def test_metrics_are_shown(asked: Asked) -> None:
         ";,;=" * 100,
     ],
 )
-def test_whatever_is_asked_for_all_metrics_are_shown(asked: Asked, accept: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_all_metrics_are_exposed_whatever_the_accept_header_and_the_query(
+    asked: Asked, accept: str, caplog: pytest.LogCaptureFixture
+) -> None:
     url = f"http://127.0.0.1:{asked.port}/metrics?name[]=none&name[]=%00"
     answer = httpx.get(url, headers={"accept": accept}, trust_env=False)
     assert answer.status_code == 200 and "one_total 1.0" in answer.text
@@ -113,31 +115,31 @@ def test_other_methods_are_not_allowed(asked: Asked, method: str) -> None:
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
-def test_head_has_no_body(asked: Asked) -> None:
+def test_answers_to_head_have_no_body(asked: Asked) -> None:
     for path in ("/metrics", "/readyz"):
         answer = asked.ask(path, "HEAD")
         assert (answer.status_code, answer.content) == (200, b"")
 
 
-def test_those_who_say_nothing_delay_nobody_and_go_first_for_others(asked: Asked) -> None:
+def test_silent_connections_delay_no_request_and_the_oldest_are_closed_for_new_ones(asked: Asked) -> None:
     silent = [asked.connect() for _ in range(web.CONNECTIONS + 8)]
     began = time.monotonic()
     for _ in range(5):
         assert asked.ask("/readyz").text == "ok"
-    assert time.monotonic() - began < web.SILENT_SECONDS, "nobody waited for them"
-    assert silent[0].recv(1) == b"", "the oldest has gone"
+    assert time.monotonic() - began < web.SILENT_SECONDS, "a request waited for the silent connections"
+    assert silent[0].recv(1) == b"", "the oldest connection is open"
     for each in silent:
         each.close()
 
 
-def test_one_who_stops_in_the_middle_is_hung_up_on(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_stops_in_the_middle_of_a_request_is_closed(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(web._Handler, "timeout", 0.2)
     with asked.connect() as peer:
         peer.sendall(b"GET /readyz HTTP/1.1\r\nHost:")
         assert peer.recv(100) == b""
 
 
-def test_nonsense_is_refused(asked: Asked) -> None:
+def test_malformed_requests_are_refused_and_the_endpoint_continues(asked: Asked) -> None:
     for nonsense in (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", b"GET " + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n", b"\r\n" * 10):
         with asked.connect() as peer:
             peer.sendall(nonsense)
@@ -148,17 +150,17 @@ def test_nonsense_is_refused(asked: Asked) -> None:
 
 
 class Slow(Collector):
-    """Notes how many ask it at once."""
+    """A collector that records how many scrapes use it at the same time."""
 
     def __init__(self) -> None:
         self.at_once = self.most = 0
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing."""
+        """Describes nothing."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Takes its time."""
+        """Collects one metric, slowly."""
         self.at_once += 1
         self.most = max(self.most, self.at_once)
         time.sleep(0.05)
@@ -166,7 +168,7 @@ class Slow(Collector):
         yield GaugeMetricFamily("one", "Something.", value=1)
 
 
-def test_scrapes_are_made_one_after_the_other_and_no_probe_waits_for_them() -> None:
+def test_scrapes_run_one_after_the_other_and_probes_do_not_wait_for_them() -> None:
     slow = Slow()
     endpoint = Endpoint(parse_address("127.0.0.1:0"), slow, lambda: WELL)
     try:
@@ -178,10 +180,10 @@ def test_scrapes_are_made_one_after_the_other_and_no_probe_waits_for_them() -> N
             assert all("one 1.0" in each.result().text for each in scrapes)
     finally:
         endpoint._close()
-    assert slow.most == 1, "threads that compute hold up the event loop, each of them"
+    assert slow.most == 1, "two scrapes ran at once: each thread that computes delays the event loop"
 
 
-def test_nobody_is_asked_for_the_name_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_endpoint_does_not_resolve_the_name_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*_: object) -> str:
         raise AssertionError("a resolver that does not answer holds up the start")
 
@@ -194,7 +196,7 @@ def test_nobody_is_asked_for_the_name_of_the_host(monkeypatch: pytest.MonkeyPatc
         endpoint._close()
 
 
-def test_who_does_not_read_the_answer_leaves_no_traceback_behind(
+def test_a_client_that_does_not_read_its_answer_causes_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(web._Handler, "timeout", 0.2)
@@ -216,7 +218,9 @@ def test_who_does_not_read_the_answer_leaves_no_traceback_behind(
     assert "Traceback" not in capfd.readouterr().err and caplog.records == []
 
 
-def test_a_fault_of_ours_is_a_line_of_the_log(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_of_the_endpoint_itself_is_logged_in_one_line(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     def broken(_: object, __: object) -> list[bytes]:
         raise KeyError("a fault")
 
@@ -229,12 +233,12 @@ def test_a_fault_of_ours_is_a_line_of_the_log(capfd: pytest.CaptureFixture[str],
     assert "Traceback" not in capfd.readouterr().err
 
 
-def test_a_process_without_file_descriptors_is_not_kept_busy(tmp_path: Path) -> None:
+def test_without_free_file_descriptors_the_endpoint_uses_no_processor_time_and_recovers(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(_WITHOUT_DESCRIPTORS)
     ran = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=60, check=True)
     seconds, answer = ran.stdout.split()
-    assert float(seconds) < 0.5 and answer == "ok", "it took no processor meanwhile, and goes on"
+    assert float(seconds) < 0.5 and answer == "ok", "the endpoint was busy while it could not accept, or does not answer afterwards"
 
 
 _WITHOUT_DESCRIPTORS = """

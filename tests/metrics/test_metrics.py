@@ -1,4 +1,4 @@
-"""What is shown to Prometheus."""
+"""The metrics that a server exposes to Prometheus."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topicpolicies_server.metrics import Endpoint, ServerCollector
 
 
 def shown(collector: ServerCollector) -> dict[str, float]:
-    """Every sample, by name and labels."""
+    """Returns every sample by its name and the values of its labels."""
     return {
         sample.name.removeprefix("topicpolicies_") + "".join(f" {value}" for value in sample.labels.values()): sample.value
         for family in collector.collect()
@@ -25,7 +25,7 @@ def shown(collector: ServerCollector) -> dict[str, float]:
     }
 
 
-def test_what_happened_is_counted_and_what_there_is_is_shown() -> None:
+def test_events_are_counted_and_the_present_state_is_shown() -> None:
     async def scenario(bench: Bench) -> None:
         told = Told("acme/other")
         told.asked["namespaces"] = 5
@@ -75,7 +75,7 @@ def test_what_happened_is_counted_and_what_there_is_is_shown() -> None:
     simulate(scenario, sole_writer=False)
 
 
-def test_they_are_shown_over_http_on_loopback_in_the_format_of_prometheus() -> None:
+def test_metrics_are_served_over_http_on_loopback_in_the_format_of_prometheus() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(7)
         endpoint = Endpoint(parse_address("127.0.0.1:0"), ServerCollector(bench.registry))

@@ -1,4 +1,4 @@
-"""The page about monitoring, the dashboard and the alert rules: what they name is shown, and what is shown is explained."""
+"""The page about monitoring, the dashboard and the alert rules: they name only metrics that exist, and explain every metric."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ _ALERT = re.compile(r"^\| `(TopicPolicies\w+)` \| (.+) \|$", re.MULTILINE)
 
 
 class ConnectedLog:
-    """Says how its logs are connected, as one in Pulsar does."""
+    """A fake log that reports connections, as the one in Pulsar does."""
 
     def connections(self) -> Connections:
-        """Two of three."""
+        """Returns that two of three logs are connected."""
         return Connections(3, 2)
 
 
 def beside_pulsar() -> Scrape:
-    """What a server with a guard shows beside brokers."""
+    """Returns the metrics of a server with brokers and a guard."""
     shown: list[Scrape] = []
 
     async def scenario(bench: Bench) -> None:
@@ -71,7 +71,7 @@ def beside_pulsar() -> Scrape:
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Scrape]:
-    """What a server on the embedded log shows that did something, and one beside brokers."""
+    """Returns the metrics of a server with the embedded log after an update, and of one with brokers."""
 
     async def embedded() -> Scrape:
         async with showing(tmp_path_factory.mktemp("server")) as shown:
@@ -82,7 +82,7 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> list[Scrape]:
 
 
 def expressions() -> Iterator[tuple[str, str]]:
-    """Every query, and where it stands."""
+    """Yields every query, with the name of its alert or panel."""
     for group in rules()["groups"]:
         for rule in group["rules"]:
             yield rule["alert"], rule["expr"]
@@ -92,30 +92,30 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 
 def rules() -> Mapping[str, Any]:
-    """The alert rules."""
+    """Returns the alert rules."""
     read: Mapping[str, Any] = YAML(typ="safe").load(_DOCS / "monitoring" / "alerts.yaml")
     return read
 
 
-def test_each_metric_of_a_query_is_shown(everything: list[Scrape]) -> None:
+def test_every_metric_in_a_query_exists(everything: list[Scrape]) -> None:
     names = set().union(*(scrape.names for scrape in everything))
     missing = {where: sorted(set(_NAME.findall(query)) - names) for where, query in expressions()}
     assert {where: name for where, name in missing.items() if name} == {}
-    assert all(_NAME.findall(query) for _, query in expressions()), "each asks for something"
+    assert all(_NAME.findall(query) for _, query in expressions()), "a query names no metric"
 
 
-def test_each_label_of_a_query_is_explained() -> None:
+def test_every_label_in_a_query_is_explained_on_the_page() -> None:
     labels = {label.strip(" `") for _, _, labels in _ROW.findall(_PAGE) for label in labels.split(",")} | {"instance"}
     unknown = {where: sorted(set(_LABELS.findall(query)) - labels) for where, query in expressions()}
     assert {where: label for where, label in unknown.items() if label} == {}
 
 
-def test_the_page_explains_what_is_shown_and_nothing_else(everything: list[Scrape]) -> None:
+def test_the_page_explains_exactly_the_metrics_that_are_exposed(everything: list[Scrape]) -> None:
     shown = {name: family.type for scrape in everything for name, family in scrape.families.items()}
     assert {name: kind for name, kind, _ in _ROW.findall(_PAGE)} == shown
 
 
-def test_the_page_names_the_labels_that_there_are(everything: list[Scrape]) -> None:
+def test_the_page_names_exactly_the_labels_of_each_metric(everything: list[Scrape]) -> None:
     explained = {name: {label.strip(" `") for label in labels.split(",")} - {""} for name, _, labels in _ROW.findall(_PAGE)}
     for scrape in everything:
         for name, family in scrape.families.items():
@@ -123,7 +123,7 @@ def test_the_page_names_the_labels_that_there_are(everything: list[Scrape]) -> N
                 assert set(sample.labels) - {"le"} == explained[name], sample
 
 
-def test_each_alert_has_a_sentence_that_says_what_to_do() -> None:
+def test_every_alert_is_explained_on_the_page_and_has_a_severity_and_a_summary() -> None:
     alerts = [rule["alert"] for group in rules()["groups"] for rule in group["rules"]]
     assert len(alerts) == len(set(alerts)) >= 20
     assert [name for name, _ in _ALERT.findall(_PAGE)] == alerts
@@ -135,7 +135,7 @@ def test_each_alert_has_a_sentence_that_says_what_to_do() -> None:
 _ONE_INCREASE = re.compile(r"increase\((\w+)(?:\{([^}]*)\})?\[\w+\]\)\)? > 0$")
 
 
-async def test_what_an_alert_wants_one_increase_of_is_shown_before_it_happens(tmp_path: Path) -> None:
+async def test_counters_of_which_an_alert_needs_one_increase_are_exposed_as_0_before(tmp_path: Path) -> None:
     async with showing(tmp_path) as shown:
         idle = await shown.scrape()
     wanted = {
@@ -168,6 +168,6 @@ def test_no_panel_covers_another() -> None:
 
 
 @pytest.mark.parametrize("query", ["topicpolicies_unheard_of > 1", "rate(topicpolicies_calls[5m])"])
-def test_a_metric_that_is_not_there_is_found(everything: list[Scrape], query: str) -> None:
+def test_the_check_of_queries_finds_a_metric_that_does_not_exist(everything: list[Scrape], query: str) -> None:
     names = set().union(*(scrape.names for scrape in everything))
     assert set(_NAME.findall(query)) - names

@@ -1,4 +1,4 @@
-"""What holds a server up is seen in its metrics: each of them moves, and comes back when it is over."""
+"""The metrics of what delays a server: each one rises with its cause, and falls when that is over."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LARGE = 64 << 10
 
 
 def figures(families: Callable[[], object]) -> dict[str, float]:
-    """What is shown without labels, by names."""
+    """Returns the samples without labels by their names."""
     found: dict[str, float] = {}
     for family in families():  # type: ignore[attr-defined]
         assert isinstance(family, Metric)
@@ -44,11 +44,11 @@ def figures(families: Callable[[], object]) -> dict[str, float]:
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 - a thread makes it so, and tells nobody
+        while not holds():  # noqa: ASYNC110 - a thread causes it without a signal
             await asyncio.sleep(0.01)
 
 
-def test_appends_that_are_held_are_in_flight_and_what_comes_on_top_waits() -> None:
+def test_held_appends_show_as_in_flight_and_changes_beyond_the_limit_as_waiting() -> None:
     async def scenario(bench: Bench) -> None:
         collector = ServerCollector(bench.registry)
         await bench.set(1)
@@ -65,7 +65,7 @@ def test_appends_that_are_held_are_in_flight_and_what_comes_on_top_waits() -> No
     simulate(scenario, max_in_flight_per_key=2)
 
 
-def test_a_reader_that_stands_is_behind_and_changes_count_by_proof() -> None:
+def test_a_stalled_reader_shows_as_lag_and_the_servers_own_proven_changes_do_not_wait_for_it() -> None:
     async def scenario(bench: Bench) -> None:
         collector = ServerCollector(bench.registry)
         await bench.set(1)
@@ -84,7 +84,7 @@ def test_a_reader_that_stands_is_behind_and_changes_count_by_proof() -> None:
     simulate(scenario)
 
 
-def test_a_change_behind_what_another_wrote_waits_for_the_reader() -> None:
+def test_a_change_after_an_event_of_another_writer_waits_for_the_reader() -> None:
     async def scenario(bench: Bench) -> None:
         collector = ServerCollector(bench.registry)
         await bench.set(1)
@@ -102,13 +102,13 @@ def test_a_change_behind_what_another_wrote_waits_for_the_reader() -> None:
     simulate(scenario, sole_writer=False)
 
 
-async def test_a_history_whose_disk_is_full_has_entries_waiting_that_grow_older(tmp_path: Path) -> None:
+async def test_a_history_whose_disk_is_full_shows_waiting_entries_with_a_rising_age(tmp_path: Path) -> None:
     history = open_history(tmp_path / "history.db", BOUNDS)
     names = ("history_waiting_events", "history_waiting_bytes", "history_waiting_seconds", "history_failing")
 
     def show() -> list[float]:
-        told = figures(lambda: of_history(history))
-        return [told[name] for name in names]
+        samples = figures(lambda: of_history(history))
+        return [samples[name] for name in names]
 
     try:
         reader = await reader_of(history)
@@ -125,15 +125,15 @@ async def test_a_history_whose_disk_is_full_has_entries_waiting_that_grow_older(
         await history.close()
 
 
-def test_entries_weigh_at_least_what_their_documents_have() -> None:
+def test_waiting_entries_count_towards_the_bound_with_the_size_of_their_documents() -> None:
     document = documents.split(TopicPolicies(entry_filters=EntryFilters(entry_filter_names="x" * LARGE)))
     small, large = (Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, after, "1") for after in (None, document))
     waiting = Waiting(10 * LARGE)
-    assert waiting.note([large] * 100) == 9, "what waits is bounded by its bytes, however few events those are"
+    assert waiting.note([large] * 100) == 9, "the waiting entries are not bounded by their bytes"
     assert waiting.note([small]) == 1
 
 
-def test_of_entries_that_wait_the_age_of_the_first_is_told_and_none_of_those_that_are_written() -> None:
+def test_the_age_of_waiting_entries_is_that_of_the_oldest_one_that_is_not_written() -> None:
     now = [0.0]
     waiting = Waiting(1 << 20, lambda: now[0])
     noted = [Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, None, "1")]
@@ -150,10 +150,10 @@ def test_of_entries_that_wait_the_age_of_the_first_is_told_and_none_of_those_tha
     now[0] = 3_600.0
     waiting.note(noted)
     now[0] = 3_601.0
-    assert waiting.seconds() == 1, "nothing waited for an hour"
+    assert waiting.seconds() == 1, "the time without waiting entries counts"
 
 
-async def test_what_no_checkpoint_has_is_behind_since_it_came_and_not_since_the_last_checkpoint(
+async def test_a_checkpoint_is_behind_since_the_first_change_after_it_and_not_since_it_was_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1_000.0]
@@ -178,7 +178,7 @@ async def test_what_no_checkpoint_has_is_behind_since_it_came_and_not_since_the_
         assert behind() == 20
         (kept,) = opened._keepers
         assert kept.begin() is not None
-        assert behind() == 20, "what is being copied is in no checkpoint yet"
+        assert behind() == 20, "a change counts as saved while its checkpoint is being written"
         kept.failed()
         clock[0] += 5
         assert behind() == 25
@@ -186,7 +186,7 @@ async def test_what_no_checkpoint_has_is_behind_since_it_came_and_not_since_the_
         assert behind() == 0
 
 
-def test_a_log_whose_reader_has_no_connection_is_open_and_not_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_whose_reader_has_no_connection_counts_as_open_and_not_connected(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1_000.0]
     monkeypatch.setattr(broker_connections, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     known = broker_connections.BrokerConnections()
@@ -196,8 +196,8 @@ def test_a_log_whose_reader_has_no_connection_is_open_and_not_connected(monkeypa
         collector = ServerCollector(bench.registry)
 
         def logs() -> list[float]:
-            told = shown(collector)
-            return [told["logs_open"], told["logs_connected"]]
+            samples = shown(collector)
+            return [samples["logs_open"], samples["logs_connected"]]
 
         assert logs() == [0, 0]
         for name in ("acme/a", "acme/b"):
@@ -208,12 +208,12 @@ def test_a_log_whose_reader_has_no_connection_is_open_and_not_connected(monkeypa
         known.report("acme/b", connected=True)
         assert logs() == [2, 2]
         clock[0] += 60
-        assert logs() == [0, 0], "logs that say nothing any more are not open"
+        assert logs() == [0, 0], "logs without recent reports count as open"
 
     simulate(scenario)
 
 
-async def test_records_wait_for_a_reader_that_reads_nothing(tmp_path: Path) -> None:
+async def test_records_of_a_watch_that_is_not_read_show_as_waiting(tmp_path: Path) -> None:
     async with showing(tmp_path) as shown_by:
         for number in range(120):
             policies = TopicPolicies(entry_filters=EntryFilters(entry_filter_names=f"{number}-" + "x" * LARGE))

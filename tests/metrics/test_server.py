@@ -1,4 +1,4 @@
-"""What is shown of a server beside its namespaces: each figure moves when what it tells of does."""
+"""The metrics of a server that do not concern namespaces: each one changes with what it measures."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LIMITS = replace(Limits(), max_calls_per_principal=500, max_watches=7, drain_sec
 
 @asynccontextmanager
 async def secured(path: Path, identity: Identity) -> AsyncIterator[Shown]:
-    """A server with TLS, tokens, a record of calls, and a collector that is away."""
+    """Runs a server with TLS, tokens, a record of calls, and a collector that can't be reached."""
     key = path / "secret.key"
     key.write_bytes(SECRET.encode())
     config = ServerConfig(
@@ -64,7 +64,7 @@ def end_of(identity: Identity) -> float:
     return x509.load_pem_x509_certificate(identity.certificate.read_bytes()).not_valid_after_utc.timestamp()
 
 
-async def test_what_a_server_remembers_loses_and_can_not_read_is_shown(tmp_path: Path) -> None:
+async def test_the_sizes_of_caches_lost_records_and_spans_and_unusable_files_are_shown(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "ours")
     identity = authority.identity("server", "127.0.0.1")
     async with secured(tmp_path, identity) as shown:
@@ -103,7 +103,7 @@ async def test_the_end_of_a_new_certificate_is_shown_once_it_is_in_force(tmp_pat
         await shown.until("topicpolicies_certificate_end_seconds", end_of(other))
 
 
-async def test_how_old_keys_of_issuers_are_and_who_gives_none_is_told() -> None:
+async def test_the_age_of_issuers_keys_and_the_number_of_issuers_without_an_answer_are_reported() -> None:
     moment, answers = 1000.0, True
 
     async def fetch(_: str) -> KeySet:

@@ -1,4 +1,4 @@
-"""The same principal before a server and before the broker beside it, over the same transport; and tokens that do not hold."""
+"""Compares what a server and its broker permit to the same principal over the same transport; and makes tokens that are not valid."""
 
 from __future__ import annotations
 
@@ -29,7 +29,16 @@ _LOOK_SECONDS = 0.02
 
 
 def lets(broker: Broker, shown: Metadata, method: str, path: str, body: object = None, http: httpx.Client | None = None) -> bool:
-    """Whether the broker's admin API lets a caller do something who shows it the same; over TLS if ``http`` does."""
+    """Returns whether the broker's admin API permits a request with these credentials.
+
+    Args:
+        broker: the broker.
+        shown: the metadata that the server is sent too.
+        method: the HTTP method.
+        path: the path below ``/admin/v2/``.
+        body: the body, as JSON.
+        http: the client that is used; None: one without TLS.
+    """
     headers = {"X-Original-Principal" if name == ORIGINAL_KEY else name: value for name, value in shown}
     if http is None:
         with httpx.Client(base_url=broker.admin_url, timeout=_SECONDS, trust_env=False) as plain:
@@ -42,19 +51,19 @@ def lets(broker: Broker, shown: Metadata, method: str, path: str, body: object =
 
 
 class BothSides:
-    """Asks both. Over mutual TLS a principal shows a certificate and no token, over connections of its own."""
+    """Asks both sides. Over mutual TLS each principal has connections of its own, with a certificate and without a token."""
 
     def __init__(self, broker: Broker, authority: Authority, server: Server, transport: str, stack: AsyncExitStack) -> None:
-        """``stack``: closes what is opened."""
+        """``stack``: closes the connections that are opened."""
         self._broker, self._authority, self._server, self._transport, self._stack = broker, authority, server, transport, stack
         self._opened: dict[str, tuple[grpc.aio.Channel, httpx.Client]] = {}
 
     async def answers(self, caller: str, questions: Mapping[str, tuple[str, str, object]]) -> tuple[dict[str, bool], dict[str, bool]]:
-        """Whether a caller, ``principal`` or ``proxy>principal``, may make calls, as the server says, and as the broker does.
+        """Returns which calls the server permits to a caller, and which requests the broker permits to it.
 
         Args:
-            caller: who asks; "" shows nothing.
-            questions: by the call's name what is asked of the admin API in its place.
+            caller: ``principal`` or ``proxy>principal``; "": a caller without credentials.
+            questions: by the name of each call, the corresponding request to the admin API.
         """
         principal, _, original = caller.partition(">")
         mutual = self._transport == MUTUAL
@@ -87,7 +96,7 @@ class BothSides:
 
 @asynccontextmanager
 async def both_sides(broker: Broker, authority: Authority, config: ServerConfig, transport: str) -> AsyncIterator[BothSides]:
-    """A server of a configuration that listens over a transport, beside a broker with tokens and certificates."""
+    """Runs a server with this configuration, which listens over this transport, for a broker with tokens and certificates."""
     if transport != PLAINTEXT:
         own = authority.issue("server")
         mutual = authority.trust if transport == MUTUAL else None
@@ -99,7 +108,7 @@ async def both_sides(broker: Broker, authority: Authority, config: ServerConfig,
 
 
 def tokens(secret: bytes, audience: str) -> dict[str, str]:
-    """Tokens of ``owner``, who may; those whose name does not begin with "good" have something wrong with them."""
+    """Returns tokens of ``owner``, who has the permission, by a description; only those whose description begins with "good" are valid."""
     now = int(time.time())
     owner: dict[str, object] = {"sub": "owner", "aud": audience}
     good = jwt.encode(owner, secret, "HS256")
@@ -116,8 +125,8 @@ def tokens(secret: bytes, audience: str) -> dict[str, str]:
         "not signed": jwt.encode(owner, "", "none"),
         "another's words with this one's signature": f"{header}.{another}.{signature}",
         "without its signature": good.rpartition(".")[0] + ".",
-        "of nobody": jwt.encode({"name": "owner", "aud": audience}, secret, "HS256"),
-        "of an empty name": jwt.encode({**owner, "sub": ""}, secret, "HS256"),
+        "without a subject": jwt.encode({"name": "owner", "aud": audience}, secret, "HS256"),
+        "with an empty subject": jwt.encode({**owner, "sub": ""}, secret, "HS256"),
         "for another audience": jwt.encode({**owner, "aud": "another"}, secret, "HS256"),
         "for other audiences": jwt.encode({**owner, "aud": ["another", f"{audience}s"]}, secret, "HS256"),
         "for no audience": jwt.encode({"sub": "owner"}, secret, "HS256"),
@@ -127,7 +136,7 @@ def tokens(secret: bytes, audience: str) -> dict[str, str]:
 
 
 class Delays:
-    """How long the event loop came late, in all: what a busy machine adds to whatever is waited for on it."""
+    """Measures by how many seconds the event loop was late in all: a busy machine adds as much to every wait on it."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -138,7 +147,7 @@ class Delays:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._task is not None, "it has begun"
+        assert self._task is not None, "the measurement has not begun"
         self._task.cancel()
 
     async def _measure(self) -> None:

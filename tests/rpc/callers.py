@@ -1,4 +1,4 @@
-"""Callers that say in their metadata who they are, and a door that believes them: what they may do is tested here, not who they are."""
+"""Callers that name themselves in their metadata, and a door that accepts any name: for tests of permissions, not of authentication."""
 
 from __future__ import annotations
 
@@ -65,21 +65,21 @@ permissions = ["read", "watch", "change", "history", "secrets"]
 
 
 def believe(call: Call) -> None:
-    """A door: who calls is who he says he is."""
-    said = {key: value for key, value in call.metadata if isinstance(value, str)}
-    principal = said.get(PRINCIPAL_KEY, "")
-    call.caller = Caller(principal, Way.TOKEN if principal else Way.NONE, said.get(FOR_KEY, ""))
+    """Sets the caller that the metadata name. This is a door that verifies nothing."""
+    pairs = {key: value for key, value in call.metadata if isinstance(value, str)}
+    principal = pairs.get(PRINCIPAL_KEY, "")
+    call.caller = Caller(principal, Way.TOKEN if principal else Way.NONE, pairs.get(FOR_KEY, ""))
 
 
 def of(caller: str) -> Metadata:
-    """The metadata of a caller: a role, or two of them as ``proxy>role``; "" is nobody."""
+    """Returns the metadata of a caller: a role, or two of them as ``proxy>role``; "": a caller without a name."""
     principal, _, role = caller.partition(">")
     named = ((PRINCIPAL_KEY, principal), (FOR_KEY, role))
     return tuple((key, value) for key, value in named if value)
 
 
 def asking(directory: Path) -> AuthenticationConfig:
-    """A way to ask who calls, in whose place ``believe`` stands then."""
+    """Returns a valid configuration of authentication; ``believe`` then replaces its door."""
     key = directory / "secret.key"
     key.write_bytes(bytes(range(32)))
     return AuthenticationConfig(token=TokenConfig(secret_key_file=key))
@@ -87,7 +87,10 @@ def asking(directory: Path) -> AuthenticationConfig:
 
 @asynccontextmanager
 async def guarded(directory: Path, text: str = ROLES) -> AsyncIterator[tuple[Server, grpc.aio.Channel, Path]]:
-    """A server with a history, in memory, whose callers may do what a file says; a channel to it; and the file."""
+    """Runs a server with a history and a log in memory, whose permissions are in a file of roles.
+
+    Yields the server, a channel to it, and the file.
+    """
     path = directory / "roles.toml"
     path.write_text(text)
     config = ServerConfig(

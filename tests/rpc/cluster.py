@@ -1,4 +1,4 @@
-"""A cluster that answers, or does not, without being one: its brokers' port takes connections, its admin API tells a version."""
+"""A fake of a cluster: the port of its brokers accepts connections, and its admin API answers with a version."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from tests.ports import free_port
 
 
 class FakeCluster:
-    """It can be shut and opened, always at the same ports."""
+    """A fake cluster that can be opened and shut, always at the same ports."""
 
     def __init__(self) -> None:
         self.ports = free_port(), free_port()
         self._servers: list[asyncio.Server] = []
         self.refuses = False
-        """Whether its admin API lets nobody in."""
+        """Whether the admin API refuses every request as unauthorized."""
         self.hangs = False
-        """Whether that takes questions, and answers nothing until the end."""
+        """Whether the admin API accepts requests, and answers none until the cluster is shut."""
         self.deleted: set[str] = set()
-        """Namespaces (``tenant/name``) of which it says that they are not there."""
+        """Namespaces (``tenant/name``) for which the admin API answers "not found"."""
         self.logs: dict[str, tuple[int, str]] = {}
-        """By namespace: the partitions and the time of creation of its log, if it is asked for."""
+        """By namespace: the number of partitions and the time of creation that the admin API reports of its log."""
         self._ended = asyncio.Event()
 
     @property
     def service_url(self) -> str:
-        """Where its brokers would be."""
+        """The URL of the brokers."""
         return f"pulsar://127.0.0.1:{self.ports[0]}"
 
     @property
     def admin_url(self) -> str:
-        """Where its admin API is."""
+        """The URL of the admin API."""
         return f"http://127.0.0.1:{self.ports[1]}"
 
     async def open(self, *which: int) -> None:
-        """Listens at both ports, or at those with these numbers."""
+        """Listens at both ports, or only at these: 0 is that of the brokers, 1 that of the admin API."""
         for number in which or (0, 1):
             take = (self._hang_up, self._answer)[number]
             self._servers.append(await asyncio.start_server(take, "127.0.0.1", self.ports[number]))
 
     async def shut(self) -> None:
-        """Listens no more."""
+        """Stops listening."""
         self._ended.set()
         servers, self._servers = self._servers, []
         for server in servers:
@@ -58,8 +58,8 @@ class FakeCluster:
         status, body = ("401 Unauthorized", b"no") if self.refuses else ("200 OK", b"4.2.4")
         for namespace, (partitions, created) in self.logs.items():
             if f"/persistent/{namespace}/" in path:
-                told = {"partitions": partitions} if path.endswith("/partitions") else {"creationDate": created}
-                body = json.dumps(told).encode()
+                answer = {"partitions": partitions} if path.endswith("/partitions") else {"creationDate": created}
+                body = json.dumps(answer).encode()
         if any(f"/{namespace}" in path for namespace in self.deleted):
             status, body = "404 Not Found", b"gone"
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)

@@ -23,13 +23,13 @@ TOPIC = "persistent://public/default/orders"
 
 @pytest.fixture(params=["memory", "sqlite"])
 def log_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
-    """Where the embedded log is kept; None is in memory."""
+    """Returns the file of the embedded log; None: it is in memory."""
     return None if request.param == "memory" else tmp_path / "policies.db"
 
 
 @pytest.fixture
 def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
-    """Decides in the servers of a test."""
+    """Replaces the authority of a test's servers, and is returned to the test."""
     made = Slow()
 
     async def opened(*_: object) -> Slow:
@@ -41,13 +41,13 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Slow:
 
 @pytest.fixture
 def limits() -> Limits:
-    """The server's limits; tests override it."""
+    """Returns the limits of the server; tests override this fixture."""
     return replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0)
 
 
 @pytest.fixture
 async def server(log_path: Path | None, limits: Limits) -> AsyncIterator[Server]:
-    """A running server."""
+    """Yields a running server."""
     config = ServerConfig(log=EmbeddedLogConfig(path=log_path), listen=parse_address("127.0.0.1:0"), limits=limits)
     async with Server(config) as running:
         yield running
@@ -55,14 +55,14 @@ async def server(log_path: Path | None, limits: Limits) -> AsyncIterator[Server]
 
 @pytest.fixture
 async def stub(server: Server) -> AsyncIterator[AsyncStub]:
-    """The service, as a client sees it."""
+    """Yields a stub of the service, on a channel of its own."""
     options = [("grpc.max_send_message_length", 64 << 20)]
     async with grpc.aio.insecure_channel(server.address, options=options) as channel:
         yield async_stub(channel)
 
 
 class Refusal:
-    """What a client is told of an error."""
+    """The parts of an error that a client receives: code, message, ``ErrorInfo``, and the violations by field."""
 
     def __init__(self, error: grpc.aio.AioRpcError) -> None:
         self.code = error.code()
@@ -81,7 +81,7 @@ class Refusal:
 
 
 async def refused(call: Awaitable[Message]) -> Refusal:
-    """The refusal of a call that must not succeed."""
+    """Awaits a call that must fail, and returns its error."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
     return Refusal(caught.value)

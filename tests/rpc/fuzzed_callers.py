@@ -1,4 +1,4 @@
-"""Who fuzzed requests say that they are: mostly somebody who may call, else somebody who may not, or nearly somebody. All by a seed."""
+"""The credentials of fuzzed requests, made from a seed: mostly of a caller with permissions, otherwise of one without, or not valid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topicpolicies_server.core.reasons import Reason
 
 from .mutations import NAMESPACES
 
-Said: TypeAlias = tuple[str, str | bytes]
+Pair: TypeAlias = tuple[str, str | bytes]
 KEY, ORIGINAL_KEY = "authorization", "topicpolicies-original-principal"
 FUZZER, OTHER, GATEWAY, STRANGER = "fuzzer", "other", "gateway", "stranger"
 _ROLES = f"""
@@ -39,11 +39,11 @@ REFUSALS = {
         Reason.PRINCIPAL_LIMIT,
     )
 }
-"""With what the doors refuse that these callers come to."""
+"""The reasons with which the doors refuse these callers."""
 
 
 def asking(directory: Path) -> tuple[AuthenticationConfig, AuthorizationConfig]:
-    """How a server asks who calls, and what he may do."""
+    """Returns how a server authenticates and authorizes its callers."""
     key, roles = directory / "secret.key", directory / "roles.toml"
     key.write_bytes(SECRET)
     roles.write_text(_ROLES)
@@ -51,21 +51,21 @@ def asking(directory: Path) -> tuple[AuthenticationConfig, AuthorizationConfig]:
     return verified, AuthorizationConfig(file=roles)
 
 
-def bearer(role: str, **claims: Any) -> Said:
-    """The metadata of somebody with a token."""
+def bearer(role: str, **claims: Any) -> Pair:
+    """Returns the metadata of a caller with a token."""
     return KEY, f"Bearer {token(sub=role, **claims)}"
 
 
 class Callers:
-    """Says who calls."""
+    """Chooses the credentials of calls."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
         self._known = {role: bearer(role) for role in (FUZZER, GATEWAY, STRANGER)}
         self._expired = bearer(FUZZER, exp=time.time() - 60)
 
-    def metadata(self) -> list[Said]:
-        """Of one call."""
+    def metadata(self) -> list[Pair]:
+        """Returns the credentials of one call."""
         chance = self._chance
         match chance.choices(range(6), (80, 8, 3, 3, 3, 3))[0]:
             case 0:
@@ -81,12 +81,12 @@ class Callers:
             case _:
                 return []
 
-    def _original(self) -> list[Said]:
+    def _original(self) -> list[Pair]:
         role = self._chance.choice((FUZZER, FUZZER, STRANGER, GATEWAY, "", "x" * 2_000, None))
         return [] if role is None else [(ORIGINAL_KEY, role)]
 
-    def _torn(self, key: str, value: str | bytes) -> Said:
-        """A token in which one character is another, or none."""
-        assert isinstance(value, str), "a token is a text"
+    def _torn(self, key: str, value: str | bytes) -> Pair:
+        """Returns a token in which one character is replaced or removed."""
+        assert isinstance(value, str), "the value is not a text"
         at = self._chance.randrange(len(value))
         return key, value[:at] + self._chance.choice("0aZ._-= ~") * self._chance.randint(0, 1) + value[at + 1 :]

@@ -1,4 +1,4 @@
-"""Sends mutated requests to a server, and counts what comes of them."""
+"""Sends mutated requests to a server, and counts their outcomes."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from .conftest import Refusal
 from .fuzzed_callers import FUZZER, Callers, bearer
 from .mutations import REFLECTION, WATCH, Mutations, decoded
 
-_TELLING = {"WatchPolicies", WATCH}
-"""Calls with a stream of answers."""
-_BOTH = {"UpdatePolicies", REFLECTION}
-"""Calls with streams of both."""
+_ANSWER_STREAMS = {"WatchPolicies", WATCH}
+"""Methods with a stream of answers."""
+_BOTH_STREAMS = {"UpdatePolicies", REFLECTION}
+"""Methods with streams of both requests and answers."""
 FAULTS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS, grpc.StatusCode.UNIMPLEMENTED}
-"""What only a server that is at fault answers."""
+"""Statuses that only a fault of the server causes."""
 _CLIENTS_OWN = "Internal error from Core"
-"""What grpc's client says, as INTERNAL, where it writes to a call that the server has ended meanwhile. Servers do not send it."""
+"""The message of gRPC's own client, with the status INTERNAL, when it writes to a call that the server has ended. No server sends it."""
 _OVER = {grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED}
-"""Without a reason: the caller has gone, or its time was over before the server could tell it anything."""
+"""Statuses that may have no reason: the caller went away, or its deadline passed before the server could send its own status."""
 _AT_ONCE = 24
 _ONE_SECONDS, _STREAM_SECONDS = 20.0, 2.0
-"""Watches that wait for what is still to come go on as long as their callers do."""
+"""Watches stay open until the timeouts of their callers, so that these are short."""
 _MOST_MESSAGES = 3
 
 
 class Fuzz:
-    """Requests over every call in turn, some at once."""
+    """Sends requests to all methods in turn, several at once."""
 
     def __init__(self, channel: grpc.aio.Channel, seed: int) -> None:
         self.sent = 0
         self.accepted: collections.Counter[str] = collections.Counter()
-        """Requests by their call that had an answer, or changes that were made."""
+        """By method: the requests that had an answer, and the changes that were made."""
         self.refused: collections.Counter[str] = collections.Counter()
-        """Requests, or changes of a stream, that were told what is wrong with them."""
+        """By method: the requests, and the changes of a stream, that were refused."""
         self.statuses: collections.Counter[tuple[str, str, str]] = collections.Counter()
-        """By call, status and reason."""
+        """The number of outcomes by method, status and reason."""
         self.faults: list[str] = []
-        """What must not be."""
+        """Descriptions of outcomes that must not occur."""
         self._channel: Any = channel
         self._made = Mutations(seed)
         self._callers = Callers(self._made.random)
         self._seed = seed
 
     async def send(self, count: int) -> None:
-        """Sends so many requests."""
+        """Sends so many requests, and waits for their outcomes."""
         left, calls = iter(range(count)), self._made.calls
 
         async def caller() -> None:
@@ -65,7 +65,7 @@ class Fuzz:
         await asyncio.gather(*(caller() for _ in range(_AT_ONCE)))
 
     async def crowd(self, count: int) -> None:
-        """One caller has so many watches of the health open at once: how many come together otherwise is chance, and the machine's pace."""
+        """Opens so many health watches of one caller at once, because ``send`` reaches the limit only by chance."""
         watch = self._channel.unary_stream(f"/{WATCH}")
         calls = [watch(b"", timeout=_ONE_SECONDS, metadata=[bearer(FUZZER)]) for _ in range(count)]
         for call in calls:
@@ -80,7 +80,7 @@ class Fuzz:
             call.cancel()
 
     async def _one(self, name: str) -> None:
-        requests = [self._made.request(name) for _ in range(self._made.random.randint(1, 3) if name in _BOTH else 1)]
+        requests = [self._made.request(name) for _ in range(self._made.random.randint(1, 3) if name in _BOTH_STREAMS else 1)]
         try:
             status, reason = await self._call(name, requests), ""
         except grpc.aio.AioRpcError as error:
@@ -94,16 +94,16 @@ class Fuzz:
     async def _call(self, name: str, requests: list[bytes]) -> grpc.StatusCode:
         path = f"/{name}" if "/" in name else f"/{SERVICE}/{name}"
         metadata = [*self._callers.metadata(), *self._made.metadata()]
-        if name not in _TELLING | _BOTH:
+        if name not in _ANSWER_STREAMS | _BOTH_STREAMS:
             answer = await self._channel.unary_unary(path)(requests[0], timeout=self._made.seconds(_ONE_SECONDS), metadata=metadata)
             self._answered(name, answer)
             return grpc.StatusCode.OK
         seconds = self._made.seconds(_STREAM_SECONDS)
-        if name in _TELLING:
+        if name in _ANSWER_STREAMS:
             call = self._channel.unary_stream(path)(requests[0], timeout=seconds, metadata=metadata)
         else:
             call = self._channel.stream_stream(path)(timeout=seconds, metadata=metadata)
-            with contextlib.suppress(asyncio.InvalidStateError, grpc.aio.InternalError):  # it has ended by what came before
+            with contextlib.suppress(asyncio.InvalidStateError, grpc.aio.InternalError):  # an earlier request has ended the call
                 for each in requests:
                     await call.write(each)
                 await call.done_writing()
@@ -134,7 +134,7 @@ class Fuzz:
             self._made.learn(message)
 
     def _settled(self, answer: service_pb2.UpdatePoliciesResponse) -> None:
-        """What became of changes of a stream; some are refused alone."""
+        """Counts the results of a stream's changes; each may be refused on its own."""
         for result in answer.results:
             if not result.HasField("error"):
                 self.accepted["UpdatePolicies"] += 1
@@ -144,17 +144,17 @@ class Fuzz:
             self.statuses["a change of UpdatePolicies", status.name, reason] += 1
             self._judge("UpdatePolicies", status, reason, result.error.message)
 
-    def _judge(self, name: str, status: grpc.StatusCode, reason: str, told: str) -> None:
-        """A refusal says why, and a fault of the server's is none."""
+    def _judge(self, name: str, status: grpc.StatusCode, reason: str, message: str) -> None:
+        """Counts a refusal; one without a reason, or with a status of ``FAULTS``, is recorded as a fault."""
         if status in _OVER and not reason:
             return
         self.refused[name] += 1
         if status in FAULTS or not (reason or "/" in name):
-            self.faults.append(f"seed {self._seed}, {name}: {status.name} {reason} {told}")
+            self.faults.append(f"seed {self._seed}, {name}: {status.name} {reason} {message}")
 
 
 def reason_of(status: Status) -> str:
-    """The reason of a status inside an answer; "" has none."""
+    """Returns the reason of a status inside an answer; "": it has none."""
     info = ErrorInfo()
     for detail in status.details:
         if detail.Unpack(info):

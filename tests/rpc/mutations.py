@@ -1,4 +1,4 @@
-"""Requests that are nearly right: valid ones in which fields or bytes are changed, and bytes that never were a request. All by a seed."""
+"""Requests that are almost valid, made from a seed: valid ones with changed fields or bytes, and bytes that never were a request."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ _DEEPEST = 12
 
 
 class Mutations:
-    """Makes requests. The same seed and the same answers learned make the same ones."""
+    """Makes requests. The same seed and the same learned answers give the same requests."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self._texts = [*_TEXTS, *NAMESPACES]
-        """What texts are made of; what the server says is added, so that versions and tokens are nearly right too."""
+        """The texts of requests; texts of the server's answers are added, so that versions and tokens are almost valid, too."""
         self._make: dict[str, Callable[[], Message]] = {
             "UpdatePolicy": self._update,
             "DeletePolicy": self._delete,
@@ -79,11 +79,11 @@ class Mutations:
 
     @property
     def calls(self) -> Sequence[str]:
-        """The calls for which there are requests."""
+        """The methods for which requests can be made."""
         return list(self._make)
 
     def learn(self, message: Message, most: int = 400) -> None:
-        """Takes texts of an answer among those that requests are made of."""
+        """Adds the texts of an answer to those that requests are made of."""
         for field, value in message.ListFields():
             for each in _values(field, value):
                 if isinstance(each, str):
@@ -94,7 +94,7 @@ class Mutations:
                     self.learn(each, most)
 
     def request(self, call: str) -> bytes:
-        """The bytes of a request for one of the calls: one in eight is right, and some are right for another call."""
+        """Returns the bytes of a request for a method: one in eight is valid, and some are requests of another method."""
         chosen = self.random.random()
         message = self._make[call if chosen < 0.95 else self.random.choice(self.calls)]()
         if chosen < 0.125:
@@ -104,31 +104,31 @@ class Mutations:
         return self.torn(message.SerializeToString() if chosen < 0.85 else self.changed(message))
 
     def metadata(self) -> list[tuple[str, str | bytes]]:
-        """What is said beside a request: nothing in three of four, else what is read there, and what nobody knows."""
+        """Returns metadata: none for three requests in four, otherwise keys that the server reads, and one that it does not know."""
         chance = self.random
-        said: list[tuple[str, str | bytes]] = []
+        pairs: list[tuple[str, str | bytes]] = []
         if chance.random() < 0.75:
-            return said
+            return pairs
         for _ in range(chance.randint(1, 4)):
             if chance.random() < 0.3:
-                said.append((f"{chance.choice(_METADATA)}-bin", chance.randbytes(chance.choice((0, 1, 100)))))
+                pairs.append((f"{chance.choice(_METADATA)}-bin", chance.randbytes(chance.choice((0, 1, 100)))))
                 continue
             text = "".join(chance.choices(_PRINTABLE, k=chance.choice((0, 1, 16, 300, 1_000)))).strip()
-            said.append((chance.choice(_METADATA), chance.choice(("", "Bearer ", "Basic ", "00-")) + text))
-        return said
+            pairs.append((chance.choice(_METADATA), chance.choice(("", "Bearer ", "Basic ", "00-")) + text))
+        return pairs
 
     def seconds(self, usual: float) -> float:
-        """How long a caller waits: as usual in nine of ten, else hardly."""
+        """Returns the timeout of a call: nine times in ten the usual one, otherwise a very short one."""
         return usual if self.random.random() < 0.9 else self.random.choice((0.001, 0.01, 0.05, 0.2))
 
     def changed(self, message: Message) -> bytes:
-        """The bytes of a message in which some fields have other values of their types."""
+        """Returns the bytes of a message in which some fields have other values of their types."""
         for _ in range(self.random.randint(1, _MOST_FIELDS)):
             self._change(message, 0)
         return message.SerializeToString()
 
     def torn(self, raw: bytes) -> bytes:
-        """Bytes some of which are others, gone, doubled or moved."""
+        """Returns bytes of which some are changed, removed, repeated or replaced."""
         chance = self.random
         data = bytearray(raw)
         for _ in range(chance.randint(1, 4)):
@@ -172,7 +172,7 @@ class Mutations:
 
     def _change_map(self, message: Message, field: FieldDescriptor, depth: int) -> None:
         entries = getattr(message, field.name)
-        assert field.message_type is not None, "a map's entry"
+        assert field.message_type is not None, "the field of a map has the type of an entry"
         key_field, value_field = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
         for _ in range(self.random.choice((1, 1, 1, 5))):
             try:
@@ -214,7 +214,9 @@ class Mutations:
 
     def _text(self) -> str:
         text = self.random.choice(self._texts)
-        if text and len(text) < 1_000 and self.random.random() < 0.3:  # a token in which one character is another
+        if (
+            text and len(text) < 1_000 and self.random.random() < 0.3
+        ):  # the text with one character replaced, which makes a token almost valid
             at = self.random.randrange(len(text))
             text = text[:at] + self.random.choice("0aZ/.-_%~é\0") + text[at + 1 :]
         return text
@@ -270,7 +272,7 @@ class Mutations:
 def _set(message: Message, field: FieldDescriptor, value: Any) -> None:
     try:
         setattr(message, field.name, value)
-    except (ValueError, TypeError):  # beyond its type's range: bytes can't say it either
+    except (ValueError, TypeError):  # beyond the range of the field's type, so that it can't be encoded either
         message.ClearField(field.name)
 
 
@@ -281,7 +283,7 @@ def _values(field: FieldDescriptor, value: Any) -> list[Any]:
 
 
 def decoded(message: Message, raw: bytes) -> Message | None:
-    """A message of bytes; None: they are none."""
+    """Returns the message that the bytes encode; None: they encode none."""
     try:
         message.ParseFromString(raw)
     except DecodeError:

@@ -1,4 +1,4 @@
-"""An authority that has to be asked, and answers when a test says so."""
+"""An authority that has to be asked for permissions, and answers when a test lets it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from topicpolicies_server.core.errors import PolicyError
 
 
 class Slow:
-    """Knows at once what holds in ``fast/...``; of the rest, once it was told to know. It counts what it is asked."""
+    """Knows the permissions in ``fast/...`` at once, and the others once ``knows`` is set. It counts how often it is asked."""
 
     def __init__(self) -> None:
         self.knows = asyncio.Event()
@@ -20,7 +20,7 @@ class Slow:
         self.on_basis = None
 
     def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
-        """As far as it is known."""
+        """Returns whether the caller has the permission; None: the authority has to be asked."""
         self.looked += 1
         assert caller.principal == "admin"
         if permission is Permission.SECRETS:
@@ -28,7 +28,7 @@ class Slow:
         return self.allowed if namespace.startswith("fast/") else None
 
     async def may(self, caller: Caller, namespace: str, permission: Permission) -> bool:
-        """Once it was told to know."""
+        """Returns whether the caller has the permission, once ``knows`` is set."""
         assert caller.principal == "admin" and permission is not Permission.SECRETS and not namespace.startswith("fast/")
         self.asked += 1
         await self.knows.wait()
@@ -37,8 +37,8 @@ class Slow:
         return self.allowed
 
     def kept(self) -> dict[str, tuple[int, int]]:
-        """It remembers no answers."""
+        """Returns nothing: this authority keeps no answers."""
         return {}
 
     async def close(self) -> None:
-        """Nothing."""
+        """Does nothing."""

@@ -1,4 +1,4 @@
-"""Answers that are written by hand: they are what Protobuf itself would have written of the same answer."""
+"""Answers that the server serializes itself equal what Protobuf would write."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def settings(policies: TopicPolicies | None) -> documents.Settings | None:
 
 
 def shown(key: PolicyKey, version: str, policies: TopicPolicies | None) -> PolicyDocument:
-    """A document as Protobuf has it."""
+    """Returns a document as a Protobuf message."""
     document = PolicyDocument(topic=key.topic, scope=Scope.ValueType(key.scope), version=version)
     if policies is not None:
         document.policies.CopyFrom(policies)
@@ -62,16 +62,16 @@ def shown(key: PolicyKey, version: str, policies: TopicPolicies | None) -> Polic
     True,
     0,
 )
-def test_answers_are_what_protobuf_would_have_written(
+def test_serialized_answers_equal_those_of_protobuf(
     topic: str,
     scope: KeyScope,
-    told: tuple[Outcome, TopicPolicies | None, str, str, bool, bool, TopicPolicies | None],
+    parts: tuple[Outcome, TopicPolicies | None, str, str, bool, bool, TopicPolicies | None],
     request_id: str,
     deletes: bool,
     include_previous: bool,
     sequence: int,
 ) -> None:
-    outcome, after, version, previous, replayed, known, before = told
+    outcome, after, version, previous, replayed, known, before = parts
     key = PolicyKey(topic, scope)
     request = Request(key, None if deletes else CHANGE, request_id, "", include_previous=include_previous)
     result = Result(outcome, settings(after), version, previous, replayed, known, settings(before))
@@ -88,7 +88,7 @@ def test_answers_are_what_protobuf_would_have_written(
     if include_previous:
         expected.previous.CopyFrom(shown(key, previous, before))
     assert type(expected).FromString(raw) == expected
-    assert len(raw) == expected.ByteSize(), "nothing is said twice"
+    assert len(raw) == expected.ByteSize(), "a field is written twice"
 
     one = service_pb2.PolicyChangeResult(sequence=sequence)
     getattr(one, "deleted" if deletes else "updated").CopyFrom(expected)
@@ -98,7 +98,7 @@ def test_answers_are_what_protobuf_would_have_written(
 
 
 @given(TOPICS, st.sampled_from(KeyScope), TEXTS, DOCUMENTS, st.booleans())
-def test_a_document_is_what_protobuf_would_have_written(
+def test_a_serialized_document_equals_that_of_protobuf(
     topic: str, scope: KeyScope, version: str, policies: TopicPolicies | None, disabled: bool
 ) -> None:
     expected = shown(PolicyKey(topic, scope), version, policies)
@@ -108,10 +108,10 @@ def test_a_document_is_what_protobuf_would_have_written(
     assert len(raw) == expected.ByteSize()
 
 
-def test_an_error_of_a_batch_has_its_sequence() -> None:
+def test_the_error_of_a_change_in_a_batch_has_the_sequence_of_that_change() -> None:
     error = invalid(Reason.INVALID_REQUEST)
-    told = service_pb2.UpdatePoliciesResponse.FromString(answers.result_record(7, None, error)).results[0]
-    assert (told.sequence, told.error) == (7, status(error))
+    result = service_pb2.UpdatePoliciesResponse.FromString(answers.result_record(7, None, error)).results[0]
+    assert (result.sequence, result.error) == (7, status(error))
 
 
 @given(st.integers(0, (1 << 64) - 1))

@@ -1,4 +1,4 @@
-"""In which trace a call is made, as its metadata says."""
+"""The trace context of a call is read from its metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Context(CallContext):
         self.metadata = metadata
 
 
-def test_a_call_is_made_in_the_trace_that_it_names() -> None:
+def test_a_call_has_the_trace_context_that_its_metadata_name() -> None:
     context = Context(("traceparent", PARENT), ("tracestate", "a=1"), ("other", "x"), ("tracestate", "b=2"))
     assert context_of(context) == TraceContext(PARENT, "a=1,b=2")
     assert author_of(context).trace == TraceContext(PARENT, "a=1,b=2")
@@ -29,13 +29,13 @@ def test_a_call_is_made_in_the_trace_that_it_names() -> None:
     "metadata",
     [(), (("traceparent", PARENT), ("traceparent", PARENT)), (("traceparent", b"\xff" * 55),), (("tracestate", "a=1"),)],
 )
-def test_a_call_that_names_none_is_made_in_none(metadata: tuple[tuple[str, str | bytes], ...]) -> None:
+def test_a_call_without_exactly_one_valid_traceparent_has_no_trace_context(metadata: tuple[tuple[str, str | bytes], ...]) -> None:
     context = Context(*metadata)
     assert context_of(context) is NO_TRACE
     assert author_of(context).trace is NO_TRACE
 
 
-def test_the_changes_of_a_call_that_is_traced_are_asked_for_by_that_call() -> None:
+def test_the_changes_of_a_traced_call_have_the_trace_context_of_the_calls_own_span() -> None:
     context = Context(("traceparent", PARENT))
     context.trace = TraceContext(PARENT.replace("00f067", "abcdef"), "a=1")
     assert author_of(context).trace is context.trace

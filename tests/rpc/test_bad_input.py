@@ -1,4 +1,4 @@
-"""Bad input gets the right status, every violation at once, and changes nothing."""
+"""Invalid requests are refused with the right status and with every violation, and change nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
 @pytest.fixture
 async def before(stub: AsyncStub) -> UpdatePolicyResponse:
-    """A document that must stay as it is."""
+    """Stores a document that no test may change."""
     policies = TopicPolicies(max_producer_per_topic=7, shadow_topics=[SHADOW])
     policies.retention_policies.CopyFrom(RetentionPolicies(retention_time_in_minutes=10, retention_size_in_mb=100))
     return await stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=policies))
@@ -38,20 +38,20 @@ async def before(stub: AsyncStub) -> UpdatePolicyResponse:
 
 @pytest.fixture(autouse=True)
 async def nothing_changes(stub: AsyncStub, before: UpdatePolicyResponse) -> AsyncIterator[None]:
-    """After every test of this file the document is what it was before."""
+    """Checks after every test of this module that the document is unchanged."""
     yield
     after = await stub.GetPolicy(GetPolicyRequest(topic=TOPIC, scopes=[SCOPE_LOCAL]))
     assert list(after.documents) == [before.document]
 
 
 def masked(*paths: str, policies: TopicPolicies | None = None) -> UpdatePolicyRequest:
-    """An update with an explicit mask."""
+    """Returns an update with an explicit mask."""
     request = UpdatePolicyRequest(topic=TOPIC, policies=policies or TopicPolicies(max_producer_per_topic=1))
     request.update_mask.paths.extend(paths)
     return request
 
 
-async def test_every_unknown_path_is_named_at_once(stub: AsyncStub) -> None:
+async def test_all_unknown_paths_are_reported_in_one_refusal(stub: AsyncStub) -> None:
     paths = ("max_producer_per_topic", "no_such", "retention_policies.neither", "dispatch_rate.nor")
     refusal = await refused(stub.UpdatePolicy(masked(*paths)))
     assert refusal.code is INVALID
@@ -71,24 +71,24 @@ async def test_every_unknown_path_is_named_at_once(stub: AsyncStub) -> None:
         "back_log_quota_map.no_such_type",
     ],
 )
-async def test_a_path_that_can_not_be_followed_is_refused(stub: AsyncStub, path: str) -> None:
+async def test_a_malformed_path_or_one_into_a_list_or_an_unknown_map_key_is_refused(stub: AsyncStub, path: str) -> None:
     refusal = await refused(stub.UpdatePolicy(masked(path)))
     assert refusal.code is INVALID
     assert list(refusal.violations) == ["update_mask.paths[0]"]
     assert refusal.info.reason
 
 
-async def test_a_wildcard_stands_alone(stub: AsyncStub) -> None:
+async def test_a_wildcard_beside_other_paths_is_refused(stub: AsyncStub) -> None:
     refusal = await refused(stub.UpdatePolicy(masked("*", "max_producer_per_topic")))
     assert (refusal.code, refusal.info.reason) == (INVALID, "WILDCARD_NOT_ALONE")
 
 
-async def test_an_update_that_says_nothing_is_refused(stub: AsyncStub) -> None:
+async def test_an_update_without_a_setting_and_a_mask_is_refused(stub: AsyncStub) -> None:
     refusal = await refused(stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC)))
     assert (refusal.code, refusal.info.reason) == (INVALID, "EMPTY_MASK")
 
 
-async def test_half_an_object_is_refused(stub: AsyncStub) -> None:
+async def test_an_object_without_all_of_its_required_fields_is_refused(stub: AsyncStub) -> None:
     half = TopicPolicies()
     half.persistence.bookkeeper_ensemble = 3
     refusal = await refused(stub.UpdatePolicy(masked("persistence", policies=half)))
@@ -97,7 +97,7 @@ async def test_half_an_object_is_refused(stub: AsyncStub) -> None:
     assert "bookkeeper_ack_quorum" in refusal.message
 
 
-async def test_a_leaf_that_would_create_half_an_object_is_refused_where_there_is_none(stub: AsyncStub) -> None:
+async def test_a_path_that_would_create_an_incomplete_object_is_refused(stub: AsyncStub) -> None:
     request = masked("inactive_topic_policies.delete_while_inactive")
     request.policies.inactive_topic_policies.delete_while_inactive = True
     refusal = await refused(stub.UpdatePolicy(request))
@@ -110,7 +110,7 @@ async def test_a_leaf_that_would_create_half_an_object_is_refused_where_there_is
      "persistent:///default/orders", "persistent://public/default/-partition-0", "persistent://public/default/" + "x" * 2000,
      "persistent://public/default/a\nb"],
 )  # fmt: skip
-async def test_a_malformed_topic_is_refused_everywhere(stub: AsyncStub, topic: str) -> None:
+async def test_a_malformed_topic_is_refused_by_every_method(stub: AsyncStub, topic: str) -> None:
     calls: list[Callable[[], Awaitable[Message]]] = [
         lambda: stub.UpdatePolicy(UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=1))),
         lambda: stub.GetPolicy(GetPolicyRequest(topic=topic)),
@@ -122,7 +122,7 @@ async def test_a_malformed_topic_is_refused_everywhere(stub: AsyncStub, topic: s
         assert refusal.violations == {"topic": "MALFORMED_NAME"}
 
 
-async def test_all_that_is_wrong_with_a_request_is_said_at_once(stub: AsyncStub) -> None:
+async def test_all_violations_of_a_request_are_reported_in_one_refusal(stub: AsyncStub) -> None:
     request = masked("no_such")
     request.topic = "nowhere"
     request.scope = 9  # type: ignore[assignment]
@@ -145,7 +145,7 @@ async def test_an_oversized_message_is_refused(stub: AsyncStub) -> None:
     assert refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-async def test_a_stale_etag_is_aborted_and_told_the_present_version(stub: AsyncStub, before: UpdatePolicyResponse) -> None:
+async def test_an_update_with_a_stale_etag_is_aborted_with_the_current_version(stub: AsyncStub, before: UpdatePolicyResponse) -> None:
     request = masked("max_producer_per_topic")
     request.etag = before.previous_version
     refusal = await refused(stub.UpdatePolicy(request))
@@ -153,13 +153,13 @@ async def test_a_stale_etag_is_aborted_and_told_the_present_version(stub: AsyncS
     assert refusal.info.metadata["version"] == before.document.version
 
 
-async def test_a_stale_etag_deletes_nothing(stub: AsyncStub, before: UpdatePolicyResponse) -> None:
+async def test_a_deletion_with_a_stale_etag_is_aborted_with_the_current_version(stub: AsyncStub, before: UpdatePolicyResponse) -> None:
     refusal = await refused(stub.DeletePolicy(DeletePolicyRequest(topic=TOPIC, etag=before.previous_version)))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.ABORTED, "ETAG_MISMATCH")
     assert refusal.info.metadata["version"] == before.document.version
 
 
-async def test_a_request_id_that_is_used_again_with_another_body_is_refused(stub: AsyncStub) -> None:
+async def test_a_request_id_used_again_for_another_change_is_refused(stub: AsyncStub) -> None:
     other = "persistent://public/default/other"
     request = UpdatePolicyRequest(topic=other, policies=TopicPolicies(max_producer_per_topic=1), request_id=str(uuid.uuid4()))
     first = await stub.UpdatePolicy(request)
@@ -171,7 +171,7 @@ async def test_a_request_id_that_is_used_again_with_another_body_is_refused(stub
     assert (refusal.code, refusal.info.reason) == (INVALID, "REQUEST_ID_REUSED")
 
 
-async def test_a_request_that_is_repeated_gets_its_first_answer(stub: AsyncStub) -> None:
+async def test_a_repeated_request_gets_the_answer_to_the_first_one(stub: AsyncStub) -> None:
     other = "persistent://public/default/other"
     request = UpdatePolicyRequest(topic=other, policies=TopicPolicies(max_producer_per_topic=1), request_id=str(uuid.uuid4()))
     first = await stub.UpdatePolicy(request)
@@ -179,7 +179,7 @@ async def test_a_request_that_is_repeated_gets_its_first_answer(stub: AsyncStub)
     again = await stub.UpdatePolicy(request)
     assert again.replayed
     assert (again.version, again.previous_version, again.outcome) == (first.version, first.previous_version, first.outcome)
-    assert not again.HasField("document"), "another change came since"
+    assert not again.HasField("document"), "the document has changed since"
     assert first.version == first.document.version
     assert (await stub.GetPolicy(GetPolicyRequest(topic=other))).documents[0].policies.max_producer_per_topic == 2
 

@@ -1,4 +1,4 @@
-"""Readers that are behind, that go away, and whose history fails: nothing twice, nothing missing, nothing left behind."""
+"""Readers that are behind, that disconnect, or whose history fails: no change is repeated or missing, and no resource leaks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from topicpolicies_server.history.scribe import Scribe
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
-from .watching import PATIENCE, Told, changes, kinds, token_of
+from .watching import PATIENCE, WatchReader, changes, kinds, token_of
 
 NAMESPACE = "public/default"
 Serving = Callable[..., AbstractAsyncContextManager[tuple[Server, AsyncStub]]]
@@ -46,7 +46,7 @@ Serving = Callable[..., AbstractAsyncContextManager[tuple[Server, AsyncStub]]]
 
 @pytest.fixture
 def serving(tmp_path: Path) -> Serving:
-    """Starts a server with a history and a ring of 16 changes."""
+    """Returns a function that starts a server with a history and a backlog of 16 changes."""
 
     @asynccontextmanager
     async def start(name: str = "one") -> AsyncIterator[tuple[Server, AsyncStub]]:
@@ -63,7 +63,7 @@ def serving(tmp_path: Path) -> Serving:
 
 
 async def write(stub: AsyncStub, count: int, size: int = 0, *, topics: int = 1) -> None:
-    """Makes so many changes, each with so many bytes, of so many topics in turn."""
+    """Makes so many changes, each with so many bytes, to so many topics in turn."""
 
     async def batches() -> AsyncIterator[UpdatePoliciesRequest]:
         for begin in range(0, count, 200):
@@ -81,80 +81,84 @@ async def write(stub: AsyncStub, count: int, size: int = 0, *, topics: int = 1) 
 
 
 def positions(events: list[WatchEvent]) -> list[str]:
-    """Where the events of the log stand."""
+    """Returns the positions of the changes and entries among events."""
     return [event.change.position or event.entry.position for event in events if event.HasField("change") or event.HasField("entry")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
-async def test_bookmarks_never_stand_before_what_was_told_however_far_the_reader_is_behind(
+async def test_a_bookmark_is_never_before_the_changes_already_sent_however_far_the_reader_is_behind(
     serving: Serving, mode: WatchMode.ValueType
 ) -> None:
     async with serving() as (_, stub):
         await write(stub, 1)
         request = WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=1), include_previous=True)
-        told = Told(stub, request)
-        await told.until_synced()
+        watch = WatchReader(stub, request)
+        await watch.until_synced()
         await write(stub, 600, 20_000)
         seen: list[str] = []
-        read = told.messages
+        read = watch.messages
         while len(seen) < 600:
-            event = await told.next()
+            event = await watch.next()
             seen += positions([event])
             if event.HasField("bookmark"):
-                assert list(event.bookmark.token.positions) >= seen[-1:], "it goes back"
-            if told.messages > read:
-                read = told.messages
+                assert list(event.bookmark.token.positions) >= seen[-1:], "the bookmark is before a change that was sent"
+            if watch.messages > read:
+                read = watch.messages
                 await asyncio.sleep(0.1)
-        last = (await told.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_TIMER))[-1].bookmark
-        told.cancel()
-    assert seen == sorted(set(seen)), "nothing twice"
+        last = (await watch.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_TIMER))[-1].bookmark
+        watch.cancel()
+    assert seen == sorted(set(seen)), "a change was repeated"
     assert list(last.token.positions) == seen[-1:]
 
 
 @pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY])
-async def test_nothing_is_confirmed_that_a_slow_reader_was_not_told(server: Server, stub: AsyncStub, mode: WatchMode.ValueType) -> None:
-    """A bookmark says as of when everything was told: a cache that is behind must not look fresh."""
-    async with grpc.aio.insecure_channel(server.address, options=[("grpc.http2.bdp_probe", 0)]) as channel:  # its window does not grow
+async def test_bookmarks_do_not_confirm_changes_that_a_slow_reader_has_not_been_sent(
+    server: Server, stub: AsyncStub, mode: WatchMode.ValueType
+) -> None:
+    """The confirmed time of a bookmark is when the reader had every change: a cache that is behind must not look fresh."""
+    async with grpc.aio.insecure_channel(
+        server.address, options=[("grpc.http2.bdp_probe", 0)]
+    ) as channel:  # keeps the window of flow control small
         request = WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=1))
-        told = Told(async_stub(channel), request)
-        await told.until_synced()
+        watch = WatchReader(async_stub(channel), request)
+        await watch.until_synced()
         await write(stub, 400, 20_000, topics=400)
         written = time.time()
         seen, between = 0, []
         while seen < 400:
-            event = await told.next()
+            event = await watch.next()
             seen += event.HasField("change")
             if event.HasField("change") and seen in (1, 200):
-                await asyncio.sleep(1.2)  # a bookmark falls due
+                await asyncio.sleep(1.2)  # long enough for a bookmark to fall due
             if event.HasField("bookmark"):
                 between.append(event.bookmark.confirmed_time.ToMicroseconds() / 1e6)
-        last = (await told.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_TIMER))[-1].bookmark
-        told.cancel()
-    assert between, "the case"
+        last = (await watch.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_TIMER))[-1].bookmark
+        watch.cancel()
+    assert between, "no bookmark was sent while the reader was behind"
     assert max(between) < written
     assert last.confirmed_time.ToMicroseconds() / 1e6 >= written
 
 
-async def test_a_reader_from_the_beginning_whose_history_fails_in_between_is_told_every_change_once(
+async def test_a_reader_from_the_beginning_gets_every_change_once_although_the_history_fails_meanwhile(
     serving: Serving, tmp_path: Path
 ) -> None:
     async with serving() as (_, stub):
         await write(stub, 41)
-        told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES, end_when_synced=True)
-        recorded = positions(await told.rest())
+        watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES, end_when_synced=True)
+        recorded = positions(await watch.rest())
         with closing(sqlite3.connect(tmp_path / "one.history.db")) as connection:
             connection.execute("ALTER TABLE entries RENAME TO away")
-            told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY, from_beginning=True)
-            failed = (await told.until(lambda event: event.HasField("status")))[-1].status
+            watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY, from_beginning=True)
+            failed = (await watch.until(lambda event: event.HasField("status")))[-1].status
             connection.execute("ALTER TABLE away RENAME TO entries")
-        events = await told.until_synced()
-        told.cancel()
+        events = await watch.until_synced()
+        watch.cancel()
     assert failed.reason != 0
     assert positions(events) == recorded and len(recorded) == 41
 
 
-async def test_a_reader_of_every_change_whose_history_could_not_be_written_is_told_that_events_are_gone(
+async def test_a_reader_of_every_change_gets_a_reset_if_it_is_behind_and_the_history_was_not_written(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
@@ -162,38 +166,40 @@ async def test_a_reader_of_every_change_whose_history_could_not_be_written_is_to
 
     async with serving() as (_, stub):
         await write(stub, 1)
-        told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY)
-        await told.until_synced()
+        watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY)
+        await watch.until_synced()
         monkeypatch.setattr(Scribe, "noted", fails)
         await write(stub, 600, 20_000)
-        reset = (await told.until(lambda event: event.HasField("reset")))[-1].reset
-        await told.until(lambda event: event.change.document.policies.max_producer_per_topic == 599)
-        told.cancel()
+        reset = (await watch.until(lambda event: event.HasField("reset")))[-1].reset
+        await watch.until(lambda event: event.change.document.policies.max_producer_per_topic == 599)
+        watch.cancel()
     assert reset.reason == ERROR_REASON_EVENTS_GONE
 
 
 @pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
-async def test_a_place_that_is_ahead_of_the_log_begins_anew(serving: Serving, mode: WatchMode.ValueType) -> None:
+async def test_a_token_ahead_of_the_log_resets_the_watch(serving: Serving, mode: WatchMode.ValueType) -> None:
     async with serving() as (_, stub):
         await write(stub, 3)
-        token = token_of(await Told(stub, namespaces=[NAMESPACE], mode=mode, end_when_synced=True).rest())
+        token = token_of(await WatchReader(stub, namespaces=[NAMESPACE], mode=mode, end_when_synced=True).rest())
         for wrong in (["~"], [*token.positions, "", ""]):
             ahead = WatchToken(log=token.log, positions=wrong)
-            told = Told(stub, namespaces=[NAMESPACE], mode=mode, resume={NAMESPACE: ahead}, end_when_synced=True)
-            events = await told.rest()
+            watch = WatchReader(stub, namespaces=[NAMESPACE], mode=mode, resume={NAMESPACE: ahead}, end_when_synced=True)
+            events = await watch.rest()
             assert next(kind for kind in kinds(events) if kind != "status") == "reset"
             assert token_of(events) == token and (changes(events) or positions(events))
 
 
 @pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
-async def test_readers_that_go_away_when_they_are_synced_leave_nothing_behind(serving: Serving, mode: WatchMode.ValueType) -> None:
+async def test_readers_that_disconnect_once_they_are_synced_leave_no_watchers_tasks_or_listeners(
+    serving: Serving, mode: WatchMode.ValueType
+) -> None:
     async with serving() as (server, stub):
         await write(stub, 20)
 
         async def come_and_go() -> None:
-            told = Told(stub, namespaces=[NAMESPACE], mode=mode, end_when_synced=True)
-            await told.until_synced()
-            told.cancel()
+            watch = WatchReader(stub, namespaces=[NAMESPACE], mode=mode, end_when_synced=True)
+            await watch.until_synced()
+            watch.cancel()
 
         for _ in range(10):
             await asyncio.gather(*(come_and_go() for _ in range(30)))
@@ -204,20 +210,20 @@ async def test_readers_that_go_away_when_they_are_synced_leave_nothing_behind(se
         assert not server.registry.history._listeners.get(NAMESPACE)  # type: ignore[union-attr]
 
 
-async def test_a_reader_of_the_newest_whose_deletions_were_forgotten_is_told_a_reset_and_a_snapshot(
+async def test_a_reader_of_the_latest_documents_gets_a_reset_if_deletions_were_forgotten_while_it_was_behind(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving() as (_, stub):
         await write(stub, 1)
-        told = Told(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_LATEST)
-        await told.until_synced()
+        watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_LATEST)
+        await watch.until_synced()
         lost = iter([True])
         monkeypatch.setattr(Feed, "has_lost", lambda *_: True)
         monkeypatch.setattr(Latest, "_has_lost_some", property(lambda _: next(lost, False)))
         monkeypatch.setattr(View, "forgotten", property(lambda _: {0: "~"}))
         await write(stub, 2)
-        events = await told.until_synced()
-        told.cancel()
+        events = await watch.until_synced()
+        watch.cancel()
     assert [kind for kind in kinds(events) if kind != "status"] == ["reset", "change", "bookmark"]
     assert events[0].reset.reason == ERROR_REASON_TOKEN_OUT_OF_RANGE
     assert changes(events)[0].document.policies.max_producer_per_topic == 1

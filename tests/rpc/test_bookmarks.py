@@ -1,4 +1,4 @@
-"""When bookmarks are due: each stream at its own time, by one timer for all."""
+"""The schedule of bookmarks: each stream has its own time, and all share one timer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topicpolicies_server.rpc.watching.bookmarks import SLOT_SECONDS, Bookmarks
 
 
 class Loop:
-    """A loop whose clock is set by hand, and rounds as clocks do."""
+    """A fake event loop whose clock a test sets; it begins at a time that floats round."""
 
     def __init__(self) -> None:
         self.now = 1_000_000.1
@@ -36,7 +36,7 @@ class Loop:
         return Handle()
 
     def pass_to(self, moment: float, *, early: float = 0.0) -> None:
-        """Time passes; timers are called so many seconds early, as clocks of coarse ticks have it."""
+        """Advances the clock, and calls timers so many seconds early, as loops with coarse clocks do."""
         for _ in range(10_000):
             due = min((timer for timer in self.timers if timer[0] <= moment), default=None, key=lambda timer: timer[0])
             if due is None:
@@ -48,7 +48,7 @@ class Loop:
         raise AssertionError("time does not pass")
 
 
-def test_each_is_called_once_at_its_own_time_and_whoever_has_gone_is_not_called() -> None:
+def test_each_bookmark_is_called_once_at_its_own_time_and_cancelled_ones_are_not_called() -> None:
     loop, called = Loop(), []
     bookmarks = Bookmarks(loop)  # type: ignore[arg-type]
     begin = loop.now
@@ -64,7 +64,7 @@ def test_each_is_called_once_at_its_own_time_and_whoever_has_gone_is_not_called(
     bookmarks.cancel(dues[1], slots[1])
 
 
-def test_a_timer_that_comes_too_early_stops_no_time() -> None:
+def test_timers_that_are_called_too_early_do_not_loop_without_end() -> None:
     loop, called = Loop(), []
     bookmarks = Bookmarks(loop)  # type: ignore[arg-type]
     for tenths in range(1, 30):
@@ -74,7 +74,7 @@ def test_a_timer_that_comes_too_early_stops_no_time() -> None:
     assert len(called) == 58
 
 
-def test_thousands_of_streams_have_one_timer() -> None:
+def test_thousands_of_streams_share_one_timer() -> None:
     loop = Loop()
     bookmarks = Bookmarks(loop)  # type: ignore[arg-type]
     dues = [functools.partial(print, number) for number in range(5_000)]
@@ -83,7 +83,7 @@ def test_thousands_of_streams_have_one_timer() -> None:
     assert len(loop.timers) == 1 == loop.made
 
 
-async def test_a_sooner_one_is_not_made_to_wait_for_a_later_one() -> None:
+async def test_a_bookmark_scheduled_after_a_later_one_is_still_called_at_its_own_time() -> None:
     bookmarks, sooner, later = Bookmarks(asyncio.get_running_loop()), asyncio.Event(), asyncio.Event()
     bookmarks.schedule(later.set, 60.0)
     bookmarks.schedule(sooner.set, 0.1)
@@ -92,7 +92,7 @@ async def test_a_sooner_one_is_not_made_to_wait_for_a_later_one() -> None:
     assert not later.is_set()
 
 
-def test_a_stream_that_fails_as_it_is_told_keeps_no_other_from_its_bookmarks(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stream_whose_bookmark_fails_does_not_prevent_those_of_others_and_the_failure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     loop = Loop()
     called: list[int] = []
     bookmarks = Bookmarks(loop)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Thousands of calls that arrive at once: each is served, or is told why not."""
+"""Thousands of calls that arrive at once: each is served, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 40.0
 
 
 async def outcome(call: Awaitable[Message]) -> grpc.StatusCode:
-    """How a call ends."""
+    """Returns the status with which a call ends."""
     try:
         await call
     except grpc.aio.AioRpcError as error:
@@ -35,9 +35,9 @@ async def outcome(call: Awaitable[Message]) -> grpc.StatusCode:
 
 
 @pytest.mark.slow
-async def test_a_burst_of_fewer_calls_than_the_limit_is_served_whole() -> None:
+async def test_all_calls_of_a_burst_within_the_limit_are_served() -> None:
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))
-    assert config.limits.max_concurrent_calls > CALLS, "the case"
+    assert config.limits.max_concurrent_calls > CALLS, "the limit is not above the burst"
     async with Server(config) as server, AsyncExitStack() as stack:
         channels = [
             await stack.enter_async_context(grpc.aio.insecure_channel(server.address, options=[("one", number)]))
@@ -54,7 +54,7 @@ async def test_a_burst_of_fewer_calls_than_the_limit_is_served_whole() -> None:
     assert outcomes == {grpc.StatusCode.OK: CALLS}
 
 
-async def test_a_call_beyond_the_limit_is_told_that_there_are_too_many() -> None:
+async def test_a_call_beyond_the_limit_is_refused_with_too_many_calls_until_another_call_ends() -> None:
     limits = replace(Limits(), max_concurrent_calls=16)
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), limits=limits)
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
@@ -70,5 +70,5 @@ async def test_a_call_beyond_the_limit_is_told_that_there_are_too_many() -> None
             assert "max_concurrent_calls" in refusal.message
         watches[0].cancel()
         async with asyncio.timeout(PATIENCE):
-            while (await outcome(stub.GetServerInfo(GetServerInfoRequest()))) is not grpc.StatusCode.OK:  # noqa: ASYNC110 (nobody tells)
+            while (await outcome(stub.GetServerInfo(GetServerInfoRequest()))) is not grpc.StatusCode.OK:  # noqa: ASYNC110 (nothing signals it)
                 await asyncio.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Certificates, keys and authorities that change while a server runs."""
+"""Certificates, keys and certificate authorities that are replaced while a server runs."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def authority(tmp_path: Path) -> Authority:
 
 
 class Files:
-    """The files of a server's TLS."""
+    """The files of a server's TLS configuration."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
         self.certificate, self.key, self.clients = folder / "server.pem", folder / "server.key", folder / "clients.pem"
 
     def put(self, identity: Identity) -> None:
-        """Puts another pair there, one file after the other."""
+        """Replaces the certificate and its key, one file after the other."""
         shutil.copyfile(identity.certificate, self.certificate)
         shutil.copyfile(identity.key, self.key)
 
@@ -57,12 +57,12 @@ def config(tls: TlsConfig) -> ServerConfig:
 
 
 def serial_of(certificate: Path) -> str:
-    decoder: Any = ssl._ssl  # type: ignore[attr-defined]  # the only reader of certificates that Python has
+    decoder: Any = ssl._ssl  # type: ignore[attr-defined]  # Python has no other reader of certificates
     return str(decoder._test_decode_cert(str(certificate))["serialNumber"])
 
 
 def shown(address: str, trust: Path) -> str:
-    """The serial number of the certificate that a new connection is shown."""
+    """Returns the serial number of the certificate that the server shows on a new connection."""
     context = ssl.create_default_context(cafile=trust)
     context.set_alpn_protocols(["h2"])
     host, port = address.rsplit(":", 1)
@@ -74,12 +74,12 @@ def shown(address: str, trust: Path) -> str:
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(_SECONDS):
-        while not await holds():  # noqa: ASYNC110 (nobody tells of it)
+        while not await holds():  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.05)
 
 
 class Connection:
-    """A client's own connection."""
+    """A client with a connection of its own."""
 
     def __init__(self, server: Server, trust: Path, identity: Identity | None = None) -> None:
         pair = (None, None) if identity is None else (identity.key.read_bytes(), identity.certificate.read_bytes())
@@ -98,14 +98,14 @@ def update(number: int) -> pb.UpdatePolicyRequest:
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+def tls_lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
     caplog.set_level(logging.INFO)
     return lambda: [record.message for record in caplog.records if record.message.startswith("TLS of the server")]
 
 
 @pytest.mark.slow
-async def test_certificates_and_keys_change_under_load_without_a_failed_call(
-    files: Files, authority: Authority, told: Callable[[], list[str]]
+async def test_certificates_and_keys_are_replaced_under_load_without_a_failed_call(
+    files: Files, authority: Authority, tls_lines: Callable[[], list[str]]
 ) -> None:
     identities = [authority.issue(f"server-{number}") for number in range(4)]
     files.put(identities[0])
@@ -149,15 +149,15 @@ async def test_certificates_and_keys_change_under_load_without_a_failed_call(
             done = [await each for each in load]
             assert all(count > 5 for count in done), done
             last = await stub.UpdatePolicy(pb.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_consumer_per_topic=7)))
-            async with asyncio.timeout(_SECONDS):  # the stream was open all the while
+            async with asyncio.timeout(_SECONDS):  # the stream is still open
                 while True:
                     batch = await watch.read()
                     if any(event.change.document.version == last.document.version for event in batch.events):
                         break
-    assert sum("and in force" in line for line in told()) == 3
+    assert sum("and in force" in line for line in tls_lines()) == 3
 
 
-async def test_a_client_of_the_old_authority_is_refused_and_one_of_the_new_let_in(
+async def test_after_the_authority_is_replaced_only_clients_of_the_new_one_can_connect(
     files: Files, authority: Authority, tmp_path: Path
 ) -> None:
     other = Authority(tmp_path / "other")
@@ -166,7 +166,7 @@ async def test_a_client_of_the_old_authority_is_refused_and_one_of_the_new_let_i
     shutil.copyfile(authority.trust, files.clients)
     async with Server(config(files.tls(mutual=True))) as server:
 
-        async def let_in(identity: Identity) -> bool:
+        async def is_accepted(identity: Identity) -> bool:
             async with Connection(server, authority.trust, identity) as stub:
                 try:
                     await stub.GetServerInfo(pb.GetServerInfoRequest(), timeout=_SECONDS)
@@ -177,27 +177,27 @@ async def test_a_client_of_the_old_authority_is_refused_and_one_of_the_new_let_i
 
         async with Connection(server, authority.trust, old) as stub:
             await stub.GetServerInfo(pb.GetServerInfoRequest())
-            assert (await let_in(old), await let_in(new)) == (True, False)
+            assert (await is_accepted(old), await is_accepted(new)) == (True, False)
             shutil.copyfile(other.trust, files.clients)
-            await until(lambda: let_in(new))
-            assert not await let_in(old)
+            await until(lambda: is_accepted(new))
+            assert not await is_accepted(old)
 
 
-async def test_a_key_that_does_not_fit_leaves_the_old_pair_in_force_and_is_told_once(
-    files: Files, authority: Authority, told: Callable[[], list[str]]
+async def test_a_key_that_does_not_match_leaves_the_old_pair_in_force_and_is_logged_once(
+    files: Files, authority: Authority, tls_lines: Callable[[], list[str]]
 ) -> None:
     first, second = authority.issue("first"), authority.issue("second")
     files.put(first)
     async with Server(config(files.tls())) as server:
         shutil.copyfile(second.certificate, files.certificate)
 
-        async def is_told() -> bool:
-            return bool(told())
+        async def is_logged() -> bool:
+            return bool(tls_lines())
 
-        await until(is_told)
-        await asyncio.sleep(2.5)  # looked at more than twice
+        await until(is_logged)
+        await asyncio.sleep(2.5)  # long enough to check the files more than twice
         assert await asyncio.to_thread(shown, server.address, authority.trust) == serial_of(first.certificate)
-        (line,) = told()
+        (line,) = tls_lines()
         assert f"the key {files.key} does not belong to the certificate {files.certificate}" in line and "stays in force" in line
         shutil.copyfile(second.key, files.key)
 
@@ -205,12 +205,12 @@ async def test_a_key_that_does_not_fit_leaves_the_old_pair_in_force_and_is_told_
             return await asyncio.to_thread(shown, server.address, authority.trust) == serial_of(second.certificate)
 
         await until(is_shown)
-        assert len(told()) == 2 and "and in force" in told()[1]
+        assert len(tls_lines()) == 2 and "and in force" in tls_lines()[1]
 
 
 @pytest.mark.parametrize("part", ["certificate", "key", "clients"])
 @pytest.mark.parametrize("cut", [0, 10, 200])
-def test_what_is_half_written_is_not_taken(files: Files, authority: Authority, part: str, cut: int) -> None:
+def test_a_file_that_is_cut_off_is_refused(files: Files, authority: Authority, part: str, cut: int) -> None:
     files.put(authority.issue("server"))
     shutil.copyfile(authority.trust, files.clients)
     read_pem(files.tls(mutual=True))
@@ -221,14 +221,14 @@ def test_what_is_half_written_is_not_taken(files: Files, authority: Authority, p
     assert "BEGIN" not in str(caught.value)
 
 
-def test_a_chain_that_is_half_written_is_not_taken(files: Files, authority: Authority) -> None:
+def test_a_chain_that_is_cut_off_is_refused(files: Files, authority: Authority) -> None:
     files.put(authority.issue("server"))
     files.certificate.write_bytes(files.certificate.read_bytes() + authority.trust.read_bytes()[:-40])
     with pytest.raises(OSError, match="not a certificate and key"):
         read_pem(files.tls())
 
 
-async def test_a_server_whose_key_does_not_fit_does_not_start_and_says_so(files: Files, authority: Authority) -> None:
+async def test_a_server_whose_key_does_not_match_its_certificate_does_not_start(files: Files, authority: Authority) -> None:
     files.put(authority.issue("server"))
     shutil.copyfile(authority.issue("other").key, files.key)
     with pytest.raises(OSError, match="does not belong to the certificate"):

@@ -1,4 +1,4 @@
-"""The matrix of who calls: every method, with every kind of credentials, over plaintext on this machine, TLS and mutual TLS."""
+"""A matrix of authentication: every method with every kind of credentials, over plaintext on loopback, TLS and mutual TLS."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import Refusal
-from .test_identifying import EVERY, EVERYBODY, PATIENCE, Metadata, Noting, replace
+from .test_identifying import ALL_PERMITTED, EVERY, PATIENCE, Metadata, Noting, replace
 
 REVOKED = bytes(32)
-"""The key that was in force before."""
+"""The key that is in force when the server starts, and then replaced."""
 
 
 @pytest.fixture(params=["plaintext", "tls", "mutual tls"])
 def transport(request: pytest.FixtureRequest) -> str:
-    """How calls come."""
+    """Returns the transport of the calls."""
     found: str = request.param
     return found
 
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    """Whom both sides trust."""
+    """Returns the certificate authority that both sides trust."""
     return Authority(tmp_path, "authority")
 
 
 @pytest.fixture
 async def server(tmp_path: Path, transport: str, authority: Authority, limits: Limits) -> AsyncIterator[Server]:
-    """A server that asks for tokens, and over mutual TLS for certificates too. Its key was replaced since it began."""
+    """Yields a server that authenticates tokens, and certificates over mutual TLS. Its key is replaced after the start."""
     key = tmp_path / "secret.key"
     key.write_bytes(REVOKED)
     own = authority.identity("server", "127.0.0.1")
@@ -65,7 +65,7 @@ async def server(tmp_path: Path, transport: str, authority: Authority, limits: L
             certificate="cn" if mutual else "",
             proxy_roles=("gateway",),
         ),
-        authorization=EVERYBODY,
+        authorization=ALL_PERMITTED,
     )
     async with Server(config) as running:
         replace(key, SECRET)
@@ -75,7 +75,7 @@ async def server(tmp_path: Path, transport: str, authority: Authority, limits: L
 
 @pytest.fixture
 async def stub(server: Server, transport: str, authority: Authority) -> AsyncIterator[AsyncStub]:
-    """The service, over the transport."""
+    """Yields a stub of the service over the transport, once the new key is in force."""
     mine = authority.identity("carol") if transport == "mutual tls" else None
     credentials = grpc.ssl_channel_credentials(
         authority.certificate.read_bytes(),
@@ -86,8 +86,8 @@ async def stub(server: Server, transport: str, authority: Authority) -> AsyncIte
     async with grpc.aio.insecure_channel(server.address) if plain else grpc.aio.secure_channel(server.address, credentials) as channel:
         stub = async_stub(channel)
         async with asyncio.timeout(PATIENCE):
-            while await told(stub, "GetServerInfo", shown(token(aud="sidecar"))) is not None:
-                pass  # the other key is not in force yet
+            while await reason_of(stub, "GetServerInfo", shown(token(aud="sidecar"))) is not None:
+                pass  # the new key is not in force yet
         yield stub
 
 
@@ -96,8 +96,8 @@ def shown(text: str, original: str = "") -> Metadata:
     return (*metadata, ("topicpolicies-original-principal", original)) if original else metadata
 
 
-async def told(stub: AsyncStub, method: str, metadata: Metadata) -> Reason | None:
-    """Why a call is refused at the door; None: it is not, whatever else may be wrong with it."""
+async def reason_of(stub: AsyncStub, method: str, metadata: Metadata) -> Reason | None:
+    """Returns why a call is refused as unauthenticated or not permitted; None: it is not, though it may fail otherwise."""
     try:
         await EVERY[method](stub, metadata)
     except grpc.aio.AioRpcError as error:
@@ -108,7 +108,9 @@ async def told(stub: AsyncStub, method: str, metadata: Metadata) -> Reason | Non
 
 
 @pytest.mark.parametrize("method", EVERY)
-async def test_who_calls(server: Server, stub: AsyncStub, transport: str, method: str) -> None:
+async def test_each_kind_of_credentials_identifies_its_caller_or_is_refused_with_its_reason(
+    server: Server, stub: AsyncStub, transport: str, method: str
+) -> None:
     now = time.time()
     mine: dict[str, Any] = {"sub": "alice", "aud": "sidecar"}
     good = token(**mine)
@@ -116,7 +118,7 @@ async def test_who_calls(server: Server, stub: AsyncStub, transport: str, method
     for metadata, reason in [
         ((), None if certificate else Reason.CREDENTIALS_MISSING),
         (shown(token(bytes(48), **mine)), Reason.CREDENTIALS_INVALID),  # forged
-        (shown(token(REVOKED, **mine)), Reason.CREDENTIALS_INVALID),  # revoked: its key is not in force any more
+        (shown(token(REVOKED, **mine)), Reason.CREDENTIALS_INVALID),  # revoked: its key was replaced
         (shown(good[:-6] + "AAAAAA"), Reason.CREDENTIALS_INVALID),  # changed
         (shown(unsigned({"alg": "none"}, mine)), Reason.CREDENTIALS_INVALID),
         (shown(signed({"alg": "RS256"}, mine)), Reason.CREDENTIALS_INVALID),
@@ -129,7 +131,7 @@ async def test_who_calls(server: Server, stub: AsyncStub, transport: str, method
         (shown(token(aud="sidecar", sub="gateway")), Reason.ORIGINAL_PRINCIPAL_INVALID),
         (shown(token(aud="sidecar", sub="gateway"), "gateway"), Reason.ORIGINAL_PRINCIPAL_INVALID),
     ]:
-        assert await told(stub, method, metadata) is reason, metadata
+        assert await reason_of(stub, method, metadata) is reason, metadata
     noting = Noting()
     server.calls.observers = (noting,)
     for metadata, caller in [
@@ -139,6 +141,6 @@ async def test_who_calls(server: Server, stub: AsyncStub, transport: str, method
         *([((), ("carol", Way.CERTIFICATE, ""))] if certificate else []),
     ]:
         noting.began_with.clear()
-        assert await told(stub, method, metadata) is None
+        assert await reason_of(stub, method, metadata) is None
         ((_, found),) = noting.began_with
         assert found.caller[:3] == caller

@@ -1,4 +1,4 @@
-"""Watches of topics that are disabled by a real broker's metadata. The broker itself does not know the property, and sets policies."""
+"""Watches of topics whose policies are disabled by properties in a real broker. The broker itself ignores the property."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from topicpolicies_server.rpc.server import Server
 
 
 @pytest.mark.timeout(180)
-async def test_a_disabled_topic_of_a_broker_is_left_out_and_a_disabled_namespace_is_told_as_empty(
+async def test_a_topic_disabled_in_a_broker_is_left_out_and_a_disabled_namespace_appears_empty(
     broker: Broker, admin: Admin, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(opening, "FROM_BROKERS", Freshness(60, 1, 1))
@@ -40,17 +40,17 @@ async def test_a_disabled_topic_of_a_broker_is_left_out_and_a_disabled_namespace
     config = ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=Limits())
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
         stub = async_stub(channel)
-        told = Values(stub, namespaces=[namespace])
-        assert (await told.until_synced())[0] == {on: 1}
+        watch = Values(stub, namespaces=[namespace])
+        assert (await watch.until_synced())[0] == {on: 1}
         await limit("off", 2)
         await limit("on", 2)
-        assert await told.change() == {on: 2}
+        assert await watch.change() == {on: 2}
         await call("PUT", f"persistent/{namespace}/off/properties", {PROPERTY: "false"})
-        assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {on: 2, off: 2})
+        assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {on: 2, off: 2})
         await call("PUT", f"namespaces/{namespace}/properties", {PROPERTY: "true"})
-        assert (await told.state()).state == service_pb2.NAMESPACE_STATE_DISABLED
-        assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {})
-        told.cancel()
+        assert (await watch.state()).state == service_pb2.NAMESPACE_STATE_DISABLED
+        assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {})
+        watch.cancel()
         alone = Values(stub, topics=[off])
-        assert (await alone.until_synced())[0] == {off: 2}, "its own word counts"
+        assert (await alone.until_synced())[0] == {off: 2}, "the topic's own property overrides that of its namespace"
         alone.cancel()

@@ -1,4 +1,4 @@
-"""Watches of topics whose policies are disabled, or become it, with the embedded log and a cluster file."""
+"""Watches of topics whose policies are disabled or become disabled, with the embedded log and a cluster file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from tests.rpc.watching import Told, changes, kinds, token_of
+from tests.rpc.watching import WatchReader, changes, kinds, token_of
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies import AsyncClient
 from topicpolicies.v1 import errors_pb2
@@ -37,7 +37,7 @@ PATIENCE = 30
 
 
 class Cluster:
-    """The file, and how to change it."""
+    """The cluster file, and how to change it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -45,7 +45,7 @@ class Cluster:
         self.say()
 
     def say(self, namespace: str = "false", **topics: str) -> None:
-        """Gives the property to the namespace, and to topics by their local names."""
+        """Sets the property of the namespace, and of topics by their local names."""
         lines = ['cluster = "us"', f'[namespaces."{NAMESPACE}"]', f'properties = {{ __topic_policies_disabled = "{namespace}" }}']
         for name, value in topics.items():
             lines += [f'[topics."persistent://{NAMESPACE}/{name}"]', f'properties = {{ __topic_policies_disabled = "{value}" }}']
@@ -55,7 +55,7 @@ class Cluster:
 
 
 class Serving(NamedTuple):
-    """A running server."""
+    """A running server, and a stub of it."""
 
     server: Server
     stub: AsyncStub
@@ -63,10 +63,10 @@ class Serving(NamedTuple):
     async def update(self, topic: str, value: int) -> None:
         await self.stub.UpdatePolicy(pb.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=value)))
 
-    async def written_by_somebody_else(self, topic: str, value: int) -> None:
-        """A change that nobody has admitted, as brokers make them, which know nothing of the property."""
+    async def written_by_broker(self, topic: str, value: int) -> None:
+        """Makes a change that was not admitted, as brokers do: they ignore the property."""
         change = compile_change(TopicPolicies(max_producer_per_topic=value), [], {})
-        request = Request(PolicyKey(topic, Scope.LOCAL), change, uuid.uuid4().hex, "", "somebody")
+        request = Request(PolicyKey(topic, Scope.LOCAL), change, uuid.uuid4().hex, "", "a broker")
         await self.server.registry.get(NAMESPACE).update(request)
 
 
@@ -80,7 +80,7 @@ def cluster(tmp_path: Path) -> Cluster:
 
 @pytest.fixture
 def start(cluster: Cluster, tmp_path: Path) -> Start:
-    """Starts a server, each time on the same files."""
+    """Returns a function that starts a server, each time on the same files."""
     log = EmbeddedLogConfig(path=tmp_path / "policies.db", cluster_file=cluster.path)
     limits = replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0)
     config = ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=limits)
@@ -100,38 +100,38 @@ async def serving(start: Start) -> AsyncIterator[Serving]:
 
 
 class Values:
-    """What a stream tells, as the documents' values: None for an absent one."""
+    """A watch that is read as the values of documents by topic; None: the document is absent."""
 
     def __init__(self, stub: AsyncStub, **selection: Any) -> None:
-        self.told = Told(stub, scopes=[SCOPE_LOCAL], **selection)
+        self.reader = WatchReader(stub, scopes=[SCOPE_LOCAL], **selection)
 
     async def until_synced(self) -> tuple[dict[str, int | None], pb.WatchToken]:
-        """The values of a snapshot, or since a token, and the token."""
+        """Returns the values of a snapshot, or since a token, and the new token."""
         values, events = await self._whole()
         return values, token_of(events)
 
     async def reset(self) -> tuple[str, dict[str, int | None]]:
-        """The reason of the next reset, before which no change may come, and the values after it."""
-        events = await self.told.until(lambda event: event.HasField("reset"))
+        """Returns the reason of the next reset, and the values after it. No change may come before the reset."""
+        events = await self.reader.until(lambda event: event.HasField("reset"))
         assert not changes(events)
         values, _ = await self._whole()
         return ErrorReason.Name(events[-1].reset.reason).removeprefix("ERROR_REASON_"), values
 
     async def change(self) -> dict[str, int | None]:
-        return _put({}, await self.told.change())
+        return _put({}, await self.reader.change())
 
     async def state(self) -> pb.NamespaceStatus:
-        """The next state, before which no change may come."""
-        events = await self.told.until(lambda event: event.HasField("status"))
+        """Returns the next status. No change may come before it."""
+        events = await self.reader.until(lambda event: event.HasField("status"))
         assert not changes(events)
         return events[-1].status
 
     def cancel(self) -> None:
-        self.told.cancel()
+        self.reader.cancel()
 
     async def _whole(self) -> tuple[dict[str, int | None], list[pb.WatchEvent]]:
         values: dict[str, int | None] = {}
-        events = await self.told.until_synced()
+        events = await self.reader.until_synced()
         assert "reset" not in kinds(events)
         for change in changes(events):
             _put(values, change)
@@ -140,63 +140,65 @@ class Values:
 
 def _put(values: dict[str, int | None], change: pb.PolicyChange) -> dict[str, int | None]:
     document = change.document
-    assert document.topic not in values, "told twice"
+    assert document.topic not in values, "a document was sent twice"
     values[document.topic] = document.policies.max_producer_per_topic if document.HasField("policies") else None
-    assert document.disabled == (values[document.topic] is None), "here nothing else is absent"
+    assert document.disabled == (values[document.topic] is None), "a document is absent but not disabled"
     return values
 
 
-async def test_a_namespace_that_is_disabled_is_told_as_empty_and_again_when_it_is_enabled(serving: Serving, cluster: Cluster) -> None:
+async def test_a_disabled_namespace_appears_empty_and_its_documents_are_sent_again_when_it_is_enabled(
+    serving: Serving, cluster: Cluster
+) -> None:
     await serving.update(ONE, 1)
-    told = Values(serving.stub, namespaces=[NAMESPACE])
-    values, token = await told.until_synced()
+    watch = Values(serving.stub, namespaces=[NAMESPACE])
+    values, token = await watch.until_synced()
     assert values == {ONE: 1}
     cluster.say("true")
-    status = await told.state()
+    status = await watch.state()
     assert (status.state, status.reason) == (pb.NAMESPACE_STATE_DISABLED, errors_pb2.ERROR_REASON_TOPIC_POLICIES_DISABLED)
-    assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {})
+    assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {})
     cluster.say("false")
-    assert (await told.state()).state == pb.NAMESPACE_STATE_READY
-    assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 1})
-    told.cancel()
+    assert (await watch.state()).state == pb.NAMESPACE_STATE_READY
+    assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 1})
+    watch.cancel()
     resumed = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: token})
-    assert (await resumed.until_synced())[0] == {}, "as the same topics are disabled as when the token was told: none"
+    assert (await resumed.until_synced())[0] == {}, "no topic is disabled, as when the token was issued"
     resumed.cancel()
 
 
-async def test_a_disabled_namespace_has_bookmarks_as_it_is_told_of_completely(serving: Serving, cluster: Cluster) -> None:
+async def test_a_disabled_namespace_has_bookmarks_whose_token_resumes_after_it_is_enabled(serving: Serving, cluster: Cluster) -> None:
     cluster.say("true")
-    told = Values(serving.stub, namespaces=[NAMESPACE], bookmark_interval=Duration(seconds=1))
-    values, token = await told.until_synced()
+    watch = Values(serving.stub, namespaces=[NAMESPACE], bookmark_interval=Duration(seconds=1))
+    values, token = await watch.until_synced()
     assert values == {}
-    timer = (await told.told.until(lambda event: event.bookmark.kind == pb.BOOKMARK_KIND_TIMER))[-1].bookmark
+    timer = (await watch.reader.until(lambda event: event.bookmark.kind == pb.BOOKMARK_KIND_TIMER))[-1].bookmark
     assert timer.token == token
-    told.cancel()
+    watch.cancel()
     cluster.say("false")
-    await asyncio.sleep(1.5)  # facts hold for a second
+    await asyncio.sleep(1.5)  # facts are cached for a second
     await serving.update(ONE, 1)
     resumed = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: token})
     assert (await resumed.until_synced())[0] == {ONE: 1}
     resumed.cancel()
 
 
-async def test_what_a_disabled_namespace_tells_does_not_end_the_stream_for_the_others(serving: Serving, cluster: Cluster) -> None:
+async def test_a_disabled_namespace_does_not_end_the_stream_of_other_namespaces(serving: Serving, cluster: Cluster) -> None:
     cluster.say("true")
     await serving.update(ELSEWHERE, 1)
-    told = Values(serving.stub, namespaces=[NAMESPACE, OTHER_NAMESPACE])
-    assert (await told.until_synced())[0] == {ELSEWHERE: 1}
+    watch = Values(serving.stub, namespaces=[NAMESPACE, OTHER_NAMESPACE])
+    assert (await watch.until_synced())[0] == {ELSEWHERE: 1}
     await serving.update(ELSEWHERE, 2)
-    assert await told.change() == {ELSEWHERE: 2}
-    told.cancel()
+    assert await watch.change() == {ELSEWHERE: 2}
+    watch.cancel()
 
 
-async def test_a_listing_leaves_disabled_topics_out_and_its_pages_miss_nothing(serving: Serving, cluster: Cluster) -> None:
+async def test_a_listing_leaves_out_disabled_topics_and_misses_no_other_whatever_the_page_size(serving: Serving, cluster: Cluster) -> None:
     topics = [f"persistent://{NAMESPACE}/topic-{number}" for number in range(10)]
     for number, topic in enumerate(topics):
         await serving.update(topic, number)
     off = {0, 3, 4, 5, 9}
     cluster.say(**{f"topic-{number}": "true" for number in off})
-    await asyncio.sleep(1.5)  # facts hold for a second
+    await asyncio.sleep(1.5)  # facts are cached for a second
     for page_size in (1, 3, 100):
         listed: list[str] = []
         token = ""
@@ -209,23 +211,23 @@ async def test_a_listing_leaves_disabled_topics_out_and_its_pages_miss_nothing(s
         assert listed == [topic for number, topic in enumerate(topics) if number not in off]
 
 
-async def test_a_watch_of_a_namespace_leaves_a_disabled_topic_out(serving: Serving, cluster: Cluster) -> None:
+async def test_a_watch_of_a_namespace_leaves_out_disabled_topics_until_they_are_enabled(serving: Serving, cluster: Cluster) -> None:
     for number, topic in enumerate((ONE, TWO)):
         await serving.update(topic, number)
     cluster.say(one="true", three="true")
-    await asyncio.sleep(1.5)  # facts hold for a second
-    told = Values(serving.stub, namespaces=[NAMESPACE])
-    assert (await told.until_synced())[0] == {TWO: 1}
-    await serving.written_by_somebody_else(ONE, 10)
-    await serving.written_by_somebody_else(THREE, 30)  # of which nothing was known before
+    await asyncio.sleep(1.5)  # facts are cached for a second
+    watch = Values(serving.stub, namespaces=[NAMESPACE])
+    assert (await watch.until_synced())[0] == {TWO: 1}
+    await serving.written_by_broker(ONE, 10)
+    await serving.written_by_broker(THREE, 30)  # no event of this topic came before
     await serving.update(TWO, 2)
-    assert await told.change() == {TWO: 2}
+    assert await watch.change() == {TWO: 2}
     cluster.say(three="true")
-    assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 10, TWO: 2})
-    told.cancel()
+    assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {ONE: 10, TWO: 2})
+    watch.cancel()
 
 
-async def test_changes_that_come_while_a_new_topic_is_looked_at_are_told_right_after_it(
+async def test_changes_during_the_lookup_of_a_new_topics_property_are_sent_right_after_the_lookup(
     serving: Serving, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, waiting = asyncio.Event(), asyncio.Event()
@@ -236,40 +238,40 @@ async def test_changes_that_come_while_a_new_topic_is_looked_at_are_told_right_a
         await gate.wait()
         await look(disabled_topics, topics)
 
-    told = Values(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
-    await told.until_synced()
+    watch = Values(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
+    await watch.until_synced()
     monkeypatch.setattr(DisabledTopics, "look_up_all", slowly)
     await serving.update(ONE, 1)
     await asyncio.wait_for(waiting.wait(), PATIENCE)
     for value in range(2, 7):
         await serving.update(ONE, value)
-    await asyncio.sleep(0.1)  # each of them has woken the stream, which could tell nothing
+    await asyncio.sleep(0.1)  # each change wakes the stream, which can send nothing yet
     gate.set()
-    assert [await told.change() for _ in range(6)] == [{ONE: value} for value in range(1, 7)]
-    told.cancel()
+    assert [await watch.change() for _ in range(6)] == [{ONE: value} for value in range(1, 7)]
+    watch.cancel()
 
 
-async def test_a_look_at_a_new_topic_that_fails_in_a_way_that_nobody_foresaw_is_told_and_tried_again(
+async def test_an_unexpected_failure_of_a_new_topics_lookup_is_reported_and_the_lookup_is_retried(
     serving: Serving, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def fail(_disabled_topics: DisabledTopics, _topics: Iterable[str]) -> None:
         raise LookupError
 
-    told = Told(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
-    await told.until_synced()
+    watch = WatchReader(serving.stub, namespaces=[NAMESPACE], mode=pb.WATCH_MODE_EVERY, bookmark_interval=Duration(seconds=300))
+    await watch.until_synced()
     with monkeypatch.context() as planted:
         planted.setattr(DisabledTopics, "look_up_all", fail)
         await serving.update(ONE, 1)
-        (failed,) = (await told.until(lambda event: event.status.state == pb.NAMESPACE_STATE_FAILED))[-1:]
+        (failed,) = (await watch.until(lambda event: event.status.state == pb.NAMESPACE_STATE_FAILED))[-1:]
         assert failed.status.reason == errors_pb2.ERROR_REASON_INTERNAL
-    events = await told.until(lambda event: event.HasField("change"))
+    events = await watch.until(lambda event: event.HasField("change"))
     assert events[-1].change.document.policies.max_producer_per_topic == 1
     assert [event.status.state for event in events if event.HasField("status")] == [pb.NAMESPACE_STATE_READY]
     assert "LookupError" in caplog.text
-    told.cancel()
+    watch.cancel()
 
 
-async def test_a_watch_of_a_disabled_topic_is_told_that_and_one_of_several_says_that_it_is_absent(
+async def test_a_watch_of_one_disabled_topic_gets_status_disabled_and_one_of_several_topics_its_absence(
     serving: Serving, cluster: Cluster
 ) -> None:
     await serving.update(ONE, 1)
@@ -290,7 +292,7 @@ async def test_a_watch_of_a_disabled_topic_is_told_that_and_one_of_several_says_
     both.cancel()
 
 
-async def test_streams_are_not_disturbed_by_topics_that_they_do_not_watch(serving: Serving, cluster: Cluster) -> None:
+async def test_a_stream_gets_no_reset_when_a_topic_that_it_does_not_watch_is_disabled(serving: Serving, cluster: Cluster) -> None:
     await serving.update(ONE, 1)
     await serving.update(TWO, 2)
     everything, one = Values(serving.stub, namespaces=[NAMESPACE]), Values(serving.stub, topics=[ONE])
@@ -304,62 +306,62 @@ async def test_streams_are_not_disturbed_by_topics_that_they_do_not_watch(servin
     one.cancel()
 
 
-async def test_a_token_of_other_disabled_topics_is_not_resumed_from(start: Start, cluster: Cluster) -> None:
+async def test_a_token_of_other_disabled_topics_resets_the_watch(start: Start, cluster: Cluster) -> None:
     async with start() as first:
         await first.update(ONE, 1)
         await first.update(TWO, 2)
-        told = Values(first.stub, namespaces=[NAMESPACE])
-        _, all_of_them = await told.until_synced()
-        told.cancel()
+        watch = Values(first.stub, namespaces=[NAMESPACE])
+        _, all_of_them = await watch.until_synced()
+        watch.cancel()
     cluster.say(one="true")
     async with start() as second:
-        told = Values(second.stub, namespaces=[NAMESPACE], resume={NAMESPACE: all_of_them})
-        assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 2})
-        told.cancel()
-        told = Values(second.stub, namespaces=[NAMESPACE])
-        values, without_one = await told.until_synced()
+        watch = Values(second.stub, namespaces=[NAMESPACE], resume={NAMESPACE: all_of_them})
+        assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 2})
+        watch.cancel()
+        watch = Values(second.stub, namespaces=[NAMESPACE])
+        values, without_one = await watch.until_synced()
         assert values == {TWO: 2}
-        told.cancel()
+        watch.cancel()
     async with start() as third:
-        told = Values(third.stub, namespaces=[NAMESPACE], resume={NAMESPACE: without_one})
-        assert (await told.until_synced())[0] == {}
+        watch = Values(third.stub, namespaces=[NAMESPACE], resume={NAMESPACE: without_one})
+        assert (await watch.until_synced())[0] == {}
         await third.update(TWO, 3)
-        assert await told.change() == {TWO: 3}
-        told.cancel()
+        assert await watch.change() == {TWO: 3}
+        watch.cancel()
 
 
-async def test_a_watch_goes_on_from_a_listing_although_a_topic_is_disabled(serving: Serving, cluster: Cluster) -> None:
+async def test_a_watch_resumes_from_the_token_of_a_listing_although_a_topic_is_disabled(serving: Serving, cluster: Cluster) -> None:
     await serving.update(ONE, 1)
     await serving.update(TWO, 2)
     cluster.say(one="true")
-    await asyncio.sleep(1.5)  # facts hold for a second
+    await asyncio.sleep(1.5)  # facts are cached for a second
     page = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
     assert [document.topic for document in page.documents] == [TWO]
     await serving.update(TWO, 3)
-    told = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token})
-    assert (await told.until_synced())[0] == {TWO: 3}
-    told.cancel()
+    watch = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token})
+    assert (await watch.until_synced())[0] == {TWO: 3}
+    watch.cancel()
     cluster.say("true")
     async with asyncio.timeout(PATIENCE):
         while page.documents:
-            await asyncio.sleep(0.1)  # older facts do for a listing; asking has them refreshed
+            await asyncio.sleep(0.1)  # a listing may use older facts; each request has them refreshed
             page = await serving.stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
     assert page.token == pb.WatchToken() and page.HasField("token")
-    told = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token})
-    assert (await told.state()).state == pb.NAMESPACE_STATE_DISABLED
+    watch = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token})
+    assert (await watch.state()).state == pb.NAMESPACE_STATE_DISABLED
     cluster.say(one="true")
-    assert await told.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 3})
-    told.cancel()
+    assert await watch.reset() == ("TOPIC_POLICIES_SWITCHED", {TWO: 3})
+    watch.cancel()
 
 
-async def test_the_first_page_of_a_large_namespace_reads_no_more_than_itself(
+async def test_the_first_page_of_a_large_namespace_reads_only_the_documents_of_one_page(
     serving: Serving, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topics = [f"persistent://{NAMESPACE}/topic-{number:03}" for number in range(120)]
     for topic in topics:
         await serving.update(topic, 1)
     cluster.say(**{"topic-001": "true", "topic-119": "true", "elsewhere": "true"})
-    await asyncio.sleep(1.5)  # facts hold for a second
+    await asyncio.sleep(1.5)  # facts are cached for a second
     read: list[int] = []
     page = Namespace.page
 
@@ -373,12 +375,12 @@ async def test_the_first_page_of_a_large_namespace_reads_no_more_than_itself(
     assert [document.topic for document in listed.documents] == [topics[0], *topics[2:5]]
     assert read == [5]
     await serving.update(topics[7], 2)
-    told = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: listed.token})
-    assert (await told.until_synced())[0] == {topics[7]: 2}, "its token serves a watch"
-    told.cancel()
+    watch = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: listed.token})
+    assert (await watch.until_synced())[0] == {topics[7]: 2}, "the token of the page does not resume a watch"
+    watch.cancel()
 
 
-async def test_a_cache_forgets_a_disabled_topic_and_learns_of_it_again(serving: Serving, cluster: Cluster) -> None:
+async def test_a_client_cache_drops_a_disabled_topic_and_gets_it_back_when_it_is_enabled(serving: Serving, cluster: Cluster) -> None:
     await serving.update(ONE, 1)
     await serving.update(TWO, 2)
     async with AsyncClient(serving.server.address) as client, client.cache(namespaces=[NAMESPACE]) as cache:

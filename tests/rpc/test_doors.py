@@ -1,4 +1,4 @@
-"""What every call passes before its request is looked at, and who is told of its end."""
+"""The doors that every call passes before its request is decoded, and the observers of its end."""
 
 from __future__ import annotations
 
@@ -19,86 +19,86 @@ from topicpolicies_server.rpc.server import Server
 from .conftest import TOPIC, Refusal, refused
 
 ALICE = Caller("alice", Way.TOKEN)
-SHUT = PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "The door is shut.")
+REFUSAL = PolicyError(Kind.PERMISSION_DENIED, Reason.READ_ONLY, "The door is shut.")
 PATIENCE = 20.0
 
 
 @pytest.fixture
 def log_path() -> None:
-    """In memory: what is tested here is above the log."""
+    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
     return
 
 
-class Porter:
-    """Knows everybody after a moment; lets nobody in while ``shut``; notes what it is told."""
+class Doors:
+    """Two doors and an observer: identifies every caller after a moment, refuses every call while ``refuses``, and records the calls."""
 
     def __init__(self) -> None:
-        self.shut = False
-        self.came: list[str] = []
+        self.refuses = False
+        self.arrived: list[str] = []
         self.ended: list[tuple[str, str, Reason | None, bool]] = []
         self.over = asyncio.Event()
 
-    async def ask(self, call: Call) -> None:
-        """A door."""
+    async def identify(self, call: Call) -> None:
+        """Identifies the caller. This is a door that has to be awaited."""
         await asyncio.sleep(0)
         call.caller = ALICE
 
-    def let_in(self, call: Call) -> None:
-        """A door that decides at once."""
-        assert call.caller is ALICE, "doors are passed in their order"
-        if self.shut:
-            raise SHUT
+    def permit(self, call: Call) -> None:
+        """Refuses the call while ``refuses``. This is a door that decides at once."""
+        assert call.caller is ALICE, "the doors were not passed in their order"
+        if self.refuses:
+            raise REFUSAL
 
     def began(self, call: Call) -> None:
-        """A call has come."""
-        self.came.append(call.method)
+        """Records the arrival of a call."""
+        self.arrived.append(call.method)
 
     def ended_(self, call: Call) -> None:
-        """It has ended."""
+        """Records the end of a call."""
         assert call.seconds >= 0
         self.ended.append((call.method, call.caller.principal, call.error.reason if call.error else None, call.given_up))
         self.over.set()
 
-    async def told_of(self, count: int) -> None:
-        """Returns when it was told of so many ends: callers have their answers a moment before."""
+    async def until_ended(self, count: int) -> None:
+        """Waits until so many calls have ended: callers have their answers a moment before."""
         async with asyncio.timeout(PATIENCE):
             while len(self.ended) < count:
                 self.over.clear()
                 await self.over.wait()
 
 
-class Telling:
-    """Tells the porter."""
+class Observer:
+    """An observer that notifies the doors."""
 
-    def __init__(self, porter: Porter) -> None:
-        self.began = porter.began
-        self.ended = porter.ended_
+    def __init__(self, doors: Doors) -> None:
+        self.began = doors.began
+        self.ended = doors.ended_
 
 
 @pytest.fixture
-def porter(server: Server) -> Porter:
-    """Stands at the doors."""
-    porter = Porter()
-    server.calls.doors = (porter.ask, porter.let_in)
-    server.calls.observers = (Telling(porter),)
-    return porter
+def doors(server: Server) -> Doors:
+    """Returns doors that are the server's, and observe its calls."""
+    doors = Doors()
+    server.calls.doors = (doors.identify, doors.permit)
+    server.calls.observers = (Observer(doors),)
+    return doors
 
 
-async def test_calls_pass_the_doors_in_order_and_their_ends_are_told(stub: AsyncStub, porter: Porter) -> None:
+async def test_calls_pass_the_doors_in_order_and_observers_are_notified_of_their_ends(stub: AsyncStub, doors: Doors) -> None:
     await stub.GetServerInfo(GetServerInfoRequest())
     await refused(stub.GetPolicy(GetPolicyRequest(topic="nonsense://")))
-    await porter.told_of(2)
-    assert porter.came == ["GetServerInfo", "GetPolicy"]
-    assert porter.ended[0] == ("GetServerInfo", "alice", None, False)
-    method, who, reason, given_up = porter.ended[1]
+    await doors.until_ended(2)
+    assert doors.arrived == ["GetServerInfo", "GetPolicy"]
+    assert doors.ended[0] == ("GetServerInfo", "alice", None, False)
+    method, who, reason, given_up = doors.ended[1]
     assert (method, who, given_up) == ("GetPolicy", "alice", False)
     assert reason is not None
 
 
-async def test_a_shut_door_refuses_calls_of_every_service_before_their_requests_are_looked_at(
-    server: Server, stub: AsyncStub, porter: Porter
+async def test_a_door_refuses_calls_of_every_service_before_their_requests_are_validated(
+    server: Server, stub: AsyncStub, doors: Doors
 ) -> None:
-    porter.shut = True
+    doors.refuses = True
     unary = await refused(stub.GetPolicy(GetPolicyRequest(topic="nonsense://")))
     with pytest.raises(grpc.aio.AioRpcError) as watching:
         await stub.WatchPolicies(WatchPoliciesRequest()).read()
@@ -106,39 +106,39 @@ async def test_a_shut_door_refuses_calls_of_every_service_before_their_requests_
     async with grpc.aio.insecure_channel(server.address) as channel:
         with pytest.raises(grpc.aio.AioRpcError):
             await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
-    await porter.told_of(3)
-    assert [each[0] for each in porter.ended] == ["GetPolicy", "WatchPolicies", "grpc.health.v1.Health/Check"]
-    assert all(each[2] is Reason.READ_ONLY for each in porter.ended)
+    await doors.until_ended(3)
+    assert [each[0] for each in doors.ended] == ["GetPolicy", "WatchPolicies", "grpc.health.v1.Health/Check"]
+    assert all(each[2] is Reason.READ_ONLY for each in doors.ended)
 
 
 @pytest.mark.parametrize("later", [False, True])
-async def test_a_door_that_fails_lets_nobody_in_and_tells_nothing_of_why(
+async def test_a_door_that_fails_refuses_the_call_as_internal_and_only_logs_the_cause(
     server: Server, stub: AsyncStub, caplog: pytest.LogCaptureFixture, later: bool
 ) -> None:
     def fails(_: Call) -> None:
-        raise LookupError("what only the log is told")
+        raise LookupError("a cause only for the log")
 
     async def fails_later(call: Call) -> None:
         await asyncio.sleep(0)
         fails(call)
 
     server.calls.doors = (fails_later if later else fails,)
-    told = await refused(stub.GetPolicy(GetPolicyRequest(topic=TOPIC)))
+    refusal = await refused(stub.GetPolicy(GetPolicyRequest(topic=TOPIC)))
     with pytest.raises(grpc.aio.AioRpcError) as watching:
         await stub.WatchPolicies(WatchPoliciesRequest(topics=[TOPIC])).read()
-    for each in (told, Refusal(watching.value)):
+    for each in (refusal, Refusal(watching.value)):
         assert (each.code, each.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
-        assert "only the log" not in each.message
-    assert "what only the log is told" in caplog.text
+        assert "only for the log" not in each.message
+    assert "a cause only for the log" in caplog.text
 
 
-async def test_a_call_whose_caller_went_away_is_told_as_given_up(server: Server, stub: AsyncStub, porter: Porter) -> None:
+async def test_observers_see_a_call_whose_caller_went_away_as_given_up(server: Server, stub: AsyncStub, doors: Doors) -> None:
     await stub.GetServerInfo(GetServerInfoRequest())
-    porter.over.clear()
+    doors.over.clear()
     watch = stub.WatchPolicies(WatchPoliciesRequest(topics=[TOPIC]))
     assert await watch.read()
     watch.cancel()
     async with asyncio.timeout(PATIENCE):
-        await porter.over.wait()
-    assert porter.ended[-1] == ("WatchPolicies", "alice", None, True)
+        await doors.over.wait()
+    assert doors.ended[-1] == ("WatchPolicies", "alice", None, True)
     assert len(server.calls) == 0

@@ -1,4 +1,4 @@
-"""The embedded log of a server keeps as much as its options say."""
+"""The options for what the embedded log of a server keeps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
 from topicpolicies_server.rpc.log_opening import open_log
 
 
-async def test_what_is_kept_of_superseded_events_is_what_the_options_say(tmp_path: Path) -> None:
+async def test_the_options_set_which_superseded_events_the_log_keeps(tmp_path: Path) -> None:
     limits = Limits(retention_seconds=5.0, max_retained_events=2_000, max_retained_bytes=3 << 20)
     log = await open_log(EmbeddedLogConfig(path=tmp_path / "policies.db"), limits, str)
     assert isinstance(log, SqliteLog)
@@ -17,7 +17,7 @@ async def test_what_is_kept_of_superseded_events_is_what_the_options_say(tmp_pat
     await log.close()
 
 
-async def test_unless_it_is_said_as_much_is_kept_as_a_log_keeps_by_itself(tmp_path: Path) -> None:
+async def test_the_default_options_are_the_defaults_of_the_log(tmp_path: Path) -> None:
     log = await open_log(EmbeddedLogConfig(path=tmp_path / "policies.db"), Limits(), str)
     assert isinstance(log, SqliteLog)
     assert log._compaction == Compaction()

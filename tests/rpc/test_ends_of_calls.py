@@ -1,4 +1,4 @@
-"""A call is told one end, whatever comes while it is being told."""
+"""A call ends with one status, even if another end arrives while that is being sent."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ LATE = PolicyError(Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN, "late")
 
 
 class Context:
-    """Sends an end for as long as a test wants; as gRPC does, it takes one."""
+    """A context that sends a status until a test lets it finish; as in gRPC, a second ``abort`` fails."""
 
     def __init__(self) -> None:
-        self.told: list[grpc.StatusCode] = []
+        self.sent: list[grpc.StatusCode] = []
         self.sending = asyncio.Event()
 
     async def abort(self, code: grpc.StatusCode, *_: Any) -> None:
-        if self.told:
+        if self.sent:
             raise RuntimeError("Abort already called!")
-        self.told.append(code)
+        self.sent.append(code)
         await self.sending.wait()
         raise grpc.aio.AbortError
 
 
 @pytest.mark.parametrize("refused", [True, False])
-async def test_a_call_whose_end_is_being_told_is_told_no_other(refused: bool) -> None:
+async def test_while_the_status_of_a_call_is_being_sent_a_second_end_sends_no_other_status(refused: bool) -> None:
     context = Context()
 
     async def answer() -> None:
@@ -57,4 +57,4 @@ async def test_a_call_whose_end_is_being_told_is_told_no_other(refused: bool) ->
     calls[0].expire(LATE)
     with pytest.raises(asyncio.CancelledError if refused else grpc.aio.AbortError):
         await task
-    assert context.told == [grpc.StatusCode.INVALID_ARGUMENT if refused else grpc.StatusCode.DEADLINE_EXCEEDED]
+    assert context.sent == [grpc.StatusCode.INVALID_ARGUMENT if refused else grpc.StatusCode.DEADLINE_EXCEEDED]

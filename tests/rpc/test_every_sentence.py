@@ -1,4 +1,4 @@
-"""What the definitions say, where it was not so."""
+"""Regressions: places where the server once differed from the API's definitions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMESPACE = "public/default"
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
 
-async def test_a_listing_goes_on_behind_topics_with_the_longest_names(stub: AsyncStub) -> None:
+async def test_a_listing_resumes_after_topics_with_the_longest_names(stub: AsyncStub) -> None:
     stem = f"persistent://{NAMESPACE}/"
     topics = [stem + "\N{GRINNING FACE}" * (1_023 - len(stem)) + letter for letter in "ab"]
     for topic in topics:
@@ -39,7 +39,7 @@ async def test_a_listing_goes_on_behind_topics_with_the_longest_names(stub: Asyn
 
 @pytest.mark.parametrize("mask", [["subscription_types_enabled"], []])
 @pytest.mark.parametrize("union", [False, True])
-async def test_a_negative_number_in_a_list_of_enums_is_one_that_is_not_known(stub: AsyncStub, mask: list[str], union: bool) -> None:
+async def test_a_negative_number_in_a_list_of_enums_is_refused_as_unknown(stub: AsyncStub, mask: list[str], union: bool) -> None:
     request = UpdatePolicyRequest(topic=TOPIC, update_mask=FieldMask(paths=mask))
     request.policies.subscription_types_enabled.extend([1, -1, -2147483648])  # type: ignore[list-item]
     if union:
@@ -49,13 +49,13 @@ async def test_a_negative_number_in_a_list_of_enums_is_one_that_is_not_known(stu
 
 
 @pytest.mark.parametrize("name", ["t\n/n/x", "t/n\n/x", "persistent://t/n\n/x"])
-async def test_a_name_with_a_newline_at_its_end_is_malformed(stub: AsyncStub, name: str) -> None:
+async def test_a_name_with_a_newline_at_the_end_of_a_part_is_malformed(stub: AsyncStub, name: str) -> None:
     assert (await refused(stub.GetPolicy(GetPolicyRequest(topic=name)))).violations == {"topic": "MALFORMED_NAME"}
     namespace = name.removeprefix("persistent://").rpartition("/")[0]
     assert (await refused(stub.ListPolicies(ListPoliciesRequest(namespace=namespace)))).violations == {"namespace": "MALFORMED_NAME"}
 
 
-async def test_every_violation_is_told_at_once_whoever_reads_it(stub: AsyncStub) -> None:
+async def test_all_violations_of_a_request_are_reported_together_by_every_method(stub: AsyncStub) -> None:
     past = GetPolicyRequest(topic="nowhere", as_of_time=Timestamp(seconds=-1), scopes=[7])  # type: ignore[list-item]
     assert set((await refused(stub.GetPolicy(past))).violations) == {"topic", "as_of_time", "scopes[0]"}
     update = UpdatePolicyRequest(topic="nowhere", policies=TopicPolicies(max_producer_per_topic=1))
@@ -71,18 +71,18 @@ async def test_every_violation_is_told_at_once_whoever_reads_it(stub: AsyncStub)
     assert set((await refused(stub.UpdatePolicy(masked))).violations) == {"list_operations", "update_mask.paths[0]"}
 
 
-async def test_an_actor_of_the_requests_own_counts_whatever_the_metadata_say(stub: AsyncStub) -> None:
+async def test_the_actor_of_a_request_overrides_an_invalid_one_in_the_metadata(stub: AsyncStub) -> None:
     request = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), actor="ann")
     assert (await stub.UpdatePolicy(request, metadata=(("topicpolicies-actor", "x" * 257),))).document.version
 
 
 @pytest.mark.parametrize("scopes", [[7, SCOPE_LOCAL], [7, 8], [9, 9]])
-async def test_a_number_that_is_no_scope_is_not_called_another_one(stub: AsyncStub, scopes: list[int]) -> None:
+async def test_a_number_that_is_not_a_scope_is_reported_as_unknown_and_not_as_a_repeated_scope(stub: AsyncStub, scopes: list[int]) -> None:
     refusal = await refused(stub.ListPolicies(ListPoliciesRequest(namespace=NAMESPACE, scopes=scopes)))  # type: ignore[arg-type]
     assert set(refusal.violations.values()) == {"UNKNOWN_SCOPE"}
 
 
-async def test_several_violations_of_an_update_have_one_reason_however_it_is_masked(stub: AsyncStub) -> None:
+async def test_several_violations_of_an_update_have_the_same_common_reason_with_and_without_a_mask(stub: AsyncStub) -> None:
     policies = TopicPolicies(max_producer_per_topic=-1)
     policies.retention_policies.retention_time_in_minutes = 1
     for paths in (["max_producer_per_topic", "retention_policies"], []):
@@ -91,7 +91,7 @@ async def test_several_violations_of_an_update_have_one_reason_however_it_is_mas
 
 
 @pytest.mark.parametrize("paths", [["subscription_policies"], []])
-async def test_what_has_very_many_entries_is_refused_before_anything_is_built(stub: AsyncStub, paths: list[str]) -> None:
+async def test_an_update_with_too_many_map_entries_is_refused(stub: AsyncStub, paths: list[str]) -> None:
     request = UpdatePolicyRequest(topic=TOPIC, update_mask=FieldMask(paths=paths))
     for number in range(30_000):
         request.policies.subscription_policies[f"{number:x}"].dispatch_rate.dispatch_throttling_rate_in_msg = 1
@@ -101,6 +101,6 @@ async def test_what_has_very_many_entries_is_refused_before_anything_is_built(st
     assert refusal.violations == {"policies.subscription_policies": "TOO_MANY_ELEMENTS"}
 
 
-async def test_topic_and_namespace_exclude_each_other(stub: AsyncStub) -> None:
+async def test_a_history_query_with_both_a_topic_and_a_namespace_is_refused(stub: AsyncStub) -> None:
     refusal = await refused(stub.ListHistory(ListHistoryRequest(topic=TOPIC, namespace=NAMESPACE)))
     assert refusal.violations == {"topic": "CONTRADICTION"}

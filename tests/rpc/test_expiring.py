@@ -1,4 +1,4 @@
-"""Streams end when their callers' credentials expire, and say so; what was read of changes has its results first."""
+"""Streams end with CREDENTIALS_EXPIRED when their callers' credentials expire; changes that were read have their results first."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from topicpolicies_server.rpc.expiring import Expiring
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
-from .test_identifying import EVERYBODY, bearer
-from .watching import Told
+from .test_identifying import ALL_PERMITTED, bearer
+from .watching import WatchReader
 
 PATIENCE = 20.0
 SOON = 1.5
-"""Seconds for which tokens hold here: they are judged to the fraction of a second."""
+"""Seconds for which tokens are valid here: their expiry is checked to a fraction of a second."""
 
 
 @pytest.fixture
 async def server(tmp_path: Path, limits: Limits) -> AsyncIterator[Server]:
-    """A server that asks for tokens."""
+    """Yields a server that authenticates tokens."""
     key = tmp_path / "secret.key"
     key.write_bytes(SECRET)
     authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
@@ -44,7 +44,7 @@ async def server(tmp_path: Path, limits: Limits) -> AsyncIterator[Server]:
         listen=parse_address("127.0.0.1:0"),
         limits=limits,
         authentication=authentication,
-        authorization=EVERYBODY,
+        authorization=ALL_PERMITTED,
     )
     async with Server(config) as running:
         yield running
@@ -52,7 +52,7 @@ async def server(tmp_path: Path, limits: Limits) -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def stub(server: Server) -> AsyncIterator[AsyncStub]:
-    """The service."""
+    """Yields a stub of the service."""
     async with grpc.aio.insecure_channel(server.address) as channel:
         yield async_stub(channel)
 
@@ -63,10 +63,10 @@ def reason(error: grpc.aio.AioRpcError) -> str:
     return str(refusal.info.reason)
 
 
-async def test_a_watch_ends_when_its_token_expires_and_others_go_on(server: Server, stub: AsyncStub) -> None:
+async def test_a_watch_ends_when_its_token_expires_and_other_watches_stay_open(server: Server, stub: AsyncStub) -> None:
     expires_at = time.time() + SOON
-    brief = Told(stub, metadata=bearer(exp=expires_at), topics=[TOPIC])
-    long = Told(stub, metadata=bearer(), topics=[TOPIC])
+    brief = WatchReader(stub, metadata=bearer(exp=expires_at), topics=[TOPIC])
+    long = WatchReader(stub, metadata=bearer(), topics=[TOPIC])
     await brief.until_synced()
     await long.until_synced()
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -79,23 +79,23 @@ async def test_a_watch_ends_when_its_token_expires_and_others_go_on(server: Serv
     long.cancel()
 
 
-async def test_a_stream_of_changes_tells_what_became_of_those_that_it_read(server: Server, stub: AsyncStub) -> None:
+async def test_an_update_stream_whose_token_expires_sends_the_results_of_all_changes_that_it_read(server: Server, stub: AsyncStub) -> None:
     call = stub.UpdatePolicies(metadata=bearer(exp=time.time() + SOON))
     for sequence in (1, 2):
         update = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=sequence))
         await call.write(service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(sequence=sequence, update=update)]))
-    told: list[int] = []
+    received: list[int] = []
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         async with asyncio.timeout(PATIENCE):
             async for message in call:
-                told += [each.sequence for each in message.results]
+                received += [each.sequence for each in message.results]
     assert reason(caught.value) == Reason.CREDENTIALS_EXPIRED
-    assert told == [1, 2]
+    assert received == [1, 2]
 
 
-async def test_a_stream_that_has_ended_leaves_nothing_behind(server: Server, stub: AsyncStub) -> None:
+async def test_the_expiry_of_a_streams_credentials_is_not_watched_after_the_stream_has_ended(server: Server, stub: AsyncStub) -> None:
     (expiring_,) = (each for each in server.calls.observers if isinstance(each, Expiring))
-    watch = Told(stub, metadata=bearer(exp=time.time() + 3600), topics=[TOPIC])
+    watch = WatchReader(stub, metadata=bearer(exp=time.time() + 3600), topics=[TOPIC])
     await watch.until_synced()
     assert len(expiring_) == 1
     await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=bearer(exp=time.time() + 3600))
@@ -106,7 +106,7 @@ async def test_a_stream_that_has_ended_leaves_nothing_behind(server: Server, stu
 
 
 class Peer:
-    """A call of somebody, and what becomes of it."""
+    """A call whose credentials expire, and how it ends."""
 
     def __init__(self, expires_at: float) -> None:
         self.now = 0.0
@@ -128,19 +128,19 @@ class Peer:
             self.expiring.ended(self.call)
 
     async def over(self) -> None:
-        """Returns when it has ended."""
+        """Waits until the call has ended."""
         async with asyncio.timeout(PATIENCE):
             await asyncio.wait([self.task])
 
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The times are short."""
+    """Shortens the intervals of these modules."""
     monkeypatch.setattr(expiring, "LOOK_SECONDS", 0.02)
     monkeypatch.setattr(leaving, "LEAVING_SECONDS", 0.1)
 
 
-async def test_the_clock_is_looked_at_again_because_it_can_be_set() -> None:
+async def test_a_stream_ends_if_the_clock_is_set_to_after_its_expiry() -> None:
     peer = Peer(1_000_000.0)
     await asyncio.sleep(0.1)
     assert not peer.task.done()
@@ -149,18 +149,18 @@ async def test_the_clock_is_looked_at_again_because_it_can_be_set() -> None:
     assert peer.ended_with is Reason.CREDENTIALS_EXPIRED and len(peer.expiring) == 0
 
 
-async def test_who_does_not_read_is_not_waited_for_long() -> None:
+async def test_a_stream_whose_peer_does_not_read_ends_without_a_status_after_a_while() -> None:
     peer = Peer(0.05)
     await asyncio.sleep(0)
     peer.call.goes_to(State.WRITING)
     peer.now = 1.0
     began = asyncio.get_running_loop().time()
     await peer.over()
-    assert peer.ended_with is None, "he can't be told anything"
+    assert peer.ended_with is None, "a peer that does not read can't receive a status"
     assert asyncio.get_running_loop().time() >= began + UNREAD_SECONDS - 0.1
 
 
-async def test_a_stream_that_leaves_is_ended_when_it_takes_too_long() -> None:
+async def test_a_stream_that_is_asked_to_leave_and_takes_too_long_is_ended() -> None:
     peer = Peer(0.05)
     await asyncio.sleep(0)
     left: list[str] = []
@@ -171,16 +171,16 @@ async def test_a_stream_that_leaves_is_ended_when_it_takes_too_long() -> None:
 
 
 @pytest.mark.parametrize(("way", "what"), [(Way.TOKEN, "token"), (Way.CERTIFICATE, "client certificate")])
-async def test_who_is_told_what_has_expired(way: Way, what: str) -> None:
-    told: list[str] = []
+async def test_the_error_names_the_kind_of_credentials_that_have_expired(way: Way, what: str) -> None:
+    received: list[str] = []
     call, ending = Call("WatchPolicies", None), Expiring(lambda: 2.0)
-    call.caller, call.leave = Caller("alice", way, expires_at=1.0), lambda error: told.append(error.message)
+    call.caller, call.leave = Caller("alice", way, expires_at=1.0), lambda error: received.append(error.message)
     ending(call)
     ending.ended(call)
-    assert told == [f"The {what} has expired: call with a new one."]
+    assert received == [f"The {what} has expired: call with a new one."]
 
 
-async def test_credentials_that_do_not_expire_end_nothing(server: Server) -> None:
+async def test_streams_without_an_expiry_and_calls_with_one_answer_are_not_watched(server: Server) -> None:
     call = Call("WatchPolicies", None)
     ending = Expiring(lambda: 0.0)
     for method, expires_at in (("WatchPolicies", math.inf), ("GetPolicy", 1.0)):

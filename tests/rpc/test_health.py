@@ -1,4 +1,4 @@
-"""The health service: what is told by which name, and when that changes."""
+"""The health service: which status each name has, and when that changes."""
 
 from __future__ import annotations
 
@@ -35,56 +35,56 @@ class Asked:
         self._stub = health_pb2_grpc.HealthStub(channel)
 
     async def status(self, name: str = "") -> int:
-        """How something is."""
+        """Returns the status of a name."""
         return int((await self._stub.Check(health_pb2.HealthCheckRequest(service=name))).status)
 
     async def listed(self) -> dict[str, int]:
-        """How everything is."""
+        """Returns the statuses of all names."""
         statuses = (await self._stub.List(health_pb2.HealthListRequest())).statuses
         return {name: int(each.status) for name, each in statuses.items()}
 
     def watch(self, name: str = "", caller: str = "") -> Any:
-        """Follows how something is."""
+        """Opens a watch of the status of a name."""
         return self._stub.Watch(health_pb2.HealthCheckRequest(service=name), metadata=of(caller))
 
 
-async def told(watch: Any) -> int:
-    """What a watch tells next."""
+async def next_status(watch: Any) -> int:
+    """Returns the next status of a watch."""
     async with asyncio.timeout(PATIENCE):
         return int((await watch.read()).status)
 
 
 @pytest.fixture
 def log_path() -> None:
-    """In memory: what is tested here is above the log."""
+    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
     return
 
 
 @pytest.fixture
 async def asked(server: Server) -> AsyncIterator[Asked]:
-    """Asks the server on the embedded log."""
+    """Yields a client of the server with the embedded log."""
     async with grpc.aio.insecure_channel(server.address) as channel:
         yield Asked(channel)
 
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[FakeCluster]:
-    """At which nobody listens yet."""
+    """Yields a fake cluster that does not listen yet."""
     made = FakeCluster()
     yield made
     await made.shut()
 
 
 @pytest.fixture
-async def beside(cluster: FakeCluster, limits: Limits) -> AsyncIterator[Server]:
-    """A server of that cluster, with the limits that servers have."""
+async def cluster_server(cluster: FakeCluster, limits: Limits) -> AsyncIterator[Server]:
+    """Yields a server for that cluster; its patience with the log is the default."""
     log = PulsarLogConfig(service_url=cluster.service_url, admin_url=cluster.admin_url)
     config = ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=replace(limits, drain_seconds=0.5))
     async with Server(config) as running:
         yield running
 
 
-async def test_each_name_tells_of_its_own(asked: Asked, stub: AsyncStub) -> None:
+async def test_each_name_has_its_own_status(asked: Asked, stub: AsyncStub) -> None:
     for name in ("", "readiness", "liveness", SERVICE):
         assert await asked.status(name) == SERVING
     assert await asked.listed() == dict.fromkeys(("", "readiness", "liveness", SERVICE), SERVING)
@@ -94,100 +94,106 @@ async def test_each_name_tells_of_its_own(asked: Asked, stub: AsyncStub) -> None
 
 async def test_asking_for_a_namespace_does_not_load_it(server: Server, asked: Asked) -> None:
     assert await asked.status("public/default") == UNKNOWN
-    assert await told(asked.watch("public/default")) == UNKNOWN
+    assert await next_status(asked.watch("public/default")) == UNKNOWN
     assert len(server.registry) == 0
 
 
 @pytest.mark.parametrize("name", ["no.such.Service", "a/b/c", "/", "tenant/", "tenant/" + "n" * 600, "é/è"])
-async def test_what_there_is_not_is_not_found_and_a_watch_waits_for_it(asked: Asked, name: str) -> None:
+async def test_an_unknown_name_is_not_found_and_a_watch_of_it_gets_service_unknown(asked: Asked, name: str) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await asked.status(name)
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
-    assert await told(asked.watch(name)) == SERVICE_UNKNOWN
+    assert await next_status(asked.watch(name)) == SERVICE_UNKNOWN
 
 
-async def test_a_watch_of_a_namespace_is_told_when_it_serves(asked: Asked, stub: AsyncStub) -> None:
+async def test_a_watch_of_a_namespace_gets_serving_once_the_namespace_is_loaded(asked: Asked, stub: AsyncStub) -> None:
     watch = asked.watch("public/default")
-    assert await told(watch) == UNKNOWN
+    assert await next_status(watch) == UNKNOWN
     await stub.UpdatePolicy(UPDATE)
-    assert await told(watch) == SERVING
+    assert await next_status(watch) == SERVING
 
 
 @pytest.mark.parametrize("limits", [Limits(max_health_watches=2)])
-async def test_watches_have_a_bound_and_are_given_back(server: Server, asked: Asked) -> None:
+async def test_a_health_watch_beyond_the_limit_is_refused_until_another_one_ends(server: Server, asked: Asked) -> None:
     first, second = asked.watch(), asked.watch("liveness")
-    assert await told(first) == await told(second) == SERVING
+    assert await next_status(first) == await next_status(second) == SERVING
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await asked.watch().read()
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     first.cancel()
     await eventually(lambda: len(server.calls) == 1)
-    assert await told(asked.watch()) == SERVING
+    assert await next_status(asked.watch()) == SERVING
 
 
 @pytest.mark.parametrize("limits", [Limits(max_health_watches=4)])
-async def test_who_holds_most_of_the_watches_keeps_nobody_else_from_watching(server: Server, asked: Asked) -> None:
+async def test_at_the_limit_a_health_watch_takes_the_place_of_one_of_the_caller_with_the_most(server: Server, asked: Asked) -> None:
     server.calls.doors = (believe,)
     watches = []
     for caller in ("", "", "", "", "reader", "reader"):
         watches.append(asked.watch(caller=caller))
-        assert await told(watches[-1]) == SERVING
+        assert await next_status(watches[-1]) == SERVING
     strangers, mine = watches[:4], watches[4:]
-    for each in strangers[:2]:  # those that were there longest
+    for each in strangers[:2]:  # the oldest ones
         assert (await refused(each.read())).info.reason == "TOO_MANY_WATCHES"
     assert (await refused(asked.watch().read())).code is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert (await refused(asked.watch(caller="reader").read())).code is grpc.StatusCode.RESOURCE_EXHAUSTED, "he would have more than others"
+    assert (await refused(asked.watch(caller="reader").read())).code is grpc.StatusCode.RESOURCE_EXHAUSTED, (
+        "the caller would have more watches than the others"
+    )
     await eventually(lambda: len(server.calls) == 4)
     server.readiness.drained(0.0)
     for each in (*mine, *strangers[2:]):
-        assert await told(each) == NOT_SERVING
+        assert await next_status(each) == NOT_SERVING
 
 
-async def test_a_server_that_stops_is_not_ready_and_alive(server: Server, asked: Asked) -> None:
+async def test_a_stopping_server_is_not_ready_but_alive(server: Server, asked: Asked) -> None:
     ready, alive = asked.watch("readiness"), asked.watch("liveness")
-    assert await told(ready) == await told(alive) == SERVING
+    assert await next_status(ready) == await next_status(alive) == SERVING
     stopping = asyncio.create_task(server.stop())
-    assert await told(ready) == NOT_SERVING
+    assert await next_status(ready) == NOT_SERVING
     await stopping
-    with pytest.raises(grpc.aio.AioRpcError):  # it is told nothing more, but the end
+    with pytest.raises(grpc.aio.AioRpcError):  # the stream ends without another status
         await alive.read()
 
 
-async def test_without_a_broker_it_is_alive_and_not_ready_from_the_start(beside: Server) -> None:
-    async with grpc.aio.insecure_channel(beside.address) as channel:
+async def test_a_server_that_starts_without_a_broker_is_alive_and_not_ready(cluster_server: Server) -> None:
+    async with grpc.aio.insecure_channel(cluster_server.address) as channel:
         asked = Asked(channel)
         assert await asked.status() == NOT_SERVING
         assert await asked.listed() == {"": NOT_SERVING, "readiness": NOT_SERVING, SERVICE: NOT_SERVING, "liveness": SERVING}
 
 
-async def test_it_is_ready_once_the_cluster_answers_and_not_ready_when_it_does_not(beside: Server, cluster: FakeCluster) -> None:
-    async with grpc.aio.insecure_channel(beside.address) as channel:
+async def test_a_server_is_ready_when_the_cluster_answers_and_not_ready_after_an_outage_beyond_the_patience(
+    cluster_server: Server, cluster: FakeCluster
+) -> None:
+    async with grpc.aio.insecure_channel(cluster_server.address) as channel:
         watch = Asked(channel).watch()
-        assert await told(watch) == NOT_SERVING
+        assert await next_status(watch) == NOT_SERVING
         await cluster.open(0)
         await asyncio.sleep(1.0)
-        assert await Asked(channel).status() == NOT_SERVING, "nobody answers questions yet"
+        assert await Asked(channel).status() == NOT_SERVING, "the admin API does not answer yet"
         await cluster.open(1)
-        assert await told(watch) == SERVING
+        assert await next_status(watch) == SERVING
         began = asyncio.get_running_loop().time()
         await cluster.shut()
-        assert await told(watch) == NOT_SERVING
-        assert asyncio.get_running_loop().time() - began >= beside.config.limits.log_patience_seconds - 2.5
+        assert await next_status(watch) == NOT_SERVING
+        assert asyncio.get_running_loop().time() - began >= cluster_server.config.limits.log_patience_seconds - 2.5
         await cluster.open()
-        assert await told(watch) == SERVING
+        assert await next_status(watch) == SERVING
 
 
-async def test_brokers_that_let_it_not_in_are_no_log_for_it(beside: Server, cluster: FakeCluster) -> None:
+async def test_a_server_whose_requests_the_admin_api_refuses_is_cut_off_with_that_reason(
+    cluster_server: Server, cluster: FakeCluster
+) -> None:
     cluster.refuses = True
     await cluster.open()
-    await eventually(lambda: beside.readiness.cut_off)
-    assert beside.readiness.problem is not None
-    assert beside.readiness.problem.reason == "PULSAR_ADMIN_REFUSED"
+    await eventually(lambda: cluster_server.readiness.cut_off)
+    assert cluster_server.readiness.problem is not None
+    assert cluster_server.readiness.problem.reason == "PULSAR_ADMIN_REFUSED"
 
 
-async def test_callers_are_told_at_once_that_the_log_is_out_of_reach(beside: Server) -> None:
-    await eventually(lambda: beside.readiness.cut_off)
-    async with grpc.aio.insecure_channel(beside.address) as channel:
+async def test_while_the_log_is_out_of_reach_calls_are_refused_at_once_with_the_reason(cluster_server: Server) -> None:
+    await eventually(lambda: cluster_server.readiness.cut_off)
+    async with grpc.aio.insecure_channel(cluster_server.address) as channel:
         stub = async_stub(channel)
         for call in (stub.UpdatePolicy(UPDATE), stub.GetPolicy(GetPolicyRequest(topic=TOPIC))):
             began = asyncio.get_running_loop().time()
@@ -198,9 +204,9 @@ async def test_callers_are_told_at_once_that_the_log_is_out_of_reach(beside: Ser
         assert await Asked(channel).status("public/default") in (UNKNOWN, NOT_SERVING)
 
 
-async def test_those_who_wait_when_the_patience_is_over_are_told_then(beside: Server) -> None:
-    assert not beside.readiness.cut_off, "the case: it has just begun"
-    async with grpc.aio.insecure_channel(beside.address) as channel:
+async def test_calls_that_wait_for_the_log_when_the_patience_is_over_are_refused_with_the_reason(cluster_server: Server) -> None:
+    assert not cluster_server.readiness.cut_off, "the patience is over already"
+    async with grpc.aio.insecure_channel(cluster_server.address) as channel:
         stub = async_stub(channel)
         for refusal in await asyncio.gather(*(refused(stub.GetPolicy(GetPolicyRequest(topic=TOPIC))) for _ in range(3))):
             assert refusal.info.reason in ("LOG_UNREACHABLE", "PULSAR_ADMIN_UNREACHABLE")

@@ -1,4 +1,4 @@
-"""ListHistory and documents as they were, asked of a server that was used, restarted and compacted."""
+"""ListHistory and documents as of the past, from a server that is used and restarted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.rpc.conftest import TOPIC, refused
-from tests.rpc.watching import Told
+from tests.rpc.watching import WatchReader
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.secrets import REDACTED
 from topicpolicies.v1 import policies_pb2 as pb
@@ -39,7 +39,7 @@ def config(tmp_path: Path) -> ServerConfig:
 
 @pytest.fixture
 def serving(config: ServerConfig) -> Serving:
-    """Starts a server, each time on the same files."""
+    """Returns a function that starts a server, each time on the same files."""
 
     @asynccontextmanager
     async def start() -> AsyncIterator[AsyncStub]:
@@ -73,7 +73,7 @@ def values(answer: service_pb2.ListHistoryResponse) -> list[tuple[int, int]]:
     return [(entry.previous.policies.max_producer_per_topic, entry.document.policies.max_producer_per_topic) for entry in answer.entries]
 
 
-async def test_who_changed_what_when_from_what_to_what(stub: AsyncStub) -> None:
+async def test_an_entry_says_who_changed_what_when_from_what_to_what(stub: AsyncStub) -> None:
     begin = time.time()
     first = await update(stub, 1)
     second = await update(stub, 2, actor="")
@@ -84,7 +84,9 @@ async def test_who_changed_what_when_from_what_to_what(stub: AsyncStub) -> None:
     assert (newest.document, newest.previous, newest.position) == (second.document, first.document, second.version)
     assert (newest.origin.actor, newest.origin.actor_standing) == ("", service_pb2.ACTOR_STANDING_UNKNOWN)
     assert (oldest.origin.actor, oldest.origin.actor_standing) == ("ann", service_pb2.ACTOR_STANDING_UNAUTHENTICATED)
-    assert oldest.HasField("previous") and not oldest.previous.HasField("policies"), "it is known that there was none"
+    assert oldest.HasField("previous") and not oldest.previous.HasField("policies"), (
+        "the entry does not record that there was no document before"
+    )
     assert list(oldest.origin.update_mask.paths) == list(oldest.changed.paths) == ["max_producer_per_topic"]
     assert (oldest.document.topic, oldest.document.scope, oldest.kind) == (TOPIC, pb.SCOPE_LOCAL, service_pb2.HISTORY_KIND_UPDATE)
     assert oldest.outcome == service_pb2.HISTORY_OUTCOME_APPLIED
@@ -92,17 +94,17 @@ async def test_who_changed_what_when_from_what_to_what(stub: AsyncStub) -> None:
     assert begin - 1 <= oldest.time.seconds <= newest.time.seconds <= time.time()
 
 
-async def test_a_request_id_is_written_in_one_way_however_it_was_sent(stub: AsyncStub) -> None:
+async def test_a_request_id_is_returned_in_one_form_however_it_was_written(stub: AsyncStub) -> None:
     sent = uuid.uuid4()
     asked = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=pb.TopicPolicies(max_producer_per_topic=1), request_id=str(sent).upper())
 
     async def stream() -> AsyncIterator[service_pb2.UpdatePoliciesRequest]:
         yield service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(update=asked)])
 
-    watch = Told(stub, topics=[TOPIC])
+    watch = WatchReader(stub, topics=[TOPIC])
     await watch.until_synced()
     updated = await stub.UpdatePolicy(asked)
-    told = await watch.change()
+    watched = await watch.change()
     watch.cancel()
     (streamed,) = [result.updated async for answer in stub.UpdatePolicies(stream()) for result in answer.results]
     asked.request_id = sent.hex
@@ -113,16 +115,16 @@ async def test_a_request_id_is_written_in_one_way_however_it_was_sent(stub: Asyn
     assert deleted.request_id == deletion.hex
     entries = (await listed(stub)).entries
     assert [entry.origin.request_id for entry in entries if entry.origin.request_id][::-1] == [sent.hex, deletion.hex]
-    assert {updated.request_id, again.request_id, streamed.request_id, told.origin.request_id} == {sent.hex}
+    assert {updated.request_id, again.request_id, streamed.request_id, watched.origin.request_id} == {sent.hex}
 
 
-async def test_pages_as_large_as_anybody_asks_for_are_had(stub: AsyncStub) -> None:
+async def test_a_page_size_above_the_maximum_means_the_maximum(stub: AsyncStub) -> None:
     await update(stub, 1)
-    assert values(await listed(stub, page_size=1001)) == [(0, 1)], "more than the most means the most (AIP-158)"
+    assert values(await listed(stub, page_size=1001)) == [(0, 1)], "a page size above the maximum is not refused (AIP-158)"
     assert len((await stub.ListPolicies(service_pb2.ListPoliciesRequest(namespace=NAMESPACE, page_size=2**31 - 1))).documents) == 1
 
 
-async def test_a_page_token_belongs_to_its_question(stub: AsyncStub) -> None:
+async def test_a_page_token_is_refused_with_another_namespace_scope_topic_or_actor(stub: AsyncStub) -> None:
     for number in range(3):
         await update(stub, number, topic=f"{TOPIC}-{number}")
         await update(stub, number, topic=f"persistent://public/other/orders-{number}")
@@ -136,7 +138,7 @@ async def test_a_page_token_belongs_to_its_question(stub: AsyncStub) -> None:
             assert (await refused(listed(stub, **other, page_token=token))).violations == {"page_token": "MALFORMED_TOKEN"}
 
 
-async def test_a_deletion_and_its_tombstone_are_told_apart(stub: AsyncStub) -> None:
+async def test_a_deletion_and_its_tombstone_have_different_kinds(stub: AsyncStub) -> None:
     await update(stub, 1)
     await stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=TOPIC))
     await update(stub, 2)
@@ -149,7 +151,7 @@ async def test_a_deletion_and_its_tombstone_are_told_apart(stub: AsyncStub) -> N
     assert kinds == [service_pb2.HISTORY_KIND_UPDATE, service_pb2.HISTORY_KIND_DELETE, service_pb2.HISTORY_KIND_UPDATE]
 
 
-async def test_pages_by_topic_namespace_actor_and_time(stub: AsyncStub) -> None:
+async def test_the_history_is_paged_and_filtered_by_topic_namespace_actor_time_and_scope(stub: AsyncStub) -> None:
     other = f"persistent://{NAMESPACE}/other"
     for number in range(1, 8):
         await update(stub, number, actor="ann" if number % 2 else "bob")
@@ -173,11 +175,11 @@ async def test_pages_by_topic_namespace_actor_and_time(stub: AsyncStub) -> None:
     begin, end = Timestamp(), Timestamp()
     begin.FromNanoseconds(everything[2].time.ToNanoseconds() + 500_000)
     end.FromNanoseconds(everything[4].time.ToNanoseconds() + 500_000)
-    assert values(await listed(stub, start_time=begin, end_time=end)) == [(4, 5), (3, 4)], "bounds between two milliseconds"
+    assert values(await listed(stub, start_time=begin, end_time=end)) == [(4, 5), (3, 4)], "the bounds are between two milliseconds"
     assert not (await listed(stub, scopes=[pb.SCOPE_GLOBAL])).entries
 
 
-async def test_events_that_come_between_two_pages_neither_repeat_nor_hide_any(stub: AsyncStub) -> None:
+async def test_changes_between_two_pages_neither_repeat_nor_hide_entries(stub: AsyncStub) -> None:
     for number in range(1, 5):
         await update(stub, number)
     first = await listed(stub, page_size=2)
@@ -186,7 +188,7 @@ async def test_events_that_come_between_two_pages_neither_repeat_nor_hide_any(st
     assert values(first) + values(second) == [(3, 4), (2, 3), (1, 2), (0, 1)]
 
 
-async def test_a_document_as_of_a_time_and_of_a_version(stub: AsyncStub) -> None:
+async def test_a_document_can_be_read_as_of_a_time_and_as_of_a_version(stub: AsyncStub) -> None:
     before = Timestamp()
     before.GetCurrentTime()
     await asyncio.sleep(0.01)
@@ -208,7 +210,7 @@ async def test_a_document_as_of_a_time_and_of_a_version(stub: AsyncStub) -> None
     assert (then_none.HasField("policies"), then_none.version) == (False, "0")
 
 
-async def test_it_is_kept_over_restarts_and_nothing_is_told_twice(serving: Serving) -> None:
+async def test_the_history_is_kept_over_restarts_without_gaps_or_repeated_entries(serving: Serving) -> None:
     async with serving() as stub:
         await update(stub, 1)
         await update(stub, 2)
@@ -220,7 +222,7 @@ async def test_it_is_kept_over_restarts_and_nothing_is_told_twice(serving: Servi
         assert not answer.gaps
 
 
-async def test_it_has_no_secrets_and_says_that_they_changed(serving: Serving, config: ServerConfig) -> None:
+async def test_the_history_stores_no_secrets_but_records_that_they_changed(serving: Serving, config: ServerConfig) -> None:
     async with serving() as stub:
         for secret in ("hush", "hush2"):
             offload = pb.OffloadPolicies(managed_ledger_offload_driver="aws-s3", managed_ledger_offload_bucket="b")
@@ -247,13 +249,15 @@ async def test_it_has_no_secrets_and_says_that_they_changed(serving: Serving, co
         ({"topic": TOPIC, "actor": "x" * 257}, {"actor"}),
     ],
 )
-async def test_what_is_wrong_with_a_question_is_said_at_once(stub: AsyncStub, question: dict[str, object], fields: set[str]) -> None:
+async def test_all_violations_of_a_history_query_are_reported_in_one_refusal(
+    stub: AsyncStub, question: dict[str, object], fields: set[str]
+) -> None:
     refusal = await refused(listed(stub, **question))
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert set(refusal.violations) == fields
 
 
-async def test_a_token_of_another_question_is_refused(stub: AsyncStub) -> None:
+async def test_a_page_token_of_a_topics_history_is_refused_with_an_actor_added(stub: AsyncStub) -> None:
     await update(stub, 1)
     await update(stub, 2)
     token = (await listed(stub, page_size=1)).next_page_token
@@ -262,7 +266,7 @@ async def test_a_token_of_another_question_is_refused(stub: AsyncStub) -> None:
     assert refusal.violations == {"page_token": "MALFORMED_TOKEN"}
 
 
-async def test_what_was_is_asked_for_in_one_way_and_never_of_the_future(stub: AsyncStub) -> None:
+async def test_invalid_reads_of_the_past_are_refused(stub: AsyncStub) -> None:
     later = Timestamp(seconds=int(time.time()) + 3600)
     refusal = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, as_of_time=later)))
     assert refusal.violations == {"as_of_time": "IN_THE_FUTURE"}
@@ -273,13 +277,13 @@ async def test_what_was_is_asked_for_in_one_way_and_never_of_the_future(stub: As
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.OUT_OF_RANGE, "NOT_IN_HISTORY")
 
 
-async def test_a_server_without_a_history_says_so(config: ServerConfig) -> None:
+async def test_a_server_without_a_history_refuses_history_queries(config: ServerConfig) -> None:
     async with Server(replace(config, history=None)) as server, grpc.aio.insecure_channel(server.address) as channel:
         refusal = await refused(listed(async_stub(channel)))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "HISTORY_OFF")
 
 
-async def test_a_history_belongs_to_one_server(serving: Serving, config: ServerConfig, tmp_path: Path) -> None:
+async def test_a_history_that_another_server_uses_is_refused_at_the_start(serving: Serving, config: ServerConfig, tmp_path: Path) -> None:
     async with serving():
         other = replace(config, log=EmbeddedLogConfig(path=tmp_path / "other.db"))
         with pytest.raises(Exception, match="in use"):

@@ -1,4 +1,4 @@
-"""Who calls a server that asks: with tokens over the wire, for every method of every service."""
+"""Authentication by tokens over the wire, for every method of every service."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from .conftest import TOPIC, Refusal
 
 PATIENCE = 20.0
 Metadata = tuple[tuple[str, str], ...]
-EVERYBODY = AuthorizationConfig(allow_authenticated=True)
-"""Who has shown who he is may do everything."""
+ALL_PERMITTED = AuthorizationConfig(allow_authenticated=True)
+"""Every authenticated caller has every permission."""
 UNAUTHENTICATED, DENIED = grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED
 
 
 class Noting:
-    """Who made which calls."""
+    """An observer that records which caller made which call."""
 
     def __init__(self) -> None:
         self.callers: list[tuple[str, Caller]] = []
@@ -48,18 +48,18 @@ class Noting:
         self.began_with: list[tuple[str, Call]] = []
 
     def began(self, call: Call) -> None:
-        """A call has come."""
+        """Records the arrival of a call."""
         self.began_with.append((call.method, call))
 
     def ended(self, call: Call) -> None:
-        """A call has ended."""
+        """Records the end of a call."""
         self.callers.append((call.method, call.caller))
         self.over.set()
 
 
 @pytest.fixture
 def key(tmp_path: Path) -> Path:
-    """The brokers' secret key."""
+    """Returns the file of the secret key with which the brokers verify tokens."""
     path = tmp_path / "secret.key"
     path.write_bytes(SECRET)
     return path
@@ -67,14 +67,14 @@ def key(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def server(key: Path, limits: Limits) -> AsyncIterator[Server]:
-    """A server that asks for tokens; ``gateway`` is a proxy."""
+    """Yields a server that authenticates tokens; ``gateway`` is a proxy."""
     authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=key), proxy_roles=("gateway",))
     config = ServerConfig(
         log=EmbeddedLogConfig(path=None),
         listen=parse_address("127.0.0.1:0"),
         limits=limits,
         authentication=authentication,
-        authorization=EVERYBODY,
+        authorization=ALL_PERMITTED,
     )
     async with Server(config) as running:
         yield running
@@ -82,7 +82,7 @@ async def server(key: Path, limits: Limits) -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection to it."""
+    """Yields a channel to the server."""
     async with grpc.aio.insecure_channel(server.address) as channel:
         yield channel
 
@@ -92,7 +92,7 @@ def bearer(**claims: object) -> tuple[tuple[str, str], ...]:
 
 
 def replace(file: Path, content: bytes) -> None:
-    """Puts another file in the place of one."""
+    """Replaces a file by another one."""
     other = file.with_name("new")
     other.write_bytes(content)
     other.rename(file)
@@ -124,12 +124,12 @@ EVERY: dict[str, Ask] = {
 }
 
 
-def test_every_method_is_tried() -> None:
+def test_the_table_of_calls_has_every_method() -> None:
     assert set(EVERY) == {each.name for each in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods}
 
 
 @pytest.mark.parametrize("method", EVERY)
-async def test_no_method_answers_whom_it_does_not_know(channel: grpc.aio.Channel, method: str) -> None:
+async def test_every_method_refuses_missing_forged_expired_early_and_repeated_credentials(channel: grpc.aio.Channel, method: str) -> None:
     now = time.time()
     for metadata, reason in [
         ((), Reason.CREDENTIALS_MISSING),
@@ -145,7 +145,7 @@ async def test_no_method_answers_whom_it_does_not_know(channel: grpc.aio.Channel
 
 
 @pytest.mark.parametrize("method", EVERY)
-async def test_every_method_knows_who_calls(server: Server, channel: grpc.aio.Channel, method: str) -> None:
+async def test_the_caller_of_every_method_is_identified_by_its_token(server: Server, channel: grpc.aio.Channel, method: str) -> None:
     noting = Noting()
     server.calls.observers = (noting,)
     try:
@@ -158,7 +158,7 @@ async def test_every_method_knows_who_calls(server: Server, channel: grpc.aio.Ch
     assert noting.callers == [(method, Caller("alice", Way.TOKEN))]
 
 
-async def test_health_is_told_to_whoever_asks_and_reflection_is_not(channel: grpc.aio.Channel) -> None:
+async def test_health_is_open_to_callers_without_credentials_and_reflection_is_not(channel: grpc.aio.Channel) -> None:
     health = health_pb2_grpc.HealthStub(channel)
     assert (await health.Check(health_pb2.HealthCheckRequest())).status == health_pb2.HealthCheckResponse.SERVING
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -170,7 +170,7 @@ async def test_health_is_told_to_whoever_asks_and_reflection_is_not(channel: grp
     assert caught.value.code() is UNAUTHENTICATED
 
 
-async def test_a_proxy_says_for_whom_it_calls_and_nobody_else_does(server: Server, channel: grpc.aio.Channel) -> None:
+async def test_only_a_proxy_may_name_an_original_principal_and_it_must(server: Server, channel: grpc.aio.Channel) -> None:
     stub, ask = async_stub(channel), EVERY["GetPolicy"]
     noting = Noting()
     server.calls.observers = (noting,)
@@ -191,15 +191,15 @@ async def test_a_proxy_says_for_whom_it_calls_and_nobody_else_does(server: Serve
 
 @pytest.fixture
 def short(key: Path) -> Path:
-    """One that is too short."""
+    """Returns the file of a key that is too short."""
     key.write_bytes(b"short")
     return key
 
 
-async def test_a_key_that_can_not_be_used_keeps_a_server_from_starting(short: Path) -> None:
+async def test_a_server_with_an_unusable_key_file_does_not_start(short: Path) -> None:
     authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=short))
     config = ServerConfig(
-        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), authentication=authentication, authorization=EVERYBODY
+        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), authentication=authentication, authorization=ALL_PERMITTED
     )
     with pytest.raises(PolicyError) as caught:
         await Server(config).start()
@@ -207,7 +207,7 @@ async def test_a_key_that_can_not_be_used_keeps_a_server_from_starting(short: Pa
     assert str(short) in caught.value.message and "5 bytes" in caught.value.message
 
 
-async def test_with_another_key_in_its_file_other_tokens_are_taken_without_a_restart(
+async def test_a_replaced_key_file_takes_effect_without_a_restart_and_tokens_of_the_old_key_are_refused(
     server: Server, channel: grpc.aio.Channel, key: Path
 ) -> None:
     stub, ask = async_stub(channel), EVERY["GetPolicy"]
@@ -225,10 +225,10 @@ async def test_with_another_key_in_its_file_other_tokens_are_taken_without_a_res
                 break
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await ask(stub, bearer())
-    assert Refusal(caught.value).info.reason == Reason.CREDENTIALS_INVALID, "also one that held before"
+    assert Refusal(caught.value).info.reason == Reason.CREDENTIALS_INVALID, "a token that was accepted before still is"
 
 
-async def test_a_broken_key_file_keeps_the_key_that_was_read(server: Server, channel: grpc.aio.Channel, key: Path) -> None:
+async def test_after_a_key_file_becomes_unusable_the_last_key_stays_in_force(server: Server, channel: grpc.aio.Channel, key: Path) -> None:
     stub, ask = async_stub(channel), EVERY["GetPolicy"]
     replace(key, b"short")
     server.reloader.reload_now()

@@ -1,4 +1,4 @@
-"""Answers that are larger than what gRPC's clients receive unless they are told otherwise."""
+"""Answers that are larger than the size that gRPC's clients receive by default."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from .conftest import TOPIC
 
 DEFAULT_BYTES = 4 << 20
 COUNT = 1_030
-"""Subscriptions of a document of almost 1 MiB."""
+"""The number of subscriptions in a document of almost 1 MiB."""
 CLUSTER = 'cluster = "us"\n[namespaces."public/default"]\npolicies = {}\n[broker]\n'
 
 
-async def test_what_holds_for_a_topic_with_the_largest_documents_is_told_whole(tmp_path: Path) -> None:
+async def test_the_effective_policies_of_a_topic_with_the_largest_documents_are_complete(tmp_path: Path) -> None:
     cluster = tmp_path / "cluster.toml"
     cluster.write_text(CLUSTER)
     config = ServerConfig(log=EmbeddedLogConfig(path=None, cluster_file=cluster), listen=parse_address("127.0.0.1:0"))
@@ -36,9 +36,9 @@ async def test_what_holds_for_a_topic_with_the_largest_documents_is_told_whole(t
             request = UpdatePolicyRequest(topic=TOPIC, scope=scope, policies=policies)
             request.update_mask.paths.append("subscription_policies")
             await stub.UpdatePolicy(request)
-        told = await stub.GetEffectivePolicy(GetEffectivePolicyRequest(topic=TOPIC))
-        assert len(told.policies.subscription_policies) == 2 * COUNT
-        assert sum(source.path.startswith("subscription_policies.") for source in told.sources) == 2 * COUNT
-        assert told.ByteSize() > DEFAULT_BYTES, "the case, of which the definition warns"
+        answer = await stub.GetEffectivePolicy(GetEffectivePolicyRequest(topic=TOPIC))
+        assert len(answer.policies.subscription_policies) == 2 * COUNT
+        assert sum(source.path.startswith("subscription_policies.") for source in answer.sources) == 2 * COUNT
+        assert answer.ByteSize() > DEFAULT_BYTES, "the answer is not larger than the default limit, of which the API's definition warns"
         async with AsyncClient(server.address) as client:
-            assert len((await client.effective(TOPIC)).sources) == len(told.sources), "this project's clients receive it"
+            assert len((await client.effective(TOPIC)).sources) == len(answer.sources), "this project's client did not receive all of it"

@@ -1,4 +1,4 @@
-"""What a watch is told of its places when the server stops."""
+"""The last bookmark of a watch when the server stops."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from topicpolicies_server.rpc.watching.resources import WatchResources
 
 
 class Registry:
-    """What a part asks while it has no namespace."""
+    """A fake registry with what a part needs before it has a namespace."""
 
     def now(self) -> int:
-        """Milliseconds since 1970."""
+        """Returns a time in milliseconds since 1970."""
         return 1_000
 
 
-async def test_a_part_with_something_left_to_tell_names_no_place_behind_it() -> None:
+async def test_a_part_with_unsent_records_has_no_last_bookmark() -> None:
     watch = Watch({"acme/orders": None}, frozenset(Scope), Mode.ENTRIES, {}, True, False, False, 10.0)
     part = Part(WatchResources(cast("Any", Registry()), wire), "acme/orders", watch, lambda: None)
     part.outbox.sync(Token("log", ("b1",)), 0)
-    assert part.last_bookmark() is None, "its SYNCED waits"
+    assert part.last_bookmark() is None, "SYNCED has not been sent yet"
     assert len(list(part.take())) == 1
     assert part.last_bookmark() is not None

@@ -1,4 +1,4 @@
-"""Callers whose deadlines are near are told why they have no answer, while they can be."""
+"""Calls whose deadlines are near end with the reason why they have no answer, while the caller can still receive it."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ UPDATE = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_pe
 
 @pytest.fixture
 def log_path() -> None:
-    """In memory: what is tested here is above the log."""
+    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
     return
 
 
 @contextmanager
 def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The log takes events, and tells nothing of them."""
+    """Makes the log accept events without acknowledging them."""
     with monkeypatch.context() as patched:
         patched.setattr(MemoryNamespaceLog, "append", lambda self, event: None)
         yield
@@ -46,7 +46,7 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @contextmanager
 def slow_to_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No log can be opened."""
+    """Makes the opening of a namespace's log hang."""
 
     async def never(self: MemoryLog, *_: object) -> MemoryNamespaceLog:
         await asyncio.Event().wait()
@@ -57,7 +57,7 @@ def slow_to_open(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-async def test_a_change_that_may_have_been_made_is_told_so_before_its_callers_deadline(
+async def test_an_unacknowledged_change_ends_with_outcome_unknown_before_its_callers_deadline(
     stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await stub.UpdatePolicy(UPDATE)
@@ -69,14 +69,16 @@ async def test_a_change_that_may_have_been_made_is_told_so_before_its_callers_de
     assert refusal.info.metadata["request_id"]
 
 
-async def test_a_change_that_waits_for_its_namespace_certainly_was_not_made(stub: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_change_that_waits_for_its_namespace_ends_with_not_appended(stub: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:
     with slow_to_open(monkeypatch):
         refusal = await refused(stub.UpdatePolicy(UPDATE, timeout=2.0))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "NOT_APPENDED")
 
 
 @pytest.mark.parametrize("named", ["persistent", "short", "list"])
-async def test_a_read_that_waits_for_its_namespace_is_told_so(stub: AsyncStub, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+async def test_a_read_that_waits_for_its_namespace_ends_with_load_timeout(
+    stub: AsyncStub, monkeypatch: pytest.MonkeyPatch, named: str
+) -> None:
     with slow_to_open(monkeypatch):
         if named == "list":
             refusal = await refused(stub.ListPolicies(ListPoliciesRequest(namespace="public/default"), timeout=2.0))
@@ -88,8 +90,8 @@ async def test_a_read_that_waits_for_its_namespace_is_told_so(stub: AsyncStub, m
 
 
 @pytest.fixture
-async def told_levels(tmp_path: Path) -> AsyncIterator[Server]:
-    """A server that knows what holds in the namespace and on the brokers."""
+async def levels_server(tmp_path: Path) -> AsyncIterator[Server]:
+    """Yields a server that knows the settings of the namespace and of the brokers."""
     levels = tmp_path / "cluster.toml"
     levels.write_text('cluster = "us"\n[clusters]\nus = []\n[tenants]\npublic = ["us"]\n[namespaces."public/default"]\n[broker]\n')
     log, limits = EmbeddedLogConfig(path=None, cluster_file=levels), replace(Limits(), update_timeout_seconds=60.0)
@@ -99,26 +101,28 @@ async def told_levels(tmp_path: Path) -> AsyncIterator[Server]:
 
 
 @pytest.mark.parametrize("scope", ["local", "global"])
-async def test_what_holds_as_of_a_version_that_does_not_come_is_refused_by_that_version(told_levels: Server, scope: str) -> None:
+async def test_effective_policies_as_of_a_version_that_is_not_reached_end_with_version_not_reached(
+    levels_server: Server, scope: str
+) -> None:
     far = "f" * 30
-    async with grpc.aio.insecure_channel(told_levels.address) as channel:
+    async with grpc.aio.insecure_channel(levels_server.address) as channel:
         stub = async_stub(channel)
         await stub.UpdatePolicy(UPDATE)
         question = GetEffectivePolicyRequest(topic=TOPIC)
         setattr(question, f"at_least_{scope}_version", far)
         asking = asyncio.ensure_future(refused(stub.GetEffectivePolicy(question, timeout=60)))
         for _ in range(400):
-            if any(call.at_least == far for call in told_levels.calls._calls):
+            if any(call.at_least == far for call in levels_server.calls._calls):
                 break
             await asyncio.sleep(0.01)
-        for call in list(told_levels.calls._calls):
-            told_levels.calls.lateness.hurry(call)  # as if its deadline were near
+        for call in list(levels_server.calls._calls):
+            levels_server.calls.lateness.hurry(call)  # as if its deadline were near
         refusal = await asking
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, "VERSION_NOT_REACHED")
     assert refusal.info.metadata["at_least_version"] == far
 
 
-async def test_why_the_log_does_not_answer_is_told_though_the_patience_is_not_over(
+async def test_calls_that_wait_for_the_log_get_its_last_error_although_the_patience_is_not_over(
     server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with slow_to_open(monkeypatch):
@@ -130,8 +134,8 @@ async def test_why_the_log_does_not_answer_is_told_though_the_patience_is_not_ov
 
 
 @pytest.fixture
-async def beside() -> AsyncIterator[Server]:
-    """A server of a cluster whose admin API hangs."""
+async def cluster_server() -> AsyncIterator[Server]:
+    """Yields a server for a cluster whose admin API hangs."""
     cluster = FakeCluster()
     cluster.hangs = True
     await cluster.open()
@@ -143,8 +147,8 @@ async def beside() -> AsyncIterator[Server]:
         await cluster.shut()
 
 
-async def test_what_must_be_asked_of_brokers_that_hang_is_told_before_the_callers_deadline(beside: Server) -> None:
-    async with grpc.aio.insecure_channel(beside.address) as channel:
+async def test_calls_that_wait_for_hanging_brokers_end_with_a_reason_before_their_deadlines(cluster_server: Server) -> None:
+    async with grpc.aio.insecure_channel(cluster_server.address) as channel:
         for call in (
             async_stub(channel).UpdatePolicy(UPDATE, timeout=1.5),
             async_stub(channel).GetPolicy(GetPolicyRequest(topic=TOPIC), timeout=1.5),
@@ -153,7 +157,7 @@ async def test_what_must_be_asked_of_brokers_that_hang_is_told_before_the_caller
             assert (refusal.code, refusal.info.reason[:4]) in {(grpc.StatusCode.UNAVAILABLE, "LOAD"), (grpc.StatusCode.UNAVAILABLE, "PULS")}
 
 
-async def test_answers_while_the_log_is_out_of_reach_say_since_when_they_are_not_confirmed(server: Server, stub: AsyncStub) -> None:
+async def test_answers_while_the_log_is_out_of_reach_have_the_time_since_when_they_are_unconfirmed(server: Server, stub: AsyncStub) -> None:
     await stub.UpdatePolicy(UPDATE)
     get = stub.GetPolicy(GetPolicyRequest(topic=TOPIC))
     await get
@@ -169,7 +173,7 @@ async def test_answers_while_the_log_is_out_of_reach_say_since_when_they_are_not
 
 
 class Caller:
-    """A call that a test looks at."""
+    """A fake call that counts how often its deadline is read."""
 
     def __init__(self, began: float, left: float | None) -> None:
         self.began = began
@@ -177,12 +181,12 @@ class Caller:
         self._left = left
 
     def time_left(self) -> float | None:
-        """As gRPC would tell it."""
+        """Returns the seconds until the deadline; None: there is none."""
         self.looked += 1
         return self._left
 
 
-async def test_calls_that_end_soon_are_not_looked_at_and_those_without_a_deadline_once() -> None:
+async def test_the_deadline_of_a_call_that_ends_soon_is_not_read_and_that_of_another_is_read_once() -> None:
     loop = asyncio.get_running_loop()
     calls: dict[Caller, None] = {}
     hurried: list[Caller] = []
@@ -195,10 +199,10 @@ async def test_calls_that_end_soon_are_not_looked_at_and_those_without_a_deadlin
     await asyncio.sleep(0.6)
     assert (quick.looked, endless.looked, timed.looked) == (0, 1, 1)
     assert hurried == [timed]
-    assert lateness._timer is None, "nothing is left to look at"
+    assert lateness._timer is None, "the timer runs although no call is left"
 
 
-async def test_a_call_that_can_not_be_hurried_keeps_no_other_from_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failure_to_hurry_a_call_is_logged_and_does_not_prevent_that_of_others(caplog: pytest.LogCaptureFixture) -> None:
     loop = asyncio.get_running_loop()
     calls = dict.fromkeys(Caller(loop.time(), left) for left in (0.2, 0.25, 0.4))
     hurried: list[Caller] = []
@@ -206,13 +210,13 @@ async def test_a_call_that_can_not_be_hurried_keeps_no_other_from_it(caplog: pyt
     def hurry(call: Caller) -> None:
         hurried.append(call)
         if len(hurried) < len(calls):
-            raise RuntimeError("nobody foresaw this")
+            raise RuntimeError("unexpected failure")
 
     lateness: Lateness[Caller] = Lateness(loop, calls.__contains__)
     lateness.hurry = hurry
     for call in calls:
         lateness.add(call)
     async with asyncio.timeout(20):
-        while len(hurried) < len(calls):  # noqa: ASYNC110 (nobody tells)
+        while len(hurried) < len(calls):  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
-    assert hurried == list(calls) and "nobody foresaw this" in caplog.text
+    assert hurried == list(calls) and "unexpected failure" in caplog.text

@@ -1,4 +1,4 @@
-"""What a watch tells while the log of one of its namespaces can't be followed."""
+"""Watches while the log of one of their namespaces can't be read."""
 
 from __future__ import annotations
 
@@ -31,66 +31,66 @@ UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.
 
 
 class Reader:
-    """Reads a watch of two namespaces, and notes when it was told what."""
+    """Reads a watch of two namespaces, and records each event with its time."""
 
     def __init__(self, bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE, OTHER], bookmark_interval=Duration(seconds=1))
         self._loop = bench.loop
         self._stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(bench.loop))
-        self._told: list[tuple[float, service_pb2.WatchEvent]] = []
+        self._events: list[tuple[float, service_pb2.WatchEvent]] = []
 
     @contextlib.asynccontextmanager
     async def reading(self) -> AsyncIterator[None]:
-        """Reads meanwhile."""
+        """Reads while the context is open."""
         task = self._loop.create_task(self._read())
         yield
-        assert not task.done(), "the stream goes on"
+        assert not task.done(), "the stream has ended"
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         await self._stream.close()
 
-    def told(self, namespace: str, kind: str, since: float) -> list[service_pb2.WatchEvent]:
-        """The events of one kind since then."""
-        return [event for at, event in self._told if at >= since and event.namespace == namespace and event.WhichOneof("content") == kind]
+    def events(self, namespace: str, kind: str, since: float) -> list[service_pb2.WatchEvent]:
+        """Returns the events of one kind in a namespace since a time."""
+        return [event for at, event in self._events if at >= since and event.namespace == namespace and event.WhichOneof("content") == kind]
 
     async def _read(self) -> None:
         async def write(message: bytes) -> None:
-            self._told += [(self._loop.time(), event) for event in service_pb2.WatchPoliciesResponse.FromString(message).events]
+            self._events += [(self._loop.time(), event) for event in service_pb2.WatchPoliciesResponse.FromString(message).events]
 
         await self._stream.run(write)
 
 
-def test_a_namespace_whose_log_is_lost_falls_silent_and_says_why_and_the_others_do_not() -> None:
+def test_a_namespace_whose_log_is_lost_gets_status_failed_and_no_bookmarks_and_others_are_unaffected() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         reader = Reader(bench)
         async with reader.reading():
             await asyncio.sleep(5.5)
-            assert len(reader.told(NAMESPACE, "bookmark", 2)) >= 3 <= len(reader.told(OTHER, "bookmark", 2))
+            assert len(reader.events(NAMESPACE, "bookmark", 2)) >= 3 <= len(reader.events(OTHER, "bookmark", 2))
             bench.log.refusals = [UNREACHABLE] * 1_000
             bench.opened.lose(UNREACHABLE)
             lost = bench.loop.time()
             await asyncio.sleep(120)
-            assert reader.told(NAMESPACE, "bookmark", lost) == []
-            assert len(reader.told(OTHER, "bookmark", lost)) >= 110
-            states = [event.status for event in reader.told(NAMESPACE, "status", lost)]
+            assert reader.events(NAMESPACE, "bookmark", lost) == []
+            assert len(reader.events(OTHER, "bookmark", lost)) >= 110
+            states = [event.status for event in reader.events(NAMESPACE, "status", lost)]
             assert states[-1].state == service_pb2.NAMESPACE_STATE_FAILED
-            assert {state.reason for state in states} == {errors_pb2.ERROR_REASON_LOG_UNREACHABLE}, "each says why"
+            assert {state.reason for state in states} == {errors_pb2.ERROR_REASON_LOG_UNREACHABLE}, "a status has another reason"
             bench.log.refusals.clear()
             found = bench.loop.time()
             await asyncio.sleep(60)
-            (ready,) = reader.told(NAMESPACE, "status", found)[-1:]
+            (ready,) = reader.events(NAMESPACE, "status", found)[-1:]
             assert (ready.status.state, ready.status.reason) == (service_pb2.NAMESPACE_STATE_READY, errors_pb2.ERROR_REASON_UNSPECIFIED)
-            confirmed = [event.bookmark.confirmed_time.ToMilliseconds() for event in reader.told(NAMESPACE, "bookmark", found)]
+            confirmed = [event.bookmark.confirmed_time.ToMilliseconds() for event in reader.events(NAMESPACE, "bookmark", found)]
             assert confirmed == sorted(confirmed) and len(confirmed) > 10
             assert bench.loop.milliseconds() - confirmed[-1] <= 2_000
-            assert not reader.told(NAMESPACE, "reset", 0), "it is the same log"
+            assert not reader.events(NAMESPACE, "reset", 0), "the namespace was reset although it has the same log"
 
     simulate(scenario)
 
 
 @pytest.mark.parametrize("mode", [service_pb2.WATCH_MODE_LATEST, service_pb2.WATCH_MODE_ENTRIES])
-async def test_in_every_mode_it_is_told_at_once_that_a_log_is_lost_and_that_it_is_there_again(
+async def test_in_every_mode_the_status_is_failed_when_a_log_is_lost_and_ready_when_it_is_back(
     tmp_path: Path, mode: service_pb2.WatchMode.ValueType
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -99,21 +99,21 @@ async def test_in_every_mode_it_is_told_at_once_that_a_log_is_lost_and_that_it_i
     registry = Registry(log, Limits(load_retry_seconds=0.5), FoldContext(window_ms=30_000, sole_writer=True), history=history)
     request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=3_600))
     stream = WatchStream(WatchResources(registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(loop))
-    told: asyncio.Queue[service_pb2.WatchEvent] = asyncio.Queue()
+    received: asyncio.Queue[service_pb2.WatchEvent] = asyncio.Queue()
 
     async def write(message: bytes) -> None:
         for event in service_pb2.WatchPoliciesResponse.FromString(message).events:
-            told.put_nowait(event)
+            received.put_nowait(event)
 
     async def state(wanted: service_pb2.NamespaceState.ValueType) -> None:
         async with asyncio.timeout(10):
-            while (await told.get()).status.state != wanted:
+            while (await received.get()).status.state != wanted:
                 pass
 
     task = loop.create_task(stream.run(write))
     try:
         async with asyncio.timeout(10):
-            while (await told.get()).bookmark.kind != service_pb2.BOOKMARK_KIND_SYNCED:
+            while (await received.get()).bookmark.kind != service_pb2.BOOKMARK_KIND_SYNCED:
                 pass
         log.refusals = [UNREACHABLE] * 1_000
         log.opened(NAMESPACE).lose(UNREACHABLE)

@@ -1,4 +1,4 @@
-"""A watch of very many namespaces: what happens in one of them costs what it does in a watch of two."""
+"""A watch of very many namespaces: a change in one of them costs as much as in a watch of two."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAMES = [NAMESPACE, *(f"acme/n{number}" for number in range(299))]
 
 
 class Permitting:
-    """Knows at once what anybody may: all but what was refused."""
+    """An authority that permits everything at once, but in the refused namespaces."""
 
     def __init__(self) -> None:
         self.refused: set[str] = set()
@@ -49,7 +49,7 @@ class Permitting:
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_only_the_namespaces_in_which_something_happened_are_looked_at(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+def test_a_watch_looks_only_at_the_namespaces_that_have_something_to_send(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
     looked: Counter[str] = Counter()
     taking = Part.take
     synced = cast("property", vars(Part)["synced"]).fget
@@ -70,29 +70,29 @@ def test_only_the_namespaces_in_which_something_happened_are_looked_at(monkeypat
         await bench.set(1)
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES, end_when_synced=ends)
         stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
-        told: list[service_pb2.WatchEvent] = []
+        received: list[service_pb2.WatchEvent] = []
 
         async def write(message: bytes) -> None:
-            told.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
-            await asyncio.sleep(0.0001 * random.Random(len(told)).random())
+            received.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
+            await asyncio.sleep(0.0001 * random.Random(len(received)).random())
 
         task = bench.loop.create_task(stream.run(write))
         try:
-            while sum(event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED for event in told) < len(NAMES):  # noqa: ASYNC110
+            while sum(event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED for event in received) < len(NAMES):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            assert {event.namespace for event in told} == set(NAMES)
-            assert looked.total() < 12 * len(NAMES), "not of all of them whenever one has something"
+            assert {event.namespace for event in received} == set(NAMES)
+            assert looked.total() < 12 * len(NAMES), "all parts were looked at whenever one had something to send"
             if ends:
                 async with asyncio.timeout(1):
                     await task
                 return
             await asyncio.sleep(60)
             looked.clear()
-            told.clear()
+            received.clear()
             for value in range(2, 52):
                 await bench.set(value)
                 await asyncio.sleep(0.01)
-            assert [event.change.document.policies.max_producer_per_topic for event in told] == list(range(2, 52))
+            assert [event.change.document.policies.max_producer_per_topic for event in received] == list(range(2, 52))
             assert looked.total() <= 3 * 50 and set(looked) == {NAMESPACE}
         finally:
             task.cancel()
@@ -102,7 +102,7 @@ def test_only_the_namespaces_in_which_something_happened_are_looked_at(monkeypat
     simulate(scenario)
 
 
-def test_the_bookmarks_of_very_many_namespaces_are_told_in_messages_no_larger_than_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bookmarks_of_very_many_namespaces_are_sent_in_messages_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MESSAGE_BYTES", 4_096)
 
     async def scenario(bench: Bench) -> None:
@@ -133,7 +133,7 @@ def test_the_bookmarks_of_very_many_namespaces_are_told_in_messages_no_larger_th
     simulate(scenario)
 
 
-def test_a_bookmark_that_falls_due_between_two_messages_says_as_of_when_all_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_confirmed_time_of_a_bookmark_that_falls_due_between_two_messages_is_recent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MESSAGE_BYTES", 64)
 
     async def scenario(bench: Bench) -> None:
@@ -153,7 +153,7 @@ def test_a_bookmark_that_falls_due_between_two_messages_says_as_of_when_all_was_
         try:
             await asyncio.sleep(27.5)
             slow = 1.5
-            await bench.set(1)  # and while that is written:
+            await bench.set(1)  # the next changes come while the message of this one is written
             await asyncio.gather(bench.set(2), bench.registry.get("acme/elsewhere").update(bench.request(1, key=ELSEWHERE)))
             await asyncio.sleep(15)
             assert len(ages) == 1 and ages[0] < 10_000
@@ -166,7 +166,7 @@ def test_a_bookmark_that_falls_due_between_two_messages_says_as_of_when_all_was_
 
 
 @pytest.mark.parametrize("reads", [False, True])
-def test_what_a_look_at_permissions_costs_grows_no_faster_than_the_namespaces(monkeypatch: pytest.MonkeyPatch, reads: bool) -> None:
+def test_the_cost_of_rechecking_permissions_is_linear_in_the_number_of_namespaces(monkeypatch: pytest.MonkeyPatch, reads: bool) -> None:
     looked: Counter[str] = Counter()
     refusal = cast("property", vars(Part)["refusal"]).fget
     assert refusal is not None
@@ -210,7 +210,7 @@ def test_what_a_look_at_permissions_costs_grows_no_faster_than_the_namespaces(mo
             assert looked["signal_all"] <= 11 and looked["refusal"] <= 11 * 5 * len(NAMES)
             permitting.refused = set(NAMES)
             await asyncio.wait({task}, timeout=5)
-            assert task.cancelled() is not reads and task.done(), "nothing may be told any more"
+            assert task.cancelled() is not reads and task.done(), "the stream is open although nothing may be sent"
         finally:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
@@ -219,7 +219,7 @@ def test_what_a_look_at_permissions_costs_grows_no_faster_than_the_namespaces(mo
     simulate(scenario)
 
 
-def test_others_have_their_turns_while_very_many_namespaces_are_begun_looked_at_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_tasks_have_turns_while_very_many_parts_are_begun_read_bookmarked_and_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = 0
     done: Counter[tuple[str, int]] = Counter()
     running = vars(SimulatedLoop)["_run_once"]
@@ -243,7 +243,7 @@ def test_others_have_their_turns_while_very_many_namespaces_are_begun_looked_at_
         stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
 
         async def write(_: bytes) -> None:
-            """Has room at once."""
+            """Accepts every message at once."""
 
         task = bench.loop.create_task(stream.run(write))
         await asyncio.sleep(60)
@@ -258,7 +258,7 @@ def test_others_have_their_turns_while_very_many_namespaces_are_begun_looked_at_
 
 
 class Disabled:
-    """Has a namespace with a topic that says nothing, and others whose policies are disabled."""
+    """A fake of the disabled topics: the policies of every topic but ``KEY``'s are disabled."""
 
     problem = None
     switched: tuple[str, ...] = ()
@@ -270,7 +270,7 @@ class Disabled:
         return self
 
     def leave(self, *_: object) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     async def look_up_all(self, topics: Iterable[str]) -> None:
         self.asked |= set(topics)
@@ -291,7 +291,7 @@ class Disabled:
         return False
 
 
-def test_a_part_that_fails_to_close_keeps_no_other_one_open(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_parts_are_closed_although_closing_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     closing, closed = Part.close, set[str]()
 
     async def close(part: Part) -> None:
@@ -307,7 +307,7 @@ def test_a_part_that_fails_to_close_keeps_no_other_one_open(monkeypatch: pytest.
         stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
 
         async def write(_: bytes) -> None:
-            """Has room at once."""
+            """Accepts every message at once."""
 
         task = bench.loop.create_task(stream.run(write))
         await asyncio.sleep(1)
@@ -319,7 +319,7 @@ def test_a_part_that_fails_to_close_keeps_no_other_one_open(monkeypatch: pytest.
     simulate(scenario)
 
 
-def test_others_have_their_turns_while_very_many_topics_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_tasks_have_turns_while_very_many_topics_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     turns = 0
     taken: Counter[int] = Counter()
     running, taking = vars(SimulatedLoop)["_run_once"], Part.take
@@ -343,20 +343,20 @@ def test_others_have_their_turns_while_very_many_topics_are_left_out(monkeypatch
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True)
         resources = WatchResources(bench.registry, documents.wire, cast("Any", Disabled()))
         stream = WatchStream(resources, read_watch(request, 10, 10.0), Bookmarks(bench.loop))
-        told: list[service_pb2.WatchEvent] = []
+        received: list[service_pb2.WatchEvent] = []
 
         async def write(message: bytes) -> None:
-            told.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
+            received.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
 
         await stream.run(write)
         await stream.close()
-        assert not any(event.HasField("change") for event in told)
+        assert not any(event.HasField("change") for event in received)
 
     simulate(scenario)
     assert sum(taken.values()) > 25 and max(taken.values()) <= 2
 
 
-def test_to_learn_which_topics_are_left_out_a_watch_looks_at_names_and_at_no_document(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_watch_looks_up_disabled_topics_by_their_names_without_reading_documents(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     head_of = Cells.head_of
 
@@ -374,11 +374,11 @@ def test_to_learn_which_topics_are_left_out_a_watch_looks_at_names_and_at_no_doc
         stream = WatchStream(WatchResources(bench.registry, documents.wire, cast("Any", disabled)), watch, Bookmarks(bench.loop))
 
         async def write(_: bytes) -> None:
-            """Has room at once."""
+            """Accepts every message at once."""
 
         await stream.run(write)
         await stream.close()
         assert disabled.asked == {key.topic for key in keys}
-        assert len(looked) == len(keys), "once, to be told of"
+        assert len(looked) == len(keys), "documents were read for more than the snapshot"
 
     simulate(scenario)

@@ -1,4 +1,4 @@
-"""A request with very much wrong is refused as any other: gRPC peers drop answers whose metadata is longer than 8 KiB."""
+"""A request with very many violations is refused with bounded details: gRPC peers drop answers whose metadata exceed 8 KiB."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .conftest import TOPIC, refused
 @pytest.mark.parametrize(
     "path", ["no_such_field", "ü" * 64, "subscription_policies.`" + "s" * 60 + "`.no_such_field"], ids=["ascii", "two bytes", "long"]
 )
-async def test_a_thousand_bad_paths_are_invalid_and_the_first_of_them_are_named(stub: AsyncStub, path: str) -> None:
+async def test_of_five_hundred_invalid_paths_the_first_are_named_and_the_others_counted(stub: AsyncStub, path: str) -> None:
     request = UpdatePolicyRequest(topic=TOPIC)
     request.update_mask.paths.extend([path] * 500)
     for _ in range(5):  # above 8 KiB a peer refuses at random
@@ -28,7 +28,7 @@ async def test_a_thousand_bad_paths_are_invalid_and_the_first_of_them_are_named(
         assert "more" in refusal.message
 
 
-async def test_one_violation_of_great_length_is_invalid_too(stub: AsyncStub) -> None:
+async def test_a_violation_with_a_very_long_field_name_is_refused(stub: AsyncStub) -> None:
     key = "ü" * 4_000
     policies = TopicPolicies()
     policies.back_log_quota_map[key].limit_time = 1

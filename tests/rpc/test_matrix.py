@@ -1,6 +1,6 @@
-"""The whole matrix of who may do what: every call, by everybody, over every transport, beside an embedded log and a file of roles.
+"""The matrix of permissions with an embedded log and a file of roles: every call, by every kind of principal, over every transport.
 
-Beside a broker the same stands in ``test_permissions_on_broker``, where the same principals are judged by the broker too.
+``test_permissions_on_broker`` does the same with a broker, and compares with what the broker permits.
 """
 
 from __future__ import annotations
@@ -41,72 +41,72 @@ from .test_identifying import replace
 PATIENCE = 20.0
 AUDIENCE = "sidecar"
 REVOKED = bytes(32)
-"""The key that was in force before."""
+"""The key that is in force when the server starts, and then replaced."""
 PLAINTEXT, TLS, MUTUAL = TRANSPORTS = ("plaintext", "TLS", "mutual TLS")
 
 
 class Principal(NamedTuple):
-    """Somebody who calls."""
+    """A caller: its credentials, and how the server is to treat it."""
 
     shown: str = ""
-    """The token."""
+    """The token; "": none is sent."""
     original: str = ""
-    """For whom it is said to be."""
+    """The original principal that the call names; "": none."""
     role: str = ""
-    """Whose permissions are asked for, if he is known."""
+    """The role whose permissions count, if the caller is authenticated."""
     refusal: str = ""
-    """Why he is not known; empty: he is."""
+    """The reason of the refusal; "": the caller is authenticated."""
     certificate: str = "reader"
-    """The name in his certificate, where one is asked for: he has a connection of his own."""
+    """The name in the client certificate, over mutual TLS; each name has a connection of its own."""
 
     @property
     def metadata(self) -> Metadata:
-        """What is sent."""
+        """The metadata of the caller's calls."""
         found: Metadata = (("authorization", f"Bearer {self.shown}"),) if self.shown else ()
         return (*found, (ORIGINAL_KEY, self.original)) if self.original else found
 
 
 def of(role: str, **claims: object) -> str:
-    """A token that holds, unless its claims say otherwise."""
+    """Returns a token that is valid, unless its claims prevent that."""
     return token(**{"sub": role, "aud": AUDIENCE, **claims})  # type: ignore[arg-type]
 
 
 def principals() -> dict[str, Principal]:
-    """Everybody. Tokens that do not hold are a superuser's."""
+    """Returns the callers by a description. Tokens that are not valid name a superuser."""
     now = time.time()
     claims: dict[str, Any] = {"sub": "admin", "aud": AUDIENCE}
     bad, denied = "CREDENTIALS_INVALID", "ORIGINAL_PRINCIPAL_INVALID"
     return {
         "no credentials": Principal(refusal="CREDENTIALS_MISSING"),
         "a forged token": Principal(token(bytes(48), **claims), refusal=bad),
-        "a token that nobody signed": Principal(unsigned({"alg": "none"}, claims), refusal=bad),
+        "an unsigned token": Principal(unsigned({"alg": "none"}, claims), refusal=bad),
         "a token of another algorithm": Principal(signed({"alg": "RS256"}, claims), refusal=bad),
         "an expired token": Principal(of("admin", exp=now - 1), refusal="CREDENTIALS_EXPIRED"),
         "a token of tomorrow": Principal(of("admin", nbf=now + 86_400), refusal=bad),
         "a token for another audience": Principal(of("admin", aud="another"), refusal=bad),
         "a token of a key that was replaced": Principal(token(REVOKED, **claims), refusal=bad),
         "a role of another tenant": Principal(of("stranger"), role="stranger"),
-        "a role that nobody knows": Principal(of("unheard-of"), role="unheard-of"),
+        "an unknown role": Principal(of("unheard-of"), role="unheard-of"),
         "a reader": Principal(of("reader", exp=now + 3_600), role="reader"),
         "an admin of the tenant": Principal(of("owner"), role="owner"),
         "a superuser": Principal(of("admin"), role="admin"),
         "a proxy for a reader": Principal(of("gateway"), "reader", role="reader"),
         "a proxy for a role of another tenant": Principal(of("gateway"), "stranger", role="stranger"),
         "a proxy for an admin of the tenant": Principal(of("gateway"), "owner", role="owner"),
-        "a proxy for a superuser": Principal(of("gateway"), "admin", role="owner"),  # no more than the proxy itself may
+        "a proxy for a superuser": Principal(of("gateway"), "admin", role="owner"),  # the permissions of the proxy itself are the limit
         "a proxy for itself": Principal(of("gateway"), "gateway", refusal=denied),
-        "a proxy for nobody": Principal(of("gateway"), refusal=denied),
+        "a proxy without an original principal": Principal(of("gateway"), refusal=denied),
         "a superuser who is no proxy": Principal(of("admin"), "reader", refusal="NOT_A_PROXY"),
     }
 
 
 def by_certificate() -> dict[str, Principal]:
-    """Those who show a certificate alone, and those whose token goes before it."""
+    """Returns callers with only a certificate, and callers whose token takes precedence over it."""
     denied = "ORIGINAL_PRINCIPAL_INVALID"
     return {
         "no credentials but the certificate of a reader": Principal(role="reader"),
         "the certificate of a role of another tenant": Principal(role="stranger", certificate="stranger"),
-        "the certificate of a role that nobody knows": Principal(role="unheard-of", certificate="unheard-of"),
+        "the certificate of an unknown role": Principal(role="unheard-of", certificate="unheard-of"),
         "the certificate of an admin of the tenant": Principal(role="owner", certificate="owner"),
         "the certificate of a superuser": Principal(role="admin", certificate="admin"),
         "the certificate of a proxy for a reader": Principal("", "reader", role="reader", certificate="gateway"),
@@ -114,7 +114,7 @@ def by_certificate() -> dict[str, Principal]:
         "the certificate of a proxy for an admin of the tenant": Principal("", "owner", role="owner", certificate="gateway"),
         "the certificate of a proxy for a superuser": Principal("", "admin", role="owner", certificate="gateway"),
         "the certificate of a proxy for itself": Principal("", "gateway", refusal=denied, certificate="gateway"),
-        "the certificate of a proxy for nobody": Principal(refusal=denied, certificate="gateway"),
+        "the certificate of a proxy without an original principal": Principal(refusal=denied, certificate="gateway"),
         "the certificate of a superuser who is no proxy": Principal("", "reader", refusal="NOT_A_PROXY", certificate="admin"),
         "a reader with the certificate of a superuser": Principal(of("reader"), role="reader", certificate="admin"),
         "a forged token with the certificate of a superuser": Principal(
@@ -124,21 +124,21 @@ def by_certificate() -> dict[str, Principal]:
 
 
 class Connections:
-    """Each certificate's own channel to one server; all have the same one where none is asked for."""
+    """Channels to one server: one for each certificate, or a single one where no certificate is needed."""
 
     def __init__(self, address: str, transport: str, authority: Authority) -> None:
         self._address, self._transport, self._authority = address, transport, authority
         self._channels: dict[str, grpc.aio.Channel] = {}
 
     def of(self, certificate: str) -> grpc.aio.Channel:
-        """That of the name in a certificate."""
+        """Returns the channel for a certificate with this name."""
         name = certificate if self._transport == MUTUAL else ""
         if name not in self._channels:
             self._channels[name] = self.made(self._authority.identity(name) if name else None)
         return self._channels[name]
 
     def made(self, identity: Identity | None) -> grpc.aio.Channel:
-        """One that shows a certificate, or none."""
+        """Opens a channel that shows this certificate; None: none."""
         if self._transport == PLAINTEXT:
             return grpc.aio.insecure_channel(self._address)
         pair = (None, None) if identity is None else (identity.key.read_bytes(), identity.certificate.read_bytes())
@@ -146,13 +146,13 @@ class Connections:
         return grpc.aio.secure_channel(self._address, credentials, options=[("grpc.use_local_subchannel_pool", 1)])
 
     async def close(self) -> None:
-        """Closes all."""
+        """Closes all channels."""
         await asyncio.gather(*(each.close() for each in self._channels.values()))
 
 
 @asynccontextmanager
 async def serving(directory: Path, transport: str) -> AsyncIterator[Connections]:
-    """A server whose key was replaced since it began."""
+    """Runs a server whose key is replaced after the start, and yields connections to it."""
     key, roles = directory / "secret.key", directory / "roles.toml"
     key.write_bytes(REVOKED)
     roles.write_text(ROLES)
@@ -178,7 +178,7 @@ async def serving(directory: Path, transport: str) -> AsyncIterator[Connections]
         everything, superuser = CALLS["GetServerInfo"][0], Principal(of("admin")).metadata
         async with asyncio.timeout(PATIENCE):
             while await refusal_of(everything, connections.of("reader"), "", lambda _: superuser) is not None:
-                pass  # the other key is not in force yet
+                pass  # the new key is not in force yet
         try:
             yield connections
         finally:
@@ -195,9 +195,9 @@ def test_every_method_of_every_service_is_in_the_matrix() -> None:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_every_call_by_everybody_over_every_transport(tmp_path: Path, transport: str) -> None:
+async def test_every_call_is_permitted_or_refused_as_the_caller_and_the_transport_require(tmp_path: Path, transport: str) -> None:
     everybody = principals()
-    if transport == MUTUAL:  # who shows no token is whom his certificate names; a token that does not hold is refused all the same
+    if transport == MUTUAL:  # without a token the certificate identifies the caller; an invalid token is refused all the same
         del everybody["no credentials"]
         everybody |= by_certificate()
     wrong = []
@@ -205,8 +205,8 @@ async def test_every_call_by_everybody_over_every_transport(tmp_path: Path, tran
         for name, (make, permission, may) in CALLS.items():
             for who, principal in everybody.items():
                 channel = connections.of(principal.certificate)
-                told = await refusal_of(make, channel, who, lambda _, given=principal: given.metadata)  # type: ignore[misc]
-                found = (told.reason, told.metadata.get("namespace", "")) if told is not None else None
+                refusal = await refusal_of(make, channel, who, lambda _, given=principal: given.metadata)  # type: ignore[misc]
+                found = (refusal.reason, refusal.metadata.get("namespace", "")) if refusal is not None else None
                 wanted: tuple[str, str] | None = None
                 nothing = not principal.metadata and transport != MUTUAL
                 if principal.refusal and not (name in OPEN and nothing):
@@ -220,10 +220,12 @@ async def test_every_call_by_everybody_over_every_transport(tmp_path: Path, tran
         page = await stub.ListHistory(service_pb2.ListHistoryRequest(namespace=NAMESPACE), metadata=admin)
         made = [each.origin for each in page.entries if each.outcome == service_pb2.HISTORY_OUTCOME_APPLIED]
     assert not wrong
-    assert made and {each.principal for each in made} <= {"owner", "admin", "gateway"}, "nobody else has changed anything"
+    assert made and {each.principal for each in made} <= {"owner", "admin", "gateway"}, (
+        "a principal without the permission has changed something"
+    )
 
 
-async def test_without_a_certificate_of_the_authority_no_call_is_answered_whatever_token_is_shown(tmp_path: Path) -> None:
+async def test_with_mutual_tls_a_call_without_a_trusted_certificate_gets_no_connection_whatever_its_token(tmp_path: Path) -> None:
     others = tmp_path / "others"
     others.mkdir()
     superuser = Principal(of("admin")).metadata

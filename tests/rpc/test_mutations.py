@@ -1,6 +1,6 @@
-"""Random and mutated requests over every call: each has a fitting status, memory is flat, and another caller sees nothing of it.
+"""Random and mutated requests to every method: each has a proper status, memory does not grow, and another caller is not affected.
 
-The server asks who calls and what he may do, bounds what each may use, and tells a collector of its calls.
+The server authenticates and authorizes its callers, limits what each may use, and exports telemetry to a collector.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OURS = "persistent://acme/undisturbed/orders"
 MEGABYTE = 1 << 20
 PATIENCE_SECONDS = 20.0
 LONGEST_TURN_SECONDS = 1.0
-"""Of processor time, so that a busy machine does not matter."""
+"""Seconds of processor time, which do not depend on how busy the machine is."""
 CLUSTER = """
 cluster = "us"
 [clusters]
@@ -48,14 +48,14 @@ acme = ["us"]
 
 @pytest.fixture
 def collector() -> Iterator[Collector]:
-    """Told of what is called."""
+    """Yields a collector that receives the server's telemetry."""
     with Collector() as collector:
         yield collector
 
 
 @pytest.fixture
 async def fuzzed(tmp_path: Path, collector: Collector) -> AsyncIterator[Server]:
-    """A server with everything that can be called. What it keeps in memory has small bounds, so that it has met them after a quarter."""
+    """Yields a server with all features. Its caches have small bounds, which the first quarter of the requests reaches."""
     cluster = tmp_path / "cluster.toml"
     cluster.write_text(CLUSTER + "".join(f'[namespaces."{namespace}"]\n' for namespace in NAMESPACES))
     limits = replace(
@@ -87,32 +87,32 @@ async def fuzzed(tmp_path: Path, collector: Collector) -> AsyncIterator[Server]:
 
 
 class Ended:
-    """Told by the server of every call (``rpc.calls.Observer``): how it ended there, whatever the client made of it."""
+    """An observer of the server (``rpc.calls.Observer``) that records how calls ended there, whatever the client received."""
 
     def __init__(self) -> None:
         self.methods: collections.Counter[str] = collections.Counter()
         self.faults: list[str] = []
 
     def began(self, call: Call) -> None:
-        """It has begun."""
+        """Does nothing."""
 
     def ended(self, call: Call) -> None:
-        """It has ended."""
+        """Records the end of a call."""
         self.methods[call.method] += 1
         if call.error is not None and call.error.kind.name in {fault.name for fault in FAULTS}:
             self.faults.append(f"{call.method}: {call.error}")
 
 
 class Undisturbed:
-    """Another caller on a connection of its own: changes and reads, one after the other, all of which succeed."""
+    """Another caller with a connection of its own: changes and reads one after the other, all of which must succeed."""
 
     def __init__(self, address: str) -> None:
         self._address = address
         self.taken: list[float] = []
-        """Seconds of a change and a read."""
+        """For each change with the read after it, the seconds that they took."""
 
     async def call(self, stop: asyncio.Event) -> None:
-        """Calls until it is told to stop."""
+        """Calls until ``stop`` is set."""
         async with grpc.aio.insecure_channel(self._address) as channel:
             stub = async_stub(channel)
             who = (bearer(OTHER),)
@@ -128,48 +128,48 @@ class Undisturbed:
                 await asyncio.sleep(0.01)
 
     async def call_for(self, seconds: float) -> None:
-        """Calls for so long."""
+        """Calls for so many seconds."""
         stop = asyncio.Event()
         asyncio.get_running_loop().call_later(seconds, stop.set)
         await self.call(stop)
 
 
 class Turns:
-    """How long the loop of the server and its callers was at one thing before others had their turn, in processor time of its thread."""
+    """Measures the longest turn of the event loop that the server shares with its callers, in processor time of its thread."""
 
     def __init__(self) -> None:
         self.longest = 0.0
-        """Seconds."""
+        """The longest turn, in seconds."""
         self._at = time.thread_time()
 
     async def look(self) -> None:
-        """Looks until it is cancelled."""
+        """Measures turns until it is cancelled."""
         while True:
             self.rest()
             await asyncio.sleep(0.001)
             self.longest = max(self.longest, time.thread_time() - self._at)
 
     def rest(self) -> None:
-        """What came until now is not counted."""
+        """Begins a new turn, so that the time until now is not counted."""
         self._at = time.thread_time()
 
 
 def resident() -> int:
-    """Bytes of this process in memory, the server and its callers."""
+    """Returns the bytes of this process, with the server and its callers, in memory."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def objects() -> int:
-    """What Python holds."""
+    """Returns how many objects Python's garbage collector tracks."""
     gc.collect()
     return len(gc.get_objects())
 
 
-async def fuzz(server: Server, seed: int, count: int, told: Callable[[], list[str]], calm_seconds: float) -> None:
-    """Sends so many requests, and looks at what came of them."""
+async def fuzz(server: Server, seed: int, count: int, logged_errors: Callable[[], list[str]], calm_seconds: float) -> None:
+    """Sends so many requests, and checks their outcomes."""
     before = Undisturbed(server.address)
     await before.call_for(0.2)
-    before.taken.clear()  # its namespace is loaded
+    before.taken.clear()  # the namespace is loaded now
     await before.call_for(calm_seconds)
     stop, ended, began = asyncio.Event(), Ended(), time.process_time()
     meanwhile, turns = Undisturbed(server.address), Turns()
@@ -178,7 +178,7 @@ async def fuzz(server: Server, seed: int, count: int, told: Callable[[], list[st
         server.calls.observers = (*server.calls.observers, ended)
         group.create_task(meanwhile.call(stop))
         looking = group.create_task(turns.look())
-        await fuzz.send(count // 4)  # until caches have what they hold
+        await fuzz.send(count // 4)  # until the caches are full
         memory, held = resident(), objects()
         turns.rest()
         await fuzz.send(count - count // 4)
@@ -188,19 +188,19 @@ async def fuzz(server: Server, seed: int, count: int, told: Callable[[], list[st
         stop.set()
     print(f"\n{fuzz.sent:,} requests in {time.process_time() - began:.0f} s of processor time")
     print(f"memory grew by {grown / MEGABYTE:.1f} MiB, objects by {kept:,}")
-    print(f"another caller's changes and reads, without them: {_told(before.taken)}; beside them: {_told(meanwhile.taken)}")
+    print(f"another caller's changes and reads, without them: {_summary(before.taken)}; with them: {_summary(meanwhile.taken)}")
     print(f"the longest turn of the loop: {1000 * turns.longest:.0f} ms of processor time")
     for (name, status, reason), number in sorted(fuzz.statuses.items()):
         print(f"  {name} {status} {reason}: {number}")
-    assert turns.longest < LONGEST_TURN_SECONDS, "nobody holds up others"
+    assert turns.longest < LONGEST_TURN_SECONDS, "a turn of the event loop holds up others"
     assert max(meanwhile.taken) < PATIENCE_SECONDS / 2
-    assert {reason for _, _, reason in fuzz.statuses} >= REFUSALS, "every door has refused something"
+    assert {reason for _, _, reason in fuzz.statuses} >= REFUSALS, "some door has refused nothing"
     assert fuzz.faults == []
     assert ended.faults == []
-    assert told() == []
+    assert logged_errors() == []
     assert fuzz.sent == count
     every = {*Mutations(0).calls}
-    assert {*ended.methods} == every, "each call has come to the server"
+    assert {*ended.methods} == every, "a method was not called"
     assert {name for name in every if fuzz.accepted[name]} == every
     assert {name for name in every if fuzz.refused[name]} == every
     for _ in range(400):
@@ -213,27 +213,29 @@ async def fuzz(server: Server, seed: int, count: int, told: Callable[[], list[st
     assert kept < 30_000
 
 
-def _told(taken: list[float]) -> str:
+def _summary(taken: list[float]) -> str:
     taken = sorted(taken)
     parts = (f"{name} {1000 * taken[int(len(taken) * part)]:.1f} ms" for name, part in (("median", 0.5), ("p99", 0.99)))
     return f"{len(taken):,} times, {', '.join(parts)}, the longest {1000 * taken[-1]:.0f} ms"
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """What the server complains of in its log: a caller's mistakes are nothing to complain of."""
+def logged_errors(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """Returns a function that returns the errors in the server's log; mistakes of a caller must not be among them."""
     caplog.set_level(logging.INFO)
     return lambda: [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 @pytest.mark.slow
-async def test_a_thousand_mutated_requests_are_refused_or_done_and_disturb_nobody(fuzzed: Server, told: Callable[[], list[str]]) -> None:
-    await fuzz(fuzzed, 15, 1_000, told, 1.0)
+async def test_a_thousand_mutated_requests_are_refused_or_served_and_do_not_affect_another_caller(
+    fuzzed: Server, logged_errors: Callable[[], list[str]]
+) -> None:
+    await fuzz(fuzzed, 15, 1_000, logged_errors, 1.0)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-async def test_twenty_thousand_mutated_requests_are_refused_or_done_and_disturb_nobody(
-    fuzzed: Server, told: Callable[[], list[str]]
+async def test_twenty_thousand_mutated_requests_are_refused_or_served_and_do_not_affect_another_caller(
+    fuzzed: Server, logged_errors: Callable[[], list[str]]
 ) -> None:
-    await fuzz(fuzzed, 1_515, 20_000, told, 3.0)
+    await fuzz(fuzzed, 1_515, 20_000, logged_errors, 3.0)

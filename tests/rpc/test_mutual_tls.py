@@ -1,4 +1,4 @@
-"""Who calls over TLS with a client certificate, alone and beside tokens."""
+"""Authentication by client certificates over mutual TLS, alone and together with tokens."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
-from .test_identifying import EVERYBODY, Noting
+from .test_identifying import ALL_PERMITTED, Noting
 
 Metadata = tuple[tuple[str, str], ...]
 
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    """Whom both sides trust."""
+    """Returns the certificate authority that both sides trust."""
     return Authority(tmp_path, "authority")
 
 
 @pytest.fixture
 def carol(authority: Authority) -> Identity:
-    """A client's certificate: common name and one DNS name."""
+    """Returns a client's certificate with a common name and a DNS name."""
     return authority.identity("carol", "orders.acme.example")
 
 
 @pytest.fixture(params=["cn", "dns"])
 def rule(request: pytest.FixtureRequest) -> str:
-    """Where the role stands."""
+    """Returns the part of a certificate that has the role."""
     found: str = request.param
     return found
 
 
 @pytest.fixture
 def authentication(tmp_path: Path, rule: str) -> AuthenticationConfig:
-    """Tokens and certificates; ``gateway`` is a proxy."""
+    """Returns a configuration with tokens and certificates; ``gateway`` is a proxy."""
     key = tmp_path / "secret.key"
     key.write_bytes(SECRET)
     return AuthenticationConfig(token=TokenConfig(secret_key_file=key), certificate=rule, proxy_roles=("gateway",))
@@ -61,7 +61,7 @@ def authentication(tmp_path: Path, rule: str) -> AuthenticationConfig:
 
 @pytest.fixture
 async def server(authority: Authority, authentication: AuthenticationConfig, limits: Limits) -> AsyncIterator[Server]:
-    """A server with mutual TLS."""
+    """Yields a server with mutual TLS."""
     own = authority.identity("server", "127.0.0.1")
     tls = TlsConfig(certificate_file=own.certificate, key_file=own.key, client_ca_file=authority.certificate)
     config = ServerConfig(
@@ -70,7 +70,7 @@ async def server(authority: Authority, authentication: AuthenticationConfig, lim
         limits=limits,
         tls=tls,
         authentication=authentication,
-        authorization=EVERYBODY,
+        authorization=ALL_PERMITTED,
     )
     async with Server(config) as running:
         yield running
@@ -81,7 +81,7 @@ Connect = Callable[[Identity], grpc.aio.Channel]
 
 @pytest.fixture
 async def connect(server: Server, authority: Authority) -> AsyncIterator[Connect]:
-    """Connects with a certificate."""
+    """Yields a function that connects with a certificate."""
     channels = []
 
     def connected(identity: Identity) -> grpc.aio.Channel:
@@ -100,7 +100,9 @@ async def ask(channel: grpc.aio.Channel, *metadata: tuple[str, str]) -> None:
     await async_stub(channel).GetPolicy(GetPolicyRequest(topic=TOPIC), metadata=metadata)
 
 
-async def test_the_certificate_says_who_calls_unless_a_token_does(server: Server, connect: Connect, carol: Identity, rule: str) -> None:
+async def test_a_certificate_identifies_the_caller_unless_a_token_does(
+    server: Server, connect: Connect, carol: Identity, rule: str
+) -> None:
     noting = Noting()
     server.calls.observers = (noting,)
     channel = connect(carol)
@@ -113,11 +115,11 @@ async def test_the_certificate_says_who_calls_unless_a_token_does(server: Server
         (role, Way.CERTIFICATE),
         ("alice", Way.TOKEN),
     ]
-    assert noting.callers[0][1].expires_at < math.inf, "a certificate expires"
+    assert noting.callers[0][1].expires_at < math.inf, "the expiry of the certificate is not known"
 
 
 @pytest.mark.parametrize("rule", ["cn"])
-async def test_a_bad_token_is_refused_though_the_certificate_is_good(connect: Connect, carol: Identity) -> None:
+async def test_an_invalid_token_is_refused_although_the_certificate_is_valid(connect: Connect, carol: Identity) -> None:
     for shown in (token(bytes(32)), "garbage"):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await ask(connect(carol), ("authorization", f"Bearer {shown}"))
@@ -125,7 +127,7 @@ async def test_a_bad_token_is_refused_though_the_certificate_is_good(connect: Co
 
 
 @pytest.mark.parametrize("rule", ["uri"])
-async def test_a_certificate_without_a_role_says_nothing(connect: Connect, carol: Identity) -> None:
+async def test_a_certificate_without_a_role_is_refused(connect: Connect, carol: Identity) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await ask(connect(carol))
     refusal = Refusal(caught.value)
@@ -133,7 +135,9 @@ async def test_a_certificate_without_a_role_says_nothing(connect: Connect, carol
 
 
 @pytest.mark.parametrize("rule", ["cn"])
-async def test_a_proxy_may_have_a_certificate(server: Server, connect: Connect, authority: Authority, carol: Identity) -> None:
+async def test_a_proxy_can_be_identified_by_its_certificate(
+    server: Server, connect: Connect, authority: Authority, carol: Identity
+) -> None:
     noting = Noting()
     server.calls.observers = (noting,)
     original = ("topicpolicies-original-principal", "bob")

@@ -1,4 +1,4 @@
-"""Who calls with a token of an issuer that is asked over HTTP, or whose keys stand in a file."""
+"""Authentication by tokens of an OpenID Connect issuer whose keys are fetched over HTTP or read from a file."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
-from .test_identifying import EVERYBODY, PATIENCE, replace
+from .test_identifying import ALL_PERMITTED, PATIENCE, replace
 
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    """One with a key."""
+    """Yields an issuer with one key."""
     with serving() as running:
         running.keys = [jwk(rsa_key("first"), "first")]
         yield running
@@ -41,7 +41,7 @@ def issuer() -> Iterator[Issuer]:
 
 @pytest.fixture
 def file(tmp_path: Path, issuer: Issuer) -> Path:
-    """The same keys in a file."""
+    """Returns a file with the same keys."""
     path = tmp_path / "keys.json"
     path.write_text(json.dumps({"keys": issuer.keys}))
     return path
@@ -49,20 +49,20 @@ def file(tmp_path: Path, issuer: Issuer) -> Path:
 
 @pytest.fixture(params=["asked", "file"])
 def from_file(request: pytest.FixtureRequest) -> bool:
-    """Where the keys come from."""
+    """Returns whether the server reads the keys from the file."""
     return bool(request.param == "file")
 
 
 @pytest.fixture
 async def server(issuer: Issuer, file: Path, from_file: bool, limits: Limits) -> AsyncIterator[Server]:
-    """A server that takes its tokens."""
+    """Yields a server that accepts the issuer's tokens."""
     oidc = OidcConfig(issuers=(issuer.name,), audiences=("topicpolicies",), jwks_file=file if from_file else None)
     config = ServerConfig(
         log=EmbeddedLogConfig(path=None),
         listen=parse_address("127.0.0.1:0"),
         limits=limits,
         authentication=AuthenticationConfig(oidc=oidc),
-        authorization=EVERYBODY,
+        authorization=ALL_PERMITTED,
     )
     async with Server(config) as running:
         yield running
@@ -70,13 +70,13 @@ async def server(issuer: Issuer, file: Path, from_file: bool, limits: Limits) ->
 
 @pytest.fixture
 async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection to it."""
+    """Yields a channel to the server."""
     async with grpc.aio.insecure_channel(server.address) as channel:
         yield channel
 
 
 async def ask(channel: grpc.aio.Channel, issuer: Issuer, key: str, key_id: str = "") -> Reason | None:
-    """Why a token of a key is refused; None: it is not."""
+    """Returns why a token signed with a key is refused; None: it is accepted."""
     claims = {"iss": issuer.name, "aud": "topicpolicies", "exp": time.time() + 60}
     shown = token(rsa_key(key), "RS256", {"kid": key_id or key}, **claims)
     try:
@@ -86,14 +86,16 @@ async def ask(channel: grpc.aio.Channel, issuer: Issuer, key: str, key_id: str =
     return None
 
 
-async def test_tokens_of_the_issuer_are_taken_and_forged_ones_are_not(channel: grpc.aio.Channel, issuer: Issuer, from_file: bool) -> None:
+async def test_tokens_of_the_issuer_are_accepted_and_forged_ones_are_refused(
+    channel: grpc.aio.Channel, issuer: Issuer, from_file: bool
+) -> None:
     assert await ask(channel, issuer, "first") is None
     assert await ask(channel, issuer, "second", "first") is Reason.CREDENTIALS_INVALID
     assert issuer.times() == (0 if from_file else 1)
 
 
 @pytest.mark.parametrize("from_file", [False])
-async def test_however_many_forged_tokens_come_the_issuer_is_hardly_asked(channel: grpc.aio.Channel, issuer: Issuer) -> None:
+async def test_many_forged_tokens_cause_only_few_requests_to_the_issuer(channel: grpc.aio.Channel, issuer: Issuer) -> None:
     began = time.monotonic()
     for _ in range(5):
         results = await asyncio.gather(*(ask(channel, issuer, "second", f"kid-{number}") for number in range(20)))
@@ -103,7 +105,7 @@ async def test_however_many_forged_tokens_come_the_issuer_is_hardly_asked(channe
 
 
 @pytest.mark.parametrize("from_file", [True])
-async def test_other_keys_in_the_file_are_in_force_without_a_restart(
+async def test_replaced_keys_in_the_file_take_effect_without_a_restart(
     server: Server, channel: grpc.aio.Channel, issuer: Issuer, file: Path
 ) -> None:
     assert await ask(channel, issuer, "second") is Reason.CREDENTIALS_INVALID

@@ -1,4 +1,4 @@
-"""Pages of listings and histories."""
+"""The pages of listings and of the history."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Server
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
-from .watching import Told
+from .watching import WatchReader
 
 
-async def test_pages_are_as_large_as_every_client_can_receive_and_miss_nothing(tmp_path: Path) -> None:
-    """Clients take 4 MiB a message unless they are told otherwise."""
+async def test_pages_are_no_larger_than_every_client_can_receive_and_miss_nothing(tmp_path: Path) -> None:
+    """By default, gRPC's clients receive messages of at most 4 MiB."""
     log = EmbeddedLogConfig(path=tmp_path / "policies.db")
     config = ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), history=HistoryConfig(path=tmp_path / "history.db"))
     topics = [f"{TOPIC}-{number:02}" for number in range(12)]
@@ -51,13 +51,13 @@ async def test_pages_are_as_large_as_every_client_can_receive_and_miss_nothing(t
             history.page_token = recorded.next_page_token
             if not history.page_token:
                 break
-        copied = Told(stub, namespaces=["public/default"], mode=WATCH_MODE_ENTRIES, end_when_synced=True)
-        told = [event.entry.document.topic for event in await copied.rest() if event.HasField("entry")]
-    assert listed == entries == told == topics
+        copied = WatchReader(stub, namespaces=["public/default"], mode=WATCH_MODE_ENTRIES, end_when_synced=True)
+        watched = [event.entry.document.topic for event in await copied.rest() if event.HasField("entry")]
+    assert listed == entries == watched == topics
 
 
 @pytest.mark.slow
-async def test_long_masks_count_and_very_many_changed_entries_are_told_as_their_field(tmp_path: Path) -> None:
+async def test_long_masks_count_towards_the_page_size_and_very_many_changed_entries_appear_as_their_field(tmp_path: Path) -> None:
     log = EmbeddedLogConfig(path=tmp_path / "policies.db")
     config = ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), history=HistoryConfig(path=tmp_path / "history.db"))
     names = [f"{number:03}{'`' * 40}" for number in range(600)]

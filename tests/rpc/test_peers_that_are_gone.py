@@ -1,4 +1,4 @@
-"""A peer that goes away while it is written to is nobody's fault: no line of a failure, no call counted as one."""
+"""A peer that disconnects while the server writes to it is no failure: nothing is logged, and its call counts as given up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WRONG = WatchPoliciesRequest(namespaces=["wrong"]).SerializeToString()
 
 @pytest.fixture
 def log_path() -> None:
-    """In memory: what is tested here is above the log."""
+    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
     return
 
 
@@ -45,23 +45,23 @@ class Gone:
 
 @dataclass
 class Details:
-    """What gRPC tells of a call before it begins."""
+    """What gRPC passes to a handler before a call begins."""
 
     method: str
     invocation_metadata: Any = ()
 
 
 class Ended:
-    """Told of calls."""
+    """An observer that records the calls that have ended."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
     def began(self, call: Call) -> None:
-        """It has begun."""
+        """Does nothing."""
 
     def ended(self, call: Call) -> None:
-        """It has ended."""
+        """Records the end of a call."""
         self.calls.append(call)
 
 
@@ -70,7 +70,7 @@ async def one(request: UpdatePoliciesRequest) -> Any:
 
 
 def method_of(server: Server, name: str) -> Any:
-    """A method, as gRPC calls it."""
+    """Returns a method's handler, as gRPC calls it."""
     assert server._servicer is not None
     handler: Any = handlers(server._servicer, 1 << 20).service(Details(f"/{SERVICE}/{name}"))
     return handler.unary_unary or handler.unary_stream or handler.stream_stream
@@ -86,7 +86,7 @@ def method_of(server: Server, name: str) -> Any:
         ("UpdatePolicies", UpdatePoliciesRequest(changes=[PolicyChangeRequest()]), False),
     ],
 )
-async def test_a_peer_that_goes_while_it_is_written_to_is_no_failure(
+async def test_a_call_whose_peer_disconnects_while_it_is_written_to_is_given_up_without_a_failure(
     server: Server, caplog: pytest.LogCaptureFixture, name: str, request_: Any, refused: bool
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -104,7 +104,7 @@ async def test_a_peer_that_goes_while_it_is_written_to_is_no_failure(
     assert len(server.calls) == 0
 
 
-async def test_grpc_says_nothing_of_peers_that_are_gone_and_goes_on_telling_of_failures(
+async def test_grpc_does_not_log_writes_to_disconnected_peers_but_logs_other_failures(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = logging.getLogger("grpc._cython.cygrpc")

@@ -1,4 +1,4 @@
-"""Who may do what: every call by everybody, beside an embedded log whose server has a file of roles."""
+"""Permissions from a file of roles, with the embedded log: every call by every kind of caller."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Make: TypeAlias = Callable[[grpc.aio.Channel, Metadata], Awaitable[object]]
 
 
 def offload(secret: str = "hush", most: int = 5) -> pb.TopicPolicies:  # noqa: S107 (made up)
-    """Policies with a secret."""
+    """Returns policies with a secret."""
     made = pb.OffloadPolicies(
         managed_ledger_offload_driver="aws-s3", managed_ledger_offload_bucket="b", s3_managed_ledger_offload_credential_secret=secret
     )
@@ -40,26 +40,30 @@ def offload(secret: str = "hush", most: int = 5) -> pb.TopicPolicies:  # noqa: S
 
 
 def change(topic: str = TOPIC, **more: Any) -> service_pb2.UpdatePolicyRequest:
-    """A change."""
+    """Returns a change."""
     policies = pb.TopicPolicies(max_consumer_per_topic=3)
     return service_pb2.UpdatePolicyRequest(topic=topic, policies=policies, **more)
 
 
 def batch(*changes: service_pb2.UpdatePolicyRequest) -> service_pb2.UpdatePoliciesRequest:
-    """A batch of changes, numbered from 1 on."""
+    """Returns a batch of changes, numbered from 1 on."""
     numbered = (service_pb2.PolicyChangeRequest(sequence=number, update=each) for number, each in enumerate(changes, 1))
     return service_pb2.UpdatePoliciesRequest(changes=numbered)
 
 
 async def results(channel: grpc.aio.Channel, metadata: Metadata, *changes: service_pb2.UpdatePolicyRequest) -> list[Any]:
-    """The results of a batch, in its order."""
+    """Sends a batch, and returns its results in the order of the changes."""
     stream = async_stub(channel).UpdatePolicies(iter([batch(*changes)]), metadata=metadata)
     found = [each async for message in stream for each in message.results]
     return sorted(found, key=lambda each: each.sequence)
 
 
 async def batched(channel: grpc.aio.Channel, metadata: Metadata) -> object:
-    """One change of a batch; its error is that of the call here."""
+    """Sends a batch of one change, and returns its result; an error of the change is raised.
+
+    Raises:
+        InBatch: the change failed.
+    """
     result = None
     while result is None:
         try:
@@ -73,7 +77,7 @@ async def batched(channel: grpc.aio.Channel, metadata: Metadata) -> object:
 
 
 OF_THE_LIBRARY = "Internal error from Core"
-"""What grpc.aio's client says in place of the status, once in thousands of calls that end while it writes to them."""
+"""The message of grpc.aio's client in place of the status, once in thousands of calls that end while it writes to them."""
 
 
 class InBatch(Exception):
@@ -85,12 +89,12 @@ class InBatch(Exception):
 
 
 def unary(name: str, request: Message) -> Make:
-    """A unary call of the service."""
+    """Returns a call of a unary method."""
     return lambda channel, metadata: getattr(async_stub(channel), name)(request, metadata=metadata)
 
 
 def watch(**selection: Any) -> Make:
-    """A watch, up to its first event."""
+    """Returns a call that opens a watch and reads its first message."""
 
     async def watching(channel: grpc.aio.Channel, metadata: Metadata) -> object:
         call = async_stub(channel).WatchPolicies(service_pb2.WatchPoliciesRequest(**selection), metadata=metadata)
@@ -103,19 +107,19 @@ def watch(**selection: Any) -> Make:
 
 
 async def check(channel: grpc.aio.Channel, metadata: Metadata) -> object:
-    """The health."""
+    """Checks the health."""
     stub: Any = health_pb2_grpc.HealthStub(channel)
     return await stub.Check(health_pb2.HealthCheckRequest(), metadata=metadata)
 
 
 async def check_all(channel: grpc.aio.Channel, metadata: Metadata) -> object:
-    """The health by all names."""
+    """Lists the health by all names."""
     stub: Any = health_pb2_grpc.HealthStub(channel)
     return await stub.List(health_pb2.HealthListRequest(), metadata=metadata)
 
 
 async def watch_health(channel: grpc.aio.Channel, metadata: Metadata) -> object:
-    """A watch of the health, up to what it tells first."""
+    """Opens a health watch, and reads its first status."""
     call: Any = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), metadata=metadata)
     try:
         return await anext(aiter(call))
@@ -124,7 +128,7 @@ async def watch_health(channel: grpc.aio.Channel, metadata: Metadata) -> object:
 
 
 async def reflect(channel: grpc.aio.Channel, metadata: Metadata) -> object:
-    """The services that there are."""
+    """Lists the services by reflection."""
     stub: Any = reflection_pb2_grpc.ServerReflectionStub(channel)
     request = reflection_pb2.ServerReflectionRequest(list_services="")
     while True:
@@ -140,7 +144,7 @@ CHANGING = {"changer", "keeper", "owner", "admin"}
 WATCHING = {"watcher", "keeper", "owner", "admin"}
 RECALLING = {"historian", "owner", "admin"}
 BOTH = WATCHING & RECALLING
-EVERYBODY = set(CALLERS)
+ALL_CALLERS = set(CALLERS)
 CALLS: dict[str, tuple[Make, str, set[str]]] = {
     "UpdatePolicy": (unary("UpdatePolicy", change()), "change", CHANGING),
     "UpdatePolicy, validated only": (unary("UpdatePolicy", change(validate_only=True)), "change", CHANGING),
@@ -160,24 +164,24 @@ CALLS: dict[str, tuple[Make, str, set[str]]] = {
     "WatchPolicies of a topic": (watch(topics=[TOPIC]), "watch", WATCHING),
     "WatchPolicies, every change": (watch(topics=[TOPIC], mode=WATCH_MODE_EVERY), "history", BOTH),
     "WatchPolicies, the history": (watch(topics=[TOPIC], mode=WATCH_MODE_ENTRIES, from_beginning=True), "history", BOTH),
-    "GetServerInfo": (unary("GetServerInfo", service_pb2.GetServerInfoRequest()), "", EVERYBODY),
-    "Health/Check": (check, "", EVERYBODY),
-    "Health/List": (check_all, "", EVERYBODY),
-    "Health/Watch": (watch_health, "", EVERYBODY),
-    "ServerReflection": (reflect, "", EVERYBODY),
+    "GetServerInfo": (unary("GetServerInfo", service_pb2.GetServerInfoRequest()), "", ALL_CALLERS),
+    "Health/Check": (check, "", ALL_CALLERS),
+    "Health/List": (check_all, "", ALL_CALLERS),
+    "Health/Watch": (watch_health, "", ALL_CALLERS),
+    "ServerReflection": (reflect, "", ALL_CALLERS),
 }
-"""Each call, the permission that who has none of both lacks last, and who may make it."""
+"""By a description of each call: the call, the permission that it needs ("": none; of two, the last one checked), and who may make it."""
 OPEN = {"Health/Check", "Health/List", "Health/Watch"}
-"""Calls of whoever asks: he may also show nothing."""
+"""Calls that are permitted without credentials."""
 
 
 async def refusal_of(make: Make, channel: grpc.aio.Channel, caller: str, shown: Callable[[str], Metadata] = of) -> ErrorInfo | None:
-    """Why a caller, who shows what ``shown`` says, may not make a call; None: he may, whatever comes of it."""
+    """Returns why a caller, whose credentials ``shown`` returns, may not make a call; None: it may, though the call may fail otherwise."""
     try:
         await make(channel, shown(caller))
     except grpc.aio.AioRpcError as error:
-        told = Refusal(error)
-        return told.info if told.code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED) else None
+        refusal = Refusal(error)
+        return refusal.info if refusal.code in (grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED) else None
     except InBatch as error:
         assert error.status.code == grpc.StatusCode.PERMISSION_DENIED.value[0]
         info = ErrorInfo()
@@ -188,63 +192,63 @@ async def refusal_of(make: Make, channel: grpc.aio.Channel, caller: str, shown: 
 
 @pytest.fixture
 async def channel(tmp_path: Path) -> AsyncIterator[grpc.aio.Channel]:
-    """To a server with a document of which its callers may do what ``callers.ROLES`` says."""
+    """Yields a channel to a server with one document, and with the permissions of ``callers.ROLES``."""
     async with guarded(tmp_path) as (_, opened, _):
         await async_stub(opened).UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=offload()), metadata=of("admin"))
         yield opened
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_every_call_is_made_by_those_who_may_and_by_nobody_else(channel: grpc.aio.Channel, call: str) -> None:
+async def test_every_call_is_permitted_to_callers_with_the_permission_and_refused_to_others(channel: grpc.aio.Channel, call: str) -> None:
     make, permission, may = CALLS[call]
     for caller in (*CALLERS, *PROXIED):
-        told = await refusal_of(make, channel, caller)
+        refusal = await refusal_of(make, channel, caller)
         role = caller.rpartition(">")[2]
-        assert (told is None) == (role in may), (caller, told)
-        if told is not None:
-            assert told.reason == "PERMISSION_DENIED"
+        assert (refusal is None) == (role in may), (caller, refusal)
+        if refusal is not None:
+            assert refusal.reason == "PERMISSION_DENIED"
             lacks = {"watch", permission} if permission == "history" else {permission}
-            assert told.metadata["permission"] in lacks and told.metadata["namespace"] == NAMESPACE, caller
+            assert refusal.metadata["permission"] in lacks and refusal.metadata["namespace"] == NAMESPACE, caller
 
 
-async def test_a_proxy_that_lacks_the_permission_itself_has_it_for_nobody(channel: grpc.aio.Channel) -> None:
+async def test_a_proxy_without_the_permission_may_not_call_for_a_role_that_has_it(channel: grpc.aio.Channel) -> None:
     for call in ("GetPolicy", "UpdatePolicies", "WatchPolicies"):
         make, permission, _ = CALLS[call]
-        told = await refusal_of(make, channel, "stranger>admin")
-        assert told is not None and told.metadata["permission"] == permission
+        refusal = await refusal_of(make, channel, "stranger>admin")
+        assert refusal is not None and refusal.metadata["permission"] == permission
 
 
-async def test_what_does_not_exist_and_what_one_may_not_see_are_told_alike(channel: grpc.aio.Channel) -> None:
+async def test_without_the_permission_existing_and_absent_topics_and_namespaces_get_the_same_refusal(channel: grpc.aio.Channel) -> None:
     stub = async_stub(channel)
     for name, request in (
         ("GetPolicy", lambda topic: service_pb2.GetPolicyRequest(topic=topic)),
         ("UpdatePolicy", change),
         ("DeletePolicy", lambda topic: service_pb2.DeletePolicyRequest(topic=topic, etag="0")),
     ):
-        told = [
+        refusal = [
             await refused(getattr(stub, name)(request(topic), metadata=of("stranger")))
             for topic in (TOPIC, f"{TOPIC}-absent", "persistent://acme/nowhere/x")
         ]
-        assert {each.code for each in told} == {grpc.StatusCode.PERMISSION_DENIED}
-        assert told[0].message == told[1].message == told[2].message.replace("acme/nowhere", NAMESPACE)
+        assert {each.code for each in refusal} == {grpc.StatusCode.PERMISSION_DENIED}
+        assert refusal[0].message == refusal[1].message == refusal[2].message.replace("acme/nowhere", NAMESPACE)
 
 
-async def test_the_sentence_names_the_role_the_namespace_and_the_permission(stub_of: AsyncStub) -> None:
-    told = await refused(stub_of.UpdatePolicy(change(), metadata=of("reader")))
-    assert told.message == '"reader" may not do this in acme/orders: it needs the permission "change" there.'
-    told = await refused(stub_of.UpdatePolicy(change(), metadata=of("gateway>reader")))
-    assert told.message == '"reader", for whom "gateway" calls, may not do this in acme/orders: it needs the permission "change" there.'
-    told = await refused(stub_of.UpdatePolicy(change()))
-    assert told.message.startswith("An unauthenticated caller may not")
+async def test_the_message_of_a_refusal_names_the_role_the_namespace_and_the_permission(stub_of: AsyncStub) -> None:
+    refusal = await refused(stub_of.UpdatePolicy(change(), metadata=of("reader")))
+    assert refusal.message == '"reader" may not do this in acme/orders: it needs the permission "change" there.'
+    refusal = await refused(stub_of.UpdatePolicy(change(), metadata=of("gateway>reader")))
+    assert refusal.message == '"reader", for whom "gateway" calls, may not do this in acme/orders: it needs the permission "change" there.'
+    refusal = await refused(stub_of.UpdatePolicy(change()))
+    assert refusal.message.startswith("An unauthenticated caller may not")
 
 
 @pytest.fixture
 def stub_of(channel: grpc.aio.Channel) -> AsyncStub:
-    """The service of that server."""
+    """Returns a stub of that server's service."""
     return async_stub(channel)
 
 
-async def test_each_change_of_a_batch_is_judged_by_itself_and_nothing_of_a_refused_one_is_done(channel: grpc.aio.Channel) -> None:
+async def test_each_change_of_a_batch_is_permitted_or_refused_by_itself_and_a_refused_one_is_not_made(channel: grpc.aio.Channel) -> None:
     there, elsewhere = change(), change("persistent://other/space/x")
     found = await results(channel, of("changer"), there, elsewhere, there, elsewhere)
     assert [each.HasField("error") for each in found] == [False, True, False, True]
@@ -254,7 +258,7 @@ async def test_each_change_of_a_batch_is_judged_by_itself_and_nothing_of_a_refus
     assert not any(document.HasField("policies") for document in got.documents)
 
 
-async def test_a_refused_change_is_not_made(channel: grpc.aio.Channel, stub_of: AsyncStub) -> None:
+async def test_changes_and_deletions_that_are_refused_leave_the_document_unchanged(channel: grpc.aio.Channel, stub_of: AsyncStub) -> None:
     before = await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=of("admin"))
     for call in ("UpdatePolicy", "UpdatePolicies", "DeletePolicy"):
         for caller in ("", "reader", "stranger", "gateway>reader"):
@@ -262,16 +266,16 @@ async def test_a_refused_change_is_not_made(channel: grpc.aio.Channel, stub_of: 
     assert await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=of("admin")) == before
 
 
-async def test_a_watch_of_several_namespaces_needs_the_permission_in_each(channel: grpc.aio.Channel) -> None:
+async def test_a_watch_of_several_namespaces_needs_the_permission_in_each_of_them(channel: grpc.aio.Channel) -> None:
     make = watch(namespaces=["other/space", NAMESPACE])
     for caller, lacks in (("stranger", NAMESPACE), ("watcher", "other/space")):
-        told = await refusal_of(make, channel, caller)
-        assert told is not None and told.metadata["namespace"] == lacks
+        refusal = await refusal_of(make, channel, caller)
+        assert refusal is not None and refusal.metadata["namespace"] == lacks
     assert await refusal_of(make, channel, "admin") is None
 
 
 async def health(channel: grpc.aio.Channel, caller: str, namespace: str) -> list[int]:
-    """What a caller is told of a namespace's health, now and in a watch."""
+    """Returns the status of a namespace's health that a caller gets from a check, and from a watch."""
     stub: Any = health_pb2_grpc.HealthStub(channel)
     request = health_pb2.HealthCheckRequest(service=namespace)
     watch = stub.Watch(request, metadata=of(caller))
@@ -281,17 +285,17 @@ async def health(channel: grpc.aio.Channel, caller: str, namespace: str) -> list
         watch.cancel()
 
 
-async def test_the_health_of_a_namespace_is_told_to_those_who_may_read_it(channel: grpc.aio.Channel) -> None:
+async def test_the_health_of_a_namespace_is_unknown_to_callers_who_may_not_read_it(channel: grpc.aio.Channel) -> None:
     serving, unknown = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.UNKNOWN
     for caller in CALLERS:
         assert await health(channel, caller, NAMESPACE) == [serving if caller in READING else unknown] * 2, caller
-    assert await health(channel, "stranger", "acme/nowhere") == [unknown] * 2, "as of one that does not exist"
+    assert await health(channel, "stranger", "acme/nowhere") == [unknown] * 2, "the status differs for a namespace that does not exist"
 
 
 # Secrets
 
 
-async def test_secrets_are_seen_by_those_who_may_and_by_nobody_else(channel: grpc.aio.Channel, stub_of: AsyncStub) -> None:
+async def test_secrets_are_shown_only_to_callers_with_the_permission_for_them(channel: grpc.aio.Channel, stub_of: AsyncStub) -> None:
     for caller, seen in (("admin", True), ("keeper", True), ("owner", False), ("gateway>keeper", False), ("changer", False)):
         metadata = of(caller)
         answers = [
@@ -304,12 +308,12 @@ async def test_secrets_are_seen_by_those_who_may_and_by_nobody_else(channel: grp
             request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True)
             answers += [message async for message in stub_of.WatchPolicies(request, metadata=metadata)]
         for answer in answers:
-            said = answer.SerializeToString()
-            assert b"aws-s3" in said, (caller, answer)
-            assert (b"hush" in said, REDACTED.encode() in said) == (seen, not seen), (caller, answer)
+            raw = answer.SerializeToString()
+            assert b"aws-s3" in raw, (caller, answer)
+            assert (b"hush" in raw, REDACTED.encode() in raw) == (seen, not seen), (caller, answer)
 
 
-async def test_watches_of_the_same_changes_are_told_them_each_as_its_caller_may(stub_of: AsyncStub) -> None:
+async def test_watches_of_the_same_changes_get_secrets_only_if_their_callers_have_the_permission(stub_of: AsyncStub) -> None:
     callers = ("keeper", "owner", "admin", "watcher")
     request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], include_previous=True)
     calls = {caller: stub_of.WatchPolicies(request, metadata=of(caller)) for caller in callers}
@@ -323,9 +327,9 @@ async def test_watches_of_the_same_changes_are_told_them_each_as_its_caller_may(
     for caller, each in events.items():
         async for event in each:
             if event.HasField("change"):
-                said = event.SerializeToString()
-                assert (secret.encode() in said) == (caller in ("keeper", "admin")), caller
-                assert (said.count(b"hush") >= 2) == (caller in ("keeper", "admin")), "the document before has its secret too"
+                raw = event.SerializeToString()
+                assert (secret.encode() in raw) == (caller in ("keeper", "admin")), caller
+                assert (raw.count(b"hush") >= 2) == (caller in ("keeper", "admin")), "the previous document has a secret, too"
                 break
     for call in calls.values():
         call.cancel()
@@ -337,7 +341,7 @@ async def _events(call: Any) -> AsyncIterator[service_pb2.WatchEvent]:
             yield event
 
 
-async def test_a_document_that_is_written_back_as_it_was_shown_keeps_its_secret(stub_of: AsyncStub) -> None:
+async def test_a_document_that_is_written_back_with_a_redacted_secret_keeps_its_secret(stub_of: AsyncStub) -> None:
     got = await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, scopes=[pb.SCOPE_LOCAL]), metadata=of("owner"))
     shown = got.documents[0].policies
     assert shown.offload_policies.s3_managed_ledger_offload_credential_secret == REDACTED
@@ -348,7 +352,7 @@ async def test_a_document_that_is_written_back_as_it_was_shown_keeps_its_secret(
     assert kept.documents[0].policies.max_producer_per_topic == 9
 
 
-async def test_a_role_that_may_change_no_more_is_refused_on_a_stream_that_is_open_and_in_the_next_call(tmp_path: Path) -> None:
+async def test_a_role_that_loses_its_permission_is_refused_on_its_open_stream_and_in_its_next_call(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (server, channel, roles):
         stub, stream = async_stub(channel), async_stub(channel).UpdatePolicies(metadata=of("changer"))
 
@@ -359,11 +363,11 @@ async def test_a_role_that_may_change_no_more_is_refused_on_a_stream_that_is_ope
 
         assert (await sent()).HasField("updated") and (await sent()).HasField("updated")
         await stub.UpdatePolicy(change(), metadata=of("changer"))
-        roles.write_text(roles.read_text().replace("changer", "somebody-else"))
+        roles.write_text(roles.read_text().replace("changer", "another"))
         server.reloader.reload_now()
         async with asyncio.timeout(PATIENCE):
-            while (told := await refusal_of(CALLS["UpdatePolicy"][0], channel, "changer")) is None:  # noqa: ASYNC110 (the server is asked each time)
+            while (refusal := await refusal_of(CALLS["UpdatePolicy"][0], channel, "changer")) is None:  # noqa: ASYNC110 (the server is asked each time)
                 await asyncio.sleep(0.05)
-        assert told.reason == "PERMISSION_DENIED"
+        assert refusal.reason == "PERMISSION_DENIED"
         assert (await sent()).error.code == grpc.StatusCode.PERMISSION_DENIED.value[0]
         stream.cancel()

@@ -1,4 +1,4 @@
-"""Who may do what beside a broker with authorization on: the same role has the same answer from the broker's admin API."""
+"""Permissions from a broker with authorization: a role may do in the server what it may do through the broker's admin API."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PROXIES = ("gateway", "front")
 """``gateway`` may itself do what the tenant's admins may."""
 CALLERS = ("", *ROLES, *(f"{proxy}>{role}" for proxy in PROXIES for role in ROLES), "gateway>front", "owner>admin", "stranger>owner")
 MAY = {"owner", "admin", SIDECAR, "gateway>owner", "gateway>admin", f"gateway>{SIDECAR}"}
-"""Those who may change policies, and read them."""
+"""The callers that may change and read policies."""
 AUDIENCE = "pulsar"
 TOPIC = f"persistent/{NAMESPACE}/one"
 QUESTIONS: dict[str, tuple[str, str, object]] = {
@@ -55,9 +55,9 @@ QUESTIONS: dict[str, tuple[str, str, object]] = {
     "ListPolicies": ("GET", f"{TOPIC}/retention", None),
     "DeletePolicy": ("DELETE", f"{TOPIC}/maxProducers", None),
 }
-"""What the admin API is asked for in the place of a call. It knows no lists, watches or history."""
+"""By method, the corresponding request to the admin API, which has no listings, watches or history."""
 PROMISED_SECONDS = 4.0
-"""After the brokers' answers hold no more: until the last thing is told (docs/security.md)."""
+"""The most seconds from when the brokers' cached answers expire until the last thing is sent (docs/security.md)."""
 PATIENCE = 60.0
 _NO_ENTRY = (401, 403)
 _PROVIDERS = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
@@ -65,13 +65,16 @@ _PROVIDERS = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    """Whom all sides trust."""
+    """Returns the certificate authority that all sides trust."""
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
 @pytest.fixture(scope="module")
 def secured(authority: Authority) -> Iterator[Broker]:
-    """A broker with tokens and certificates; a tenant whose admins are ``owner`` and ``gateway``, and one of ``stranger``'s."""
+    """Yields a broker with tokens and certificates.
+
+    It has two tenants: the admins of one are ``owner`` and ``gateway``, that of the other is ``stranger``.
+    """
     settings = {
         "superUserRoles": f"admin,{SIDECAR}",
         "proxyRoles": "gateway,front",
@@ -91,7 +94,7 @@ def secured(authority: Authority) -> Iterator[Broker]:
 
 @pytest.fixture
 def token_file(secured: Broker, tmp_path: Path) -> Path:
-    """The server's own token."""
+    """Returns the file of the server's own token."""
     path = tmp_path / "token"
     path.write_text(secured.token(SIDECAR) or "")
     return path
@@ -99,7 +102,7 @@ def token_file(secured: Broker, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def key(secured: Broker, tmp_path: Path) -> Path:
-    """The key that the broker verifies tokens with."""
+    """Returns the file of the key with which the broker verifies tokens."""
     assert secured.security.tokens is not None
     path = tmp_path / "secret.key"
     path.write_bytes(secured.security.tokens.secret)
@@ -108,7 +111,7 @@ def key(secured: Broker, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def config(secured: Broker, tmp_path: Path, token_file: Path, key: Path) -> ServerConfig:
-    """A server beside it, whose callers may do what it says."""
+    """Returns the configuration of a server for this broker, which takes its permissions from the broker."""
     return ServerConfig(
         log=PulsarLogConfig(service_url=secured.service_url, admin_url=secured.admin_url, token_file=token_file),
         listen=parse_address("127.0.0.1:0"),
@@ -122,14 +125,14 @@ def config(secured: Broker, tmp_path: Path, token_file: Path, key: Path) -> Serv
 
 @pytest.fixture
 async def channel(config: ServerConfig) -> AsyncIterator[grpc.aio.Channel]:
-    """To that server."""
+    """Yields a channel to that server."""
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as opened:
         yield opened
 
 
 @pytest.fixture
 def of(secured: Broker) -> Callable[[str], Metadata]:
-    """What a caller shows to the server: the token that he shows to the broker."""
+    """Returns a function that returns the metadata of a caller, with the token that it also sends to the broker."""
 
     def shown(caller: str) -> Metadata:
         principal, _, original = caller.partition(">")
@@ -140,9 +143,7 @@ def of(secured: Broker) -> Callable[[str], Metadata]:
 
 
 @pytest.mark.filterwarnings("ignore::jwt.warnings.InsecureKeyLengthWarning")
-async def test_a_token_that_does_not_hold_is_refused_as_the_broker_refuses_it(
-    secured: Broker, channel: grpc.aio.Channel, key: Path
-) -> None:
+async def test_the_server_accepts_and_refuses_the_same_tokens_as_the_broker(secured: Broker, channel: grpc.aio.Channel, key: Path) -> None:
     for name, token in tokens(await asyncio.to_thread(key.read_bytes), AUDIENCE).items():
         shown = (("authorization", f"Bearer {token}"),)
         theirs = await asyncio.to_thread(lets, secured, shown, *QUESTIONS["GetPolicy"])
@@ -152,13 +153,13 @@ async def test_a_token_that_does_not_hold_is_refused_as_the_broker_refuses_it(
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-async def test_the_same_principal_has_the_same_answer_from_the_brokers_admin_api(
+async def test_the_server_permits_a_principal_what_the_brokers_admin_api_permits(
     secured: Broker, authority: Authority, config: ServerConfig, transport: str
 ) -> None:
     answers: dict[str, dict[str, bool]] = {}
     async with both_sides(secured, authority, config, transport) as sides:
         for caller in CALLERS:
-            if caller or transport != MUTUAL:  # who shows no certificate gets no connection
+            if caller or transport != MUTUAL:  # without a certificate there is no connection
                 ours, theirs = await sides.answers(caller, QUESTIONS)
                 assert ours == theirs, caller
                 answers[caller] = ours
@@ -167,19 +168,21 @@ async def test_the_same_principal_has_the_same_answer_from_the_brokers_admin_api
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_every_call_is_made_by_the_tenants_admins_and_superusers_and_by_nobody_else(
+async def test_every_call_is_permitted_to_admins_of_the_tenant_and_superusers_only(
     channel: grpc.aio.Channel, of: Callable[[str], Metadata], call: str
 ) -> None:
     make, permission, _ = CALLS[call]
     known = {"reader", "owner", "stranger", "admin", "unheard-of", SIDECAR, *(f"{proxy}>{role}" for proxy in PROXIES for role in ROLES)}
     known -= {f"{proxy}>gateway" for proxy in PROXIES}
     for caller in CALLERS:
-        told = await refusal_of(make, channel, caller, of)
+        refusal = await refusal_of(make, channel, caller, of)
         anybody = caller in known or (not caller and call in OPEN)
-        assert (told is None) == (caller in MAY if permission else anybody), (caller, told)
+        assert (refusal is None) == (caller in MAY if permission else anybody), (caller, refusal)
 
 
-async def test_roles_of_the_namespace_may_read_where_that_was_said(config: ServerConfig, of: Callable[[str], Metadata]) -> None:
+async def test_roles_of_the_namespace_may_read_and_watch_if_the_configuration_says_so(
+    config: ServerConfig, of: Callable[[str], Metadata]
+) -> None:
     wider = AuthorizationConfig(brokers=True, cache_seconds=CACHE_SECONDS, namespace_roles_may_read=True)
     async with Server(_with(config, wider)) as server, grpc.aio.insecure_channel(server.address) as channel:
         found = {call: await refusal_of(CALLS[call][0], channel, "reader", of) is None for call in CALLS if CALLS[call][1]}
@@ -197,7 +200,7 @@ def _with(config: ServerConfig, authorization: AuthorizationConfig) -> ServerCon
     return replace(config, authorization=authorization)
 
 
-async def test_secrets_are_seen_by_superusers_only(channel: grpc.aio.Channel, of: Callable[[str], Metadata]) -> None:
+async def test_secrets_are_shown_to_superusers_only(channel: grpc.aio.Channel, of: Callable[[str], Metadata]) -> None:
     stub = async_stub(channel)
     offload = pb.OffloadPolicies(
         managed_ledger_offload_driver="aws-s3", managed_ledger_offload_bucket="b", s3_managed_ledger_offload_credential_secret="hush"
@@ -212,12 +215,12 @@ async def test_secrets_are_seen_by_superusers_only(channel: grpc.aio.Channel, of
     assert seen == {"owner": (False, False), "admin": (True, True)}
 
 
-async def test_calls_and_watches_of_a_role_that_is_no_admin_of_the_tenant_any_more_end_in_the_time_that_is_promised(
+async def test_calls_and_watches_of_a_removed_tenant_admin_end_within_the_promised_time(
     secured: Broker, channel: grpc.aio.Channel, of: Callable[[str], Metadata]
 ) -> None:
     stub, loop = async_stub(channel), asyncio.get_running_loop()
-    told, kept = (watching(stub, caller, of, namespaces=[NAMESPACE]) for caller in ("owner", "admin"))
-    last, topic = {"told": 0.0, "answered": 0.0}, TOPIC.replace("/", "://", 1)
+    lost, kept = (watching(stub, caller, of, namespaces=[NAMESPACE]) for caller in ("owner", "admin"))
+    last, topic = {"sent": 0.0, "answered": 0.0}, TOPIC.replace("/", "://", 1)
     refused: list[Refusal] = []
 
     def admins(*roles: str) -> None:
@@ -234,8 +237,8 @@ async def test_calls_and_watches_of_a_role_that_is_no_admin_of_the_tenant_any_mo
     async def watched() -> None:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             while True:
-                await told.change()
-                last["told"] = loop.time()
+                await lost.change()
+                last["sent"] = loop.time()
         refused.append(Refusal(caught.value))
 
     async def called() -> None:
@@ -244,28 +247,28 @@ async def test_calls_and_watches_of_a_role_that_is_no_admin_of_the_tenant_any_mo
             try:
                 await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=topic), metadata=of("owner"))
             except grpc.aio.AioRpcError as error:
-                told = Refusal(error)
-                if told.code is not grpc.StatusCode.UNAVAILABLE:  # the brokers do not tell, on a machine that is very busy
-                    refused.append(told)
+                refusal = Refusal(error)
+                if refusal.code is not grpc.StatusCode.UNAVAILABLE:  # on a very busy machine the brokers may not answer in time
+                    refused.append(refusal)
                     return
             else:
                 last["answered"] = began
             await asyncio.sleep(0.02)
 
-    await told.until_synced()
+    await lost.until_synced()
     await kept.until_synced()
     changing, ends = asyncio.create_task(changes()), [asyncio.create_task(each()) for each in (watched, called)]
     try:
         async with asyncio.timeout(PATIENCE):
-            while not all(last.values()):  # noqa: ASYNC110 (nobody tells of it)
+            while not all(last.values()):  # noqa: ASYNC110 (nothing signals it)
                 await asyncio.sleep(0.01)
             await asyncio.to_thread(admins, "gateway")
             async with Delays() as delays:
-                taken = loop.time()  # the broker says no from now on
+                taken = loop.time()  # the broker refuses the role from now on
                 assert not await asyncio.to_thread(lets, secured, of("owner"), *QUESTIONS["GetPolicy"])
                 await asyncio.gather(*ends)
         await kept.change()
-        assert not changing.done(), "there was something to be told all the while"
+        assert not changing.done(), "there was not always a change to send"
         assert await refusal_of(CALLS["UpdatePolicy"][0], channel, "owner", of) is not None
     finally:
         for each in (changing, *ends):
@@ -278,7 +281,7 @@ async def test_calls_and_watches_of_a_role_that_is_no_admin_of_the_tenant_any_mo
     kept.cancel()
 
 
-async def test_a_role_that_may_not_ask_for_roles_refuses_everybody_but_the_superusers_that_were_named(
+async def test_if_the_servers_role_may_not_read_the_tenants_admins_calls_of_an_admin_are_unavailable(
     secured: Broker, config: ServerConfig, token_file: Path, of: Callable[[str], Metadata]
 ) -> None:
     await asyncio.to_thread(token_file.write_text, secured.token("reader") or "")
@@ -291,7 +294,7 @@ async def test_a_role_that_may_not_ask_for_roles_refuses_everybody_but_the_super
         assert "It is not known what roles may do in acme/orders" in (caught.value.details() or "")
 
 
-def test_the_admin_api_tells_a_tenants_roles_to_its_admins_and_superusers_only(secured: Broker) -> None:
+def test_the_admin_api_does_not_show_the_admins_of_a_tenant_to_other_roles(secured: Broker) -> None:
     with secured.admin("stranger") as admin, pytest.raises(AdminError) as caught:
         admin.call("GET", "tenants/acme")
     assert caught.value.status in _NO_ENTRY

@@ -1,4 +1,4 @@
-"""Permissions that have to be asked for: what waits for the answer, what does not, and what comes of none."""
+"""Permissions that an authority has to be asked for: what waits for its answer, what does not, and what happens without one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SLOW, FAST = "persistent://slow/space/t", "persistent://fast/space/t"
 
 @pytest.fixture
 async def asking(slow: Slow) -> AsyncIterator[Server]:
-    """A server that asks it."""
+    """Yields a server that asks the slow authority."""
     assert slow.asked == 0
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))
     async with Server(config) as server:
@@ -38,35 +38,35 @@ async def asking(slow: Slow) -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def stub(asking: Server) -> AsyncIterator[AsyncStub]:
-    """Its service."""
+    """Yields a stub of its service."""
     async with grpc.aio.insecure_channel(asking.address) as channel:
         yield async_stub(channel)
 
 
 def change(topic: str, value: int) -> service_pb2.UpdatePolicyRequest:
-    """A change."""
+    """Returns a change."""
     return service_pb2.UpdatePolicyRequest(topic=topic, policies=pb.TopicPolicies(max_producer_per_topic=value))
 
 
 def batch(*changes: service_pb2.UpdatePolicyRequest) -> service_pb2.UpdatePoliciesRequest:
-    """A batch of changes, whose numbers are their values."""
+    """Returns a batch of changes; the sequence of each is its value."""
     numbered = [service_pb2.PolicyChangeRequest(sequence=each.policies.max_producer_per_topic, update=each) for each in changes]
     return service_pb2.UpdatePoliciesRequest(changes=numbered)
 
 
 async def results(stream: Any) -> AsyncIterator[service_pb2.PolicyChangeResult]:
-    """The results of a stream, as they come."""
+    """Yields the results of a stream as they arrive."""
     async for message in stream:
         for result in message.results:
             yield result
 
 
-async def test_the_order_of_a_key_is_kept_while_its_permission_is_asked_for(stub: AsyncStub, slow: Slow) -> None:
+async def test_changes_of_a_key_keep_their_order_while_its_permission_is_asked_for(stub: AsyncStub, slow: Slow) -> None:
     stream = stub.UpdatePolicies(metadata=of("admin"))
     await stream.write(batch(change(SLOW, 1), change(FAST, 2), change(SLOW, 3), change(SLOW, 4)))
     come = results(stream)
     async with asyncio.timeout(PATIENCE):
-        assert (await anext(come)).sequence == 2, "others do not wait for it"
+        assert (await anext(come)).sequence == 2, "a change of another key waited"
         await stream.write(batch(change(SLOW, 5)))
         slow.knows.set()
         found = [await anext(come) for _ in range(4)]
@@ -78,7 +78,7 @@ async def test_the_order_of_a_key_is_kept_while_its_permission_is_asked_for(stub
     assert got.documents[0].policies.max_producer_per_topic == 5
 
 
-async def test_a_change_whose_permission_is_withdrawn_meanwhile_is_not_made(stub: AsyncStub, slow: Slow) -> None:
+async def test_changes_whose_permission_is_denied_when_the_answer_comes_are_refused(stub: AsyncStub, slow: Slow) -> None:
     stream = stub.UpdatePolicies(metadata=of("admin"))
     await stream.write(batch(change(SLOW, 1), change(SLOW, 2)))
     slow.allowed = False
@@ -90,7 +90,7 @@ async def test_a_change_whose_permission_is_withdrawn_meanwhile_is_not_made(stub
 
 
 @pytest.mark.parametrize("name", ["UpdatePolicy", "GetPolicy", "ListPolicies", "WatchPolicies", "UpdatePolicies"])
-async def test_what_can_not_be_known_is_refused_and_may_be_repeated(stub: AsyncStub, slow: Slow, name: str) -> None:
+async def test_calls_whose_permission_can_not_be_found_out_are_refused_as_unavailable(stub: AsyncStub, slow: Slow, name: str) -> None:
     slow.problem = PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, "The brokers do not tell.")
     slow.knows.set()
     if name == "UpdatePolicies":
@@ -104,26 +104,26 @@ async def test_what_can_not_be_known_is_refused_and_may_be_repeated(stub: AsyncS
         "WatchPolicies": service_pb2.WatchPoliciesRequest(namespaces=["fast/space", "slow/space"]),
     }
     call = getattr(stub, name)(requests[name], metadata=of("admin"))
-    told = await refused(anext(aiter(call)) if name == "WatchPolicies" else call)
-    assert (told.code, told.info.reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN")
+    refusal = await refused(anext(aiter(call)) if name == "WatchPolicies" else call)
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN")
 
 
-async def test_what_is_known_is_not_asked_for(stub: AsyncStub, slow: Slow) -> None:
+async def test_permissions_that_are_known_are_not_asked_for(stub: AsyncStub, slow: Slow) -> None:
     await stub.UpdatePolicy(change(FAST, 1), metadata=of("admin"))
     await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=FAST), metadata=of("admin"))
     found = [each async for each in results(stub.UpdatePolicies(iter([batch(change(FAST, 2))]), metadata=of("admin")))]
     assert found[0].HasField("updated")
-    assert (slow.asked, slow.looked) == (0, 6), "a permission and the secrets, for each"
+    assert (slow.asked, slow.looked) == (0, 6), "each call looks up its permission and that for secrets"
 
 
-async def test_what_is_wrong_with_a_request_is_told_before_anybody_is_asked(stub: AsyncStub, slow: Slow) -> None:
-    told = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic="no topic"), metadata=of("admin")))
-    assert told.code is grpc.StatusCode.INVALID_ARGUMENT
+async def test_an_invalid_request_is_refused_before_its_permission_is_looked_up(stub: AsyncStub, slow: Slow) -> None:
+    refusal = await refused(stub.GetPolicy(service_pb2.GetPolicyRequest(topic="no topic"), metadata=of("admin")))
+    assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert (slow.asked, slow.looked) == (0, 0)
 
 
 class Facts:
-    """Admits at once, beside what has a reason, which waits for what is known later."""
+    """A fake admission that admits every change at once, but changes with a reason only when ``known`` is set."""
 
     def __init__(self) -> None:
         self.known = asyncio.Event()
@@ -139,13 +139,13 @@ class Facts:
         return False
 
     async def close(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def kept(self) -> dict[str, tuple[int, int]]:
         return {}
 
 
-async def test_a_change_that_needs_nothing_does_not_overtake_one_of_its_key_and_message_that_waits_for_facts(
+async def test_a_change_admitted_at_once_does_not_overtake_one_of_its_key_that_waits_for_facts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     facts = Facts()
@@ -163,7 +163,7 @@ async def test_a_change_that_needs_nothing_does_not_overtake_one_of_its_key_and_
         await stream.write(batch(first, second, other))
         come = results(stream)
         async with asyncio.timeout(PATIENCE):
-            assert (await anext(come)).sequence == 3, "others do not wait for it"
+            assert (await anext(come)).sequence == 3, "a change of another key waited"
             facts.known.set()
             found = [await anext(come) for _ in range(2)]
         await stream.done_writing()
@@ -171,13 +171,13 @@ async def test_a_change_that_needs_nothing_does_not_overtake_one_of_its_key_and_
     assert found[1].updated.previous_version == found[0].updated.version
 
 
-async def test_who_has_no_time_left_before_it_is_known_what_he_may_is_told_nothing_of_the_namespace(
+async def test_a_call_whose_deadline_is_near_before_its_permission_is_known_learns_nothing_of_the_namespace(
     asking: Server, stub: AsyncStub
 ) -> None:
     await asking.registry.get("slow/space").ready()
     how: dict[str, Any] = {"timeout": 2.0, "metadata": of("admin")}
 
-    async def told(namespace: str) -> set[tuple[grpc.StatusCode, str, str]]:
+    async def refusals_in(namespace: str) -> set[tuple[grpc.StatusCode, str, str]]:
         name = f"persistent://{namespace}/t"
         calls: tuple[Any, ...] = (
             stub.GetPolicy(service_pb2.GetPolicyRequest(topic=name), **how),
@@ -187,5 +187,5 @@ async def test_who_has_no_time_left_before_it_is_known_what_he_may_is_told_nothi
         refusals = await asyncio.gather(*map(refused, calls))
         return {(each.code, each.info.reason, each.message.replace(namespace, "NAMESPACE")) for each in refusals}
 
-    ((code, reason, sentence),) = set.union(*await asyncio.gather(told("slow/space"), told("slow/other")))
+    ((code, reason, sentence),) = set.union(*await asyncio.gather(refusals_in("slow/space"), refusals_in("slow/other")))
     assert (code, reason) == (grpc.StatusCode.UNAVAILABLE, "AUTHORIZATION_UNKNOWN") and "permissions in NAMESPACE" in sentence

@@ -1,4 +1,4 @@
-"""A caller at a limit of its principal is refused, or slowed, and told when to try again; others are as before."""
+"""A caller at a limit of its principal is slowed, or refused with the time of a retry; other principals are not affected."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _SECONDS = 20
 
 @pytest.fixture
 def log_path() -> None:
-    """In memory: what is tested here is above the log."""
+    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
     return
 
 
 @pytest.fixture
 def rationed() -> dict[str, float]:
-    """The limits of a principal; tests override it."""
+    """Returns the limits of a principal; tests override this fixture."""
     return {}
 
 
@@ -50,7 +50,7 @@ def limits(rationed: dict[str, Any]) -> Limits:
 
 @pytest.fixture
 def named(server: Server) -> None:
-    """Who calls is who it says that it is."""
+    """Adds a door that accepts any name of a caller."""
 
     def name(call: Call) -> None:
         who = dict(call.metadata).get("who", "")
@@ -70,23 +70,23 @@ def batch(first: int, count: int) -> pb.UpdatePoliciesRequest:
 
 
 def retry_seconds(error: grpc.aio.AioRpcError) -> float | None:
-    """What an error says of when to repeat."""
+    """Returns after how many seconds an error says to retry; None: it does not say."""
     status = Status.FromString(dict(error.trailing_metadata() or ())["grpc-status-details-bin"])
-    told = RetryInfo()
-    return next((told.retry_delay.ToMilliseconds() / 1000 for each in status.details if each.Unpack(told)), None)
+    retry = RetryInfo()
+    return next((retry.retry_delay.ToMilliseconds() / 1000 for each in status.details if each.Unpack(retry)), None)
 
 
 async def refusal(call: Any) -> grpc.aio.AioRpcError:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
-    told = Refusal(caught.value)
-    assert (told.code, told.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "PRINCIPAL_LIMIT"), told.message
-    assert told.info.metadata["limit"] in told.message
+    found = Refusal(caught.value)
+    assert (found.code, found.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "PRINCIPAL_LIMIT"), found.message
+    assert found.info.metadata["limit"] in found.message
     return caught.value
 
 
 def ration_of(server: Server, who: str = "alice") -> Ration:
-    """What somebody uses."""
+    """Returns the ration of a principal."""
     (rationing,) = [each for each in server.calls.observers if isinstance(each, Rationing)]
     return rationing.rations.of((Way.TOKEN, who, ""), 0)
 
@@ -96,13 +96,13 @@ ALICE, BOB = (("who", "alice"),), (("who", "bob"),)
 
 @pytest.mark.parametrize("rationed", [{"max_watches_per_principal": 2}])
 @pytest.mark.usefixtures("named")
-async def test_a_watch_beyond_the_limit_is_refused_and_those_of_others_are_not(stub: AsyncStub) -> None:
+async def test_a_watch_beyond_a_principals_limit_is_refused_until_another_of_its_watches_ends(stub: AsyncStub) -> None:
     request = pb.WatchPoliciesRequest(topics=[TOPIC])
     open_ = [stub.WatchPolicies(request, metadata=who) for who in (ALICE, ALICE, BOB)]
     for watch in open_:
         assert await watch.read()
     error = await refusal(stub.WatchPolicies(request, metadata=ALICE).read())
-    assert retry_seconds(error) is None, "it does not pass by itself"
+    assert retry_seconds(error) is None, "the number of watches does not fall with time, so that no time can be given"
     open_[0].cancel()
     async with asyncio.timeout(_SECONDS):
         while True:
@@ -117,7 +117,7 @@ async def test_a_watch_beyond_the_limit_is_refused_and_those_of_others_are_not(s
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 0.25}])
 @pytest.mark.usefixtures("named")
-async def test_changes_beyond_the_rate_are_refused_until_the_time_that_is_told(stub: AsyncStub) -> None:
+async def test_changes_beyond_the_rate_are_refused_until_the_time_of_the_retry(stub: AsyncStub) -> None:
     for number in (1, 2):
         await stub.UpdatePolicy(update(number), metadata=ALICE)
     error = await refusal(stub.UpdatePolicy(update(3), metadata=ALICE))
@@ -131,7 +131,7 @@ async def test_changes_beyond_the_rate_are_refused_until_the_time_that_is_told(s
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 20.0}])
 @pytest.mark.usefixtures("named")
-async def test_single_changes_beyond_the_rate_are_made_one_after_the_other_as_their_turns_come(server: Server, stub: AsyncStub) -> None:
+async def test_single_changes_beyond_the_rate_wait_for_their_turns_and_are_made(server: Server, stub: AsyncStub) -> None:
     made: list[float] = []
 
     async def call() -> None:
@@ -143,13 +143,13 @@ async def test_single_changes_beyond_the_rate_are_made_one_after_the_other_as_th
         await asyncio.gather(*(call() for _ in range(36)))
     assert len(made) == 36
     for late in (4, 8, 16):
-        assert made[19 + late] - began >= late / 20 - 0.01, "20 at once, and then one each twentieth of a second"
+        assert made[19 + late] - began >= late / 20 - 0.01, "more were made than 20 at once and then one every twentieth of a second"
     assert ration_of(server).queued_changes == 0
 
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 1.05}])
 @pytest.mark.usefixtures("named")
-async def test_a_change_whose_turn_is_later_than_its_deadline_is_told_so_at_once(stub: AsyncStub) -> None:
+async def test_a_change_whose_turn_is_later_than_its_deadline_is_refused_with_the_time_of_a_retry(stub: AsyncStub) -> None:
     for number in (1, 2):
         await stub.UpdatePolicy(update(number), metadata=ALICE)
     error = await refusal(stub.UpdatePolicy(update(3), metadata=ALICE, timeout=0.5))
@@ -159,57 +159,57 @@ async def test_a_change_whose_turn_is_later_than_its_deadline_is_told_so_at_once
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 1.05}])
 @pytest.mark.usefixtures("named")
-async def test_a_change_that_is_given_up_while_it_stands_in_line_gives_its_turn_back(server: Server, stub: AsyncStub) -> None:
+async def test_a_change_that_is_cancelled_while_it_waits_for_its_turn_gives_the_turn_back(server: Server, stub: AsyncStub) -> None:
     for number in (1, 2):
         await stub.UpdatePolicy(update(number), metadata=ALICE)
     waiting = asyncio.ensure_future(stub.UpdatePolicy(update(3), metadata=ALICE))
     ration = ration_of(server)
     async with asyncio.timeout(_SECONDS):
-        while not ration.queued_changes:  # noqa: ASYNC110 (nobody tells of it)
+        while not ration.queued_changes:  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.001)
         waiting.cancel()
         while ration.calls:  # noqa: ASYNC110 (as above)
             await asyncio.sleep(0.001)
     assert ration.queued_changes == 0 and ration.bucket is not None
-    assert ration.bucket.take(asyncio.get_running_loop().time()) <= 0.96, "nobody is in front of whoever comes next"
+    assert ration.bucket.take(asyncio.get_running_loop().time()) <= 0.96, "the next change waits for the turn of the cancelled one"
 
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 0.25}])
 @pytest.mark.usefixtures("named")
-async def test_those_who_are_refused_are_told_different_turns(stub: AsyncStub) -> None:
-    told: list[float] = []
+async def test_refused_changes_get_different_times_for_their_retries(stub: AsyncStub) -> None:
+    retries: list[float] = []
 
     async def call() -> None:
         try:
             await stub.UpdatePolicy(update(), metadata=ALICE)
         except grpc.aio.AioRpcError as error:
-            told.append(retry_seconds(error) or 0)
+            retries.append(retry_seconds(error) or 0)
 
     await asyncio.gather(*(call() for _ in range(4)))
-    assert len(told) == 2, "two were made"
-    assert abs(told[0] - told[1]) >= 1.5
+    assert len(retries) == 2, "not exactly two of the four changes were refused"
+    assert abs(retries[0] - retries[1]) >= 1.5
 
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 50.0}])
 @pytest.mark.usefixtures("named")
-async def test_a_stream_at_the_limit_is_slowed_and_loses_nothing(stub: AsyncStub) -> None:
+async def test_an_update_stream_beyond_the_rate_is_slowed_and_all_its_changes_are_made(stub: AsyncStub) -> None:
     stream: Any = stub.UpdatePolicies(metadata=ALICE)
     began = time.monotonic()
     await stream.write(batch(0, 150))
     await stream.done_writing()
-    told: list[int] = []
+    sequences: list[int] = []
     async with asyncio.timeout(_SECONDS):
         while (message := await stream.read()) is not grpc.aio.EOF:
             assert all(result.HasField("updated") for result in message.results)
-            told += [result.sequence for result in message.results]
+            sequences += [result.sequence for result in message.results]
             await stub.UpdatePolicy(update(1), metadata=BOB)  # not slowed
-    assert sorted(told) == list(range(150))
+    assert sorted(sequences) == list(range(150))
     assert time.monotonic() - began >= 1.5  # 50 at once, then 50 in a second
 
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 20.0}])
 @pytest.mark.usefixtures("named")
-async def test_a_stream_at_the_limit_does_not_starve_single_changes_of_its_principal(stub: AsyncStub) -> None:
+async def test_an_update_stream_beyond_the_rate_does_not_starve_single_changes_of_its_principal(stub: AsyncStub) -> None:
     stream: Any = stub.UpdatePolicies(metadata=ALICE)
     await stream.write(batch(0, 1_000))
     await stream.read()
@@ -227,9 +227,9 @@ async def test_a_stream_at_the_limit_does_not_starve_single_changes_of_its_princ
 
 @pytest.mark.parametrize("rationed", [{"max_in_flight_bytes_per_principal": 2_000}])
 @pytest.mark.usefixtures("named")
-async def test_a_stream_with_more_bytes_than_may_be_in_flight_is_answered_whole(server: Server, stub: AsyncStub) -> None:
+async def test_an_update_stream_with_more_bytes_than_may_be_in_flight_gets_all_its_results(server: Server, stub: AsyncStub) -> None:
     stream: Any = stub.UpdatePolicies(metadata=ALICE)
-    told = 0
+    results = 0
 
     async def write() -> None:
         for first in range(0, 400, 40):
@@ -239,25 +239,25 @@ async def test_a_stream_with_more_bytes_than_may_be_in_flight_is_answered_whole(
     writing = asyncio.get_running_loop().create_task(write())
     async with asyncio.timeout(_SECONDS):
         while (message := await stream.read()) is not grpc.aio.EOF:
-            told += len(message.results)
+            results += len(message.results)
         await writing
         (rationing,) = [each for each in server.calls.observers if hasattr(each, "rations")]
         ration = rationing.rations.of((Way.TOKEN, "alice", ""), 0)
-        while ration.calls:  # noqa: ASYNC110 (nobody tells of it)
+        while ration.calls:  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
-    assert told == 400 and (ration.bytes, ration.streams) == (0, 0)
+    assert results == 400 and (ration.bytes, ration.streams) == (0, 0)
 
 
 @pytest.mark.parametrize(
     "rationed", [{"max_calls_per_principal": 1, "max_streams_per_principal": 1, "max_changes_per_second_per_principal": 5.0}]
 )
 @pytest.mark.usefixtures("named")
-async def test_a_stream_that_is_given_up_while_it_is_slowed_gives_back_what_it_has(stub: AsyncStub) -> None:
+async def test_an_update_stream_that_is_cancelled_while_it_is_slowed_gives_back_its_ration(stub: AsyncStub) -> None:
     stream: Any = stub.UpdatePolicies(metadata=ALICE)
     await stream.write(batch(0, 1_000))
     await stream.read()
     error = await refusal(stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE))
-    assert retry_seconds(error) == 0.75  # a second, of which a quarter was waited for
+    assert retry_seconds(error) == 0.75  # a second, less the quarter for which the refusal was held back
     stream.cancel()
     async with asyncio.timeout(_SECONDS):
         while True:
@@ -271,7 +271,7 @@ async def test_a_stream_that_is_given_up_while_it_is_slowed_gives_back_what_it_h
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 2.0}])
 @pytest.mark.usefixtures("named")
-async def test_streams_that_are_given_up_while_they_are_slowed_hold_up_no_later_change(
+async def test_update_streams_that_are_cancelled_while_they_are_slowed_do_not_delay_later_changes(
     server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slowed, reserve = 0, Bucket.reserve
@@ -288,7 +288,7 @@ async def test_streams_that_are_given_up_while_they_are_slowed_hold_up_no_later_
         await stream.write(batch(0, 10))
     ration = ration_of(server)
     async with asyncio.timeout(_SECONDS):
-        while slowed < len(streams):  # noqa: ASYNC110 (nobody tells that all of them wait)
+        while slowed < len(streams):  # noqa: ASYNC110 (nothing signals that all of them wait)
             await asyncio.sleep(0.01)
         for stream in streams:
             stream.cancel()
@@ -299,15 +299,17 @@ async def test_streams_that_are_given_up_while_they_are_slowed_hold_up_no_later_
 
 @pytest.mark.parametrize("rationed", [{"max_in_flight_bytes_per_principal": 2_000}])
 @pytest.mark.usefixtures("named")
-async def test_streams_that_are_given_up_while_they_wait_for_room_leave_nothing_behind(server: Server, stub: AsyncStub) -> None:
+async def test_update_streams_that_are_cancelled_while_they_wait_for_bytes_in_flight_give_back_all_they_hold(
+    server: Server, stub: AsyncStub
+) -> None:
     rationing = next(each for each in server.calls.observers if isinstance(each, Rationing))
     ration = ration_of(server)
-    assert ration.enter(1_990, lambda: None), "somebody else's, who does not end"
+    assert ration.enter(1_990, lambda: None), "there is no room for the bytes of a call that stays open"
     streams: list[Any] = [stub.UpdatePolicies(metadata=ALICE) for _ in range(20)]
     for stream in streams:
         await stream.write(batch(0, 3))
     async with asyncio.timeout(_SECONDS):
-        while ration.waiting_messages < len(streams):  # noqa: ASYNC110 (nobody tells that all of them wait)
+        while ration.waiting_messages < len(streams):  # noqa: ASYNC110 (nothing signals that all of them wait)
             await asyncio.sleep(0.01)
         for stream in streams:
             stream.cancel()
@@ -316,11 +318,11 @@ async def test_streams_that_are_given_up_while_they_wait_for_room_leave_nothing_
     assert (ration.bytes, rationing.rations.of((Way.TOKEN, "alice", ""), 0)) == (1_990, ration)
 
 
-async def test_letting_a_message_in_costs_the_same_whatever_stands_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_each_waiting_message_is_woken_once_however_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     ration, woken = Ration(Allowance(in_flight_bytes=1), 0.0), 0
 
     class Event(asyncio.Event):
-        """Counts how often somebody is woken."""
+        """Counts how often a waiting task is woken."""
 
         def set(self) -> None:
             nonlocal woken
@@ -336,12 +338,12 @@ async def test_letting_a_message_in_costs_the_same_whatever_stands_in_line(monke
     monkeypatch.setattr(asyncio, "Event", Event)
     await asyncio.gather(*(one() for _ in range(500)))
     assert (ration.bytes, ration.waiting_messages) == (0, 0)
-    assert woken == 499, "each but the first once, not all of them whenever there is room for one"
+    assert woken == 499, "every message but the first is woken exactly once"
 
 
 @pytest.mark.parametrize("rationed", [{"max_watches_per_principal": 1}])
 @pytest.mark.usefixtures("named")
-async def test_whoever_repeats_at_once_is_refused_a_few_times_in_a_second(server: Server, stub: AsyncStub) -> None:
+async def test_refusals_are_held_back_so_that_immediate_retries_are_slowed(server: Server, stub: AsyncStub) -> None:
     request = pb.WatchPoliciesRequest(topics=[TOPIC])
     watch = stub.WatchPolicies(request, metadata=ALICE)
     assert await watch.read()
@@ -359,9 +361,7 @@ async def test_whoever_repeats_at_once_is_refused_a_few_times_in_a_second(server
 
 
 @pytest.mark.parametrize("rationed", [{"max_watches_per_principal": 1, "max_calls_per_principal": 1}])
-async def test_where_nobody_is_authenticated_all_of_one_address_share_a_limit_and_the_health_is_told(
-    server: Server, stub: AsyncStub
-) -> None:
+async def test_without_authentication_callers_of_one_address_share_a_limit_and_health_checks_pass(server: Server, stub: AsyncStub) -> None:
     assert await stub.WatchPolicies(pb.WatchPoliciesRequest(topics=[TOPIC])).read()
     async with grpc.aio.insecure_channel(server.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         await refusal(async_stub(channel).GetServerInfo(pb.GetServerInfoRequest()))
@@ -369,12 +369,12 @@ async def test_where_nobody_is_authenticated_all_of_one_address_share_a_limit_an
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
-async def test_without_limits_no_call_passes_a_door_for_them(server: Server) -> None:
+async def test_without_limits_per_principal_there_is_no_door_for_them(server: Server) -> None:
     assert server.calls.doors == () and not any(hasattr(each, "rations") for each in server.calls.observers)
 
 
 @pytest.mark.parametrize(
-    ("peer", "told"),
+    ("peer", "name"),
     [
         ("ipv4:10.0.0.1:4711", "10.0.0.1"),
         ("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:4711", "2001:db8:1:2::/64"),
@@ -385,8 +385,8 @@ async def test_without_limits_no_call_passes_a_door_for_them(server: Server) -> 
         ("unix:/run/sidecar", "unix"),
     ],
 )
-def test_addresses_are_told_without_their_ports(peer: str, told: str) -> None:
-    assert address(peer) == told
+def test_addresses_are_named_without_ports_and_ipv6_addresses_by_their_network(peer: str, name: str) -> None:
+    assert address(peer) == name
 
 
 def callers() -> Iterator[tuple[Caller, Caller, bool]]:
@@ -397,6 +397,8 @@ def callers() -> Iterator[tuple[Caller, Caller, bool]]:
 
 
 @pytest.mark.parametrize(("one", "other", "same"), list(callers()))
-def test_whose_ration_it_is(one: Caller, other: Caller, same: bool) -> None:
+def test_a_ration_belongs_to_a_principal_its_authentication_and_the_principal_that_it_speaks_for(
+    one: Caller, other: Caller, same: bool
+) -> None:
     calls: list[Any] = [SimpleNamespace(caller=each) for each in (one, other)]
     assert (principal(calls[0]) == principal(calls[1])) is same

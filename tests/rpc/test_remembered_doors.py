@@ -1,4 +1,4 @@
-"""What is remembered at the doors says what would be found out anew, whatever keys, files and times have become since."""
+"""The caches of the doors never change a result, however keys, files and the clock have changed since."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ ROLES = ("alice", "bob", "gateway")
 NAMESPACES = ("acme/a", "acme/b", "far/away")
 PROXIES = frozenset({"gateway"})
 LIVES: tuple[int, None] = (4, None)
-"""Seconds after which tokens expire."""
+"""Seconds after which tokens expire; None: never."""
 BEGINNINGS = (None, -1)
-"""Seconds from which on tokens hold."""
+"""Seconds from which on tokens are valid; None: from any time."""
 TOKENS = [
     token(KEYS[key], sub=role, exp=life and NOW + life, nbf=since and NOW + since)
     for key in (0, 1)
@@ -76,7 +76,7 @@ steps = st.lists(
 
 
 def file(granted: list[tuple[str, str, set[str]]]) -> str:
-    """A file of roles."""
+    """Returns the text of a file of roles."""
     tables = [
         f"[[grants]]\nroles = [{role!r}]\nnamespaces = [{where!r}]\npermissions = {sorted(what)!r}\n" for role, where, what in granted
     ]
@@ -84,7 +84,7 @@ def file(granted: list[tuple[str, str, set[str]]]) -> str:
 
 
 class Doors:
-    """Who calls, and what he is shown; or why he is refused."""
+    """The doors that authenticate and authorize a call."""
 
     def __init__(self, keys: tuple[int, ...], roles: str) -> None:
         self.now = NOW
@@ -95,9 +95,9 @@ class Doors:
         self.door = Identifying(identification, lambda: self.now, lambda: self.now - NOW)
         self.permitting = Permitting(ByRoles(self.file))
 
-    def ask(self, said: list[tuple[str, str]], namespace: str, permission: Permission) -> object:
-        """What a call comes to: the caller and how he is shown documents, or the reason and the sentence of his refusal."""
-        asked: Any = SimpleNamespace(method="UpdatePolicy", caller=NOBODY, metadata=tuple(said))
+    def ask(self, pairs: list[tuple[str, str]], namespace: str, permission: Permission) -> object:
+        """Returns the caller of a call and how documents are serialized for it, or the caller and the error of the refusal."""
+        asked: Any = SimpleNamespace(method="UpdatePolicy", caller=NOBODY, metadata=tuple(pairs))
         try:
             assert self.door(asked) is None
             wire = self.permitting.shown_at_once(asked.caller, namespace, permission)
@@ -110,7 +110,7 @@ class Doors:
 
 @settings(max_examples=150, deadline=None)
 @given(steps)
-def test_the_doors_that_remember_answer_as_doors_that_ask_anew(taken: list[tuple[Any, ...]]) -> None:
+def test_doors_with_caches_give_the_same_results_as_new_doors(taken: list[tuple[Any, ...]]) -> None:
     keys, roles = (0, 1), file([("*", "acme/*", {"change"})])
     remembering, now = Doors(keys, roles), NOW
     for step, *about in taken:
@@ -123,15 +123,15 @@ def test_the_doors_that_remember_answer_as_doors_that_ask_anew(taken: list[tuple
         elif step == "time":
             now += about[0]
         else:
-            anew = Doors(keys, roles)
-            remembering.now = anew.now = now
-            assert remembering.ask(*about) == anew.ask(*about)
+            fresh = Doors(keys, roles)
+            remembering.now = fresh.now = now
+            assert remembering.ask(*about) == fresh.ask(*about)
 
 
-def test_a_role_that_may_no_more_is_refused_by_the_next_question_and_one_that_may_now_is_let_in() -> None:
+def test_a_change_of_a_roles_permissions_takes_effect_with_its_next_call() -> None:
     doors = Doors((0,), file([("alice", "acme/a", {"change", "secrets"})]))
-    said = [("authorization", SHOWN[0])]
-    asked = said, "acme/a", Permission.CHANGE
+    pairs = [("authorization", SHOWN[0])]
+    asked = pairs, "acme/a", Permission.CHANGE
     alice = Caller("alice", Way.TOKEN, expires_at=NOW + LIVES[0])
     assert [doors.ask(*asked) for _ in range(2)] == [(alice, documents.wire)] * 2
     doors.file._take(parse(file([("alice", "acme/a", {"change"})])))
@@ -142,7 +142,7 @@ def test_a_role_that_may_no_more_is_refused_by_the_next_question_and_one_that_ma
     assert doors.ask(*asked) == (alice, secrets.wire)
 
 
-def test_a_token_that_is_remembered_is_refused_where_the_clock_is_set_back_to_before_its_beginning() -> None:
+def test_a_cached_token_is_refused_if_the_clock_is_set_back_to_before_its_beginning() -> None:
     doors = Doors((0,), file([("alice", "acme/a", {"change"})]))
     asked = [("authorization", SHOWN[1])], "acme/a", Permission.CHANGE
     alice = Caller("alice", Way.TOKEN, expires_at=NOW + LIVES[0], begins_at=NOW - 1)
@@ -152,7 +152,7 @@ def test_a_token_that_is_remembered_is_refused_where_the_clock_is_set_back_to_be
         assert str(doors.ask(*asked)).count("The token is not valid yet") == (not may)
 
 
-def test_what_is_remembered_of_permissions_is_bounded_and_no_refusal_is() -> None:
+def test_cached_permissions_are_bounded_and_refusals_are_not_cached() -> None:
     doors = Doors((0,), file([("alice", "acme/*", {"change"})]))
     alice = Caller("alice", Way.TOKEN)
     for number in range(MOST_FOLLOWS + 10):
@@ -165,5 +165,5 @@ def test_what_is_remembered_of_permissions_is_bounded_and_no_refusal_is() -> Non
             doors.permitting.shown_at_once(Caller(role, Way.TOKEN), where, Permission.CHANGE)
         except PolicyError:
             continue
-        raise AssertionError("nobody has granted it")
+        raise AssertionError("a permission that was not granted was found")
     assert doors.file.kept()["permissions_of_calls"] == (10, MOST_FOLLOWS)

@@ -1,4 +1,4 @@
-"""Beside a real broker: a change that meets another log, in the place of the one that it was computed from, brings nothing of that one."""
+"""A log that is deleted in a real broker and created again: changes computed from the old log bring nothing of it into the new one."""
 
 from __future__ import annotations
 
@@ -23,8 +23,10 @@ from topicpolicies_server.rpc.server import Server
 FIRST, LATER = TopicPolicies(message_ttl_in_seconds=302), TopicPolicies(max_producer_per_topic=402)
 
 
-async def test_what_a_change_was_computed_from_stays_with_the_log_that_was_deleted(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Existence, "due", lambda *_: False)  # the log is looked after too late
+async def test_a_change_computed_from_a_deleted_log_is_repaired_in_the_log_that_replaces_it(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Existence, "due", lambda *_: False)  # the check whether the log still exists comes too late
     config = ServerConfig(
         log=PulsarLogConfig(service_url=broker.service_url, admin_url=broker.admin_url),
         listen=parse_address("127.0.0.1:0"),
@@ -51,4 +53,6 @@ async def test_what_a_change_was_computed_from_stays_with_the_log_that_was_delet
 
             await eventually(are_right)
             former = split(TopicPolicies(message_ttl_in_seconds=302, max_producer_per_topic=402))
-            assert (await asyncio.to_thread(stored))[0] == former, "it was computed from the former log, and is repaired"
+            assert (await asyncio.to_thread(stored))[0] == former, (
+                "the first event was not computed from the deleted log, so that nothing was repaired"
+            )

@@ -1,4 +1,4 @@
-"""The server's certificate and the keys of its callers' tokens are replaced again and again while calls are made: none of them fails."""
+"""Rotation of the server's certificate and of the keys of its callers' tokens while calls are made: no call fails."""
 
 from __future__ import annotations
 
@@ -41,38 +41,38 @@ TOPIC = "persistent://acme/orders/one"
 
 
 class Kind(NamedTuple):
-    """How tokens are signed."""
+    """A way to sign tokens."""
 
     token: Callable[[int], str]
-    """A token of a key, by its number."""
+    """Returns a token signed with the key of a number."""
     file: Callable[[list[int]], bytes]
-    """What the file of keys has in it."""
+    """Returns the content of a file with the keys of these numbers."""
     authentication: Callable[[Path], AuthenticationConfig]
 
 
 def secret(number: int) -> bytes:
-    """A key."""
+    """Returns the secret key of a number."""
     return bytes([number]) * 32
 
 
-def said(**more: Any) -> dict[str, Any]:
-    """What tokens say."""
+def claims(**more: Any) -> dict[str, Any]:
+    """Returns the claims of a token."""
     return {"sub": "owner", "exp": time.time() + 3_600, **more}
 
 
 KINDS = {
     "secret": Kind(
-        lambda number: token(secret(number), "HS256", **said()),
+        lambda number: token(secret(number), "HS256", **claims()),
         lambda numbers: b"\n".join(b"data:;base64," + base64.b64encode(secret(number)) for number in numbers),
         lambda path: AuthenticationConfig(token=TokenConfig(secret_key_file=path)),
     ),
     "public": Kind(
-        lambda number: token(rsa_key(str(number)), "RS256", **said()),
+        lambda number: token(rsa_key(str(number)), "RS256", **claims()),
         lambda numbers: b"".join(pem(rsa_key(str(number))) for number in numbers),
         lambda path: AuthenticationConfig(token=TokenConfig(public_key_file=path)),
     ),
     "issuer": Kind(
-        lambda number: token(rsa_key(str(number)), "RS256", {"kid": str(number)}, **said(iss=ISSUER, aud="sidecar")),
+        lambda number: token(rsa_key(str(number)), "RS256", {"kid": str(number)}, **claims(iss=ISSUER, aud="sidecar")),
         lambda numbers: json.dumps({"keys": [jwk(rsa_key(str(number)), str(number)) for number in numbers]}).encode(),
         lambda path: AuthenticationConfig(oidc=OidcConfig(issuers=(ISSUER,), audiences=("sidecar",), jwks_file=path)),
     ),
@@ -80,24 +80,22 @@ KINDS = {
 
 
 class Load:
-    """Calls that are made all the time, with the token that everybody has then."""
+    """Calls that are made without pause, all with the current token."""
 
     def __init__(self, server: Server, trust: Path, shown: str) -> None:
         self.shown = shown
         self.ended = False
         self.done = [0] * LOADS
-        self.beyond = 0
-        """Calls that were in progress when the token was replaced last are over."""
         self._server = server
         self._trust = trust
 
     @property
     def metadata(self) -> Metadata:
-        """What a call shows."""
+        """The credentials of a call."""
         return (("authorization", f"Bearer {self.shown}"),)
 
     async def run(self, which: int) -> None:
-        """Until it is ended: the first on new connections, the others each on one."""
+        """Makes calls until ``ended``: load 0 with a new connection for each call, the others with one connection each."""
         while not self.ended:
             async with Connection(self._server, self._trust) as stub:
                 while not self.ended:
@@ -108,7 +106,7 @@ class Load:
                         break
 
     async def turn(self) -> None:
-        """Returns when each has made two calls more: those with another token are over."""
+        """Waits until each load has made two more calls, so that all calls with an older token are over."""
         goal = [count + 2 for count in self.done]
 
         async def made() -> bool:

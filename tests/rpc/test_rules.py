@@ -1,4 +1,4 @@
-"""Rules, effective policies and disabled topics as clients meet them, with the embedded log and a cluster file."""
+"""Rules, effective policies and disabled topics through the API, with the embedded log and a cluster file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig,
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import refused
-from .watching import Told
+from .watching import WatchReader
 
 NAMESPACE = "acme/orders"
 TOPIC = f"persistent://{NAMESPACE}/one"
@@ -39,7 +39,7 @@ max_producers_per_topic = 5
 
 
 class Cluster:
-    """The file, and the ways to change it."""
+    """The cluster file, and how to change it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -47,9 +47,9 @@ class Cluster:
         self.write()
 
     def write(self, namespace: str = "", topic: str = "") -> None:
-        """Gives the property to the namespace, the topic, or both."""
-        told = [f'properties = {{ __topic_policies_disabled = "{value}" }}' if value else "" for value in (namespace, topic)]
-        self.path.write_text(CLUSTER.format(namespace=told[0], topic=told[1]))
+        """Sets the property of the namespace, the topic, or both; "": it has none."""
+        properties = [f'properties = {{ __topic_policies_disabled = "{value}" }}' if value else "" for value in (namespace, topic)]
+        self.path.write_text(CLUSTER.format(namespace=properties[0], topic=properties[1]))
         self._at += 1
         os.utime(self.path, (self._at, self._at))
 
@@ -61,7 +61,7 @@ def cluster(tmp_path: Path) -> Cluster:
 
 @pytest.fixture
 async def server(cluster: Cluster) -> AsyncIterator[Server]:
-    """Overrides the shared one: this one has a cluster file."""
+    """Overrides the shared fixture: yields a server with a cluster file."""
     log = EmbeddedLogConfig(path=None, cluster_file=cluster.path)
     limits = replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0)
     async with Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=limits)) as running:
@@ -79,11 +79,11 @@ def update(topic: str = TOPIC, **values: object) -> pb.UpdatePolicyRequest:
 
 
 async def read(stub: AsyncStub, topic: str = TOPIC) -> PolicyDocument:
-    """The LOCAL document."""
+    """Returns the LOCAL document."""
     return (await stub.GetPolicy(pb.GetPolicyRequest(topic=topic, scopes=[SCOPE_LOCAL]))).documents[0]
 
 
-async def test_a_list_without_the_local_cluster_is_refused_and_changes_nothing(stub: AsyncStub) -> None:
+async def test_replication_clusters_without_the_local_cluster_are_refused_and_change_nothing(stub: AsyncStub) -> None:
     refusal = await refused(stub.UpdatePolicy(update(replication_clusters=["eu"])))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "LOCAL_CLUSTER_MISSING")
     assert refusal.violations == {"policies.replication_clusters": "LOCAL_CLUSTER_MISSING"}
@@ -94,7 +94,7 @@ async def test_a_list_without_the_local_cluster_is_refused_and_changes_nothing(s
     assert (await refused(stub.UpdatePolicy(taken))).info.reason == "LOCAL_CLUSTER_MISSING"
 
 
-async def test_validating_says_the_same_and_writes_nothing(stub: AsyncStub) -> None:
+async def test_a_validated_update_has_the_same_violations_or_outcome_and_writes_nothing(stub: AsyncStub) -> None:
     wrong, right = update(max_producer_per_topic=-1, max_message_size=10**9), update()
     wrong.validate_only = right.validate_only = True
     refusal = await refused(stub.UpdatePolicy(wrong))
@@ -104,7 +104,7 @@ async def test_validating_says_the_same_and_writes_nothing(stub: AsyncStub) -> N
     assert not (await read(stub)).HasField("policies")
 
 
-async def test_retention_and_quota_that_race_never_end_up_in_conflict(stub: AsyncStub) -> None:
+async def test_of_concurrent_updates_of_retention_and_quota_that_conflict_one_is_refused(stub: AsyncStub) -> None:
     refusals = 0
     for number in range(20):
         topic = f"persistent://{NAMESPACE}/race-{number}"
@@ -116,10 +116,10 @@ async def test_retention_and_quota_that_race_never_end_up_in_conflict(stub: Asyn
         refusals += sum(isinstance(answer, grpc.aio.AioRpcError) for answer in answers)
         document = (await read(stub, topic)).policies
         assert not (document.HasField("retention_policies") and document.back_log_quota_map)
-    assert refusals == 20, "they did conflict"
+    assert refusals == 20, "not exactly one update of each pair was refused"
 
 
-async def test_what_is_in_effect_names_its_sources_and_both_versions(stub: AsyncStub) -> None:
+async def test_effective_policies_have_their_sources_and_the_versions_of_both_documents(stub: AsyncStub) -> None:
     local = await stub.UpdatePolicy(update(max_consumer_per_topic=7))
     request = update(max_consumer_per_topic=8, max_subscriptions_per_topic=9)
     request.scope = SCOPE_GLOBAL
@@ -138,17 +138,17 @@ async def test_what_is_in_effect_names_its_sources_and_both_versions(stub: Async
     assert applied.policies.max_consumer_per_topic == 8
 
 
-async def test_a_namespace_that_is_not_known_has_no_effective_policies(stub: AsyncStub) -> None:
+async def test_effective_policies_in_an_unknown_namespace_are_refused(stub: AsyncStub) -> None:
     refusal = await refused(stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic="acme/unknown/one")))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "LEVELS_UNKNOWN")
 
 
-async def test_a_view_that_is_not_known_is_refused(stub: AsyncStub) -> None:
+async def test_an_unknown_view_is_refused(stub: AsyncStub) -> None:
     refusal = await refused(stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC, view=77)))  # type: ignore[arg-type]
     assert refusal.violations == {"view": "UNKNOWN_VIEW"}
 
 
-async def test_disabling_takes_effect_without_a_restart_and_enabling_too(stub: AsyncStub, cluster: Cluster) -> None:
+async def test_disabling_and_enabling_take_effect_without_a_restart(stub: AsyncStub, cluster: Cluster) -> None:
     await stub.UpdatePolicy(update(max_producer_per_topic=77))
     cluster.write(namespace="true")
     await asyncio.sleep(1.1)
@@ -156,11 +156,11 @@ async def test_disabling_takes_effect_without_a_restart_and_enabling_too(stub: A
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "TOPIC_POLICIES_DISABLED")
     async with asyncio.timeout(20):
         while not (found := await read(stub)).disabled:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)  # older facts do for reads; asking has them refreshed
+            await asyncio.sleep(0.02)  # a read may use older facts; each request has them refreshed
     assert (found.HasField("policies"), found.version) == (False, "0")
     effective = await stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC))
     assert effective.disabled
-    assert effective.policies.max_producer_per_topic == 5, "the namespace's"
+    assert effective.policies.max_producer_per_topic == 5, "the value is not that of the namespace"
     cluster.write(namespace="true", topic="false")
     await asyncio.sleep(1.1)
     await stub.UpdatePolicy(update(max_consumer_per_topic=1))
@@ -168,7 +168,7 @@ async def test_disabling_takes_effect_without_a_restart_and_enabling_too(stub: A
     assert (await refused(stub.UpdatePolicy(update(OTHER)))).info.reason == "TOPIC_POLICIES_DISABLED"
 
 
-async def test_a_disabled_namespaces_log_is_not_read_until_a_topic_that_says_false_is_asked_for(
+async def test_the_log_of_a_disabled_namespace_is_not_read_until_a_topic_that_is_enabled_is_asked_for(
     server: Server, stub: AsyncStub, cluster: Cluster
 ) -> None:
     cluster.write(namespace="true", topic="false")
@@ -178,17 +178,17 @@ async def test_a_disabled_namespaces_log_is_not_read_until_a_topic_that_says_fal
     assert (await stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=OTHER))).disabled
     listed = await stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
     assert not listed.documents and listed.HasField("token")
-    told = Told(stub, namespaces=[NAMESPACE])
-    status, _ = await told.until_synced()
+    watch = WatchReader(stub, namespaces=[NAMESPACE])
+    status, _ = await watch.until_synced()
     assert status.status.state == pb.NAMESPACE_STATE_DISABLED
     assert "disabled" in status.status.message
-    told.cancel()
-    assert len(server.registry) == 0, "nothing was loaded"
+    watch.cancel()
+    assert len(server.registry) == 0, "the namespace was loaded"
     assert not (await read(stub)).disabled
     assert len(server.registry) == 1
 
 
-async def test_updates_of_a_stream_are_admitted_in_their_order(stub: AsyncStub) -> None:
+async def test_the_updates_of_a_stream_are_made_in_their_order_per_key(stub: AsyncStub) -> None:
     async def requests() -> AsyncIterator[pb.UpdatePoliciesRequest]:
         for number in range(40):
             topic = f"persistent://{NAMESPACE}/stream-{number % 3}"

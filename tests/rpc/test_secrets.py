@@ -1,4 +1,4 @@
-"""No answer of a server has the secrets of an object storage, unless it was told to show them."""
+"""No answer of a server has the secrets of an object storage, unless the server is configured to show them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from tests.rpc.conftest import TOPIC, refused
-from tests.rpc.watching import Told
+from tests.rpc.watching import WatchReader
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.secrets import REDACTED
 from topicpolicies.v1 import policies_pb2 as pb
@@ -33,43 +33,43 @@ def policies(value: str = "hush") -> pb.TopicPolicies:
 
 
 async def everything(stub: AsyncStub) -> bytes:
-    """All that a server says of the topic, as bytes."""
+    """Returns all answers of a server that concern the topic, as bytes."""
     answers: list[Message] = [
         await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies())),
         await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC)),
         await stub.ListPolicies(service_pb2.ListPoliciesRequest(namespace=NAMESPACE)),
     ]
-    told = Told(stub, namespaces=[NAMESPACE], include_previous=True)
-    answers += [event for event in await told.until_synced() if not event.HasField("status")]
+    watch = WatchReader(stub, namespaces=[NAMESPACE], include_previous=True)
+    answers += [event for event in await watch.until_synced() if not event.HasField("status")]
     change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=pb.TopicPolicies(max_producer_per_topic=6), include_previous=True)
     batch = service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(update=change)])
     answers += [message async for message in stub.UpdatePolicies(iter([batch]))]
-    answers.append(await told.change())
-    told.cancel()
+    answers.append(await watch.change())
+    watch.cancel()
     answers.append(await stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=TOPIC, include_previous=True)))
     assert len(answers) == 8
     return b"".join(answer.SerializeToString() for answer in answers)
 
 
-async def test_no_answer_and_no_log_line_has_a_secret(stub: AsyncStub, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_answer_and_no_line_of_the_log_has_a_secret(stub: AsyncStub, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        said = await everything(stub)
-    assert b"hush" not in said
-    assert said.count(REDACTED.encode()) >= 12
+        raw = await everything(stub)
+    assert b"hush" not in raw
+    assert raw.count(REDACTED.encode()) >= 12
     assert "hush" not in caplog.text
 
 
-async def test_a_server_shows_them_if_it_is_told_to_and_says_so_in_its_log(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_with_show_secrets_shows_secrets_and_logs_that_it_does(caplog: pytest.LogCaptureFixture) -> None:
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), show_secrets=True)
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
-        said = await everything(async_stub(channel))
+        raw = await everything(async_stub(channel))
     assert "show_secrets: every caller who may read sees" in caplog.text
-    assert said.count(b"hush") >= 12
-    assert REDACTED.encode() not in said
+    assert raw.count(b"hush") >= 12
+    assert REDACTED.encode() not in raw
     assert not replace(config, show_secrets=False).show_secrets
 
 
-async def test_a_document_that_is_written_back_as_it_was_shown_is_unchanged(stub: AsyncStub) -> None:
+async def test_writing_back_a_document_with_redacted_secrets_changes_nothing(stub: AsyncStub) -> None:
     first = await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies()))
     for paths in (["*"], ["offload_policies"], []):
         answer = await stub.UpdatePolicy(
@@ -79,7 +79,7 @@ async def test_a_document_that_is_written_back_as_it_was_shown_is_unchanged(stub
         assert answer.document == first.document
 
 
-async def test_a_mark_in_place_of_a_secret_that_is_not_there_is_refused(stub: AsyncStub) -> None:
+async def test_a_redacted_value_where_no_secret_is_stored_is_refused(stub: AsyncStub) -> None:
     refusal = await refused(stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies(REDACTED))))
     assert refusal.code is grpc.StatusCode.INVALID_ARGUMENT
     assert refusal.info.reason == "REDACTED_SECRET"

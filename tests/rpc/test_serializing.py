@@ -1,4 +1,4 @@
-"""What is told of a batch: the same bytes to all that take the same and want it told alike, and to nobody else."""
+"""The serialized changes of a batch: watchers share the bytes if they take the same changes and need the same form of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME = "acme/orders"
 
 
 def disabled_of(*disabled: str) -> DisabledTopics:
-    """These topics as disabled ones."""
+    """Returns a set of disabled topics with these."""
     disabled_topics = DisabledTopics(NAME, cast("Any", None), lambda *_: None)
     disabled_topics._property_of = {key.topic: key.topic in disabled for key in (A, B, C)}
     return disabled_topics
@@ -37,7 +37,7 @@ def shown(pieces: Any) -> list[str]:
 
 
 def watching(count: int) -> list[Batch]:
-    """What so many watchers alike have taken."""
+    """Returns the batches of three changes that so many identical watchers take."""
     bench = Bench()
     watchers = [bench.watch() for _ in range(count)]
     for watcher in watchers:
@@ -46,14 +46,14 @@ def watching(count: int) -> list[Batch]:
     return taken(watchers)
 
 
-def test_those_that_take_the_same_are_told_the_same_bytes_which_are_those_of_each_change() -> None:
+def test_watchers_that_take_the_same_changes_share_the_bytes_which_are_those_of_each_change() -> None:
     first, second = watching(2)
     pieces = change_pieces(NAME, first, wire, None, with_before=False)
     assert change_pieces(NAME, second, wire, None, with_before=False) is pieces
     assert b"".join(pieces) == b"".join(answers.change_record(NAME, change, wire, with_before=False) for change in first.changes)
 
 
-def test_whoever_wants_the_documents_before_is_told_them_and_nobody_else() -> None:
+def test_previous_documents_are_serialized_only_for_watchers_that_ask_for_them() -> None:
     first, second = watching(2)
     for change in first.changes:
         change.before = Before({})
@@ -63,7 +63,7 @@ def test_whoever_wants_the_documents_before_is_told_them_and_nobody_else() -> No
     assert [event.change.HasField("previous") for event in events[1]] == [True] * 3
 
 
-def test_topics_that_are_left_out_are_not_told_to_those_that_leave_them_out() -> None:
+def test_changes_of_disabled_topics_are_left_out_only_for_watchers_that_leave_them_out() -> None:
     batches, disabled_topics = watching(4), disabled_of(B.topic)
     assert shown(change_pieces(NAME, batches[0], wire, None, with_before=False)) == ["a", "b", "c"]
     assert shown(change_pieces(NAME, batches[1], wire, disabled_topics, with_before=False)) == ["a", "c"]
@@ -76,7 +76,7 @@ def test_topics_that_are_left_out_are_not_told_to_those_that_leave_them_out() ->
 @given(
     st.lists(st.sampled_from([0, 1, 100, PIECE_BYTES // 3, PIECE_BYTES // 2, PIECE_BYTES - 1, PIECE_BYTES, 2 * PIECE_BYTES]), max_size=12)
 )
-def test_records_are_joined_in_order_to_pieces_that_are_bounded(sizes: list[int]) -> None:
+def test_records_are_joined_in_order_to_pieces_of_bounded_size(sizes: list[int]) -> None:
     records = [bytes([number]) * size for number, size in enumerate(sizes)]
     pieces = joined(records)
     assert b"".join(pieces) == b"".join(records)

@@ -1,4 +1,4 @@
-"""The service's promises over real gRPC."""
+"""What the service promises, tested over real gRPC."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal, refused
-from .watching import Told, changes
+from .watching import WatchReader, changes
 
 NAMESPACE = "public/default"
 
 
 def update(value: int, topic: str = TOPIC, **more: object) -> UpdatePolicyRequest:
-    """An update of one setting."""
+    """Returns an update of one setting."""
     return UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=value), **more)  # type: ignore[arg-type]
 
 
 async def document(stub: AsyncStub, topic: str = TOPIC) -> PolicyDocument:
-    """The LOCAL document."""
+    """Returns the LOCAL document."""
     (found,) = (await stub.GetPolicy(GetPolicyRequest(topic=topic, scopes=[SCOPE_LOCAL]))).documents
     return found
 
 
 async def results(stub: AsyncStub, *batches: list[PolicyChangeRequest]) -> tuple[dict[int, PolicyChangeResult], int]:
-    """What became of batches of changes, by sequence, and how many messages told it."""
+    """Sends batches of changes, and returns their results by sequence, and the number of messages that the results came in."""
 
     async def requests() -> AsyncIterator[UpdatePoliciesRequest]:
         for batch in batches:
@@ -67,18 +67,18 @@ async def test_versions_of_concurrent_updates_form_one_chain(stub: AsyncStub) ->
     assert sorted({answer.document.version for answer in answers}) == sorted(answer.document.version for answer in answers)
 
 
-async def test_an_answer_is_read_by_whoever_asks_afterwards(stub: AsyncStub) -> None:
+async def test_reads_and_watches_that_begin_after_an_answer_see_its_change(stub: AsyncStub) -> None:
     for value in range(1, 20):
         answer = await stub.UpdatePolicy(update(value))
         request = GetPolicyRequest(topic=TOPIC, scopes=[SCOPE_LOCAL], at_least_version=answer.document.version)
         (got,) = (await stub.GetPolicy(request)).documents
         assert got == answer.document and got.policies.max_producer_per_topic == value
-        told = Told(stub, topics=[TOPIC], scopes=[SCOPE_LOCAL])
-        assert [change.document for change in changes(await told.until_synced())] == [answer.document]
-        told.cancel()
+        watch = WatchReader(stub, topics=[TOPIC], scopes=[SCOPE_LOCAL])
+        assert [change.document for change in changes(await watch.until_synced())] == [answer.document]
+        watch.cancel()
 
 
-async def test_a_version_that_is_not_reached_in_time_is_said_to_be(stub: AsyncStub) -> None:
+async def test_a_read_of_a_version_that_is_not_reached_ends_with_the_deadline(stub: AsyncStub) -> None:
     await stub.UpdatePolicy(update(1))
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await stub.GetPolicy(GetPolicyRequest(topic=TOPIC, scopes=[SCOPE_LOCAL], at_least_version="zzzz"), timeout=0.3)
@@ -86,7 +86,7 @@ async def test_a_version_that_is_not_reached_in_time_is_said_to_be(stub: AsyncSt
     assert (await document(stub)).HasField("policies")
 
 
-async def test_scopes_are_documents_of_their_own_and_read_together(stub: AsyncStub) -> None:
+async def test_the_scopes_of_a_topic_are_separate_documents_that_are_read_together(stub: AsyncStub) -> None:
     await stub.UpdatePolicy(update(1))
     await stub.UpdatePolicy(update(2, scope=SCOPE_GLOBAL))
     local, everywhere = (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).documents
@@ -100,7 +100,7 @@ async def test_scopes_are_documents_of_their_own_and_read_together(stub: AsyncSt
     assert list((await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).documents) == [local, deleted.document]
 
 
-async def test_a_deletion_fails_in_its_status(stub: AsyncStub) -> None:
+async def test_a_refused_or_only_validated_deletion_deletes_nothing(stub: AsyncStub) -> None:
     answer = await stub.UpdatePolicy(update(1))
     refusal = await refused(stub.DeletePolicy(DeletePolicyRequest(topic=TOPIC, etag="0")))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.ABORTED, "ETAG_MISMATCH")
@@ -109,12 +109,12 @@ async def test_a_deletion_fails_in_its_status(stub: AsyncStub) -> None:
     assert await document(stub) == answer.document
 
 
-async def test_a_partition_means_its_topic(stub: AsyncStub) -> None:
+async def test_the_name_of_a_partition_means_its_topic(stub: AsyncStub) -> None:
     answer = await stub.UpdatePolicy(update(1, topic="public/default/orders-partition-3"))
     assert answer.document.topic == TOPIC
 
 
-async def test_the_outcomes_say_what_happened(stub: AsyncStub) -> None:
+async def test_updates_that_are_skipped_validated_unchanged_or_applied_have_that_outcome(stub: AsyncStub) -> None:
     skipped = await stub.UpdatePolicy(update(1, skip_if_absent=True))
     assert (skipped.outcome, skipped.document.version) == (service_pb2.UPDATE_OUTCOME_SKIPPED, "0")
     tried = await stub.UpdatePolicy(update(1, validate_only=True))
@@ -130,7 +130,7 @@ async def test_the_outcomes_say_what_happened(stub: AsyncStub) -> None:
     assert cleared.document.HasField("policies") and cleared.previous == first.document
 
 
-async def test_an_etag_means_its_version_and_must_not_exist_means_any_absence(stub: AsyncStub) -> None:
+async def test_an_etag_matches_one_version_and_must_not_exist_matches_any_absence(stub: AsyncStub) -> None:
     first = await stub.UpdatePolicy(update(1, must_not_exist=True))
     refusal = await refused(stub.UpdatePolicy(update(2, must_not_exist=True)))
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.ALREADY_EXISTS, "DOCUMENT_EXISTS")
@@ -143,7 +143,7 @@ async def test_an_etag_means_its_version_and_must_not_exist_means_any_absence(st
 
 
 @pytest.mark.parametrize("size", [1, 7, 200])
-async def test_a_stream_of_changes_keeps_its_order_per_key_and_fails_one_by_one(stub: AsyncStub, size: int) -> None:
+async def test_an_update_stream_keeps_the_order_per_key_and_its_changes_fail_one_by_one(stub: AsyncStub, size: int) -> None:
     changes_ = [
         PolicyChangeRequest(sequence=sequence, update=update(sequence, "nowhere" if sequence % 50 == 0 else f"{TOPIC}-{sequence % 2}"))
         for sequence in range(1, 201)
@@ -154,10 +154,10 @@ async def test_a_stream_of_changes_keeps_its_order_per_key_and_fails_one_by_one(
     for which in (0, 1):
         applied = [found[sequence].updated for sequence in range(1, 201) if sequence % 2 == which and sequence % 50]
         assert all(later.previous_version == earlier.document.version for earlier, later in itertools.pairwise(applied))
-    assert messages < 200, "results are told in batches"
+    assert messages < 200, "results are not sent in batches"
 
 
-async def test_a_batch_has_deletions_too_and_says_what_it_does_not_understand(stub: AsyncStub) -> None:
+async def test_a_batch_can_have_deletions_and_reports_changes_that_it_does_not_understand(stub: AsyncStub) -> None:
     batch = [
         PolicyChangeRequest(sequence=1, update=update(1)),
         PolicyChangeRequest(sequence=2, delete=DeletePolicyRequest(topic=TOPIC, include_previous=True)),
@@ -170,7 +170,7 @@ async def test_a_batch_has_deletions_too_and_says_what_it_does_not_understand(st
     assert "update or delete" in found[3].error.message and not (await document(stub)).HasField("policies")
 
 
-async def test_a_batch_of_too_many_changes_ends_the_stream_and_nothing_of_it_is_done(stub: AsyncStub) -> None:
+async def test_a_batch_of_too_many_changes_ends_the_stream_and_none_of_them_is_made(stub: AsyncStub) -> None:
     batch = [PolicyChangeRequest(sequence=number, update=update(1, topic=f"{TOPIC}-{number}")) for number in range(1_001)]
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await results(stub, [PolicyChangeRequest(sequence=5_000, update=update(1))], batch)
@@ -179,7 +179,7 @@ async def test_a_batch_of_too_many_changes_ends_the_stream_and_nothing_of_it_is_
 
 
 @pytest.mark.slow
-async def test_who_does_not_read_results_is_not_read_from(server: Server, stub: AsyncStub) -> None:
+async def test_an_update_stream_whose_results_are_not_read_is_not_read_further(server: Server, stub: AsyncStub) -> None:
     sent = 0
 
     async def requests() -> AsyncIterator[UpdatePoliciesRequest]:
@@ -198,12 +198,12 @@ async def test_who_does_not_read_results_is_not_read_from(server: Server, stub: 
     while before != sent:
         before = sent
         await asyncio.sleep(0.5)
-    assert sent < 1_500, "the server reads no further"
+    assert sent < 1_500, "the server reads on although its results are not read"
     found = {result.sequence async for message in call for result in message.results}
     assert found == set(range(2_000)) and sent == 2_000
 
 
-async def test_pages_list_every_document_once_in_order(stub: AsyncStub) -> None:
+async def test_pages_list_every_document_once_and_in_order_and_the_first_has_a_token_for_a_watch(stub: AsyncStub) -> None:
     topics = [f"{TOPIC}-{number:02d}" for number in range(25)]
     await asyncio.gather(*(stub.UpdatePolicy(update(1, topic=topic)) for topic in reversed(topics)))
     await stub.DeletePolicy(DeletePolicyRequest(topic=topics[3]))
@@ -219,22 +219,24 @@ async def test_pages_list_every_document_once_in_order(stub: AsyncStub) -> None:
     assert watch_tokens == [True, False, False, False]
 
 
-async def test_whoever_lists_and_watches_from_there_misses_nothing(stub: AsyncStub) -> None:
+async def test_a_watch_from_the_token_of_a_listing_misses_no_change(stub: AsyncStub) -> None:
     await stub.UpdatePolicy(update(1))
     page = await stub.ListPolicies(ListPoliciesRequest(namespace=NAMESPACE))
     second = await stub.UpdatePolicy(update(2))
-    told = Told(stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token}, end_when_synced=True)
-    assert [change.document for change in changes(await told.rest())] == [second.document]
+    watch = WatchReader(stub, namespaces=[NAMESPACE], resume={NAMESPACE: page.token}, end_when_synced=True)
+    assert [change.document for change in changes(await watch.rest())] == [second.document]
 
 
-async def test_the_server_says_what_it_is(server: Server, stub: AsyncStub, log_path: Path | None) -> None:
+async def test_server_info_has_the_version_the_log_the_writer_mode_and_the_limits(
+    server: Server, stub: AsyncStub, log_path: Path | None
+) -> None:
     info = await stub.GetServerInfo(GetServerInfoRequest())
     kind = service_pb2.LOG_KIND_MEMORY if log_path is None else service_pb2.LOG_KIND_EMBEDDED
     assert info.version and (info.writer_mode, info.log) == (service_pb2.WRITER_MODE_SOLE, kind)
     assert info.limits.changes_per_stream == server.config.limits.max_in_flight_per_stream
 
 
-async def test_health_and_reflection_answer(server: Server) -> None:
+async def test_health_and_reflection_services_answer(server: Server) -> None:
     async with grpc.aio.insecure_channel(server.address) as channel:
         health = health_pb2_grpc.HealthStub(channel)
         answer = await health.Check(health_pb2.HealthCheckRequest(service="topicpolicies.v1.TopicPoliciesService"))
@@ -245,18 +247,18 @@ async def test_health_and_reflection_answer(server: Server) -> None:
             assert "topicpolicies.v1.TopicPoliciesService" in {each.name for each in found.list_services_response.service}
 
 
-async def test_a_stopping_server_ends_watches_with_a_bookmark_and_finishes_what_it_accepted(server: Server, stub: AsyncStub) -> None:
+async def test_a_stopping_server_ends_watches_with_a_bookmark_and_finishes_accepted_updates(server: Server, stub: AsyncStub) -> None:
     first = await stub.UpdatePolicy(update(1))
     namespace = server.registry.get(NAMESPACE)
-    told = Told(stub, topics=[TOPIC])
-    await told.until_synced()
+    watch = WatchReader(stub, topics=[TOPIC])
+    await watch.until_synced()
     updates = [asyncio.ensure_future(stub.UpdatePolicy(update(value))) for value in range(2, 34)]
     await asyncio.sleep(0.005)
     stopping = asyncio.create_task(server.stop())
     seen = []
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         while True:
-            seen.append(await told.next())
+            seen.append(await watch.next())
     assert Refusal(caught.value).info.reason == "SHUTTING_DOWN"
     assert list(seen[-1].bookmark.token.positions) >= [first.document.version]
     await stopping
@@ -264,11 +266,11 @@ async def test_a_stopping_server_ends_watches_with_a_bookmark_and_finishes_what_
     answers = [outcome for outcome in outcomes if isinstance(outcome, service_pb2.UpdatePolicyResponse)]
     refusals = [outcome for outcome in outcomes if isinstance(outcome, grpc.aio.AioRpcError)]
     assert len(answers) + len(refusals) == len(updates)
-    # gRPC cancels calls that had reached the process but not the service.
+    # gRPC cancels calls that have reached the process but not the service.
     assert {error.code() for error in refusals} <= {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
     following = {answer.previous_version: answer.document.version for answer in answers}
     version = first.document.version
     while version in following:
         version = following.pop(version)
-    assert not following, "every answered update is in the chain"
-    assert namespace.version(PolicyKey(TOPIC, Scope.LOCAL)) == version, "and every update in the chain was answered"
+    assert not following, "an answered update is not in the chain"
+    assert namespace.version(PolicyKey(TOPIC, Scope.LOCAL)) == version, "an update in the chain was not answered"

@@ -1,4 +1,4 @@
-"""A server that starts, and one that is stopped meanwhile, or twice: what was opened is closed, once, and in order."""
+"""Servers that fail to start, or are stopped while they start, or twice: what was opened is closed once, and in order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEVER = 600.0
 
 
 class Silent(MemoryLog):
-    """A log that does not say whether it can be reached."""
+    """A log that does not answer whether it can be reached until a test lets it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,15 +36,15 @@ class Silent(MemoryLog):
         self.closed = False
 
     async def reach(self) -> None:
-        """Says nothing, until it is let."""
+        """Returns once ``answers`` is set."""
         self.asked += 1
         await self.answers.wait()
 
     def cut_off(self, error: Exception) -> None:
-        """Nobody waits."""
+        """Does nothing: no call waits for this log."""
 
     async def close(self) -> None:
-        """It is closed."""
+        """Closes the log, and records that."""
         self.closed = True
         await super().close()
 
@@ -57,7 +57,7 @@ def config(listen: str = "127.0.0.1:0", **rest: object) -> ServerConfig:
 
 @pytest.fixture
 async def silent(monkeypatch: pytest.MonkeyPatch) -> Silent:
-    """The log of every server here."""
+    """Returns a silent log that every server of a test uses."""
     log = Silent()
 
     async def opened(*_: object) -> Silent:
@@ -69,17 +69,17 @@ async def silent(monkeypatch: pytest.MonkeyPatch) -> Silent:
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 (nobody tells)
+        while not holds():  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
 
 
 def tasks() -> set[str]:
-    """What runs on this loop besides the test."""
+    """Returns the names of this loop's tasks, without the test's own."""
     return {task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()}
 
 
 def taken() -> tuple[socket.socket, Address]:
-    """An address at which somebody listens already."""
+    """Returns a listening socket, and its address."""
     listener = socket.create_server(("127.0.0.1", 0))
     return listener, Address("127.0.0.1", listener.getsockname()[1])
 
@@ -89,7 +89,7 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-async def test_a_start_that_is_cancelled_gives_back_everything(silent: Silent, tmp_path: Path) -> None:
+async def test_a_cancelled_start_closes_the_log_and_gives_back_tasks_threads_and_ports(silent: Silent, tmp_path: Path) -> None:
     before, port = tasks(), free_port()
     server = Server(
         config(f"127.0.0.1:{port}", metrics_listen=Address("127.0.0.1", 0), call_record=CallRecordConfig(path=tmp_path / "calls"))
@@ -104,7 +104,7 @@ async def test_a_start_that_is_cancelled_gives_back_everything(silent: Silent, t
     socket.create_server(("127.0.0.1", port)).close()
 
 
-async def test_a_start_that_fails_behind_its_address_gives_that_back() -> None:
+async def test_a_start_that_fails_after_its_address_is_bound_gives_the_address_back() -> None:
     port = free_port()
     listener, address = taken()
     with listener, pytest.raises(OSError, match="in use"):
@@ -113,7 +113,7 @@ async def test_a_start_that_fails_behind_its_address_gives_that_back() -> None:
         await async_stub(channel).UpdatePolicy(update(), timeout=PATIENCE)
 
 
-async def test_who_stops_a_server_that_starts_finds_it_stopped(silent: Silent) -> None:
+async def test_a_server_that_is_stopped_while_it_starts_is_stopped_when_both_calls_return(silent: Silent) -> None:
     before = tasks()
     server = Server(config())
     starting = asyncio.create_task(server.start())
@@ -126,7 +126,7 @@ async def test_who_stops_a_server_that_starts_finds_it_stopped(silent: Silent) -
     assert tasks() <= before
 
 
-async def test_who_stops_it_a_second_time_waits_for_the_end_and_takes_nothing_from_what_is_finished(
+async def test_further_stops_of_a_stopping_server_wait_for_its_end_and_do_not_cut_off_accepted_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     held: list[tuple[MemoryNamespaceLog, Event]] = []
@@ -146,7 +146,7 @@ async def test_who_stops_it_a_second_time_waits_for_the_end_and_takes_nothing_fr
         await until(lambda: bool(held))
         stops = [asyncio.create_task(server.stop()) for _ in range(3)]
         await asyncio.sleep(0.5)
-        assert not any(stop.done() for stop in stops), "what was accepted is not finished"
+        assert not any(stop.done() for stop in stops), "a stop returned before an accepted change was finished"
         assert closed == []
         append(*held.pop())
         assert (await call).document.version

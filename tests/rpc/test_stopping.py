@@ -1,4 +1,4 @@
-"""A server that stops: every call is told what became of it, in bounded time, whether or not its peer reads."""
+"""A server that stops: every call ends in bounded time, with a status unless its peer does not read."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ from .conftest import TOPIC, Refusal, refused
 
 NAMESPACE = "public/default"
 PATIENCE = 20.0
-"""Against hanging only."""
+"""Seconds after which a test fails instead of hanging."""
 NEVER = 600.0
-"""A time to drain that no test waits for: what takes it hangs."""
+"""A limit in seconds that no test waits for: a test that needs it hangs."""
 STOPPING, UNKNOWN = (grpc.StatusCode.UNAVAILABLE, "SHUTTING_DOWN"), (grpc.StatusCode.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN")
 
 
 @pytest.fixture
 def log_path() -> None:
-    """In memory: what is tested here is above the log."""
+    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
     return
 
 
@@ -61,7 +61,7 @@ def limits() -> Limits:
 
 @pytest.fixture
 async def patient() -> AsyncIterator[Server]:
-    """A server that gives calls more time than a test has."""
+    """Yields a server that gives calls more time than a test has."""
     limits = replace(Limits(), drain_seconds=NEVER, update_timeout_seconds=NEVER)
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), limits=limits)
     async with Server(config) as running:
@@ -70,7 +70,7 @@ async def patient() -> AsyncIterator[Server]:
 
 @pytest.fixture(autouse=True)
 async def nothing_is_left(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]:
-    """No task fails behind everybody's back, and none is left."""
+    """Checks after every test that no task has failed unnoticed, and that nothing was logged as a warning."""
     caplog.set_level(logging.INFO)
     complaints: list[dict[str, Any]] = []
     loop = asyncio.get_running_loop()
@@ -84,14 +84,14 @@ async def nothing_is_left(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Non
 
 
 async def stopped(server: Server) -> None:
-    """Stops it, and fails if it hangs."""
+    """Stops a server, and fails if that hangs."""
     async with asyncio.timeout(PATIENCE):
         await server.stop()
 
 
 async def until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
-        while not holds():  # noqa: ASYNC110 (there is nobody who tells)
+        while not holds():  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
 
 
@@ -99,7 +99,7 @@ def update(topic: str = TOPIC, value: int = 1) -> UpdatePolicyRequest:
     return UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=value))
 
 
-def told(refusal: Refusal) -> tuple[grpc.StatusCode, str]:
+def end_of(refusal: Refusal) -> tuple[grpc.StatusCode, str]:
     return refusal.code, refusal.info.reason
 
 
@@ -111,7 +111,7 @@ def why(result: PolicyChangeResult) -> str:
 
 @pytest.fixture
 def silent_log(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What is appended to a log that never answers."""
+    """Makes the log accept events without acknowledging them, and returns the events."""
     appended: list[Any] = []
     monkeypatch.setattr(MemoryNamespaceLog, "append", lambda _, event: appended.append(event))
     return appended
@@ -119,7 +119,7 @@ def silent_log(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 @pytest.fixture
 def stuck_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The namespaces whose log is opened, which never ends."""
+    """Makes the opening of a log hang, and returns the namespaces for which it was begun."""
     opened: list[str] = []
 
     async def open_never(_: MemoryLog, namespace: str, _sink: object) -> None:
@@ -130,7 +130,9 @@ def stuck_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return opened
 
 
-async def test_changes_that_the_log_has_are_told_so_when_the_server_stops(server: Server, stub: AsyncStub, silent_log: list[Any]) -> None:
+async def test_changes_that_the_log_has_not_acknowledged_end_with_outcome_unknown_when_the_server_stops(
+    server: Server, stub: AsyncStub, silent_log: list[Any]
+) -> None:
     calls = [asyncio.ensure_future(refused(stub.UpdatePolicy(update(f"{TOPIC}-{number}")))) for number in range(20)]
     stream: Any = stub.UpdatePolicies()
     changes = [PolicyChangeRequest(sequence=number, update=update(f"{TOPIC}-{number}", 2)) for number in range(20, 30)]
@@ -138,7 +140,7 @@ async def test_changes_that_the_log_has_are_told_so_when_the_server_stops(server
     await until(lambda: len(silent_log) == 30)
     await stopped(server)
     for refusal in await asyncio.gather(*calls):
-        assert told(refusal) == UNKNOWN
+        assert end_of(refusal) == UNKNOWN
         assert refusal.info.metadata["request_id"]
     results: list[PolicyChangeResult] = []
     while len(results) < len(changes):
@@ -146,10 +148,10 @@ async def test_changes_that_the_log_has_are_told_so_when_the_server_stops(server
     assert {why(result) for result in results} == {"OUTCOME_UNKNOWN"}
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await stream.read()
-    assert told(Refusal(caught.value)) == STOPPING
+    assert end_of(Refusal(caught.value)) == STOPPING
 
 
-async def test_whoever_waits_for_a_log_that_is_being_opened_is_told_that_the_server_stops(
+async def test_calls_that_wait_for_a_log_to_be_opened_end_with_shutting_down_when_the_server_stops(
     server: Server, stub: AsyncStub, stuck_log: list[str]
 ) -> None:
     stream: Any = stub.UpdatePolicies()
@@ -164,15 +166,15 @@ async def test_whoever_waits_for_a_log_that_is_being_opened_is_told_that_the_ser
     ]
     await until(lambda: bool(stuck_log) and len(server._servicer.calls) == 4)  # type: ignore[union-attr]
     await stopped(server)
-    assert [told(refusal) for refusal in await asyncio.gather(*calls)] == [STOPPING] * 3
+    assert [end_of(refusal) for refusal in await asyncio.gather(*calls)] == [STOPPING] * 3
     (result,) = (await stream.read()).results
     assert (result.sequence, why(result)) == (7, "SHUTTING_DOWN")
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await stream.read()
-    assert told(Refusal(caught.value)) == STOPPING
+    assert end_of(Refusal(caught.value)) == STOPPING
 
 
-async def test_calls_that_had_arrived_and_not_begun_are_told_that_the_server_stops(
+async def test_calls_that_have_arrived_but_not_begun_are_refused_with_shutting_down(
     patient: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("topicpolicies_server.rpc.calls.REFUSING_SECONDS", NEVER)
@@ -184,10 +186,14 @@ async def test_calls_that_had_arrived_and_not_begun_are_told_that_the_server_sto
         await stopped(patient)
         ends = [(await call.code(), await call.trailing_metadata()) for call in burst]
     assert {code for code, _ in ends} <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
-    assert any(code is grpc.StatusCode.UNAVAILABLE and b"SHUTTING_DOWN" in dict(told)[DETAILS_KEY] for code, told in ends), "the case"
+    assert any(code is grpc.StatusCode.UNAVAILABLE and b"SHUTTING_DOWN" in dict(trailing)[DETAILS_KEY] for code, trailing in ends), (
+        "no call was refused"
+    )
 
 
-async def test_a_stream_of_updates_is_read_no_more_and_tells_what_it_has_read(patient: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stopping_server_reads_no_more_of_an_update_stream_and_sends_the_results_of_what_it_has_read(
+    patient: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     held: list[tuple[MemoryNamespaceLog, Any]] = []
     append = MemoryNamespaceLog.append
     async with grpc.aio.insecure_channel(patient.address) as channel:
@@ -205,12 +211,12 @@ async def test_a_stream_of_updates_is_read_no_more_and_tells_what_it_has_read(pa
         assert (result.sequence, result.WhichOneof("result")) == (1, "updated")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stream.read()
-        assert told(Refusal(caught.value)) == STOPPING
+        assert end_of(Refusal(caught.value)) == STOPPING
         await stopping
-    assert len(held) == 1, "what came when it was stopping was not read"
+    assert len(held) == 1, "a change that came while the server stopped was read"
 
 
-async def test_a_stream_of_updates_with_nothing_to_do_holds_nobody_up(patient: Server) -> None:
+async def test_an_idle_update_stream_does_not_delay_the_stop(patient: Server) -> None:
     async with grpc.aio.insecure_channel(patient.address) as channel:
         stream: Any = async_stub(channel).UpdatePolicies()
         await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=1, update=update())]))
@@ -218,10 +224,10 @@ async def test_a_stream_of_updates_with_nothing_to_do_holds_nobody_up(patient: S
         await stopped(patient)
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stream.read()
-        assert told(Refusal(caught.value)) == STOPPING
+        assert end_of(Refusal(caught.value)) == STOPPING
 
 
-async def test_peers_that_do_not_read_hold_nobody_up_and_leave_no_task(patient: Server) -> None:
+async def test_peers_that_do_not_read_do_not_delay_the_stop_and_leave_no_task(patient: Server) -> None:
     async with AsyncExitStack() as stack:
         channels = [
             await stack.enter_async_context(grpc.aio.insecure_channel(patient.address, options=[("one", number)])) for number in range(3)
@@ -246,7 +252,7 @@ async def test_peers_that_do_not_read_hold_nobody_up_and_leave_no_task(patient: 
     assert not [name for name in names if "watch" in name or "update stream" in name]
 
 
-async def test_watches_of_the_health_hold_nobody_up_and_are_told(patient: Server) -> None:
+async def test_health_watches_do_not_delay_the_stop_and_get_not_serving_first(patient: Server) -> None:
     async with grpc.aio.insecure_channel(patient.address) as channel:
         call = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         assert (await call.read()).status == health_pb2.HealthCheckResponse.SERVING
@@ -254,11 +260,11 @@ async def test_watches_of_the_health_hold_nobody_up_and_are_told(patient: Server
         assert (await call.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call.read()
-        assert told(Refusal(caught.value)) == STOPPING
+        assert end_of(Refusal(caught.value)) == STOPPING
 
 
 @pytest.mark.parametrize("part", [Registry, SqliteLog, Endpoint])
-async def test_whatever_fails_while_it_stops_what_was_taken_is_given_back(
+async def test_a_failure_to_close_one_part_of_a_server_does_not_prevent_that_of_the_others(
     part: type[Any], limits: Limits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = ServerConfig(
@@ -272,19 +278,19 @@ async def test_whatever_fails_while_it_stops_what_was_taken_is_given_back(
 
     async def fail(closed: object) -> None:
         await real(closed)
-        raise OSError("nobody thought of it")
+        raise OSError("unexpected failure")
 
     with monkeypatch.context() as failing:
         failing.setattr(part, "close", fail)
         server = Server(config)
         await server.start()
-        with pytest.raises(OSError, match="nobody thought of it"):
+        with pytest.raises(OSError, match="unexpected failure"):
             await stopped(server)
     async with Server(config) as again, grpc.aio.insecure_channel(again.address) as channel:
         await async_stub(channel).UpdatePolicy(update())
 
 
-async def test_watches_end_with_a_bookmark_and_the_reason(patient: Server) -> None:
+async def test_a_stopping_server_ends_watches_with_a_bookmark_and_shutting_down(patient: Server) -> None:
     async with grpc.aio.insecure_channel(patient.address) as channel:
         call: Any = async_stub(channel).WatchPolicies(WatchPoliciesRequest(namespaces=[NAMESPACE]))
         synced = await call.read()
@@ -294,10 +300,12 @@ async def test_watches_end_with_a_bookmark_and_the_reason(patient: Server) -> No
         assert (await call.read()).events[-1].bookmark.token == synced.events[-1].bookmark.token
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call.read()
-        assert told(Refusal(caught.value)) == STOPPING
+        assert end_of(Refusal(caught.value)) == STOPPING
 
 
-async def test_a_caller_who_goes_away_while_the_server_stops_is_no_failure(server: Server, stub: AsyncStub, stuck_log: list[str]) -> None:
+async def test_a_caller_that_disconnects_while_the_server_stops_causes_no_failure(
+    server: Server, stub: AsyncStub, stuck_log: list[str]
+) -> None:
     call = stub.GetPolicy(GetPolicyRequest(topic=TOPIC))
     await until(lambda: bool(stuck_log))
     stopping = asyncio.ensure_future(stopped(server))
@@ -306,7 +314,7 @@ async def test_a_caller_who_goes_away_while_the_server_stops_is_no_failure(serve
     await stopping
 
 
-async def test_callers_who_go_away_leave_no_line_in_the_log_and_no_call(server: Server, stub: AsyncStub) -> None:
+async def test_callers_that_cancel_their_calls_leave_no_warning_in_the_log_and_no_open_call(server: Server, stub: AsyncStub) -> None:
     chance = random.Random(7)
     for _ in range(100):
         watch: Any = stub.WatchPolicies(WatchPoliciesRequest(namespaces=[NAMESPACE]))

@@ -1,4 +1,4 @@
-"""A change can be followed from its caller to the log, and to whoever is told of it: the trace's context goes along."""
+"""The trace context of a change goes with it from its caller to the log, and to the history and watches."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from topicpolicies_server.config import CheckpointsConfig, EmbeddedLogConfig, Hi
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
-from .watching import Told as Watch
+from .watching import WatchReader
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 STATE = "congo=t61rcWkgMzE"
@@ -30,7 +30,7 @@ Metadata = tuple[tuple[str, str], ...]
 
 @pytest.fixture
 def configuration(tmp_path: Path) -> ServerConfig:
-    """A server with everything that keeps events."""
+    """Returns the configuration of a server with a log, a history and checkpoints, which all keep events."""
     return ServerConfig(
         log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
         history=HistoryConfig(path=tmp_path / "history.db"),
@@ -41,7 +41,7 @@ def configuration(tmp_path: Path) -> ServerConfig:
 
 @pytest.fixture
 async def stub(configuration: ServerConfig) -> AsyncIterator[AsyncStub]:
-    """The service."""
+    """Yields a stub of the service."""
     async with Server(configuration) as server, grpc.aio.insecure_channel(server.address) as channel:
         yield async_stub(channel)
 
@@ -52,22 +52,22 @@ async def update(stub: AsyncStub, value: int, metadata: Metadata = TRACE) -> Non
 
 
 async def history(stub: AsyncStub, entries: int) -> list[str]:
-    """The traces in the history, once it has so many entries."""
+    """Returns the trace parents of the history, once it has so many entries."""
     request = service_pb2.ListHistoryRequest(topic=TOPIC, order=service_pb2.HISTORY_ORDER_OLDEST_FIRST)
     deadline = time.monotonic() + 20
-    while len(told := (await stub.ListHistory(request)).entries) < entries:
-        assert time.monotonic() < deadline, told
+    while len(found := (await stub.ListHistory(request)).entries) < entries:
+        assert time.monotonic() < deadline, found
         await asyncio.sleep(0.01)
-    return [each.origin.trace_parent for each in told]
+    return [each.origin.trace_parent for each in found]
 
 
 def in_the_log(path: Path) -> list[dict[str, str]]:
-    """The properties of the events in an embedded log's file."""
+    """Returns the properties of the events in an embedded log's file."""
     with closing(sqlite3.connect(path / "policies.db")) as connection:
         return [json.loads(text) for (text,) in connection.execute("SELECT properties FROM events ORDER BY place")]
 
 
-async def test_an_event_has_its_callers_trace(stub: AsyncStub, tmp_path: Path) -> None:
+async def test_an_event_in_the_log_has_the_trace_context_of_its_caller(stub: AsyncStub, tmp_path: Path) -> None:
     await update(stub, 1)
     await update(stub, 2, ())
     traced, other = in_the_log(tmp_path)
@@ -84,23 +84,23 @@ async def test_an_event_has_its_callers_trace(stub: AsyncStub, tmp_path: Path) -
         (("tracestate", STATE),),
     ],
 )
-async def test_what_is_no_context_is_not_kept(stub: AsyncStub, tmp_path: Path, metadata: Metadata) -> None:
+async def test_an_invalid_trace_context_is_not_kept(stub: AsyncStub, tmp_path: Path, metadata: Metadata) -> None:
     await update(stub, 1, metadata)
     (event,) = in_the_log(tmp_path)
     assert not {"traceparent", "tracestate"} & set(event)
     assert await history(stub, 1) == [""]
 
 
-async def test_a_state_that_has_no_form_does_not_cost_the_trace(stub: AsyncStub, tmp_path: Path) -> None:
+async def test_a_malformed_trace_state_is_dropped_and_the_trace_parent_is_kept(stub: AsyncStub, tmp_path: Path) -> None:
     await update(stub, 1, (("traceparent", PARENT), ("tracestate", "no members")))
     (event,) = in_the_log(tmp_path)
     assert event["traceparent"] == PARENT and "tracestate" not in event
 
 
-async def test_history_and_watches_tell_the_trace(stub: AsyncStub) -> None:
+async def test_the_history_and_watches_have_the_trace_parent_of_a_change(stub: AsyncStub) -> None:
     watches = []
     for mode in (service_pb2.WATCH_MODE_LATEST, service_pb2.WATCH_MODE_EVERY):
-        watch = Watch(stub, topics=[TOPIC], mode=mode)
+        watch = WatchReader(stub, topics=[TOPIC], mode=mode)
         await watch.until_synced()
         watches.append(watch)
     await update(stub, 1)
@@ -111,7 +111,7 @@ async def test_history_and_watches_tell_the_trace(stub: AsyncStub) -> None:
     assert (await history(stub, 2))[:2] == [PARENT, PARENT]
 
 
-async def test_the_changes_of_a_stream_have_the_streams_trace(stub: AsyncStub) -> None:
+async def test_the_changes_of_an_update_stream_have_the_streams_trace_parent(stub: AsyncStub) -> None:
     call = stub.UpdatePolicies(metadata=TRACE)
     change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
     await call.write(service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(sequence=1, update=change)]))
@@ -120,12 +120,12 @@ async def test_the_changes_of_a_stream_have_the_streams_trace(stub: AsyncStub) -
     assert await history(stub, 1) == [PARENT]
 
 
-async def test_after_a_restart_the_same_trace_is_told(configuration: ServerConfig) -> None:
+async def test_after_a_restart_the_history_and_watches_have_the_same_trace_parent(configuration: ServerConfig) -> None:
     for restarted in (False, True):
         async with Server(configuration) as server, grpc.aio.insecure_channel(server.address) as channel:
             if not restarted:
                 await update(async_stub(channel), 1)
             assert await history(async_stub(channel), 1) == [PARENT]
-            watch = Watch(async_stub(channel), topics=[TOPIC])
+            watch = WatchReader(async_stub(channel), topics=[TOPIC])
             assert (await watch.change()).origin.trace_parent == PARENT
             watch.cancel()

@@ -1,4 +1,4 @@
-"""Beside a real broker a change's trace stands in the properties of its message, where whoever reads the topic finds it."""
+"""With a real broker, the trace context of a change is in the properties of its message, where every reader of the topic finds it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from topicpolicies_server.config import HistoryConfig, PulsarLogConfig, ServerCo
 from topicpolicies_server.rpc.server import Server
 
 from .test_traces import PARENT, STATE, TRACE
-from .watching import Told as Watch
+from .watching import WatchReader
 
 
-async def test_a_change_is_followed_from_its_caller_to_the_broker_and_back(broker: Broker, tmp_path: Path) -> None:
+async def test_the_trace_context_of_a_change_is_in_its_message_in_watches_and_in_the_history(broker: Broker, tmp_path: Path) -> None:
     with broker.admin() as admin:
         namespace = admin.create_namespace()
     topic = f"persistent://{namespace}/orders"
@@ -30,7 +30,7 @@ async def test_a_change_is_followed_from_its_caller_to_the_broker_and_back(broke
     )
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
         stub = async_stub(channel)
-        watch = Watch(stub, topics=[topic])
+        watch = WatchReader(stub, topics=[topic])
         await watch.until_synced()
         request = service_pb2.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=1))
         await stub.UpdatePolicy(request, metadata=TRACE)

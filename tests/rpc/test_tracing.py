@@ -1,4 +1,4 @@
-"""Spans of a server: one for each call that is traced, below the caller's, and below it the stages of its change."""
+"""The spans of a server: one for each traced call, a child of the caller's span, with the stages of the call's change as its children."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ UNSAMPLED = PARENT[:-2] + "00"
 
 @pytest.fixture
 def ratio() -> float:
-    """How many calls begin a trace."""
+    """Returns the fraction of calls without a trace that begin one."""
     return 0.0
 
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    """A running one."""
+    """Yields a running server with a history."""
     config = ServerConfig(
         log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
         history=HistoryConfig(path=tmp_path / "history.db"),
@@ -46,8 +46,8 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 
 
 @pytest.fixture
-def told(server: Server, ratio: float) -> list[Ended]:
-    """What has ended."""
+def ended(server: Server, ratio: float) -> list[Ended]:
+    """Returns the traced calls and changes of the server that have ended."""
     found: list[Ended] = []
     tracing = Tracing(found.append, ratio)
     server.calls.observers += (tracing,)
@@ -57,28 +57,30 @@ def told(server: Server, ratio: float) -> list[Ended]:
 
 @pytest.fixture
 async def stub(server: Server) -> AsyncIterator[AsyncStub]:
-    """The service."""
+    """Yields a stub of the service."""
     async with grpc.aio.insecure_channel(server.address) as channel:
         yield async_stub(channel)
 
 
-async def until(told: list[Ended], count: int) -> None:
-    """A call has ended a moment after its answer."""
+async def until(ended: list[Ended], count: int) -> None:
+    """Waits until so many have ended: a call ends a moment after its answer."""
     deadline = time.monotonic() + 20
-    while len(told) < count:
-        assert time.monotonic() < deadline, told
+    while len(ended) < count:
+        assert time.monotonic() < deadline, ended
         await asyncio.sleep(0.01)
 
 
-def spans(told: list[Ended]) -> dict[str, Span]:
-    """The spans, by name."""
-    return {span.name: span for each in told for span in spans_of(each)}
+def spans(ended: list[Ended]) -> dict[str, Span]:
+    """Returns the spans by name."""
+    return {span.name: span for each in ended for span in spans_of(each)}
 
 
-async def test_a_change_has_a_span_below_its_callers_and_its_stages_below_that(told: list[Ended], stub: AsyncStub) -> None:
+async def test_the_span_of_a_change_is_a_child_of_its_callers_and_its_stages_are_children_of_it(
+    ended: list[Ended], stub: AsyncStub
+) -> None:
     await update(stub, 1)
-    await until(told, 1)
-    found = spans(told)
+    await until(ended, 1)
+    found = spans(ended)
     assert list(found) == ["UpdatePolicy", "waiting", "sequencing", "log", "readback"]
     call = found.pop("UpdatePolicy")
     assert (call.trace_id, call.parent_id, call.state) == (PARENT[3:35], PARENT[36:52], STATE)
@@ -89,38 +91,42 @@ async def test_a_change_has_a_span_below_its_callers_and_its_stages_below_that(t
     assert call.of is not None and (call.of.topic, call.of.outcome) == (TOPIC, "APPLIED")
 
 
-async def test_the_event_goes_on_from_the_calls_span(told: list[Ended], stub: AsyncStub) -> None:
+async def test_the_trace_parent_of_an_event_is_the_span_of_its_call(ended: list[Ended], stub: AsyncStub) -> None:
     await update(stub, 1)
-    await until(told, 1)
-    assert await history(stub, 1) == [f"00-{PARENT[3:35]}-{told[0].span.span_id}-01"]
+    await until(ended, 1)
+    assert await history(stub, 1) == [f"00-{PARENT[3:35]}-{ended[0].span.span_id}-01"]
 
 
-async def test_whose_caller_is_not_sampled_has_no_span_and_the_context_goes_along(told: list[Ended], stub: AsyncStub) -> None:
+async def test_a_call_of_an_unsampled_trace_has_no_span_and_its_event_has_the_callers_trace_parent(
+    ended: list[Ended], stub: AsyncStub
+) -> None:
     await update(stub, 1, (("traceparent", UNSAMPLED),))
     assert await history(stub, 1) == [UNSAMPLED]
-    assert told == []
+    assert ended == []
 
 
 @pytest.mark.parametrize(("ratio", "traced"), [(0.0, False), (1.0, True)])
-async def test_whose_caller_says_nothing_begins_a_trace_as_the_ratio_says(told: list[Ended], stub: AsyncStub, traced: bool) -> None:
+async def test_a_call_without_a_trace_begins_one_according_to_the_ratio(ended: list[Ended], stub: AsyncStub, traced: bool) -> None:
     await update(stub, 1, ())
     (parent,) = await history(stub, 1)
-    await until(told, int(traced))
-    assert bool(told) is traced is bool(parent)
-    assert not traced or (told[0].span.parent_id == "" and told[0].span.trace_id in parent)
+    await until(ended, int(traced))
+    assert bool(ended) is traced is bool(parent)
+    assert not traced or (ended[0].span.parent_id == "" and ended[0].span.trace_id in parent)
 
 
-async def test_an_error_is_told_with_its_reason(told: list[Ended], stub: AsyncStub) -> None:
+async def test_the_span_of_a_failed_call_has_its_status_and_reason(ended: list[Ended], stub: AsyncStub) -> None:
     request = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), etag="3ff")
     for refused in (request, service_pb2.UpdatePolicyRequest(topic="")):
         with pytest.raises(grpc.aio.AioRpcError):
             await stub.UpdatePolicy(refused, metadata=TRACE)
-    await until(told, 2)
-    assert [each.code for each in told] == ["ABORTED", "INVALID_ARGUMENT"]
-    assert all(each.reason for each in told)
+    await until(ended, 2)
+    assert [each.code for each in ended] == ["ABORTED", "INVALID_ARGUMENT"]
+    assert all(each.reason for each in ended)
 
 
-async def test_a_stream_has_a_span_and_some_of_its_changes_have_one_below_it(told: list[Ended], stub: AsyncStub) -> None:
+async def test_an_update_stream_has_a_span_and_a_bounded_number_of_its_changes_have_child_spans(
+    ended: list[Ended], stub: AsyncStub
+) -> None:
     call = stub.UpdatePolicies(metadata=TRACE)
     changes = [
         service_pb2.PolicyChangeRequest(
@@ -135,28 +141,28 @@ async def test_a_stream_has_a_span_and_some_of_its_changes_have_one_below_it(tol
         pass
     assert await call.code() == grpc.StatusCode.OK
     deadline = time.monotonic() + 20
-    while not told or told[-1].name != "UpdatePolicies":
-        assert time.monotonic() < deadline, told
+    while not ended or ended[-1].name != "UpdatePolicies":
+        assert time.monotonic() < deadline, ended
         await asyncio.sleep(0.01)
-    names = [each.name for each in told]
-    assert names[-1] == "UpdatePolicies" and 1 <= names.count("change") < 50, "they are bounded"
-    found = spans(told)
+    names = [each.name for each in ended]
+    assert names[-1] == "UpdatePolicies" and 1 <= names.count("change") < 50, "the number of spans of changes is not bounded"
+    found = spans(ended)
     assert found["change"].parent_id == found["UpdatePolicies"].span_id
     assert {found[name].parent_id for name in ("sequencing", "log", "readback")} == {found["change"].span_id}
     assert found["UpdatePolicies"].parent_id == PARENT[36:52]
 
 
-async def test_nothing_of_a_document_is_told(told: list[Ended], stub: AsyncStub) -> None:
+async def test_spans_contain_nothing_of_a_document(ended: list[Ended], stub: AsyncStub) -> None:
     policies = TopicPolicies(max_producer_per_topic=424242)
     policies.offload_policies.managed_ledger_offload_driver = "aws-s3"
     policies.offload_policies.managed_ledger_offload_bucket = "bucket"
     policies.offload_policies.s3_managed_ledger_offload_credential_secret = "a-secret"
     await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=policies), metadata=TRACE)
-    await until(told, 1)
-    assert "424242" not in repr(told) and "a-secret" not in repr(told)
+    await until(ended, 1)
+    assert "424242" not in repr(ended) and "a-secret" not in repr(ended)
 
 
-async def test_a_server_tells_a_collector_of_calls_and_shows_it_the_metrics_that_it_shows_prometheus(tmp_path: Path) -> None:
+async def test_a_server_exports_spans_and_the_metrics_that_prometheus_scrapes_to_a_collector(tmp_path: Path) -> None:
     with Collector() as collector:
         config = ServerConfig(
             log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
@@ -175,7 +181,7 @@ def _collected(server: Server) -> list[Metric]:
     return list(ServerCollector(server.registry).collect())
 
 
-async def test_a_collector_that_is_away_changes_nothing_for_callers(tmp_path: Path) -> None:
+async def test_calls_succeed_although_the_collector_can_not_be_reached(tmp_path: Path) -> None:
     config = ServerConfig(
         log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
         listen=parse_address("127.0.0.1:0"),

@@ -1,4 +1,4 @@
-"""Clients whose authority is taken out, and those who stay: the first get no further, also on connections that are open; the others do."""
+"""Clients whose certificate authority is no longer trusted are refused, even on open connections; other clients are not affected."""
 
 from __future__ import annotations
 
@@ -26,59 +26,59 @@ from topicpolicies_server.rpc import trusting
 from topicpolicies_server.rpc.server import Server
 
 from .test_certificates import Files, config, until
-from .watching import Told
+from .watching import WatchReader
 
 PATIENCE = 20.0
 LOADS, ROTATIONS = 3, 2
 
 
 def update(number: int) -> pb.UpdatePolicyRequest:
-    """A change."""
+    """Returns a change."""
     return pb.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=number % 100))
 
 
-class Room:
-    """A server that lets in only clients of the authorities in a file."""
+class TrustFiles:
+    """The files of a server that accepts only clients of the certificate authorities in one of them."""
 
     def __init__(self, folder: Path) -> None:
         self.authorities = {name: Authority(folder / name, name) for name in ("first", "second")}
         self.files = Files(folder / "server")
         self.trust = self.authorities["first"].trust
-        """Of the server's own certificate."""
+        """The authority of the server's own certificate, which clients trust."""
         self.files.put(self.authorities["first"].issue("server"))
-        self.let_in("first")
+        self.set_to("first")
 
-    def let_in(self, *names: str) -> None:
-        """Writes who is trusted into the file."""
+    def set_to(self, *names: str) -> None:
+        """Replaces the file of trusted authorities by these."""
         self.files.clients.write_bytes(b"".join(self.authorities[name].trust.read_bytes() for name in names))
 
     def identity(self, authority: str, name: str) -> Identity:
-        """Somebody's certificate."""
+        """Issues a client certificate of an authority."""
         return self.authorities[authority].issue(name)
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Room:
-    return Room(tmp_path)
+def trusted(tmp_path: Path) -> TrustFiles:
+    return TrustFiles(tmp_path)
 
 
 @pytest.fixture
-async def server(room: Room) -> AsyncIterator[Server]:
-    async with Server(config(room.files.tls(mutual=True))) as running:
+async def server(trusted: TrustFiles) -> AsyncIterator[Server]:
+    async with Server(config(trusted.files.tls(mutual=True))) as running:
         yield running
 
 
 @asynccontextmanager
-async def connected(server: Server, room: Room, identity: Identity) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection of its own."""
+async def connected(server: Server, trusted: TrustFiles, identity: Identity) -> AsyncIterator[grpc.aio.Channel]:
+    """Opens a connection of its own with a client certificate."""
     pair = identity.key.read_bytes(), identity.certificate.read_bytes()
-    credentials = grpc.ssl_channel_credentials(room.trust.read_bytes(), *pair)
+    credentials = grpc.ssl_channel_credentials(trusted.trust.read_bytes(), *pair)
     async with grpc.aio.secure_channel(server.address, credentials, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         yield channel
 
 
 async def refusal(call: Any) -> Refusal:
-    """Why a call, or a stream that is read to its end, is refused."""
+    """Returns why a call, or a stream that is read to its end, is refused."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         async with asyncio.timeout(PATIENCE):
             if inspect.isawaitable(call):
@@ -89,22 +89,24 @@ async def refusal(call: Any) -> Refusal:
     return Refusal(caught.value)
 
 
-def is_untrusted(told: Refusal) -> bool:
-    """Whether it says that the authority is not trusted any more."""
-    return told.info.reason == Reason.CREDENTIALS_INVALID and told.code is grpc.StatusCode.UNAUTHENTICATED and "authority" in told.message
+def is_untrusted(found: Refusal) -> bool:
+    """Returns whether a refusal says that the authority is not trusted any more."""
+    return (
+        found.info.reason == Reason.CREDENTIALS_INVALID and found.code is grpc.StatusCode.UNAUTHENTICATED and "authority" in found.message
+    )
 
 
-async def test_who_is_not_trusted_any_more_is_refused_on_open_connections_and_its_streams_end(
-    room: Room, server: Server, monkeypatch: pytest.MonkeyPatch
+async def test_when_an_authority_is_removed_its_clients_are_refused_on_open_connections_and_their_streams_end(
+    trusted: TrustFiles, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trusting, "_TURN", 2)  # fewer than there are
-    room.let_in("first", "second")
+    monkeypatch.setattr(trusting, "_TURN", 2)  # fewer than there are streams
+    trusted.set_to("first", "second")
     server.reloader.reload_now()
     async with AsyncExitStack() as stack:
-        old = await stack.enter_async_context(connected(server, room, room.identity("first", "old")))
-        new = await stack.enter_async_context(await made(server, room))
-        watches = [Told(async_stub(old), topics=[TOPIC]) for _ in range(3)]
-        kept = [Told(async_stub(new), topics=[TOPIC]) for _ in range(3)]
+        old = await stack.enter_async_context(connected(server, trusted, trusted.identity("first", "old")))
+        new = await stack.enter_async_context(await made(server, trusted))
+        watches = [WatchReader(async_stub(old), topics=[TOPIC]) for _ in range(3)]
+        kept = [WatchReader(async_stub(new), topics=[TOPIC]) for _ in range(3)]
         for each in (*watches, *kept):
             await each.until_synced()
         health: Any = health_pb2_grpc.HealthStub(old).Watch(health_pb2.HealthCheckRequest())
@@ -115,7 +117,7 @@ async def test_who_is_not_trusted_any_more_is_refused_on_open_connections_and_it
         assert result.HasField("updated")
         await asyncio.gather(*(each.change() for each in (*watches, *kept)))
 
-        room.let_in("second")  # nobody asks for it: it is looked at by itself
+        trusted.set_to("second")  # without ``reload_now``: the server checks its files by itself
 
         assert all([is_untrusted(await refusal(rest(each))) for each in watches])
         assert is_untrusted(await refusal(health)) and is_untrusted(await refusal(changes))
@@ -126,10 +128,10 @@ async def test_who_is_not_trusted_any_more_is_refused_on_open_connections_and_it
         answer = await async_stub(new).UpdatePolicy(update(9))
         assert answer.document.policies.max_producer_per_topic == 9
         for each in kept:
-            assert (await each.change()).document.policies.max_producer_per_topic == 9, "and what was refused was not done"
+            assert (await each.change()).document.policies.max_producer_per_topic == 9, "a refused change was made"
             each.cancel()
 
-        room.let_in("first", "second")  # who is trusted again goes on over the same connection
+        trusted.set_to("first", "second")  # a client that is trusted again is served on the same connection
 
         async def again() -> bool:
             try:
@@ -142,23 +144,26 @@ async def test_who_is_not_trusted_any_more_is_refused_on_open_connections_and_it
         await until(again)
 
 
-async def test_what_a_client_shows_beside_its_certificate_keeps_no_stream_of_an_authority_that_was_taken_out_open(
-    room: Room, server: Server
+async def test_other_certificates_in_a_clients_chain_do_not_keep_streams_of_a_removed_authority_open(
+    trusted: TrustFiles, server: Server
 ) -> None:
-    room.let_in("first", "second")
+    trusted.set_to("first", "second")
     await in_force(server)
-    strange = room.identity("first", "strange")
+    strange = trusted.identity("first", "strange")
     behoerde = make("Bxhxrde", key=ed25519.Ed25519PrivateKey.generate())
     strange.certificate.write_bytes(strange.certificate.read_bytes() + with_umlauts(behoerde, behoerde).pem)
     async with (
-        connected(server, room, strange) as first,
-        connected(server, room, room.identity("first", "plain")) as second,
-        await made(server, room) as new,
+        connected(server, trusted, strange) as first,
+        connected(server, trusted, trusted.identity("first", "plain")) as second,
+        await made(server, trusted) as new,
     ):
-        leaving, kept = [Told(async_stub(each), topics=[TOPIC]) for each in (first, second)], Told(async_stub(new), topics=[TOPIC])
+        leaving, kept = (
+            [WatchReader(async_stub(each), topics=[TOPIC]) for each in (first, second)],
+            WatchReader(async_stub(new), topics=[TOPIC]),
+        )
         for watch in (*leaving, kept):
             await watch.until_synced()
-        room.let_in("second")
+        trusted.set_to("second")
         assert all([is_untrusted(await refusal(rest(each))) for each in leaving])
         for channel in (first, second):
             assert is_untrusted(await refusal(async_stub(channel).GetServerInfo(pb.GetServerInfoRequest())))
@@ -167,42 +172,42 @@ async def test_what_a_client_shows_beside_its_certificate_keeps_no_stream_of_an_
         kept.cancel()
 
 
-async def test_a_stream_whose_authority_can_not_be_asked_for_ends_and_those_behind_it_are_asked(
-    room: Room, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_a_stream_whose_check_fails_ends_and_the_streams_behind_it_are_checked_too(
+    trusted: TrustFiles, server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Broken(Trust):
-        """Fails at the first one."""
+        """Fails at the first check."""
 
         asked = 0
 
         def holds(self, certificate: bytes, beside: bytes) -> bool:
-            """Whether it does."""
+            """Raises at the first call, and then checks as its base does."""
             Broken.asked += 1
             if Broken.asked == 1:
-                raise RuntimeError("nobody knows this one")
+                raise RuntimeError("unexpected")
             return super().holds(certificate, beside)
 
     monkeypatch.setattr(trusting, "Trust", Broken)
-    async with connected(server, room, room.identity("first", "old")) as channel:
-        watches = [Told(async_stub(channel), topics=[TOPIC]) for _ in range(2)]
+    async with connected(server, trusted, trusted.identity("first", "old")) as channel:
+        watches = [WatchReader(async_stub(channel), topics=[TOPIC]) for _ in range(2)]
         for watch in watches:
             await watch.until_synced()
-        room.let_in("second")
+        trusted.set_to("second")
         assert all([is_untrusted(await refusal(rest(each))) for each in watches])
     assert caplog.text.count("Checking the authority of an open stream failed: RuntimeError") == 1
 
 
-async def rest(told: Told) -> None:
+async def rest(watch: WatchReader) -> None:
     """Reads a watch to its end."""
-    await told.rest()
+    await watch.rest()
 
 
-async def made(server: Server, room: Room) -> Any:
-    """A connection of the second authority, once it is trusted."""
-    identity = room.identity("second", "new")
+async def made(server: Server, trusted: TrustFiles) -> Any:
+    """Returns a connection with a certificate of the second authority, once that is trusted."""
+    identity = trusted.identity("second", "new")
 
-    async def let_in() -> bool:
-        async with connected(server, room, identity) as channel:
+    async def is_accepted() -> bool:
+        async with connected(server, trusted, identity) as channel:
             try:
                 await async_stub(channel).GetServerInfo(pb.GetServerInfoRequest(), timeout=PATIENCE)
             except grpc.aio.AioRpcError as error:
@@ -210,18 +215,18 @@ async def made(server: Server, room: Room) -> Any:
                 return False
             return True
 
-    await until(let_in)
-    return connected(server, room, identity)
+    await until(is_accepted)
+    return connected(server, trusted, identity)
 
 
-async def test_authorities_take_the_place_of_one_another_under_load_without_a_failed_call(room: Room, server: Server) -> None:
-    shown, done, ended = room.identity("first", "client-0"), [0] * LOADS, False
+async def test_authorities_are_replaced_under_load_without_a_failed_call(trusted: TrustFiles, server: Server) -> None:
+    shown, done, ended = trusted.identity("first", "client-0"), [0] * LOADS, False
 
     async def load(which: int) -> None:
-        """The first on new connections, the others each on one as long as its certificate is the one to be shown."""
+        """Makes calls: load 0 with a new connection for each call, the others with one connection until the certificate is replaced."""
         while not ended:
             identity = shown
-            async with connected(server, room, identity) as channel:
+            async with connected(server, trusted, identity) as channel:
                 while identity is shown and not ended:
                     await async_stub(channel).UpdatePolicy(update(done[which]))
                     done[which] += 1
@@ -229,7 +234,7 @@ async def test_authorities_take_the_place_of_one_another_under_load_without_a_fa
                         break
 
     async def turn() -> None:
-        """Returns when each has made two calls more: those with another certificate are over."""
+        """Waits until each load has made two more calls, so that all calls with an older certificate are over."""
         goal = [count + 2 for count in done]
 
         async def reached() -> bool:
@@ -245,13 +250,13 @@ async def test_authorities_take_the_place_of_one_another_under_load_without_a_fa
         for number in range(1, ROTATIONS + 1):
             former, next_ = ("first", "second") if number % 2 else ("second", "first")
             leaving = shown
-            async with connected(server, room, leaving) as channel:
+            async with connected(server, trusted, leaving) as channel:
                 await async_stub(channel).GetServerInfo(pb.GetServerInfoRequest())
-                room.let_in(former, next_)
+                trusted.set_to(former, next_)
                 await in_force(server)
-                shown = room.identity(next_, f"client-{number}")
+                shown = trusted.identity(next_, f"client-{number}")
                 await turn()
-                room.let_in(next_)
+                trusted.set_to(next_)
                 await in_force(server)
                 await turn()
                 assert is_untrusted(await refusal(async_stub(channel).GetServerInfo(pb.GetServerInfoRequest())))
@@ -261,7 +266,7 @@ async def test_authorities_take_the_place_of_one_another_under_load_without_a_fa
 
 
 async def in_force(server: Server) -> None:
-    """Returns when what stands in the files is in force."""
+    """Waits until the present content of the files is in force."""
     (source,) = (each for each in server.reloader._sources if each.name == "TLS of the server")
     server.reloader.reload_now()
 

@@ -1,4 +1,4 @@
-"""Every read of a server that can't reach a log that others write too says since when it can't be confirmed."""
+"""Reads while the log is out of reach: if other processes write to it too, answers say since when they are unconfirmed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .conftest import TOPIC, refused
 
 NAMESPACE = "public/default"
 AGO = 100.0
-"""Seconds for which the log has been out of reach."""
+"""The seconds for which the log has been out of reach."""
 READS: dict[str, Callable[[AsyncStub], Any]] = {
     "GetPolicy": lambda stub: stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC)),
     "ListPolicies": lambda stub: stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE)),
@@ -35,7 +35,7 @@ READS: dict[str, Callable[[AsyncStub], Any]] = {
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[Server]:
-    """A server that knows its cluster and keeps a history, with one document."""
+    """Yields a server that knows its cluster and keeps a history."""
     (tmp_path / "cluster.toml").write_text(f'cluster = "us"\n[broker]\n[namespaces."{NAMESPACE}"]\n')
     log = EmbeddedLogConfig(path=None, cluster_file=tmp_path / "cluster.toml")
     history = HistoryConfig(path=tmp_path / "history.db")
@@ -52,7 +52,7 @@ async def stub(server: Server) -> AsyncIterator[AsyncStub]:
 
 
 def cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log is out of reach, and stays so."""
+    """Puts the log out of reach, for good."""
     monkeypatch.setattr(server.readiness, "answered", lambda _: None)
     now = time.monotonic()
     server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."), now - AGO, now)
@@ -60,37 +60,37 @@ def cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shared(server: Server) -> None:
-    """Its log is one that others write too."""
+    """Makes the server treat its log as one that other processes write to, too."""
     common = server.registry.common
     common.context = common.context._replace(sole_writer=False)
 
 
-async def said(read: Any) -> list[datetime]:
-    """What the trailing metadata of a read that is answered says."""
+async def unconfirmed_since(read: Any) -> list[datetime]:
+    """Returns the times since when the answer of a read is unconfirmed, from its trailing metadata: none, or one."""
     await read
     return [datetime.fromisoformat(str(value)) for key, value in await read.trailing_metadata() or () if key == UNCONFIRMED_KEY]
 
 
 @pytest.mark.parametrize("method", READS)
-async def test_a_read_says_since_when_it_is_not_confirmed(
+async def test_a_read_while_the_log_is_out_of_reach_says_since_when_it_is_unconfirmed(
     server: Server, stub: AsyncStub, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = READS[method]
     shared(server)
-    assert await said(read(stub)) == []
+    assert await unconfirmed_since(read(stub)) == []
     with monkeypatch.context() as patches:
         cut_off(server, patches)
-        (since,) = await said(read(stub))
+        (since,) = await unconfirmed_since(read(stub))
         assert since.utcoffset() is not None
         assert AGO <= (datetime.now(UTC) - since).total_seconds() < AGO + 30
         await refused(stub.UpdatePolicy(pb.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=2))))
     server.readiness.answered(time.monotonic())
-    assert await said(read(stub)) == []
+    assert await unconfirmed_since(read(stub)) == []
 
 
 @pytest.mark.parametrize("method", READS)
-async def test_what_nobody_else_writes_is_confirmed_without_the_log(
+async def test_reads_of_the_only_writer_are_confirmed_although_the_log_is_out_of_reach(
     server: Server, stub: AsyncStub, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cut_off(server, monkeypatch)
-    assert await said(READS[method](stub)) == []
+    assert await unconfirmed_since(READS[method](stub)) == []

@@ -1,4 +1,4 @@
-"""Bytes that are no message, messages that are too large, and failures that nobody foresaw: each gets a status with its reason."""
+"""Bytes that are not a message, messages that are too large, and unexpected failures: each gets a status with a reason."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .conftest import TOPIC, Refusal
 
 PATIENCE = 20.0
 NO_UTF_8 = b"\x0a\x02\xff\xfe"
-"""A text as the first field, which GetServerInfo does not have."""
+"""A text that is not UTF-8 as the first field, which the request of GetServerInfo does not have."""
 GARBAGE = [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x05ab", NO_UTF_8, b"\x07" * 200]
 HEALTH, REFLECTION = "/grpc.health.v1.Health", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 UNARY = [
@@ -44,33 +44,33 @@ INFO, UPDATES = f"/{SERVICE}/GetServerInfo", f"/{SERVICE}/UpdatePolicies"
 
 @pytest.fixture
 def log_path() -> None:
-    """In memory: what is tested here is above the log."""
+    """Overrides the shared fixture: the log is in memory, because these tests do not concern it."""
     return
 
 
 @pytest.fixture
 async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection on which bytes are sent as they are."""
+    """Yields a channel that can send very large messages."""
     async with grpc.aio.insecure_channel(server.address, options=[("grpc.max_send_message_length", 256 << 20)]) as opened:
         yield opened
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """The lines of the log, tracebacks included, from the level that operators see."""
+def log_lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
+    """Returns a function that returns the lines of the log that operators see, with tracebacks."""
     caplog.set_level(logging.INFO)
     return lambda: "\n".join(map(caplog.handler.format, caplog.records)).splitlines()
 
 
 async def unary(channel: Any, path: str, raw: bytes) -> Refusal:
-    """The refusal of a call that sends these bytes."""
+    """Sends bytes to a method with one answer, and returns the refusal."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await channel.unary_unary(path)(raw, timeout=PATIENCE)
     return Refusal(caught.value)
 
 
 async def streaming(channel: Any, path: str, raw: bytes) -> Refusal:
-    """The same of a call with a stream of answers."""
+    """Sends bytes to a method with a stream of answers, and returns the refusal."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         async for _ in channel.unary_stream(path)(raw, timeout=PATIENCE):
             pass
@@ -78,8 +78,8 @@ async def streaming(channel: Any, path: str, raw: bytes) -> Refusal:
 
 
 @pytest.mark.parametrize("raw", GARBAGE)
-async def test_bytes_that_are_no_message_are_a_fault_of_the_caller(
-    channel: grpc.aio.Channel, told: Callable[[], list[str]], raw: bytes
+async def test_bytes_that_are_not_a_message_are_refused_and_not_logged(
+    channel: grpc.aio.Channel, log_lines: Callable[[], list[str]], raw: bytes
 ) -> None:
     with_fields = [*UNARY, f"{HEALTH}/Check"]
     refusals = [await unary(channel, path, raw) for path in (with_fields if raw == NO_UTF_8 else [*with_fields, INFO])]
@@ -87,10 +87,12 @@ async def test_bytes_that_are_no_message_are_a_fault_of_the_caller(
     for refusal in refusals:
         assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_MESSAGE")
         assert refusal.info.domain == "topicpolicies"
-    assert told() == []
+    assert log_lines() == []
 
 
-async def test_reflection_is_told_the_same(channel: grpc.aio.Channel, told: Callable[[], list[str]]) -> None:
+async def test_reflection_refuses_bytes_that_are_not_a_message_in_the_same_way(
+    channel: grpc.aio.Channel, log_lines: Callable[[], list[str]]
+) -> None:
     call: Any = channel.stream_stream(REFLECTION)(timeout=PATIENCE)
     await call.write(b"\xff")
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -98,18 +100,18 @@ async def test_reflection_is_told_the_same(channel: grpc.aio.Channel, told: Call
             pass
     refusal = Refusal(caught.value)
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_MESSAGE")
-    assert told() == []
+    assert log_lines() == []
 
 
 class Updates:
-    """An UpdatePolicies stream of bytes."""
+    """An update stream to which bytes are written."""
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self.call: Any = channel.stream_stream(UPDATES)(timeout=PATIENCE)
         self._results: list[PolicyChangeResult] = []
 
     async def results(self, count: int) -> list[PolicyChangeResult]:
-        """The next so many results, by their sequences."""
+        """Returns the next so many results, sorted by their sequences."""
         while len(self._results) < count:
             self._results += UpdatePoliciesResponse.FromString(await self.call.read()).results
         taken, self._results = self._results[:count], self._results[count:]
@@ -117,13 +119,13 @@ class Updates:
 
 
 def change(sequence: int, topic: str = TOPIC) -> PolicyChangeRequest:
-    """A change that succeeds."""
+    """Returns a valid change."""
     update = UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=sequence))
     return PolicyChangeRequest(sequence=sequence, update=update)
 
 
 def reason(result: PolicyChangeResult) -> str:
-    """Why a change failed."""
+    """Returns why a change was refused."""
     refusal = grpc.StatusCode.INVALID_ARGUMENT.value[0]
     assert result.error.code == refusal, result
     info = ErrorInfo()
@@ -132,8 +134,8 @@ def reason(result: PolicyChangeResult) -> str:
 
 
 @pytest.mark.parametrize("raw", GARBAGE)
-async def test_a_stream_of_changes_goes_on_behind_bytes_that_are_no_message(
-    channel: grpc.aio.Channel, told: Callable[[], list[str]], raw: bytes
+async def test_an_update_stream_stays_open_after_bytes_that_are_not_a_message(
+    channel: grpc.aio.Channel, log_lines: Callable[[], list[str]], raw: bytes
 ) -> None:
     updates = Updates(channel)
     await updates.call.write(raw)
@@ -144,14 +146,14 @@ async def test_a_stream_of_changes_goes_on_behind_bytes_that_are_no_message(
     assert (made.sequence, made.WhichOneof("result")) == (7, "updated")
     await updates.call.done_writing()
     assert await updates.call.read() is grpc.aio.EOF
-    assert told() == []
+    assert log_lines() == []
 
 
-async def test_of_a_batch_the_changes_that_can_be_decoded_are_made_and_the_others_are_told_by_their_sequences(
+async def test_of_a_batch_the_decodable_changes_are_made_and_the_others_are_refused_by_their_sequences(
     channel: grpc.aio.Channel, stub: AsyncStub
 ) -> None:
     updates = Updates(channel)
-    damaged = change(3, "persistent://public/default/\x01\x01").SerializeToString().replace(b"\x01\x01", b"\xff\xfe")  # no UTF-8
+    damaged = change(3, "persistent://public/default/\x01\x01").SerializeToString().replace(b"\x01\x01", b"\xff\xfe")  # not UTF-8
     records = [change(2).SerializeToString(), damaged, change(4).SerializeToString()]
     await updates.call.write(b"".join(b"\x0a" + bytes([len(each)]) + each for each in records))
     first, second, third = await updates.results(3)
@@ -160,13 +162,13 @@ async def test_of_a_batch_the_changes_that_can_be_decoded_are_made_and_the_other
     assert reason(second) == "MALFORMED_MESSAGE"
     await updates.call.write(b"".join(b"\x0a" + bytes([len(each)]) + each for each in records[:1]) + b"\x0a\x7f\x08")
     torn, made = await updates.results(2)
-    assert (torn.sequence, reason(torn), made.sequence) == (0, "MALFORMED_MESSAGE", 2), "what nobody can tell apart is one result"
+    assert (torn.sequence, reason(torn), made.sequence) == (0, "MALFORMED_MESSAGE", 2), "the undecodable rest of a batch is one result"
     await updates.call.done_writing()
     assert await updates.call.read() is grpc.aio.EOF
     assert (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).documents[0].policies.max_producer_per_topic == 2
 
 
-async def test_of_a_damaged_batch_no_more_is_looked_at_than_a_batch_may_have(channel: grpc.aio.Channel, limits: Limits) -> None:
+async def test_a_damaged_batch_with_too_many_records_ends_the_stream(channel: grpc.aio.Channel, limits: Limits) -> None:
     updates = Updates(channel)
     await updates.call.write(b"\x0a\x01\xff" * (limits.max_message_bytes // 3))
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -175,7 +177,7 @@ async def test_of_a_damaged_batch_no_more_is_looked_at_than_a_batch_may_have(cha
 
 
 @pytest.mark.parametrize("method", ["GetServerInfo", "WatchPolicies", "UpdatePolicies"])
-async def test_a_call_whose_awaited_task_was_cancelled_is_told_a_failure(
+async def test_a_call_that_meets_a_cancelled_task_ends_with_internal(
     server: Server, channel: grpc.aio.Channel, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cancelled(*_: object, **__: object) -> Any:
@@ -196,7 +198,7 @@ async def test_a_call_whose_awaited_task_was_cancelled_is_told_a_failure(
 
 @pytest.mark.parametrize("times", [1, 3])
 async def test_a_message_that_is_too_large_is_refused_with_the_name_of_the_limit(
-    channel: grpc.aio.Channel, told: Callable[[], list[str]], limits: Limits, times: int
+    channel: grpc.aio.Channel, log_lines: Callable[[], list[str]], limits: Limits, times: int
 ) -> None:
     raw = b"\x0a" * (times * limits.max_message_bytes + 1)
     refusals = [await unary(channel, path, raw) for path in [*UNARY, INFO]]
@@ -209,17 +211,17 @@ async def test_a_message_that_is_too_large_is_refused_with_the_name_of_the_limit
         assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE")
         assert dict(refusal.info.metadata) == {"most_bytes": str(limits.max_message_bytes)}
         assert "max_message_bytes" in refusal.message and f"{limits.max_message_bytes:,}" in refusal.message
-    assert told() == []
+    assert log_lines() == []
 
 
-async def test_a_message_as_large_as_it_may_be_is_taken(channel: grpc.aio.Channel, limits: Limits) -> None:
+async def test_a_message_of_exactly_the_largest_size_is_read(channel: grpc.aio.Channel, limits: Limits) -> None:
     refusal = await unary(channel, UNARY[2], b"\x0a" * limits.max_message_bytes)
-    assert refusal.info.reason == "MALFORMED_MESSAGE", "it was read"
+    assert refusal.info.reason == "MALFORMED_MESSAGE", "the message was not read"
 
 
-async def test_a_message_far_beyond_the_limit_is_not_even_received(channel: grpc.aio.Channel, limits: Limits) -> None:
+async def test_a_message_far_beyond_the_limit_is_refused_by_grpc_itself(channel: grpc.aio.Channel, limits: Limits) -> None:
     refusal = await unary(channel, UNARY[0], bytes(5 * limits.max_message_bytes))
-    assert refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, ""), "the server was not asked"
 
 
 METHODS = {
@@ -236,11 +238,11 @@ METHODS = {
 
 
 class UnforeseenError(Exception):
-    """Nobody knows this one."""
+    """A failure that the server does not expect."""
 
 
 @pytest.mark.parametrize("method", METHODS)
-async def test_a_failure_that_nobody_foresaw_is_told_as_internal_and_logged_once(
+async def test_an_unexpected_failure_ends_the_call_as_internal_and_its_traceback_is_logged_once(
     server: Server, channel: grpc.aio.Channel, method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(*_: object, **__: object) -> Any:
@@ -257,7 +259,7 @@ async def test_a_failure_that_nobody_foresaw_is_told_as_internal_and_logged_once
         if method == "UpdatePolicies":
             call: Any = channel.stream_stream(path)(timeout=PATIENCE)
             with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await call.write(b"")  # fails already, if the end has come by then
+                await call.write(b"")  # raises if the stream has ended by then
                 await call.read()
             refusal = Refusal(caught.value)
         else:
@@ -265,10 +267,10 @@ async def test_a_failure_that_nobody_foresaw_is_told_as_internal_and_logged_once
         assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
         assert [record.levelname for record in caplog.records] == ["ERROR"]
         assert method in caplog.text and "UnforeseenError" in caplog.text
-        assert (caplog.records[0].exc_info is not None) == (time == 0), "the traceback stands in the log once"
+        assert (caplog.records[0].exc_info is not None) == (time == 0), "the traceback is not logged exactly once"
 
 
-async def test_a_change_of_a_stream_that_fails_unforeseen_has_its_result_and_the_stream_goes_on(
+async def test_an_unexpected_failure_of_one_change_fails_only_that_change_and_the_stream_stays_open(
     server: Server, channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = server.registry.get
@@ -289,7 +291,7 @@ async def test_a_change_of_a_stream_that_fails_unforeseen_has_its_result_and_the
     assert await updates.call.read() is grpc.aio.EOF
 
 
-async def test_changes_of_a_stream_whose_submission_fails_unforeseen_have_their_results_and_the_stream_goes_on(
+async def test_changes_whose_submission_fails_unexpectedly_get_results_and_the_stream_stays_open(
     server: Server, channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
@@ -312,7 +314,7 @@ async def test_changes_of_a_stream_whose_submission_fails_unforeseen_have_their_
     assert not server.registry.get("public/default").busy
 
 
-def test_every_method_is_tried(server: Server) -> None:
+def test_the_tables_of_these_tests_have_every_method(server: Server) -> None:
     assert isinstance(server._servicer, Servicer)
     described = DESCRIPTOR.services_by_name["TopicPoliciesService"].methods_by_name
     assert {f"/{SERVICE}/{name}" for name in described} == {*UNARY, INFO, UPDATES, STREAMING[0]}

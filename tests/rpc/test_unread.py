@@ -1,4 +1,4 @@
-"""Who reads nothing is named in the server's log."""
+"""Peers that read nothing are named in the server's log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from topicpolicies_server.rpc.unread import MOST, TOLD_SECONDS, Unread
 
 
 class Context:
-    """Of a call, as far as it is asked."""
+    """A fake of gRPC's context, with what is needed of it."""
 
     def peer(self) -> str:
         return "ipv4:10.0.0.7:4321"
@@ -26,7 +26,7 @@ class Context:
 
 
 def writing(calls: Calls, seconds: float) -> Call:
-    """A watch whose reader has taken nothing for so long."""
+    """Registers a watch whose peer has read nothing for so many seconds."""
     call = calls.arrived("WatchPolicies", Context())
     call.caller = Caller("alice", Way.TOKEN)
     calls.register(call, endless=True)
@@ -35,13 +35,13 @@ def writing(calls: Calls, seconds: float) -> Call:
     return call
 
 
-async def test_who_reads_nothing_is_named_once_and_so_is_the_end_of_it(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_peer_that_reads_nothing_is_logged_once_and_so_is_that_it_reads_again(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "topicpolicies_server.rpc.unread")
     calls = Calls(100)
     unread = Unread(calls)
     slow = writing(calls, TOLD_SECONDS - 5)
     unread.look()
-    assert caplog.messages == [], "it may still read"
+    assert caplog.messages == [], "the peer was named too early"
     slow.since -= 10
     for _ in range(3):
         unread.look()
@@ -53,7 +53,7 @@ async def test_who_reads_nothing_is_named_once_and_so_is_the_end_of_it(caplog: p
     assert caplog.messages[1:] == [f"{named} reads again, or has disconnected"]
 
 
-async def test_very_many_who_read_nothing_are_counted(caplog: pytest.LogCaptureFixture) -> None:
+async def test_peers_beyond_the_most_that_are_named_are_only_counted(caplog: pytest.LogCaptureFixture) -> None:
     calls = Calls(100)
     for _ in range(MOST + 5):
         writing(calls, TOLD_SECONDS + 1)

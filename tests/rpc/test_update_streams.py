@@ -1,4 +1,4 @@
-"""Streams of changes that end before all of their changes have an outcome, and whose ends come at odd moments."""
+"""Update streams that end before all of their changes have an outcome, or at unusual moments."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from .test_permitting import FAST, PATIENCE, SLOW, batch, change, results
 
 @pytest.fixture
 async def server(slow: Slow, tmp_path: Path) -> AsyncIterator[Server]:
-    """A server that asks it, and records its calls."""
+    """Yields a server that asks the slow authority, and records its calls."""
     assert slow.asked == 0
     record = CallRecordConfig(which=Recorded.CHANGES, path=tmp_path / "calls.log")
     config = ServerConfig(
@@ -52,7 +52,7 @@ async def server(slow: Slow, tmp_path: Path) -> AsyncIterator[Server]:
         yield running
 
 
-async def test_changes_whose_caller_goes_before_their_outcome_are_recorded_and_followed_as_given_up(
+async def test_changes_whose_caller_disconnects_before_their_outcome_are_recorded_and_traced_as_given_up(
     server: Server, slow: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sent: list[object] = []
@@ -66,9 +66,9 @@ async def test_changes_whose_caller_goes_before_their_outcome_are_recorded_and_f
         await stream.write(batch(change("no topic", 9), change(SLOW, 1), change(FAST, 2)))
         async with asyncio.timeout(PATIENCE):
             await stream.read()
-            while not (sent and slow.asked):  # noqa: ASYNC110 (nobody tells)
+            while not (sent and slow.asked):  # noqa: ASYNC110 (nothing signals it)
                 await asyncio.sleep(0.01)
-            await asyncio.sleep(CHANGE_SECONDS * 1.1)  # one of the changes of so much time is followed
+            await asyncio.sleep(CHANGE_SECONDS * 1.1)  # at most one change in this time is traced
             await stream.write(batch(change(FAST, 3)))
             while len(sent) < 2:  # noqa: ASYNC110 (as above)
                 await asyncio.sleep(0.01)
@@ -77,15 +77,17 @@ async def test_changes_whose_caller_goes_before_their_outcome_are_recorded_and_f
                 await asyncio.sleep(0.01)
     await server.stop()
     lines = [json.loads(line) for line in (tmp_path / "calls.log").read_text().splitlines()]
-    told = [(line["msg"], line["outcome"], line.get("topic", "")) for line in lines]
-    assert told[0] == ("change", "INVALID_ARGUMENT", "")
-    assert sorted(told[1:4]) == [("change", "GIVEN_UP", topic) for topic in (FAST, FAST, SLOW)]
-    assert told[4:] == [("call", "GIVEN_UP", "")] and lines[4]["changes"] == 1, "it comes last, and counts those that were told"
+    recorded = [(line["msg"], line["outcome"], line.get("topic", "")) for line in lines]
+    assert recorded[0] == ("change", "INVALID_ARGUMENT", "")
+    assert sorted(recorded[1:4]) == [("change", "GIVEN_UP", topic) for topic in (FAST, FAST, SLOW)]
+    assert recorded[4:] == [("call", "GIVEN_UP", "")] and lines[4]["changes"] == 1, (
+        "the line of the stream does not come last, or counts other changes than those with results"
+    )
     followed = [(each.given_up, each.topic, each.code) for each in spans if each.name == "change"]
     assert sorted(followed) == [(True, topic, "") for topic in (FAST, SLOW)]
 
 
-async def test_a_change_whose_permission_is_given_up_by_what_was_asked_is_told_that_it_is_our_fault(
+async def test_a_change_whose_permission_check_is_cancelled_by_the_authority_fails_as_internal(
     server: Server, slow: Slow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def may(*_: object) -> bool:
@@ -96,25 +98,25 @@ async def test_a_change_whose_permission_is_given_up_by_what_was_asked_is_told_t
         stream = async_stub(channel).UpdatePolicies(iter([batch(change(SLOW, 1), change(FAST, 2), change(SLOW, 3))]), metadata=of("admin"))
         found = {each.sequence: each.error.code async for each in results(stream)}
     internal: int = grpc.StatusCode.INTERNAL.value[0]
-    assert found == {1: internal, 2: 0, 3: internal}, "nobody stops the server"
+    assert found == {1: internal, 2: 0, 3: internal}, "the cancellation affected another change, or was taken for the server's stop"
 
 
-async def test_a_stream_that_has_to_leave_before_it_has_begun_to_read_ends_at_once(server: Server) -> None:
+async def test_a_stream_that_is_asked_to_leave_before_it_has_begun_to_read_ends_at_once(server: Server) -> None:
     async def endless() -> AsyncIterator[Batch]:
         await asyncio.Event().wait()
         yield service_pb2.UpdatePoliciesRequest()
 
-    shown: Wire = lambda *_: b""  # noqa: E731 (nothing is shown)
+    shown: Wire = lambda *_: b""  # noqa: E731 (no document is serialized)
     loop = asyncio.get_running_loop()
     stream = UpdateStream(server.registry, None, shown, Author(), 1, Failures(), asyncio.Event())
-    told = asyncio.ensure_future(anext(stream.messages(endless())))
-    loop.call_soon(stream.leave, expired("token"))  # as a timer does that was due in the same turn of the loop
+    reading = asyncio.ensure_future(anext(stream.messages(endless())))
+    loop.call_soon(stream.leave, expired("token"))  # like a timer that is due in the same turn of the loop
     with pytest.raises(PolicyError, match="expired"):
         async with asyncio.timeout(PATIENCE / 4):
-            await told
+            await reading
 
 
-async def test_a_message_of_large_changes_lets_others_have_their_turns(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_message_of_large_changes_lets_other_tasks_have_their_turns(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     loop, read = asyncio.get_running_loop(), requests.read_change
     turns, looked = 0, list[int]()
 
@@ -134,22 +136,22 @@ async def test_a_message_of_large_changes_lets_others_have_their_turns(server: S
         yield batch(*(change(FAST, number) for number in range(1, 31)))
 
     monkeypatch.setattr(requests, "read_change", large)
-    wire: Wire = lambda *_: b""  # noqa: E731 (nothing is shown)
+    wire: Wire = lambda *_: b""  # noqa: E731 (no document is serialized)
     stream = UpdateStream(server.registry, None, wire, Author(), 20, Failures(), asyncio.Event())
     loop.call_soon(turn)
-    told = [
+    sequences = [
         result.sequence
         async for message in stream.messages(one())
         for result in service_pb2.UpdatePoliciesResponse.FromString(message).results
     ]
-    assert told == list(range(1, 31)), "each has one answer, in the order of its key"
-    assert len(set(looked)) == 30, "between two of them everybody else has a turn"
+    assert sequences == list(range(1, 31)), "the results are not one for each change, in the order of the key"
+    assert len(set(looked)) == 30, "other tasks had no turn between two changes"
 
 
-async def test_a_stream_that_ends_between_two_turns_gives_back_what_it_was_granted_and_has_not_used(
+async def test_a_stream_that_ends_between_two_turns_gives_back_unused_tokens_of_its_principal(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "TURN_SECONDS", -1.0)  # every turn is over before it has begun
+    monkeypatch.setattr(streaming, "TURN_SECONDS", -1.0)  # every turn is over at once
     loop = asyncio.get_running_loop()
     ration = Ration(Allowance(changes_per_second=100), loop.time())
     bucket = ration.bucket
@@ -160,7 +162,7 @@ async def test_a_stream_that_ends_between_two_turns_gives_back_what_it_was_grant
 
     wire: Wire = lambda *_: b""  # noqa: E731 (as above)
     stream = UpdateStream(server.registry, None, wire, Author(), 20, Failures(), asyncio.Event(), Pace(ration, loop))
-    told = asyncio.ensure_future(anext(stream.messages(one())))
+    reading = asyncio.ensure_future(anext(stream.messages(one())))
     reserved, reserve = list[int](), Bucket.reserve
 
     def counted(of: Bucket, wanted: int, now: float) -> tuple[int, float]:
@@ -169,35 +171,35 @@ async def test_a_stream_that_ends_between_two_turns_gives_back_what_it_was_grant
 
     monkeypatch.setattr(Bucket, "reserve", counted)
     async with asyncio.timeout(PATIENCE):
-        while not reserved:  # noqa: ASYNC110 (nobody tells)
+        while not reserved:  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0)
     stream.leave(expired("token"))
     with pytest.raises(PolicyError, match="expired"):
-        await told
+        await reading
     assert reserved == [20]
-    assert bucket.reserve(99, loop.time())[0] == 99, "all that there was"
+    assert bucket.reserve(99, loop.time())[0] == 99, "the tokens of changes that were not begun were not given back"
 
 
 class Others:
-    """A registry of namespaces all of which another process writes."""
+    """A fake registry of namespaces of which another process is the leader."""
 
     def get(self, name: str) -> Others.Namespace:
-        """One of them."""
+        """Returns one of the namespaces."""
         return self.Namespace(name)
 
     class Namespace:
-        """It refuses every change."""
+        """A namespace that refuses every change."""
 
         def __init__(self, name: str) -> None:
             self.name = name
 
         def submit(self, together: Sequence[Request], settled: Callable[[Request, PolicyError], None]) -> None:
-            """Refuses them."""
+            """Refuses the changes."""
             for request in together:
                 settled(request, NotLeader(self.name, Leadership(leads=False, leader="there:1")))
 
 
-async def test_a_stream_that_met_very_many_namespaces_of_others_tells_what_it_has_read_and_ends() -> None:
+async def test_a_stream_that_meets_very_many_namespaces_of_other_leaders_sends_its_results_and_ends() -> None:
     sent, many = 0, 4 * MOST_REFUSED
 
     async def endless() -> AsyncIterator[Batch]:
@@ -209,14 +211,14 @@ async def test_a_stream_that_met_very_many_namespaces_of_others_tells_what_it_ha
             await asyncio.sleep(0)
 
     registry: Any = Others()
-    wire: Wire = lambda *_: b""  # noqa: E731 (nothing is shown)
+    wire: Wire = lambda *_: b""  # noqa: E731 (no document is serialized)
     stream = UpdateStream(registry, None, wire, Author(), 20, Failures(), asyncio.Event())
-    told: list[service_pb2.PolicyChangeResult] = []
+    received: list[service_pb2.PolicyChangeResult] = []
     with pytest.raises(PolicyError, match="open a new stream") as caught:
         async for message in stream.messages(endless()):
-            told += service_pb2.UpdatePoliciesResponse.FromString(message).results
+            received += service_pb2.UpdatePoliciesResponse.FromString(message).results
     assert (caught.value.kind, caught.value.reason) == (Kind.UNAVAILABLE, Reason.NOT_LEADER)
-    assert "leader" not in caught.value.metadata, "there may be many"
-    assert [each.sequence for each in told] == list(range(1, len(told) + 1)), "what was read has its result"
-    assert all(each.error.code == grpc.StatusCode.UNAVAILABLE.value[0] for each in told)
-    assert len(told) == 2 * MOST_REFUSED == 2 * len(stream._refused)
+    assert "leader" not in caught.value.metadata, "one leader is named although there may be many"
+    assert [each.sequence for each in received] == list(range(1, len(received) + 1)), "a change that was read has no result"
+    assert all(each.error.code == grpc.StatusCode.UNAVAILABLE.value[0] for each in received)
+    assert len(received) == 2 * MOST_REFUSED == 2 * len(stream._refused)

@@ -1,7 +1,7 @@
-"""What it costs a call to be asked who makes it, and what he may do, in functions that are called for it.
+"""The cost of authenticating and authorizing a call from the caches, as the number of Python functions that are called.
 
-Between two calls gRPC and the kernel push the code for one out of the processor's caches, so each function costs several times what it does
-in a loop. Their number does not depend on the machine.
+Between two calls, gRPC and the kernel push this code out of the processor's caches, so that each function costs several times what it does
+in a loop. The number of functions does not depend on the machine.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from topicpolicies_server.rpc.permitting import Permitting
 
 
 def functions(call: Callable[[], object]) -> list[str]:
-    """The functions in Python that are called, after the one that is given."""
+    """Returns the Python functions that a call of ``call`` calls."""
     called: list[str] = []
 
     def note(frame: FrameType, event: str, _: object) -> None:
@@ -41,10 +41,10 @@ def functions(call: Callable[[], object]) -> list[str]:
     return called[1:]
 
 
-def test_who_was_verified_before_is_known_by_one_function() -> None:
+def test_a_cached_token_is_verified_with_one_function_call() -> None:
     door = Identifying(Identification(tokens=Tokens((secret_key(SECRET),), TokenRules())))
-    said = (("user-agent", "grpc"), ("authorization", f"Bearer {token()}"))
-    call: Any = SimpleNamespace(method="UpdatePolicy", caller=NOBODY, metadata=said)
+    pairs = (("user-agent", "grpc"), ("authorization", f"Bearer {token()}"))
+    call: Any = SimpleNamespace(method="UpdatePolicy", caller=NOBODY, metadata=pairs)
     door(call)
     call.caller = NOBODY
     called = functions(lambda: door(call))
@@ -52,7 +52,7 @@ def test_who_was_verified_before_is_known_by_one_function() -> None:
     assert len(called) <= 1, called
 
 
-async def test_what_he_may_do_is_known_by_one_function(tmp_path: Path) -> None:
+async def test_a_cached_permission_is_looked_up_with_one_function_call(tmp_path: Path) -> None:
     path = tmp_path / "roles.toml"
     path.write_text('[[grants]]\nroles = ["alice"]\nnamespaces = ["acme/*"]\npermissions = ["change"]\n')
     reloader = Reloader()

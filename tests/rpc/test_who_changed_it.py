@@ -1,4 +1,4 @@
-"""What history and watches tell of who changed something: whom the server verified, and beside that what the caller only says."""
+"""The actor of a change in the history and in watches: the verified principal, and separately what the caller only claims."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
 from .test_identifying import bearer
-from .watching import Told as Watch
+from .watching import WatchReader
 
 UNKNOWN, CLAIMED, VERIFIED = (
     service_pb2.ACTOR_STANDING_UNKNOWN,
@@ -37,18 +37,18 @@ UNKNOWN, CLAIMED, VERIFIED = (
 )
 GATEWAY = (*bearer(sub="gateway"), ("topicpolicies-original-principal", "bob"))
 Metadata = tuple[tuple[str, str], ...]
-Told = tuple[str, int, str, str]
+Actor = tuple[str, int, str, str]
 
 
 @pytest.fixture
 def asked() -> bool:
-    """Whether the server asks who calls."""
+    """Returns whether the server authenticates its callers."""
     return True
 
 
 @pytest.fixture
 def configuration(tmp_path: Path, asked: bool) -> ServerConfig:
-    """A server with a history; ``gateway`` is a proxy."""
+    """Returns the configuration of a server with a history; ``gateway`` is a proxy."""
     key = tmp_path / "secret.key"
     key.write_bytes(SECRET)
     authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=key), proxy_roles=("gateway",))
@@ -64,14 +64,14 @@ def configuration(tmp_path: Path, asked: bool) -> ServerConfig:
 
 @pytest.fixture
 async def server(configuration: ServerConfig) -> AsyncIterator[Server]:
-    """A running one."""
+    """Yields a running server."""
     async with Server(configuration) as running:
         yield running
 
 
 @pytest.fixture
 async def stub(server: Server) -> AsyncIterator[AsyncStub]:
-    """The service."""
+    """Yields a stub of the service."""
     async with grpc.aio.insecure_channel(server.address) as channel:
         yield async_stub(channel)
 
@@ -81,17 +81,17 @@ async def update(stub: AsyncStub, value: int, metadata: Metadata, actor: str = "
     return (await stub.UpdatePolicy(request, metadata=metadata)).document.version
 
 
-def told(origin: service_pb2.ChangeOrigin) -> Told:
+def actor_of(origin: service_pb2.ChangeOrigin) -> Actor:
     return origin.actor, origin.actor_standing, origin.principal, origin.claimed_actor
 
 
-async def history(stub: AsyncStub, metadata: Metadata, **question: str) -> list[Told]:
+async def history(stub: AsyncStub, metadata: Metadata, **question: str) -> list[Actor]:
     request = service_pb2.ListHistoryRequest(topic=TOPIC, order=service_pb2.HISTORY_ORDER_OLDEST_FIRST, **question)  # type: ignore[arg-type]
-    return [told(each.origin) for each in (await stub.ListHistory(request, metadata=metadata)).entries]
+    return [actor_of(each.origin) for each in (await stub.ListHistory(request, metadata=metadata)).entries]
 
 
-async def until_told(stub: AsyncStub, entries: int) -> list[Told]:
-    """The history, once it has so many entries."""
+async def history_of(stub: AsyncStub, entries: int) -> list[Actor]:
+    """Returns the history, once it has so many entries."""
     deadline = time.monotonic() + 20
     while len(answered := await history(stub, bearer())) < entries:
         assert time.monotonic() < deadline, answered
@@ -99,7 +99,7 @@ async def until_told(stub: AsyncStub, entries: int) -> list[Told]:
     return answered
 
 
-async def test_the_history_tells_whom_the_server_verified_and_what_the_caller_said(stub: AsyncStub) -> None:
+async def test_the_history_has_the_verified_principal_and_what_the_caller_claimed(stub: AsyncStub) -> None:
     await update(stub, 1, bearer(sub="alice"))
     await update(stub, 2, bearer(sub="alice"), actor="ceo")
     await update(stub, 3, (*bearer(sub="alice"), ("topicpolicies-actor", "ceo")))
@@ -108,45 +108,45 @@ async def test_the_history_tells_whom_the_server_verified_and_what_the_caller_sa
     await stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=TOPIC, actor="ceo"), metadata=bearer(sub="alice"))
     alice = ("alice", VERIFIED, "alice", "")
     ceo = ("alice", VERIFIED, "alice", "ceo")
-    tombstone = ("", UNKNOWN, "", "")  # of the server itself: it follows the deletion at some time
-    answered = await until_told(stub, 7)
+    tombstone = ("", UNKNOWN, "", "")  # written by the server itself, some time after the deletion
+    answered = await history_of(stub, 7)
     assert answered == [alice, ceo, ceo, alice, ("bob", VERIFIED, "gateway", "robert"), ceo, tombstone]
-    assert len(await history(stub, bearer(), actor="alice")) == 5, "found by who it was"
-    assert await history(stub, bearer(), actor="ceo") == [], "not by who it said to be"
+    assert len(await history(stub, bearer(), actor="alice")) == 5, "the history is not filtered by the verified actor"
+    assert await history(stub, bearer(), actor="ceo") == [], "the history is filtered by the claimed actor"
 
 
-async def test_a_watch_tells_the_same(stub: AsyncStub) -> None:
+async def test_a_watch_has_the_verified_principal_and_what_the_caller_claimed(stub: AsyncStub) -> None:
     await update(stub, 1, GATEWAY, actor="robert")
     for mode in (service_pb2.WATCH_MODE_LATEST, service_pb2.WATCH_MODE_EVERY):
-        watch = Watch(stub, metadata=bearer(), topics=[TOPIC], mode=mode)
+        watch = WatchReader(stub, metadata=bearer(), topics=[TOPIC], mode=mode)
         await watch.until_synced()
         await update(stub, 10 + mode, bearer(sub="alice"), actor="ceo")
-        assert told((await watch.change()).origin) == ("alice", VERIFIED, "alice", "ceo")
+        assert actor_of((await watch.change()).origin) == ("alice", VERIFIED, "alice", "ceo")
         watch.cancel()
 
 
-async def test_a_stream_of_changes_is_its_callers(stub: AsyncStub) -> None:
+async def test_the_changes_of_an_update_stream_have_the_principal_of_the_stream(stub: AsyncStub) -> None:
     call = stub.UpdatePolicies(metadata=GATEWAY)
-    change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), actor="somebody")
+    change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), actor="carol")
     await call.write(service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(sequence=1, update=change)]))
     await call.done_writing()
     assert await call.read() is not None
-    assert await history(stub, bearer()) == [("bob", VERIFIED, "gateway", "somebody")]
+    assert await history(stub, bearer()) == [("bob", VERIFIED, "gateway", "carol")]
 
 
 @pytest.mark.parametrize("asked", [False])
-async def test_where_nobody_is_asked_a_name_is_only_a_name(stub: AsyncStub) -> None:
+async def test_without_authentication_the_actor_is_only_claimed(stub: AsyncStub) -> None:
     await update(stub, 1, bearer(sub="alice"), actor="ceo")
     await update(stub, 2, GATEWAY)
     assert await history(stub, ()) == [("ceo", CLAIMED, "", ""), ("", UNKNOWN, "", "")]
 
 
-async def test_after_a_restart_it_is_told_the_same(configuration: ServerConfig) -> None:
+async def test_after_a_restart_the_history_and_watches_have_the_same_actor(configuration: ServerConfig) -> None:
     for restarted in (False, True):
         async with Server(configuration) as server, grpc.aio.insecure_channel(server.address) as channel:
             if not restarted:
                 await update(async_stub(channel), 1, GATEWAY, actor="robert")
             assert await history(async_stub(channel), bearer()) == [("bob", VERIFIED, "gateway", "robert")]
-            watch = Watch(async_stub(channel), metadata=bearer(), topics=[TOPIC])
-            assert told((await watch.change()).origin) == ("bob", VERIFIED, "gateway", "robert")
+            watch = WatchReader(async_stub(channel), metadata=bearer(), topics=[TOPIC])
+            assert actor_of((await watch.change()).origin) == ("bob", VERIFIED, "gateway", "robert")
             watch.cancel()

@@ -1,4 +1,4 @@
-"""What a watch tells, taken out of its batches."""
+"""Reads the events of a watch one by one."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from topicpolicies.v1.service_pb2 import BOOKMARK_KIND_SYNCED, PolicyChange, Wat
 PATIENCE = 30.0
 
 
-class Told:
-    """One stream, event by event."""
+class WatchReader:
+    """One watch, read event by event."""
 
     def __init__(
         self,
@@ -23,19 +23,19 @@ class Told:
         metadata: tuple[tuple[str, str], ...] = (),
         **selection: Any,
     ) -> None:
-        """Watches what a request says, or what these fields of one do."""
+        """Opens a watch with this request, or with one of these fields."""
         self.call = stub.WatchPolicies(request if request is not None else WatchPoliciesRequest(**selection), metadata=metadata)
         self.messages = 0
-        """Batches that were read."""
+        """The number of messages that were read."""
         self._events = self._each()
 
     async def next(self) -> WatchEvent:
-        """The next event."""
+        """Returns the next event."""
         async with asyncio.timeout(PATIENCE):
             return await anext(self._events)
 
     async def until(self, holds: Callable[[WatchEvent], bool]) -> list[WatchEvent]:
-        """The events up to and including the first for which this holds."""
+        """Returns the events up to and including the first for which this holds."""
         found = []
         while True:
             found.append(await self.next())
@@ -43,20 +43,20 @@ class Told:
                 return found
 
     async def until_synced(self) -> list[WatchEvent]:
-        """The events up to and including SYNCED."""
+        """Returns the events up to and including SYNCED."""
         return await self.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_SYNCED)
 
     async def change(self) -> PolicyChange:
-        """The next change, past all else."""
+        """Returns the next change, and skips other events before it."""
         return (await self.until(lambda event: event.HasField("change")))[-1].change
 
     async def rest(self) -> list[WatchEvent]:
-        """The events up to the end of the stream."""
+        """Returns the events up to the end of the stream."""
         async with asyncio.timeout(PATIENCE):
             return [event async for event in self._events]
 
     def cancel(self) -> None:
-        """Ends it."""
+        """Cancels the stream."""
         self.call.cancel()
 
     async def _each(self) -> AsyncIterator[WatchEvent]:
@@ -67,15 +67,15 @@ class Told:
 
 
 def changes(events: list[WatchEvent]) -> list[PolicyChange]:
-    """The changes among events."""
+    """Returns the changes among events."""
     return [event.change for event in events if event.HasField("change")]
 
 
 def kinds(events: list[WatchEvent]) -> list[str]:
-    """What events are, by the names of their contents."""
+    """Returns the kinds of events: the names of their contents."""
     return [event.WhichOneof("content") or "" for event in events]
 
 
 def token_of(events: list[WatchEvent]) -> WatchToken:
-    """The token of the last event, a bookmark."""
+    """Returns the token of the last event, which must be a bookmark."""
     return events[-1].bookmark.token
