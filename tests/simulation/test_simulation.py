@@ -23,9 +23,9 @@ SEEDS = (30, 70)
 """How many seeds of a profile are run in each test of all, and how many are a part of the further evidence."""
 FEWER_SEEDS = (20, 20)
 """The same where repairs are delayed, because those runs are long, and where one kind of fault happens all the time."""
-MORE_SEEDS = {"shared": (100, 100), "interrupted": (20, 50), "compacted": (60, 70)}
+MORE_SEEDS = {"shared": (100, 100), "interrupted": (20, 50), "compacted": (60, 70), "forgetful": (20, 50)}
 """Where something that has to happen is rare: ``events rejected-reads`` 8 times in 150 seeds, ``stalls of answers`` never in 20, ``streams
-broken`` 4 times in 40.
+broken`` 4 times in 40, and in ``forgetful`` never in 20 of 100.
 """
 
 LEAST_SEEDS = 8
