@@ -155,6 +155,16 @@ def test_the_longest_list_of_clusters_is_judged_within_a_moment(facts: Facts | N
     assert time.thread_time() - began < 0.25, "comparing each cluster with all others took more than a second"
 
 
+@pytest.mark.parametrize("names", [["unknown"] * 120_000, [f"{number:x}" for number in range(170_000)]], ids=["one", "many"])
+def test_very_many_entry_filters_are_judged_within_a_moment(names: list[str]) -> None:
+    change = compile_change(policies(f'entry_filters {{ entry_filter_names: "{",".join(names)}" }}'), ["entry_filters"], {})
+    after = change.apply(None)
+    began = time.thread_time()
+    found = judge(KEY, change, None, after, FACTS)
+    assert time.thread_time() - began < 0.3, "a violation for each took more than a second"
+    assert {violation.reason for _, violation in found} == {"UNKNOWN_ENTRY_FILTER"}
+
+
 @pytest.mark.parametrize(
     "text", [shadows("persistent://acme/orders/shadow"), "schema_compatibility_strategy: SCHEMA_COMPATIBILITY_STRATEGY_FULL"]
 )
