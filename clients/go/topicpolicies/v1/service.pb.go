@@ -1017,6 +1017,7 @@ type UpdatePolicyRequest struct {
 	// without dashes. Unset: the server makes one.
 	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept.
+	// Without an etag, changes in progress count as made: the documents of the answer have them, while its versions are still the present one.
 	ValidateOnly bool `protobuf:"varint,10,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Who requests the change. It is kept in the event and returned in watches and the history: as the actor, or, if the service
 	// authenticates the caller, beside the actor. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.

@@ -590,7 +590,9 @@ class UpdatePolicyRequest(_message.Message):
     without dashes. Unset: the server makes one.
     """
     validate_only: _builtins.bool
-    """Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept."""
+    """Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept.
+    Without an etag, changes in progress count as made: the documents of the answer have them, while its versions are still the present one.
+    """
     actor: _builtins.str
     """Who requests the change. It is kept in the event and returned in watches and the history: as the actor, or, if the service
     authenticates the caller, beside the actor. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.

@@ -108,6 +108,7 @@ export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"
 
   /**
    * Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept.
+   * Without an etag, changes in progress count as made: the documents of the answer have them, while its versions are still the present one.
    *
    * @generated from field: bool validate_only = 10;
    */
