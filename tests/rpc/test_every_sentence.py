@@ -127,3 +127,11 @@ async def test_a_request_id_belongs_to_one_topic_and_scope(stub: AsyncStub) -> N
     assert other.document.scope == SCOPE_GLOBAL
     request.scope = SCOPE_LOCAL
     assert (await refused(stub.UpdatePolicy(request))).info.reason == "REQUEST_ID_REUSED", "LOCAL was not named the first time"
+
+
+@pytest.mark.parametrize("scopes", [[7], [0], [1, 1], [1, 2, 1]])
+@pytest.mark.parametrize("field", ["at_least_version", "as_of_version"])
+async def test_what_is_wrong_with_scopes_is_told_once(stub: AsyncStub, scopes: list[int], field: str) -> None:
+    request = GetPolicyRequest(topic=TOPIC, scopes=scopes, **{field: "1"})  # type: ignore[arg-type]
+    reasons = set((await refused(stub.GetPolicy(request))).violations.values())
+    assert "CONTRADICTION" not in reasons, "one scope was named, or too many; which one is not known"

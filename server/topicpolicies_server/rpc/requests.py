@@ -178,10 +178,12 @@ class Target(NamedTuple):
 def read_get(message: service_pb2.GetPolicyRequest, problems: Problems) -> Target | None:
     """Reads a GetPolicy request, but for the as-of fields (``histories.read_moment``); violations are noted. None: its topic is invalid."""
     topic = read_topic(message.topic, problems)
+    known = len(problems)
     scopes = tuple(sorted(read_scopes(message.scopes, problems)))
+    are_scopes = len(problems) == known
     at_least = problems.version(message.at_least_version, "at_least_version")
     for field in ("at_least_version", "as_of_version"):
-        if message.HasField(field) and len(scopes) != 1:
+        if message.HasField(field) and are_scopes and len(scopes) != 1:
             problems.add("scopes", Reason.CONTRADICTION, f"A version belongs to one scope: with {field} name one scope.")
     return Target(topic.namespace, topic.full, scopes, at_least) if topic is not None else None
 
