@@ -11,7 +11,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.stubs import AsyncStub
-from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL, TopicPolicies
+from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, TopicPolicies
 from topicpolicies.v1.service_pb2 import (
     LIST_OPERATION_UNION,
     GetPolicyRequest,
@@ -104,3 +104,34 @@ async def test_an_update_with_too_many_map_entries_is_refused(stub: AsyncStub, p
 async def test_a_history_query_with_both_a_topic_and_a_namespace_is_refused(stub: AsyncStub) -> None:
     refusal = await refused(stub.ListHistory(ListHistoryRequest(topic=TOPIC, namespace=NAMESPACE)))
     assert refusal.violations == {"topic": "CONTRADICTION"}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+async def test_a_named_topic_without_a_document_is_shown_as_absent_unless_its_namespace_is_watched_as_a_whole(
+    stub: AsyncStub, whole: bool
+) -> None:
+    other = f"persistent://{NAMESPACE}/none"
+    await stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1)))
+    request = WatchPoliciesRequest(topics=[TOPIC, other], scopes=[SCOPE_LOCAL], end_when_synced=True)
+    request.namespaces.extend([NAMESPACE] * whole)
+    changes = [event.change async for answer in stub.WatchPolicies(request) for event in answer.events if event.HasField("change")]
+    assert [change.document.topic for change in changes] == ([TOPIC] if whole else [other, TOPIC])
+
+
+async def test_a_request_id_belongs_to_one_topic_and_scope(stub: AsyncStub) -> None:
+    request = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), request_id="1" * 32)
+    first = await stub.UpdatePolicy(request)
+    request.scope = SCOPE_GLOBAL
+    other = await stub.UpdatePolicy(request)
+    assert (first.replayed, other.replayed) == (False, False)
+    assert other.document.scope == SCOPE_GLOBAL
+    request.scope = SCOPE_LOCAL
+    assert (await refused(stub.UpdatePolicy(request))).info.reason == "REQUEST_ID_REUSED", "LOCAL was not named the first time"
+
+
+@pytest.mark.parametrize("scopes", [[7], [0], [1, 1], [1, 2, 1]])
+@pytest.mark.parametrize("field", ["at_least_version", "as_of_version"])
+async def test_what_is_wrong_with_scopes_is_told_once(stub: AsyncStub, scopes: list[int], field: str) -> None:
+    request = GetPolicyRequest(topic=TOPIC, scopes=scopes, **{field: "1"})  # type: ignore[arg-type]
+    reasons = set((await refused(stub.GetPolicy(request))).violations.values())
+    assert "CONTRADICTION" not in reasons, "one scope was named, or too many; which one is not known"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -23,8 +24,10 @@ from topicpolicies.v1.service_pb2 import (
     UpdatePolicyRequest,
 )
 from topicpolicies_server.config import Limits
+from topicpolicies_server.core.policies.documents import record
 from topicpolicies_server.namespaces.deadlines import Deadlines
 from topicpolicies_server.rpc import servicer as servicer_module
+from topicpolicies_server.rpc.decoding import _salvaged
 from topicpolicies_server.rpc.server import Server
 from topicpolicies_server.rpc.servicer import SERVICE, Servicer
 
@@ -168,6 +171,28 @@ async def test_of_a_batch_the_decodable_changes_are_made_and_the_others_are_refu
     assert (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).documents[0].policies.max_producer_per_topic == 2
 
 
+async def test_the_order_of_the_fields_of_a_damaged_change_and_fields_of_a_newer_batch_have_no_meaning(channel: grpc.aio.Channel) -> None:
+    updates = Updates(channel)
+    newer = b"\x12\x01x\x1d\x00\x00\x00\x00\x21\x00\x00\x00\x00\x00\x00\x00\x00\x28\x01"
+    """Fields 2 to 5, of all wire types."""
+    damaged = b"\x12\x03\x0a\x01\xff" + b"\x08\x03"  # an update whose topic is not UTF-8, and then the sequence
+    records = [change(2).SerializeToString(), damaged, change(4).SerializeToString()]
+    await updates.call.write(newer + b"".join(b"\x0a" + bytes([len(each)]) + each + newer for each in records))
+    results = await updates.results(3)
+    assert [(result.sequence, result.WhichOneof("result")) for result in results] == [(2, "updated"), (3, "error"), (4, "updated")]
+    assert reason(results[1]) == "MALFORMED_MESSAGE"
+
+
+@pytest.mark.parametrize("field", [b"\x28\x00", b"\x12\x00"])
+def test_of_a_damaged_batch_or_change_only_the_first_fields_are_looked_at(field: bytes) -> None:
+    flood = field * 1_000_000
+    change = flood + b"\x08\x03\xff"
+    began = time.thread_time()
+    assert [each.sequence for each in _salvaged(flood + b"\xff")] == [0]
+    assert [each.sequence for each in _salvaged(record(1, change))] == [0]
+    assert time.thread_time() - began < 0.2
+
+
 async def test_a_damaged_batch_with_too_many_records_ends_the_stream(channel: grpc.aio.Channel, limits: Limits) -> None:
     updates = Updates(channel)
     await updates.call.write(b"\x0a\x01\xff" * (limits.max_message_bytes // 3))
@@ -254,7 +279,7 @@ async def test_an_unexpected_failure_ends_the_call_as_internal_and_its_traceback
     else:
         monkeypatch.setattr(getattr(servicer_module, owner) if owner else servicer_module, name, fail)
     path = f"/{SERVICE}/{method}"
-    for time in range(3):
+    for again in range(3):
         caplog.clear()
         if method == "UpdatePolicies":
             call: Any = channel.stream_stream(path)(timeout=PATIENCE)
@@ -267,7 +292,7 @@ async def test_an_unexpected_failure_ends_the_call_as_internal_and_its_traceback
         assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
         assert [record.levelname for record in caplog.records] == ["ERROR"]
         assert method in caplog.text and "UnforeseenError" in caplog.text
-        assert (caplog.records[0].exc_info is not None) == (time == 0), "the traceback is not logged exactly once"
+        assert (caplog.records[0].exc_info is not None) == (again == 0), "the traceback is not logged exactly once"
 
 
 async def test_an_unexpected_failure_of_one_change_fails_only_that_change_and_the_stream_stays_open(

@@ -6,6 +6,7 @@ it hands over the bytes as they are, and they are decoded here. Of a damaged bat
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -22,10 +23,15 @@ RECEIVED_TIMES = 4
 """A message of up to so many times the limit is received, to be refused with a reason; gRPC itself refuses larger ones, without one."""
 MOST_CHANGES = 1_000
 """The most changes in one batch. In a damaged batch one more is looked for, so that it is refused as one with too many."""
-_CHANGES = b"\x0a"
+_VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
+"""Protobuf's wire types, without groups."""
+_SIZES = {_FIXED64: 8, _FIXED32: 4}
+_CHANGES = 1 << 3 | _LENGTH
 """The tag of ``UpdatePoliciesRequest.changes``."""
-_SEQUENCE = b"\x08"
-"""The tag of ``PolicyChangeRequest.sequence``, which Protobuf's own libraries write first."""
+_SEQUENCE = 1 << 3 | _VARINT
+"""The tag of ``PolicyChangeRequest.sequence``."""
+_MOST_PASSED = 100
+"""How many other fields are passed over in a damaged batch, and in a damaged change."""
 _T = TypeVar("_T")
 
 Parse: TypeAlias = Callable[[bytes], _T]
@@ -99,28 +105,63 @@ async def batches(stream: AsyncIterable[bytes], most: int) -> AsyncIterator[Batc
 
 
 def _salvaged(raw: bytes) -> Iterator[service_pb2.PolicyChangeRequest | Undecodable]:
-    """Yields the changes of a damaged batch. Where the end of a change can't be found, the rest is one ``Undecodable``."""
-    at = 0
+    """Yields the changes of a damaged batch. Where the end of a field can't be found, the rest is one ``Undecodable``.
+
+    Fields of the batch that a newer definition may have are passed over, as Protobuf does; after ``_MOST_PASSED`` of them the rest is one
+    ``Undecodable``, too.
+    """
+    at = passed = 0
+    found = False
     while at < len(raw):
-        length, start = _varint(raw, at + 1) if raw[at : at + 1] == _CHANGES else (None, at)
-        if length is None or start + length > len(raw):
+        try:
+            tag, start, at = _field(raw, at)
+            passed += tag != _CHANGES
+            if passed > _MOST_PASSED:
+                raise IndexError("the batch has too many other fields")
+        except IndexError:
             yield Undecodable(0, _malformed("The rest of the batch"))
             return
-        at = start + length
+        if tag != _CHANGES:
+            continue
         change = raw[start:at]
         try:
             yield service_pb2.PolicyChangeRequest.FromString(change)
         except DecodeError:
-            sequence = _varint(change, 1)[0] if change[:1] == _SEQUENCE else 0
-            yield Undecodable(sequence or 0, _malformed("The change"))
+            found = True
+            yield Undecodable(_sequence_of(change), _malformed("The change"))
+    if not found:
+        yield Undecodable(0, _malformed("The batch"))
 
 
-def _varint(raw: bytes, at: int) -> tuple[int | None, int]:
-    """Reads a varint. Returns its value, or None if there is none, and where it ends."""
-    try:
-        return read_varint(raw, at)
-    except IndexError:
-        return None, at
+def _sequence_of(change: bytes) -> int:
+    """Returns the sequence of a change that can't be decoded; 0 if it is not among its first fields, which may be in any order."""
+    at = 0
+    with contextlib.suppress(IndexError):
+        for _ in range(_MOST_PASSED):
+            tag, start, at = _field(change, at)
+            if tag == _SEQUENCE:
+                return read_varint(change, start)[0]
+    return 0
+
+
+def _field(raw: bytes, at: int) -> tuple[int, int, int]:
+    """Returns the tag of the field that begins at ``at``, where its value begins, and where it ends.
+
+    Raises:
+        IndexError: there is no whole field.
+    """
+    tag, start = read_varint(raw, at)
+    kind = tag & 7
+    if kind == _VARINT:
+        _, end = read_varint(raw, start)
+    elif kind == _LENGTH:
+        length, start = read_varint(raw, start)
+        end = start + length
+    else:
+        end = start + _SIZES.get(kind, len(raw))
+    if end > len(raw) or not tag >> 3:
+        raise IndexError("the field has no end")
+    return tag, start, end
 
 
 def _malformed(what: str) -> PolicyError:

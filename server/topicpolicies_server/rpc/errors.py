@@ -29,8 +29,15 @@ DETAILS_KEY = "grpc-status-details-bin"
 
 _CODES: dict[Kind, grpc.StatusCode] = {kind: grpc.StatusCode[kind.value] for kind in Kind}
 _VIOLATION_BYTES = 3_500
-"""The most bytes of the violations in a status. The status is sent in the trailing metadata, beside the message, which is there twice (once
-with three bytes for each byte that is not ASCII). Beyond 8 KiB of metadata peers report RESOURCE_EXHAUSTED in place of the error."""
+"""The most bytes of the violations in a status."""
+_DESCRIPTION_BYTES = 1_000
+"""The most bytes of the description of a violation; it may name a topic of 1,024 characters."""
+_TRAILER_BYTES = 7_500
+"""The most bytes of the message and the details of a call's status together, as they are sent in the trailing metadata: of the message
+three for each byte that is not printable ASCII, of the details four for every three (Base64). The message is in the details too. Beyond
+8 KiB of metadata peers report RESOURCE_EXHAUSTED in place of the error."""
+_SHORTENED = (1_000, 640, 400, 230)
+"""To how many bytes a message is shortened: the first of these with which the status fits."""
 
 
 class Context(Protocol):
@@ -80,7 +87,8 @@ class Context(Protocol):
 async def abort(context: Context, error: PolicyError) -> NoReturn:
     """Ends a call with the status of an error, which observers see as ``context.error``."""
     context.error = error
-    await context.abort(code(error), error.message, trailing_metadata(error))
+    message, details = fitting(error)
+    await context.abort(code(error), message, _trailing(details))
     raise AssertionError("abort does not return")
 
 
@@ -102,7 +110,41 @@ def status(error: PolicyError) -> Status:
 
 def trailing_metadata(error: PolicyError) -> tuple[tuple[str, bytes], ...]:
     """Returns the trailing metadata that carries an error's details."""
-    return ((DETAILS_KEY, status(error).SerializeToString()),)
+    return _trailing(fitting(error)[1])
+
+
+def _trailing(details: bytes) -> tuple[tuple[str, bytes], ...]:
+    return ((DETAILS_KEY, details),)
+
+
+def fitting(error: PolicyError) -> tuple[str, bytes]:
+    """Returns the message and the serialized status of an error for the trailing metadata; a message that does not fit is shortened.
+
+    The details stay as they are: programs need them, and a topic's name of 1,024 characters has room.
+    """
+    told = status(error)
+    raw = told.SerializeToString()
+    for most in _SHORTENED:
+        if _sent_bytes(told.message, raw) <= _TRAILER_BYTES:
+            break
+        told.message = _shortened(error.message, most)
+        raw = told.SerializeToString()
+    return told.message, raw
+
+
+def _sent_bytes(message: str, details: bytes) -> int:
+    """Returns how many bytes a message and the details of a status have in the trailing metadata (``_TRAILER_BYTES``)."""
+    escaped = sum(1 if 0x20 <= byte < 0x7F and byte != 0x25 else 3 for byte in message.encode(errors="replace"))
+    return escaped + (len(details) + 2) // 3 * 4
+
+
+def _shortened(message: str, most: int) -> str:
+    """Returns a message with at most so many bytes of UTF-8: its middle is left out, since its end says what to do."""
+    raw = message.encode(errors="replace")
+    if len(raw) <= most:
+        return message
+    half = (most - 3) // 2
+    return f"{raw[:half].decode(errors='ignore')}...{raw[-half:].decode(errors='ignore')}"
 
 
 def _details(error: PolicyError) -> list[Any]:
@@ -126,7 +168,8 @@ def _named(violations: Sequence[Violation]) -> list[BadRequest.FieldViolation]:
     named: list[BadRequest.FieldViolation] = []
     room = _VIOLATION_BYTES
     for index, each in enumerate(violations):
-        violation = BadRequest.FieldViolation(field=each.field, reason=each.reason, description=each.description)
+        description = _shortened(each.description, _DESCRIPTION_BYTES)
+        violation = BadRequest.FieldViolation(field=each.field, reason=each.reason, description=description)
         room -= violation.ByteSize() + 3
         if room < 0:
             problem = f"{len(violations) - index} more violations are not named here."

@@ -21,8 +21,6 @@ MOST_ACTOR = 256
 """The most characters of an actor."""
 MOST_REASON = 1_024
 """The most characters of the reason of a change."""
-MOST_ELEMENTS = 5_000
-"""The most elements of a list or map in the policies of a request."""
 MOST_TOKEN = 8_192
 """The most characters of a page token."""
 DEFAULT_PAGE, MOST_PAGE = 100, 1_000

@@ -23,7 +23,7 @@ from ..core.policies import documents
 from ..core.reasons import Reason
 from ..core.traces import NO_TRACE, TraceContext
 from . import page_tokens
-from .problems import MOST_ACTOR, MOST_ELEMENTS, MOST_REASON, Problems, read_scope, read_scopes, read_topic
+from .problems import MOST_ACTOR, MOST_REASON, Problems, read_scope, read_scopes, read_topic
 
 _UUID_DIGITS = 32
 _UUID = re.compile(r"[0-9a-f]{32}")
@@ -178,10 +178,12 @@ class Target(NamedTuple):
 def read_get(message: service_pb2.GetPolicyRequest, problems: Problems) -> Target | None:
     """Reads a GetPolicy request, but for the as-of fields (``histories.read_moment``); violations are noted. None: its topic is invalid."""
     topic = read_topic(message.topic, problems)
+    known = len(problems)
     scopes = tuple(sorted(read_scopes(message.scopes, problems)))
+    are_scopes = len(problems) == known
     at_least = problems.version(message.at_least_version, "at_least_version")
     for field in ("at_least_version", "as_of_version"):
-        if message.HasField(field) and len(scopes) != 1:
+        if message.HasField(field) and are_scopes and len(scopes) != 1:
             problems.add("scopes", Reason.CONTRADICTION, f"A version belongs to one scope: with {field} name one scope.")
     return Target(topic.namespace, topic.full, scopes, at_least) if topic is not None else None
 
@@ -234,7 +236,7 @@ def _key(place: str) -> PolicyKey:
 
 def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Change | None:
     policies = message.policies if message.HasField("policies") else None
-    if policies is not None and (size := policies.ByteSize()) > MOST_ELEMENTS:  # an element has at least one byte
+    if policies is not None and (size := policies.ByteSize()) > documents.MOST_ELEMENTS:  # an element has at least one byte
         if size > documents.MOST_BYTES:
             problems.add(
                 "policies", Reason.DOCUMENT_TOO_LARGE, f"policies has {size:,} bytes; at most {documents.MOST_BYTES:,} are allowed."
@@ -287,9 +289,13 @@ def _digest(message: service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyR
 
 
 def _are_few(policies: TopicPolicies, problems: Problems) -> bool:
-    """Returns whether no list or map has more than ``MOST_ELEMENTS``, so that reading them does not hold up the event loop."""
+    """Returns whether no list or map has more than ``documents.MOST_ELEMENTS``, so that reading them does not hold up the event loop."""
     known = len(problems)
     for field, value in policies.ListFields():
-        if field.name in documents.LISTS or field.name in documents.MAPS:
-            problems.few(value, f"policies.{field.name}", MOST_ELEMENTS)
+        if field.is_repeated:
+            problems.few(value, f"policies.{field.name}", documents.MOST_ELEMENTS)
+        elif field.message_type is not None:
+            for inner, elements in value.ListFields():
+                if inner.is_repeated:
+                    problems.few(elements, f"policies.{field.name}.{inner.name}", documents.MOST_ELEMENTS)
     return len(problems) == known

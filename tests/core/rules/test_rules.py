@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.core.rules.examples import FACTS, TOPIC, policies, violated
@@ -12,7 +14,7 @@ from topicpolicies_server.core.changes.shapes import fields
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split
-from topicpolicies_server.core.policies.facts import Need
+from topicpolicies_server.core.policies.facts import Facts, Need
 from topicpolicies_server.core.rules import RULES, judge, needs, reads, refused
 
 KEY = PolicyKey(TOPIC, Scope.LOCAL)
@@ -140,6 +142,27 @@ def test_a_global_list_of_clusters_must_be_within_the_clusters_of_the_namespace(
     assert violated(clusters("here"), scope=Scope.GLOBAL, facts=alone) == {field: "NAMESPACE_NOT_REPLICATED"}
     wide = FACTS._replace(allowed_clusters=None)
     assert violated(clusters("forbidden"), scope=Scope.GLOBAL, facts=wide) == {field: "CLUSTER_NOT_IN_NAMESPACE"}
+
+
+@pytest.mark.parametrize("facts", [FACTS, None], ids=["a known cluster", "nothing known"])
+@pytest.mark.parametrize("scope", list(Scope))
+def test_the_longest_list_of_clusters_is_judged_within_a_moment(facts: Facts | None, scope: Scope) -> None:
+    document = TopicPolicies(replication_clusters=[f"c{number}" for number in range(5_000)])
+    change = compile_change(document, ["replication_clusters"], {})
+    key, after = PolicyKey(TOPIC, scope), change.apply(None)
+    began = time.thread_time()
+    judge(key, change, None, after, facts)
+    assert time.thread_time() - began < 0.25, "comparing each cluster with all others took more than a second"
+
+
+@pytest.mark.parametrize("names", [["unknown"] * 120_000, [f"{number:x}" for number in range(170_000)]], ids=["one", "many"])
+def test_very_many_entry_filters_are_judged_within_a_moment(names: list[str]) -> None:
+    change = compile_change(policies(f'entry_filters {{ entry_filter_names: "{",".join(names)}" }}'), ["entry_filters"], {})
+    after = change.apply(None)
+    began = time.thread_time()
+    found = judge(KEY, change, None, after, FACTS)
+    assert time.thread_time() - began < 0.3, "a violation for each took more than a second"
+    assert {violation.reason for _, violation in found} == {"UNKNOWN_ENTRY_FILTER"}
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ const (
 	ErrorReason_ERROR_REASON_UNKNOWN_ORDER ErrorReason = 20
 	// A number is not a list operation. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_UNKNOWN_LIST_OPERATION ErrorReason = 21
-	// The request id was used before, for a request with other content. INVALID_ARGUMENT. Repeat: no.
+	// The request id was used before, for another request for the same topic and scope. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_REQUEST_ID_REUSED ErrorReason = 22
 	// A time must be in the past, and is not. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_IN_THE_FUTURE ErrorReason = 23
@@ -230,9 +230,9 @@ const (
 	ErrorReason_ERROR_REASON_NOT_IN_HISTORY ErrorReason = 94
 	// This server reads the namespace for the first time.
 	ErrorReason_ERROR_REASON_NAMESPACE_LOADING ErrorReason = 95
-	// The token belongs to no log that this server knows: the log is another one, or other topics were left out when the token was given.
+	// The token belongs to no log that this server knows, or is ahead of its log; or the snapshot that it was to follow was not complete.
 	ErrorReason_ERROR_REASON_TOKEN_OUT_OF_RANGE ErrorReason = 96
-	// Topic policies were disabled or enabled for topics.
+	// Topic policies were disabled or enabled for topics, now or since the token was given.
 	ErrorReason_ERROR_REASON_TOPIC_POLICIES_SWITCHED ErrorReason = 97
 	// Events after the token are gone: the log was compacted, and the history does not have them.
 	ErrorReason_ERROR_REASON_EVENTS_GONE ErrorReason = 98

@@ -152,7 +152,8 @@ type PulsarEvent struct {
 	EventType EventType `protobuf:"varint,1,opt,name=event_type,json=eventType,proto3,enum=topicpolicies.v1.EventType" json:"event_type,omitempty"`
 	// What it does to the document of its policy key.
 	ActionType ActionType `protobuf:"varint,2,opt,name=action_type,json=actionType,proto3,enum=topicpolicies.v1.ActionType" json:"action_type,omitempty"`
-	// The clusters that the event is for, by name. A LOCAL event names its own cluster, a GLOBAL one none.
+	// The clusters that the event is for, by name, as brokers write them: a LOCAL event names its own cluster, a GLOBAL one none. The service
+	// does not return them: unset in watches.
 	ReplicateTo []string `protobuf:"bytes,3,rep,name=replicate_to,json=replicateTo,proto3" json:"replicate_to,omitempty"`
 	// The topic and its document. A tombstone (a message without a value, which deletes) has the names only.
 	TopicPoliciesEvent *TopicPoliciesEvent `protobuf:"bytes,4,opt,name=topic_policies_event,json=topicPoliciesEvent,proto3,oneof" json:"topic_policies_event,omitempty"`

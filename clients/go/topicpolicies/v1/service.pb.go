@@ -1011,11 +1011,13 @@ type UpdatePolicyRequest struct {
 	SkipIfAbsent bool `protobuf:"varint,8,opt,name=skip_if_absent,json=skipIfAbsent,proto3" json:"skip_if_absent,omitempty"`
 	// A UUID that the caller chooses, so that the request can be repeated. A repeat gets the first answer, as long as the request is among
 	// the last 16 that changed the document; a request that wrote nothing is computed again. A repeat must be the same message; another
-	// message with the same id is refused. A repeat can be refused because of later changes, for example if topic policies have been
-	// disabled: that says nothing about the first attempt. With or without dashes, in either case; answers, watches and the history write it
-	// as its 32 hexadecimal digits, in lower case and without dashes. Unset: the server makes one.
+	// message for the same topic and scope with the same id is refused. The same id for another topic or scope is another request. A repeat
+	// can be refused because of later changes, for example if topic policies have been disabled: that says nothing about the first attempt.
+	// With or without dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and
+	// without dashes. Unset: the server makes one.
 	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept.
+	// Without an etag, changes in progress count as made: the documents of the answer have them, while its versions are still the present one.
 	ValidateOnly bool `protobuf:"varint,10,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Who requests the change. It is kept in the event and returned in watches and the history: as the actor, or, if the service
 	// authenticates the caller, beside the actor. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
@@ -2296,8 +2298,8 @@ func (x *ListPoliciesResponse) GetToken() *WatchToken {
 // topics of a namespace are disabled or enabled, the namespace begins anew with a reset.
 type WatchPoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Topics to watch, as in UpdatePolicyRequest. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, and at
-	// most ServerLimits.watch_selectors.
+	// Topics to watch, as in UpdatePolicyRequest. A snapshot shows those without a document as absent, unless their namespace is watched as a
+	// whole. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, and at most ServerLimits.watch_selectors.
 	Topics []string `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
 	// Namespaces of which all topics are watched: "tenant/namespace". Unset: only `topics` are watched.
 	Namespaces []string `protobuf:"bytes,2,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
@@ -3316,8 +3318,8 @@ type HistoryEntry struct {
 	Position string `protobuf:"bytes,7,opt,name=position,proto3" json:"position,omitempty"`
 	// The origin of the event.
 	Origin *ChangeOrigin `protobuf:"bytes,8,opt,name=origin,proto3" json:"origin,omitempty"`
-	// Fields and entries of maps that differ between the two documents, including secrets. If there are more than 1,000, only the fields.
-	// Unset: there is no difference.
+	// Fields and entries of maps that differ between the two documents, including secrets. If there are more than 1,000, or more than 65,536
+	// characters of them, only the fields. Unset: there is no difference.
 	Changed *fieldmaskpb.FieldMask `protobuf:"bytes,9,opt,name=changed,proto3" json:"changed,omitempty"`
 	// Whether the event was computed from another document than the one that it met.
 	Stale bool `protobuf:"varint,10,opt,name=stale,proto3" json:"stale,omitempty"`

@@ -73,7 +73,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNKNOWN_LIST_OPERATION: _ErrorReason.ValueType  # 21
     """A number is not a list operation. INVALID_ARGUMENT. Repeat: no."""
     ERROR_REASON_REQUEST_ID_REUSED: _ErrorReason.ValueType  # 22
-    """The request id was used before, for a request with other content. INVALID_ARGUMENT. Repeat: no."""
+    """The request id was used before, for another request for the same topic and scope. INVALID_ARGUMENT. Repeat: no."""
     ERROR_REASON_IN_THE_FUTURE: _ErrorReason.ValueType  # 23
     """A time must be in the past, and is not. INVALID_ARGUMENT. Repeat: no."""
     ERROR_REASON_EMPTY_MASK: _ErrorReason.ValueType  # 24
@@ -255,9 +255,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     This server reads the namespace for the first time.
     """
     ERROR_REASON_TOKEN_OUT_OF_RANGE: _ErrorReason.ValueType  # 96
-    """The token belongs to no log that this server knows: the log is another one, or other topics were left out when the token was given."""
+    """The token belongs to no log that this server knows, or is ahead of its log; or the snapshot that it was to follow was not complete."""
     ERROR_REASON_TOPIC_POLICIES_SWITCHED: _ErrorReason.ValueType  # 97
-    """Topic policies were disabled or enabled for topics."""
+    """Topic policies were disabled or enabled for topics, now or since the token was given."""
     ERROR_REASON_EVENTS_GONE: _ErrorReason.ValueType  # 98
     """Events after the token are gone: the log was compacted, and the history does not have them."""
     ERROR_REASON_LOG_REPLACED: _ErrorReason.ValueType  # 99
@@ -439,7 +439,7 @@ ERROR_REASON_UNKNOWN_ORDER: ErrorReason.ValueType  # 20
 ERROR_REASON_UNKNOWN_LIST_OPERATION: ErrorReason.ValueType  # 21
 """A number is not a list operation. INVALID_ARGUMENT. Repeat: no."""
 ERROR_REASON_REQUEST_ID_REUSED: ErrorReason.ValueType  # 22
-"""The request id was used before, for a request with other content. INVALID_ARGUMENT. Repeat: no."""
+"""The request id was used before, for another request for the same topic and scope. INVALID_ARGUMENT. Repeat: no."""
 ERROR_REASON_IN_THE_FUTURE: ErrorReason.ValueType  # 23
 """A time must be in the past, and is not. INVALID_ARGUMENT. Repeat: no."""
 ERROR_REASON_EMPTY_MASK: ErrorReason.ValueType  # 24
@@ -621,9 +621,9 @@ last one.
 This server reads the namespace for the first time.
 """
 ERROR_REASON_TOKEN_OUT_OF_RANGE: ErrorReason.ValueType  # 96
-"""The token belongs to no log that this server knows: the log is another one, or other topics were left out when the token was given."""
+"""The token belongs to no log that this server knows, or is ahead of its log; or the snapshot that it was to follow was not complete."""
 ERROR_REASON_TOPIC_POLICIES_SWITCHED: ErrorReason.ValueType  # 97
-"""Topic policies were disabled or enabled for topics."""
+"""Topic policies were disabled or enabled for topics, now or since the token was given."""
 ERROR_REASON_EVENTS_GONE: ErrorReason.ValueType  # 98
 """Events after the token are gone: the log was compacted, and the history does not have them."""
 ERROR_REASON_LOG_REPLACED: ErrorReason.ValueType  # 99

@@ -100,7 +100,9 @@ class PulsarEvent(_message.Message):
     """What it does to the document of its policy key."""
     @_builtins.property
     def replicate_to(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The clusters that the event is for, by name. A LOCAL event names its own cluster, a GLOBAL one none."""
+        """The clusters that the event is for, by name, as brokers write them: a LOCAL event names its own cluster, a GLOBAL one none. The service
+        does not return them: unset in watches.
+        """
 
     @_builtins.property
     def topic_policies_event(self) -> Global___TopicPoliciesEvent:

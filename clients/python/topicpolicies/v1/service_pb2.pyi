@@ -584,12 +584,15 @@ class UpdatePolicyRequest(_message.Message):
     request_id: _builtins.str
     """A UUID that the caller chooses, so that the request can be repeated. A repeat gets the first answer, as long as the request is among
     the last 16 that changed the document; a request that wrote nothing is computed again. A repeat must be the same message; another
-    message with the same id is refused. A repeat can be refused because of later changes, for example if topic policies have been
-    disabled: that says nothing about the first attempt. With or without dashes, in either case; answers, watches and the history write it
-    as its 32 hexadecimal digits, in lower case and without dashes. Unset: the server makes one.
+    message for the same topic and scope with the same id is refused. The same id for another topic or scope is another request. A repeat
+    can be refused because of later changes, for example if topic policies have been disabled: that says nothing about the first attempt.
+    With or without dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and
+    without dashes. Unset: the server makes one.
     """
     validate_only: _builtins.bool
-    """Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept."""
+    """Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept.
+    Without an etag, changes in progress count as made: the documents of the answer have them, while its versions are still the present one.
+    """
     actor: _builtins.str
     """Who requests the change. It is kept in the event and returned in watches and the history: as the actor, or, if the service
     authenticates the caller, beside the actor. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
@@ -1228,8 +1231,8 @@ class WatchPoliciesRequest(_message.Message):
     """Whether changes include the document before."""
     @_builtins.property
     def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Topics to watch, as in UpdatePolicyRequest. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, and at
-        most ServerLimits.watch_selectors.
+        """Topics to watch, as in UpdatePolicyRequest. A snapshot shows those without a document as absent, unless their namespace is watched as a
+        whole. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, and at most ServerLimits.watch_selectors.
         """
 
     @_builtins.property
@@ -1767,8 +1770,8 @@ class HistoryEntry(_message.Message):
 
     @_builtins.property
     def changed(self) -> _field_mask_pb2.FieldMask:
-        """Fields and entries of maps that differ between the two documents, including secrets. If there are more than 1,000, only the fields.
-        Unset: there is no difference.
+        """Fields and entries of maps that differ between the two documents, including secrets. If there are more than 1,000, or more than 65,536
+        characters of them, only the fields. Unset: there is no difference.
         """
 
     def __init__(

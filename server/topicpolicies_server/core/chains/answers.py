@@ -6,9 +6,10 @@ from .. import rules
 from ..errors import PolicyError, Violation
 from ..fold.fold import KeyState
 from ..policies import documents
+from ..policies.crowds import crowded
 from ..policies.documents import Settings
 from ..policies.events import Position, Remembered
-from .refusals import conflict, exists, reused, too_large
+from .refusals import conflict, exists, reused, too_large, too_many_elements
 from .request import Outcome, Request, Result
 
 
@@ -28,8 +29,11 @@ def judge_request(request: Request, before: Settings | None, version: Position) 
         return Result(Outcome.SKIPPED, None, version, version), None
     violations: list[Violation] = []
     after = request.change.applied(before, violations)
-    if documents.size(after) > documents.MOST_BYTES:
+    size = documents.size(after)
+    if size > documents.MOST_BYTES:
         violations.append(too_large(request))
+    elif size > documents.MOST_ELEMENTS:  # an element has at least one byte
+        violations += [too_many_elements(path, count) for path, count in crowded(before, after)]
     found = rules.judge(request.key, request.change, before, after, request.facts)
     if violations or found:
         return rules.refused(found, violations), None

@@ -61,6 +61,12 @@ def too_large(request: Request) -> Violation:
     return Violation("policies", Reason.DOCUMENT_TOO_LARGE, problem)
 
 
+def too_many_elements(path: str, count: int) -> Violation:
+    """A list or map of the document, named by its path, would have more elements than ``documents.MOST_ELEMENTS``."""
+    problem = f"{path} would have {count:,} elements; at most {documents.MOST_ELEMENTS:,} are allowed: remove some first."
+    return Violation(f"policies.{path}", Reason.TOO_MANY_ELEMENTS, problem)
+
+
 def exists(request: Request, version: Position) -> PolicyError:
     """ALREADY_EXISTS: the request demands that there is no document, and there is one."""
     return PolicyError(

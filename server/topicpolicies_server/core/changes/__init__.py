@@ -3,6 +3,7 @@
 - ``shapes``: the fields of a message type, as field masks need them
 - ``masks``: field masks on any message type, checked and applied
 - ``completion``: checks values, and completes objects with the leaves that are left out
+- ``unknown``: the fields of a request that this version lacks
 - ``plan``: the settings of a document that a mask names
 - ``change``: an update request, compiled by means of the modules above
 """

@@ -16,12 +16,14 @@ A mask can't name what this version's definition lacks. Settings of a newer brok
 the document, and unknown leaves of an object stay until the object is removed. To keep them, the old value is read too.
 
 Without paths, the mask is what is set in the request's document (AIP-134), leaf by leaf, so that nothing changes that is not mentioned.
+What is set there and can't be named, because this version's definition lacks it, is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from topicpolicies.masks import Path, format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -38,6 +40,7 @@ from ..reasons import Reason
 from . import completion, masks
 from .masks import Mask
 from .plan import Plan, paths_of, plan_of, touched_by
+from .unknown import MOST_NAMED, has_unknown_fields, unknown_fields
 
 __all__ = ["Change", "compile_change", "touched_by"]
 
@@ -155,12 +158,13 @@ def compile_change(policies: TopicPolicies | None, paths: Sequence[str], list_op
         PolicyError: INVALID_ARGUMENT, with every violation that can be found without the document.
     """
     source = policies if policies is not None else TopicPolicies()
-    plan = plan_of(tuple(paths) if paths else _implied(source))
-    if plan.scalars and not list_operations:
+    unknown = tuple(unknown_fields(source)) if not paths and has_unknown_fields(source) else ()
+    plan = plan_of(tuple(islice(paths, masks.MAX_PATHS + 1)) if paths else _implied(source, unknown))
+    if plan.scalars and not list_operations and not unknown:
         return Change(plan.paths, False, plan.settings, frozenset(), frozenset(), {}, _scalars(plan.scalars, source), {}, _NOTHING)
-    violations = list(plan.violations)
-    if plan.objects and _has_unknown_fields(source):
-        violations += [violation for path in plan.objects for violation in _unknown_fields(path, source)]
+    violations = [*plan.violations, *unknown]
+    if paths and plan.objects and has_unknown_fields(source):
+        violations += islice((violation for path in plan.objects for violation in _unknown_fields(path, source)), MOST_NAMED)
     given = TopicPolicies()
     masks.apply(plan.mask, given, source)
     violations += completion.check(given)
@@ -193,11 +197,13 @@ def _scalars(names: Sequence[str], source: TopicPolicies) -> dict[Setting, bytes
     return values
 
 
-def _implied(source: TopicPolicies) -> tuple[str, ...]:
+def _implied(source: TopicPolicies, unknown: tuple[Violation, ...]) -> tuple[str, ...]:
     if sum(len(getattr(source, name)) for name in documents.MAPS) > masks.MAX_PATHS:
         problem = f"policies sets more than {masks.MAX_PATHS} entries: name whole maps in update_mask, or send several updates."
         raise invalid(Reason.TOO_MANY_PATHS, Violation("policies", Reason.TOO_MANY_PATHS, problem))
     paths = tuple(format_path(path) for path in masks.populated(source))
+    if not paths and unknown:
+        raise invalid(Reason.UNKNOWN_FIELD, *unknown)
     if not paths:
         problem = 'Nothing is masked and nothing is set: name what to change in "update_mask", or set it in "policies".'
         raise invalid(Reason.EMPTY_MASK, Violation("update_mask", Reason.EMPTY_MASK, problem))
@@ -237,22 +243,15 @@ def _has_extras(setting: Setting, value: bytes) -> bool:
     return _EXTRAS_TAG in value and documents.family(setting) in documents.OBJECTS
 
 
-def _has_unknown_fields(source: TopicPolicies) -> bool:
-    known = TopicPolicies()
-    known.CopyFrom(source)
-    known.DiscardUnknownFields()
-    return known.ByteSize() != source.ByteSize()
-
-
 def _unknown_fields(path: Path, source: TopicPolicies) -> Iterable[Violation]:
     value = masks.find(path, source)
     if value is None:
         return
     if not path or path[0] not in MAPS or len(path) > 1:
-        yield from completion.unknown_fields(value, path)
+        yield from unknown_fields(value, path)
     else:
         for key in value:
-            yield from completion.unknown_fields(value[key], (*path, key))
+            yield from unknown_fields(value[key], (*path, key))
 
 
 def _put(document: dict[Setting, bytes], setting: Setting, value: bytes | None) -> None:

@@ -17,18 +17,16 @@ An element that occurs in a list more than once is kept at its first place only:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
-from google.protobuf.unknown_fields import UnknownFieldSet
 
 from topicpolicies.masks import Path, format_path
 from topicpolicies.v1 import policies_pb2 as pb
 
 from ..errors import Violation
-from ..policies.documents import EXTRAS_FIELD
 from ..reasons import Reason
 from .masks import Mask
 from .shapes import Form, fields
@@ -113,26 +111,6 @@ def check(message: Message, at: Path = ()) -> list[Violation]:
     return violations
 
 
-def unknown_fields(message: Message, at: Path = ()) -> Iterator[Violation]:
-    """Yields a violation for each field, of a message that a caller sent, that this definition lacks: its value would be lost silently.
-
-    Leaves of a newer broker (``documents.EXTRAS_FIELD``) are accepted: a caller that writes back what it read sends them.
-    """
-    unknown = UnknownFieldSet(message)
-    for number in [unknown[index].field_number for index in range(len(unknown))]:
-        if number != EXTRAS_FIELD:
-            problem = f"This server does not know field number {number} of {message.DESCRIPTOR.name}: leave it out of the mask."
-            yield Violation(_blamed(at), Reason.UNKNOWN_FIELD, problem)
-    forms = fields(message.DESCRIPTOR)
-    for field, value in message.ListFields():
-        known = forms[field.name]
-        if known.form is Form.OBJECT:
-            yield from unknown_fields(value, (*at, field.name))
-        elif known.form is Form.MAP and known.object is not None:
-            for key in value:
-                yield from unknown_fields(value[key], (*at, field.name, key))
-
-
 def complete(policies: Message, mask: Mask) -> list[Violation]:
     """Completes the objects that a mask touches in a document, in place. Returns a violation for each that can't be (``HALF_OBJECT``)."""
     violations: list[Violation] = []
@@ -192,7 +170,7 @@ def _complete(message: Message, paths: Sequence[Path], at: Path, violations: lis
 
 
 def _says_nothing(message: Message) -> bool:
-    return KINDS[message.DESCRIPTOR].optional and not message.ListFields() and not len(UnknownFieldSet(message))
+    return KINDS[message.DESCRIPTOR].optional and not message.ListFields() and not message.ByteSize()
 
 
 def _check_key(field: FieldDescriptor, key: str, at: Path) -> list[Violation]:

@@ -28,6 +28,8 @@ EXTRAS_FIELD = 536_870_911
 EXTRA_PREFIX = "?"
 MOST_BYTES = 1 << 20
 """Most bytes of a document that an update may make: a message has room for it and the one before it (gRPC's default limit is 4 MiB)."""
+MOST_ELEMENTS = 5_000
+"""Most elements of a list or a map of a document that an update may make: reading very many would hold up the event loop."""
 
 GROUPS: Mapping[str, str] = {
     "delayed_delivery_enabled": "delayed_delivery",

@@ -47,8 +47,9 @@ def clusters_of_namespace(judged: Judged) -> Iterator[Problem]:
     """Checks that a GLOBAL list names only clusters of the namespace."""
     namespace = judged.facts.namespace
     if not judged.local and namespace is not None and len(namespace.replication_clusters) >= _REPLICATED:
+        replicated = frozenset(namespace.replication_clusters)
         for name in judged.policies.replication_clusters:
-            if name not in namespace.replication_clusters:
+            if name not in replicated:
                 yield blamed(_FIELD), f'The namespace is not replicated to "{name}", so a GLOBAL list can\'t name it: leave it out.'
 
 
@@ -62,9 +63,12 @@ def clusters_exist(judged: Judged) -> Iterator[Problem]:
 
 def no_peers(judged: Judged) -> Iterator[Problem]:
     """Checks that no two clusters are peers of each other."""
-    named = judged.policies.replication_clusters
-    for name in named:
-        for peer in sorted((judged.facts.clusters or {}).get(name, frozenset()) & set(named)):
+    peers = judged.facts.clusters
+    if peers is None:
+        return
+    named = frozenset(judged.policies.replication_clusters)  # made once: a list may have thousands of clusters
+    for name in judged.policies.replication_clusters:
+        for peer in sorted(peers.get(name, frozenset()) & named):
             yield blamed(_FIELD), f'"{peer}" is a peer cluster of "{name}", so both can\'t be in one list: leave one out.'
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from ..errors import Kind, Violation
@@ -30,11 +31,13 @@ class Rule(NamedTuple):
     """The facts that the rule needs to be judged."""
 
     def violations(self, judged: Judged) -> Iterator[Violation]:
-        """Yields the violations of this rule by a document."""
-        for field, description in self.check(judged):
+        """Yields the violations of this rule by a document, at most ``MOST_VIOLATIONS``."""
+        for field, description in islice(self.check(judged), MOST_VIOLATIONS):
             yield Violation(field, self.reason, description)
 
 
+MOST_VIOLATIONS = 1_000
+"""The most violations of one rule that are looked for: an error names far fewer, and making very many would hold up the event loop."""
 _WRONG, _NOT_HERE = Kind.INVALID_ARGUMENT, Kind.FAILED_PRECONDITION
 _NUMBERS = (
     "message_ttl_in_seconds",

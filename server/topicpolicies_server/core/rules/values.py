@@ -147,7 +147,9 @@ def subscription_rate_says_something(judged: Judged) -> Iterator[Problem]:
 
 
 def _filters(judged: Judged) -> list[str]:
-    return [name.strip() for name in judged.policies.entry_filters.entry_filter_names.split(",") if name.strip()]
+    """Returns the names of the entry filters, each once."""
+    names = map(str.strip, judged.policies.entry_filters.entry_filter_names.split(","))
+    return list(filter(None, dict.fromkeys(names)))
 
 
 def _has_bucket(offload: OffloadPolicies, driver: str) -> bool:

@@ -180,7 +180,7 @@ export enum ErrorReason {
   UNKNOWN_LIST_OPERATION = 21,
 
   /**
-   * The request id was used before, for a request with other content. INVALID_ARGUMENT. Repeat: no.
+   * The request id was used before, for another request for the same topic and scope. INVALID_ARGUMENT. Repeat: no.
    *
    * @generated from enum value: ERROR_REASON_REQUEST_ID_REUSED = 22;
    */
@@ -703,14 +703,14 @@ export enum ErrorReason {
   NAMESPACE_LOADING = 95,
 
   /**
-   * The token belongs to no log that this server knows: the log is another one, or other topics were left out when the token was given.
+   * The token belongs to no log that this server knows, or is ahead of its log; or the snapshot that it was to follow was not complete.
    *
    * @generated from enum value: ERROR_REASON_TOKEN_OUT_OF_RANGE = 96;
    */
   TOKEN_OUT_OF_RANGE = 96,
 
   /**
-   * Topic policies were disabled or enabled for topics.
+   * Topic policies were disabled or enabled for topics, now or since the token was given.
    *
    * @generated from enum value: ERROR_REASON_TOPIC_POLICIES_SWITCHED = 97;
    */

@@ -37,7 +37,8 @@ export type PulsarEvent = Message<"topicpolicies.v1.PulsarEvent"> & {
   actionType: ActionType;
 
   /**
-   * The clusters that the event is for, by name. A LOCAL event names its own cluster, a GLOBAL one none.
+   * The clusters that the event is for, by name, as brokers write them: a LOCAL event names its own cluster, a GLOBAL one none. The service
+   * does not return them: unset in watches.
    *
    * @generated from field: repeated string replicate_to = 3;
    */

@@ -97,9 +97,10 @@ export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"
   /**
    * A UUID that the caller chooses, so that the request can be repeated. A repeat gets the first answer, as long as the request is among
    * the last 16 that changed the document; a request that wrote nothing is computed again. A repeat must be the same message; another
-   * message with the same id is refused. A repeat can be refused because of later changes, for example if topic policies have been
-   * disabled: that says nothing about the first attempt. With or without dashes, in either case; answers, watches and the history write it
-   * as its 32 hexadecimal digits, in lower case and without dashes. Unset: the server makes one.
+   * message for the same topic and scope with the same id is refused. The same id for another topic or scope is another request. A repeat
+   * can be refused because of later changes, for example if topic policies have been disabled: that says nothing about the first attempt.
+   * With or without dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and
+   * without dashes. Unset: the server makes one.
    *
    * @generated from field: string request_id = 9;
    */
@@ -107,6 +108,7 @@ export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"
 
   /**
    * Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept.
+   * Without an etag, changes in progress count as made: the documents of the answer have them, while its versions are still the present one.
    *
    * @generated from field: bool validate_only = 10;
    */
@@ -776,8 +778,8 @@ export const ListPoliciesResponseSchema: GenMessage<ListPoliciesResponse> = /*@_
  */
 export type WatchPoliciesRequest = Message<"topicpolicies.v1.WatchPoliciesRequest"> & {
   /**
-   * Topics to watch, as in UpdatePolicyRequest. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, and at
-   * most ServerLimits.watch_selectors.
+   * Topics to watch, as in UpdatePolicyRequest. A snapshot shows those without a document as absent, unless their namespace is watched as a
+   * whole. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, and at most ServerLimits.watch_selectors.
    *
    * @generated from field: repeated string topics = 1;
    */
@@ -1416,8 +1418,8 @@ export type HistoryEntry = Message<"topicpolicies.v1.HistoryEntry"> & {
   origin?: ChangeOrigin | undefined;
 
   /**
-   * Fields and entries of maps that differ between the two documents, including secrets. If there are more than 1,000, only the fields.
-   * Unset: there is no difference.
+   * Fields and entries of maps that differ between the two documents, including secrets. If there are more than 1,000, or more than 65,536
+   * characters of them, only the fields. Unset: there is no difference.
    *
    * @generated from field: google.protobuf.FieldMask changed = 9;
    */
