@@ -50,7 +50,7 @@ class NamedLog:
 
 
 def opened(log: NamedLog, older: Follower | None = None) -> Follower:
-    follower = Follower(cast("Owner", None), "a/b", FoldContext(), older)
+    follower = Follower(cast("Owner[Follower]", None), "a/b", FoldContext(), older)
     follower.opened(cast("NamespaceLog", log))
     return follower
 
@@ -82,7 +82,7 @@ def test_a_log_that_came_into_being_while_it_was_open_and_was_deleted_is_not_the
 
 def test_a_log_that_was_compacted_while_it_was_read_tells_which_keys_may_have_had_a_document_before() -> None:
     log = NamedLog("same", "b12")
-    follower = Follower(cast("Owner", Deaf()), "a/b", FoldContext(joining=True, joined_at=0))
+    follower = Follower(cast("Owner[Follower]", Deaf()), "a/b", FoldContext(joining=True, joined_at=0))
     follower.opened(cast("NamespaceLog", log))
     log.complete_now("b15")  # before anything behind b12 is read
     follower.read([Placed(0, position, on_its_way(key), 0) for position, key in (("b13", KEY), ("b16", OTHER))])
