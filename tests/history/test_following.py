@@ -1,4 +1,4 @@
-"""The history as it grows: whoever goes on from where he was misses and repeats nothing, and is told where something is missing."""
+"""Following the history: a reader that continues from a place misses and repeats nothing, and gets the gaps where events are missing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def told(history: History, place: LogPlace = BEGINNING, most: int = 100) -
 
 
 async def everything(history: History, place: LogPlace = BEGINNING, most: int = 100) -> tuple[list[str], LogPlace]:
-    """Positions and the reasons of gaps, to the end, and the place there."""
+    """Reads to the end; returns positions and the reasons of gaps, and the last place."""
     pieces: list[str] = []
     while True:
         stretch = await told(history, place, most)
@@ -39,7 +39,7 @@ def rows(*numbers: int) -> list[str]:
     return list(map(position, numbers))
 
 
-async def test_what_is_recorded_late_with_an_early_time_is_not_missed(history: History) -> None:
+async def test_an_event_that_is_recorded_late_with_an_early_time_is_not_missed(history: History) -> None:
     reader = await reader_of(history, Log(partitions=2))
     reader.read(update(1, 1, at=BEGIN + 5_000))
     before = await told(history)
@@ -53,7 +53,7 @@ async def test_what_is_recorded_late_with_an_early_time_is_not_missed(history: H
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 100])
-async def test_stretches_of_any_length_tell_the_same(history: History, most: int) -> None:
+async def test_stretches_of_any_length_have_the_same_pieces(history: History, most: int) -> None:
     reader = await reader_of(history, Log(partitions=2))
     other = await history.scribe("public/other")
     Reader(other, Log("elsewhere")).read(update(1, 1))
@@ -62,7 +62,7 @@ async def test_stretches_of_any_length_tell_the_same(history: History, most: int
     assert (await everything(history, LogPlace("log", (position(4), position(3))), most))[0] == rows(5, 6, 7, 8)
 
 
-async def test_a_place_holds_at_another_server_that_recorded_the_same_log(history: History, tmp_path: Path, now: list[int]) -> None:
+async def test_a_place_is_valid_at_another_server_that_recorded_the_same_log(history: History, tmp_path: Path, now: list[int]) -> None:
     other = open_history(tmp_path / "other.db", BOUNDS, now=lambda: now[0])
     for each in (history, other):
         (await reader_of(each)).read(*(update(number, number) for number in range(1, 6)))
@@ -73,7 +73,7 @@ async def test_a_place_holds_at_another_server_that_recorded_the_same_log(histor
     await other.close()
 
 
-async def test_events_that_were_dropped_are_a_gap_for_who_had_not_read_them_and_for_nobody_else(path: Path, history: History) -> None:
+async def test_trimmed_events_are_a_gap_only_for_places_before_them(path: Path, history: History) -> None:
     (await reader_of(history)).read(*(update(number, number) for number in range(1, 10)))
     await told(history)
     connection = file.prepare(path)
@@ -85,7 +85,7 @@ async def test_events_that_were_dropped_are_a_gap_for_who_had_not_read_them_and_
     assert list(map(word, kept.pieces)) == rows(6, 7, 8, 9) and kept.whole
 
 
-async def test_a_place_stays_behind_everything_although_all_is_dropped(path: Path, now: list[int]) -> None:
+async def test_a_place_at_the_end_stays_valid_after_everything_was_trimmed(path: Path, now: list[int]) -> None:
     history = open_history(path, BOUNDS, now=lambda: now[0])
     (await reader_of(history)).read(*(update(number, number) for number in range(1, 6)))
     _, place = await everything(history)
@@ -100,7 +100,7 @@ async def test_a_place_stays_behind_everything_although_all_is_dropped(path: Pat
     await again.close()
 
 
-async def test_events_that_were_compacted_away_unread_are_a_gap_where_they_stood(path: Path, now: list[int]) -> None:
+async def test_events_that_were_compacted_away_unrecorded_are_a_gap_at_their_place(path: Path, now: list[int]) -> None:
     history = open_history(path, BOUNDS, now=lambda: now[0])
     first = await reader_of(history)
     first.read(update(1, 1), update(2, 2))
@@ -117,7 +117,7 @@ async def test_events_that_were_compacted_away_unread_are_a_gap_where_they_stood
     await history.close()
 
 
-async def test_a_log_that_was_replaced_goes_on_with_the_other_behind_a_gap(history: History) -> None:
+async def test_after_the_end_of_a_replaced_log_follow_a_gap_and_the_new_log(history: History) -> None:
     old = await reader_of(history)
     old.read(update(1, 1), update(2, 2))
     old.scribe.caught_up()
@@ -134,11 +134,11 @@ async def test_a_log_that_was_replaced_goes_on_with_the_other_behind_a_gap(histo
     assert not stretch.pieces and stretch.whole and not stretch.more
 
 
-async def test_a_history_that_has_nothing_yet_is_whole(history: History) -> None:
+async def test_an_empty_history_is_whole(history: History) -> None:
     assert await told(history) == Stretch([], BEGINNING, more=False, whole=True)
 
 
-async def test_who_listens_is_told_of_each_event_of_its_namespace_until_it_stops(history: History) -> None:
+async def test_a_listener_is_woken_for_each_event_of_its_namespace_until_it_is_removed(history: History) -> None:
     woken: list[int] = []
 
     def wake() -> None:
@@ -154,5 +154,5 @@ async def test_who_listens_is_told_of_each_event_of_its_namespace_until_it_stops
     assert len(woken) == 2
 
 
-def test_gap_reasons_have_the_names_of_the_definitions() -> None:
+def test_gap_reasons_have_their_public_names() -> None:
     assert [reason.name for reason in GapReason] == ["COMPACTED", "LOG_REPLACED", "OVERRUN", "TRIMMED"]
