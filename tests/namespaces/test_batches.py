@@ -1,4 +1,4 @@
-"""Changes that are submitted together: each is answered as if it had been submitted by itself, right behind the one before."""
+"""Updates that are submitted together: each is answered as if it had been submitted by itself, right after the one before."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from .bench import KEY, OTHER, Bench, simulate
 
 Wish = tuple[int, PolicyKey, dict[str, Any]]
 Told = list[tuple[str, str, Any]]
-"""Of each answer, in order: the request's id, what became of it, and the version."""
+"""Each answer, in order: the request's id, the outcome or reason, and its details."""
 REFUSED_VALUE = 7
-"""What the log has no way to express."""
+"""A value that the log refuses to express."""
 ONES = st.fixed_dictionaries(
     {},
     optional={
@@ -46,7 +46,7 @@ def in_words(answer: Result | PolicyError) -> tuple[str, Any]:
 
 
 def outcomes(wishes: Sequence[Wish], split: Callable[[list[Request]], list[list[Request]]], **options: Any) -> tuple[Told, list[Any]]:
-    """What is told of changes that are submitted in these portions, in one turn of the loop; and what stands in the log then."""
+    """Submits updates in portions, in one turn of the event loop; returns the answers, and the entries of the log."""
     told: Told = []
     logged: list[Any] = []
 
@@ -70,8 +70,10 @@ def outcomes(wishes: Sequence[Wish], split: Callable[[list[Request]], list[list[
             await asyncio.sleep(0.01)
         entries = bench.storage.namespace("acme/orders").entries[0]
         logged.extend((each.position, each.event and (each.event.key, each.event.document, each.event.stamp)) for each in entries)
-        assert not order, "who has an answer has left the stream"
-        assert not bench.namespace._updates.under_way  # a repair may be due: of what was computed together, one was refused
+        assert not order, "answered requests have left the stream"
+        assert (
+            not bench.namespace._updates.under_way
+        )  # a repair may be due, because one of the updates that were computed together was refused
 
     simulate(scenario, pause_repairs=True, **options)
     return told, logged
@@ -79,9 +81,7 @@ def outcomes(wishes: Sequence[Wish], split: Callable[[list[Request]], list[list[
 
 @given(WISHES, st.sampled_from([1, 2, 64]), st.integers(1, 8))
 @settings(deadline=None)
-def test_changes_that_are_submitted_together_fare_as_those_that_are_submitted_one_by_one(
-    wishes: list[Wish], depth: int, portion: int
-) -> None:
+def test_updates_submitted_together_have_the_same_answers_and_events_as_one_by_one(wishes: list[Wish], depth: int, portion: int) -> None:
     options = {"max_in_flight_per_key": depth, "max_waiting_per_key": 10}
     alone = outcomes(wishes, lambda requests: [[request] for request in requests], **options)
     together = outcomes(wishes, lambda requests: [requests], **options)
@@ -90,22 +90,22 @@ def test_changes_that_are_submitted_together_fare_as_those_that_are_submitted_on
     assert portions == alone
 
 
-def test_what_the_log_can_not_express_fails_alone_among_those_that_came_with_it() -> None:
+def test_an_update_that_the_log_can_not_express_fails_alone_in_its_batch() -> None:
     wishes: list[Wish] = [(value, KEY, {}) for value in (1, REFUSED_VALUE, 2)]
     told, logged = outcomes(wishes, lambda requests: [requests])
     assert sorted(what for _, what, _ in told) == ["APPLIED", "APPLIED", "SCHEMA_CANNOT_EXPRESS"]
     assert len(logged) == 2
-    assert all("request-2" not in str(stamp.remembered) for _, (_, _, stamp) in logged), "who follows knows nothing of it"
+    assert all("request-2" not in str(stamp.remembered) for _, (_, _, stamp) in logged), "later events do not mention the refused request"
 
 
-def test_changes_that_come_together_where_nothing_is_written_are_refused_but_for_dry_runs() -> None:
+def test_a_read_only_server_refuses_all_updates_of_a_batch_but_dry_runs() -> None:
     wishes: list[Wish] = [(1, KEY, {}), (2, KEY, {"validate_only": True}), (3, OTHER, {})]
     told, logged = outcomes(wishes, lambda requests: [requests], read_only=True)
     assert [what for _, what, _ in told] == ["READ_ONLY", "READ_ONLY", "WOULD_APPLY"]
     assert logged == []
 
 
-def test_changes_that_come_together_while_it_is_loaded_wait_for_that_in_their_order() -> None:
+def test_a_batch_that_arrives_during_a_load_waits_and_is_applied_in_order() -> None:
     told: list[str] = []
 
     async def scenario(bench: Bench) -> None:
@@ -121,7 +121,7 @@ def test_changes_that_come_together_while_it_is_loaded_wait_for_that_in_their_or
     simulate(scenario)
 
 
-def test_the_time_of_all_that_came_together_ends_and_each_is_told_so() -> None:
+def test_each_update_of_a_batch_is_answered_when_its_time_is_over() -> None:
     told: list[str] = []
 
     async def scenario(bench: Bench) -> None:
@@ -140,7 +140,7 @@ def test_the_time_of_all_that_came_together_ends_and_each_is_told_so() -> None:
     simulate(scenario)
 
 
-def test_who_fails_in_a_way_that_nobody_foresaw_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_update_that_fails_unexpectedly_fails_alone_in_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     original = Updates._admit
 
@@ -162,9 +162,7 @@ def test_who_fails_in_a_way_that_nobody_foresaw_fails_alone(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("failing", ["life", "leadership"])
-def test_what_fails_for_all_that_came_together_in_a_way_that_nobody_foresaw_is_told_to_each(
-    failing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_error_for_a_whole_batch_is_reported_to_each_update(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
 
     def fails(*_: object) -> None:
@@ -186,9 +184,7 @@ def test_what_fails_for_all_that_came_together_in_a_way_that_nobody_foresaw_is_t
 
 
 @pytest.mark.parametrize("waits_for", ["the view", "a leader"])
-def test_of_those_that_waited_who_fails_in_a_way_that_nobody_foresaw_fails_alone_and_at_once(
-    waits_for: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_waiting_update_that_fails_unexpectedly_fails_alone_and_at_once(waits_for: str, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
     original = Updates._admit
 

@@ -1,4 +1,4 @@
-"""The idlest of very many namespaces is found without looking at all of them."""
+"""The idlest of very many namespaces is found without looking at all of them each time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MANY = 4 * FEW
 
 
 class One:
-    """A namespace, as far as it is used or idle. It counts how often somebody looks whether it is."""
+    """A fake of a namespace that is in use or idle. It counts how often ``busy`` is read."""
 
     looks = 0
 
@@ -29,12 +29,12 @@ class One:
         return self.used
 
     def idle_since(self) -> float:
-        """Its last use."""
+        """Returns the time of its last use."""
         return self.last_used
 
 
 class Some:
-    """Namespaces, and a time."""
+    """Loaded namespaces, and a clock."""
 
     def __init__(self, count: int) -> None:
         One.looks = 0
@@ -45,14 +45,14 @@ class Some:
             self.load(f"acme/{number}")
 
     def load(self, name: str) -> One:
-        """Loads one, which is not used any more."""
+        """Loads a namespace, which is idle from then on."""
         self.time += 1.0
         one = self.loaded[name] = One(name, self.time)
         self.idlest.add(cast("Namespace", one))
         return one
 
     def close(self, spared: str = "") -> str | None:
-        """Closes the idlest."""
+        """Closes the idlest namespace; returns its name."""
         found = self.idlest.find(spared)
         if found is not None:
             del self.loaded[found.name]
@@ -60,7 +60,7 @@ class Some:
 
 
 @pytest.mark.parametrize("count", [5, MANY])
-def test_it_is_the_one_that_was_used_the_longest_time_ago(count: int) -> None:
+def test_the_idlest_namespace_is_the_one_unused_for_the_longest_time(count: int) -> None:
     some, chance = Some(count), random.Random(count)
     for number in range(3 * count):
         for one in chance.sample(list(some.loaded.values()), 2):
@@ -74,27 +74,27 @@ def test_it_is_the_one_that_was_used_the_longest_time_ago(count: int) -> None:
     assert len(some.loaded) == count and len(some.idlest) <= 2 * count + FEW + 1
 
 
-def test_newcomers_one_after_the_other_have_few_others_looked_at() -> None:
+def test_consecutive_new_namespaces_cause_few_looks_at_others() -> None:
     some = Some(MANY)
     for number in range(MANY):
         assert some.close() is not None
         some.load(f"acme/new{number}")
-    assert MANY <= One.looks <= 2 * MANY, "each is looked at once"
+    assert MANY <= One.looks <= 2 * MANY, "each namespace is looked at about once"
 
 
-def test_where_all_of_many_are_in_use_they_are_looked_at_from_time_to_time() -> None:
+def test_if_all_of_many_namespaces_are_in_use_they_are_looked_at_only_from_time_to_time() -> None:
     some = Some(MANY)
     for one in some.loaded.values():
         one.used = True
     assert [some.close() for _ in range(100)] == [None] * 100
-    assert One.looks == MANY, "once, however often somebody asks"
+    assert One.looks == MANY, "each is looked at once for all searches"
     one = some.loaded["acme/7"]
     one.used, one.last_used = False, some.time
     some.time += 1.01 * MANY * LOOK_SECONDS
     assert some.close() == one.name and some.close() is None
 
 
-def test_where_all_of_a_few_are_in_use_one_that_falls_idle_is_found_at_once() -> None:
+def test_if_all_of_a_few_namespaces_are_in_use_one_that_becomes_idle_is_found_at_once() -> None:
     some = Some(3)
     for one in some.loaded.values():
         one.used = True
@@ -103,7 +103,7 @@ def test_where_all_of_a_few_are_in_use_one_that_falls_idle_is_found_at_once() ->
     assert some.close(spared="acme/1") is None and some.close() == "acme/1"
 
 
-def test_what_was_closed_otherwise_is_forgotten() -> None:
+def test_namespaces_that_were_closed_otherwise_are_forgotten() -> None:
     some = Some(3)
     for number in range(20 * FEW):
         del some.loaded[some.load(f"acme/new{number}").name]
