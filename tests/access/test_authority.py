@@ -14,15 +14,15 @@ SPACE = "acme/orders"
 class Table:
     """Roles with the permissions that the test sets; None: not known at once, and granted when it is requested."""
 
-    def __init__(self, **said: bool | None) -> None:
-        self.said = said
+    def __init__(self, **known: bool | None) -> None:
+        self.known = known
         self.asked: list[str] = []
         self.closed = False
 
     def at_once(self, role: str, namespace: str, permission: Permission) -> bool | None:
         """Returns what is known at once."""
         assert (namespace, permission) == (SPACE, Permission.READ)
-        return self.said.get(role, False)
+        return self.known.get(role, False)
 
     async def may(self, role: str, namespace: str, permission: Permission) -> bool:
         """Grants the permission unless it is known to be refused."""

@@ -30,8 +30,8 @@ class Brokers:
         }
         self.asked: list[tuple[str, ...]] = []
         self.at_once = self.most_at_once = 0
-        self.goes_on = asyncio.Event()
-        self.goes_on.set()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
         self.closed = False
 
     async def get(self, *path: str, seconds: float) -> Any:
@@ -41,7 +41,7 @@ class Brokers:
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            await self.goes_on.wait()
+            await self.may_answer.wait()
         finally:
             self.at_once -= 1
         answer = self.answers.get(path)
@@ -176,9 +176,9 @@ async def test_an_answer_in_an_unknown_form_grants_nothing(roles: BrokerRoles, b
     assert caught.value.reason == "AUTHORIZATION_UNKNOWN"
 
 
-@pytest.mark.parametrize("said", [None, {}, {"superUserRoles": ""}, {"superUserRoles": "[]"}, {"superUserRoles": None}])
-async def test_brokers_without_superusers_have_none(roles: BrokerRoles, brokers: Brokers, said: Any) -> None:
-    brokers.answers["brokers", "configuration", "runtime"] = said
+@pytest.mark.parametrize("configuration", [None, {}, {"superUserRoles": ""}, {"superUserRoles": "[]"}, {"superUserRoles": None}])
+async def test_brokers_without_superusers_have_none(roles: BrokerRoles, brokers: Brokers, configuration: Any) -> None:
+    brokers.answers["brokers", "configuration", "runtime"] = configuration
     assert not await permissions(roles, "")
     assert not await permissions(roles, "[]")
     assert not await permissions(roles, "admin")
@@ -191,10 +191,10 @@ async def test_a_tenant_that_does_not_exist_has_no_admins(roles: BrokerRoles) ->
 async def test_few_requests_are_sent_at_a_time_and_the_number_of_kept_answers_is_bounded(
     roles: BrokerRoles, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    brokers.goes_on.clear()
+    brokers.may_answer.clear()
     asking = asyncio.gather(*(roles.may("nobody", f"t{number}/space", READ) for number in range(500)))
     await asyncio.sleep(0.05)
-    brokers.goes_on.set()
+    brokers.may_answer.set()
     assert not any(await asking)
     assert brokers.most_at_once <= broker_roles._AT_ONCE
     assert len(roles._tenants) == 500
@@ -209,7 +209,7 @@ async def test_concurrent_lookups_of_one_tenant_share_a_request(roles: BrokerRol
 
 
 async def test_lookups_that_are_cancelled_leave_nothing_in_the_queue_before_others(roles: BrokerRoles, brokers: Brokers) -> None:
-    brokers.goes_on.clear()
+    brokers.may_answer.clear()
     for number in range(100):
         asking = asyncio.create_task(roles.may("stranger", f"t{number}/space", READ))
         await asyncio.sleep(0)
@@ -218,6 +218,6 @@ async def test_lookups_that_are_cancelled_leave_nothing_in_the_queue_before_othe
     owner = asyncio.create_task(roles.may("owner", SPACE, READ))
     await asyncio.sleep(0.05)
     assert len(brokers.asked) == broker_roles._AT_ONCE, "requests that were sent already continue"
-    brokers.goes_on.set()
+    brokers.may_answer.set()
     assert await owner
     assert len(brokers.asked) == broker_roles._AT_ONCE + 1

@@ -63,9 +63,9 @@ def test_the_scheme_is_read_in_any_case(scheme: str) -> None:
     assert ask(CallCredentials(f"{scheme}   {token()} ")).principal == "alice"
 
 
-@pytest.mark.parametrize("said", ["", "Bearer", "Bearer ", "Basic YTpi", token(), f"Token {token()}"])
-def test_authorization_that_is_not_a_bearer_token_is_refused(said: str) -> None:
-    assert refused(CallCredentials(said, CAROL)).reason is Reason.CREDENTIALS_INVALID
+@pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer ", "Basic YTpi", token(), f"Token {token()}"])
+def test_authorization_that_is_not_a_bearer_token_is_refused(authorization: str) -> None:
+    assert refused(CallCredentials(authorization, CAROL)).reason is Reason.CREDENTIALS_INVALID
 
 
 def test_a_call_of_a_proxy_has_the_proxy_and_the_principal_for_whom_it_speaks() -> None:

@@ -75,9 +75,9 @@ async def world() -> AsyncIterator[World]:
 
 
 def id_token(key: str = "first", /, key_id: str | None = None, **claims: Any) -> str:
-    said = {"iss": ISSUER, "aud": "topicpolicies", "exp": NOW + 10_000_000, **claims}
+    chosen = {"iss": ISSUER, "aud": "topicpolicies", "exp": NOW + 10_000_000, **claims}
     return token(
-        curve_key(key), "ES256", {"kid": key if key_id is None else key_id}, **{name: each for name, each in said.items() if each != "-"}
+        curve_key(key), "ES256", {"kid": key if key_id is None else key_id}, **{name: each for name, each in chosen.items() if each != "-"}
     )
 
 
@@ -196,8 +196,8 @@ async def test_the_number_of_calls_that_wait_for_an_issuer_is_bounded(world: Wor
     world.moment, world.waiting = ASK_SECONDS, asyncio.Event()
     flood = [asyncio.create_task(world.refused(id_token("forged", key_id=str(each)))) for each in range(MOST_WAITING + 50)]
     await world.settled()
-    told = [each.result() for each in flood if each.done()]
-    assert told == [Reason.CREDENTIALS_UNVERIFIABLE] * 50, "calls beyond the bound are refused at once"
+    reasons = [each.result() for each in flood if each.done()]
+    assert reasons == [Reason.CREDENTIALS_UNVERIFIABLE] * 50, "calls beyond the bound are refused at once"
     assert (await world.ask(id_token())).principal == "alice"
     world.waiting.set()
     assert set(await asyncio.gather(*flood[:MOST_WAITING])) == {Reason.CREDENTIALS_INVALID}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from topicpolicies_server.access.rations import Allowance, Beyond, Bucket, Ration, Rations, Use
 
 
-def _nobody() -> None:
+def _ignore() -> None:
     """A callback that does nothing."""
 
 
@@ -51,35 +51,35 @@ def test_a_single_request_may_exceed_the_limit_of_bytes_in_flight() -> None:
 def test_a_waiting_message_is_called_back_once_with_its_bytes_in_flight() -> None:
     ration = Ration(Allowance(in_flight_bytes=100), 0)
     ration.begin(Use.READ, 100, 0)
-    told: list[int] = []
-    assert not ration.enter(60, lambda: told.append(1))
+    called: list[int] = []
+    assert not ration.enter(60, lambda: called.append(1))
     ration.end(Use.READ, 100)
-    assert (told, ration.bytes) == ([1], 60), "its bytes are in flight when it is called back"
+    assert (called, ration.bytes) == ([1], 60), "its bytes are in flight when it is called back"
     ration.give_back(60)
-    assert told == [1] and ration.has_room(100) and not ration.waiting_messages
+    assert called == [1] and ration.has_room(100) and not ration.waiting_messages
 
 
 def test_waiting_messages_get_room_in_their_order() -> None:
     ration = Ration(Allowance(in_flight_bytes=100), 0)
-    assert ration.enter(90, _nobody)
-    told: list[str] = []
-    first, second, third = (partial(told.append, name) for name in ("large", "small", "smaller"))
+    assert ration.enter(90, _ignore)
+    called: list[str] = []
+    first, second, third = (partial(called.append, name) for name in ("large", "small", "smaller"))
     assert not ration.enter(95, first) and not ration.enter(5, second) and not ration.enter(4, third)
-    assert ration.enter(0, _nobody), "a message without bytes does not wait"
+    assert ration.enter(0, _ignore), "a message without bytes does not wait"
     ration.give_back(90)
-    assert (told, ration.bytes) == (["large", "small"], 100), "a small message does not pass earlier ones"
+    assert (called, ration.bytes) == (["large", "small"], 100), "a small message does not pass earlier ones"
     ration.give_back(95)
-    assert (told, ration.bytes, ration.waiting_messages) == (["large", "small", "smaller"], 9, 0)
+    assert (called, ration.bytes, ration.waiting_messages) == (["large", "small", "smaller"], 9, 0)
 
 
 def test_a_message_that_leaves_the_queue_makes_way_for_those_that_fit() -> None:
     ration = Ration(Allowance(in_flight_bytes=100), 0)
-    assert ration.enter(50, _nobody)
-    told: list[str] = []
-    large, small = partial(told.append, "large"), partial(told.append, "small")
+    assert ration.enter(50, _ignore)
+    called: list[str] = []
+    large, small = partial(called.append, "large"), partial(called.append, "small")
     assert not ration.enter(95, large) and not ration.enter(50, small)
     ration.leave(large)
-    assert (told, ration.bytes, ration.waiting_messages) == (["small"], 100, 0)
+    assert (called, ration.bytes, ration.waiting_messages) == (["small"], 100, 0)
 
 
 def test_reservations_that_are_given_back_cost_nothing() -> None:
@@ -160,9 +160,9 @@ def test_retry_delays_of_refused_changes_are_spread_up_to_a_bound() -> None:
     bucket = Bucket(10, 0)
     for _ in range(10):
         bucket.take(0)
-    told = [bucket.retry_delay(bucket.take(0)) for _ in range(100)]
-    assert told[:5] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
-    assert max(told) == pytest.approx(2.1)
+    delays = [bucket.retry_delay(bucket.take(0)) for _ in range(100)]
+    assert delays[:5] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert max(delays) == pytest.approx(2.1)
     assert bucket.retry_delay(bucket.take(5)) == pytest.approx(0.0), "the delays of the refused changes have passed"
 
 

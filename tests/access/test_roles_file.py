@@ -122,8 +122,8 @@ roles = "reader"
 """
     with pytest.raises(ValueError, match="superuser is not a known key") as caught:
         parse(text)
-    told = str(caught.value).split("; ")
-    assert [each.split(" ")[0] for each in told] == [
+    errors = str(caught.value).split("; ")
+    assert [each.split(" ")[0] for each in errors] == [
         "superuser",
         "superusers[1]",
         "superusers",
@@ -209,17 +209,17 @@ async def test_a_file_that_changes_is_read_again(roles: RolesFile, path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("content", "told"), [('superusers = "admin"\ngrants = 7', "superusers is not a list; grants is not a list"), (None, "No such file")]
+    ("content", "message"), [('superusers = "admin"\ngrants = 7', "superusers is not a list; grants is not a list"), (None, "No such file")]
 )
 async def test_an_invalid_file_leaves_the_former_roles_in_force_and_is_logged_once(
-    roles: RolesFile, path: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture, content: str | None, told: str
+    roles: RolesFile, path: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture, content: str | None, message: str
 ) -> None:
     replace(path, content)
     await until(lambda: bool(reloader.problems))
     await asyncio.sleep(0.1)
     assert roles.at_once("admin", "acme/orders", Permission.READ)
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert told in line and "authorization file" in line
+    assert message in line and "authorization file" in line
     replace(path, GOOD.replace('"admin"', '"root"'))
     await until(lambda: not roles.at_once("admin", "acme/orders", Permission.READ))
     assert roles.at_once("root", "acme/orders", Permission.READ)

@@ -64,11 +64,11 @@ def make(
     if ca:
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=below), critical=True)
     if usage is not None:
-        said = dict.fromkeys(
+        usages = dict.fromkeys(
             ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "crl_sign", "encipher_only", "decipher_only"),
             False,
         )
-        builder = builder.add_extension(x509.KeyUsage(digital_signature=True, key_cert_sign=usage, **said), critical=True)
+        builder = builder.add_extension(x509.KeyUsage(digital_signature=True, key_cert_sign=usage, **usages), critical=True)
     digest = None if isinstance(signing, ed25519.Ed25519PrivateKey) else hashes.SHA256()
     return Made(builder.sign(signing, digest), key)
 

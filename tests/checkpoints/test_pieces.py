@@ -90,12 +90,12 @@ async def test_requests_that_could_not_be_written_are_in_the_next_checkpoint(tmp
 
 async def test_the_start_and_end_of_a_restore_are_reported_to_the_garbage_collection(tmp_path: Path) -> None:
     server = Server(tmp_path)
-    told: list[bool] = []
+    reports: list[bool] = []
     for expected in (["log"], ["checkpoint"]):
-        told.clear()
+        reports.clear()
         async with server.running() as registry:
-            registry.activity.on_restore = told.append
+            registry.activity.on_restore = reports.append
             await server.set(registry, a_key(1), 1)
             assert [loaded_from(registry)] == expected
-            assert told == [True, False]
+            assert reports == [True, False]
             await server.keep()

@@ -230,8 +230,8 @@ async def test_a_full_disk_is_logged_once_and_does_not_stop_updates(tmp_path: Pa
             await server.set(registry, a_key(number), number)
             if number % 100 == 99:
                 await server.keep()
-        told = [record for record in caplog.records if record.levelno >= logging.WARNING and "can't be written" in record.getMessage()]
-        assert len(told) == 1
+        warnings = [record for record in caplog.records if record.levelno >= logging.WARNING and "can't be written" in record.getMessage()]
+        assert len(warnings) == 1
         store._writer().execute("PRAGMA max_page_count = 1000000")
         await server.keep()
         assert any("are written again" in record.getMessage() for record in caplog.records)

@@ -104,7 +104,7 @@ async def test_a_start_from_a_checkpoint_has_the_same_state_as_one_from_the_log(
 def claims_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plants a bug: a checkpoint claims one event more than it has, with the right anchor."""
     begin, took = Keeper.begin, Keeper.took
-    told: dict[str, Placed] = {}
+    noted: dict[str, Placed] = {}
 
     def began(keeper: Keeper) -> Copy | None:
         copy = begin(keeper)
@@ -115,13 +115,13 @@ def claims_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def written(checkpoints: Checkpoints, keeper: Keeper, copy: Copy) -> None:
         await asyncio.sleep(0.02)
-        there = told.get(copy.header.positions[0])
+        there = noted.get(copy.header.positions[0])
         if there is not None:
             copy = copy._replace(header=copy.header._replace(anchors=(anchor_of(there),)))
         await write(checkpoints, keeper, copy)
 
     def noting(keeper: Keeper, events: list[Placed]) -> None:
-        told.update((placed.position, placed) for placed in events)
+        noted.update((placed.position, placed) for placed in events)
         took(keeper, events)
 
     write = Checkpoints._write

@@ -39,8 +39,8 @@ async def test_a_broker_answers_with_all_facts_that_the_rules_need(source: Admin
     clusters = await source.clusters()
     assert clusters is not None and "standalone" in clusters
     assert await source.tenant("public") == frozenset({"standalone"})
-    told = await source.namespace(namespace)
-    assert told.policies is not None and told.policies.max_producer_per_topic == 7
+    facts = await source.namespace(namespace)
+    assert facts.policies is not None and facts.policies.max_producer_per_topic == 7
     with pytest.raises(LogError) as error:
         await source.namespace("public/nowhere")
     assert error.value.kind is Kind.NOT_FOUND

@@ -19,8 +19,8 @@ def test_broker_settings_are_the_same_as_texts_of_brokers_and_as_values_of_files
 
 
 def test_the_inactive_duration_of_topics_is_the_deletion_interval_unless_configured() -> None:
-    told = broker_facts(Configuration({"brokerDeleteInactiveTopicsFrequencySeconds": "61"})).policies.inactive_topic_policies
-    assert told.max_inactive_duration_seconds == 61
+    inactive = broker_facts(Configuration({"brokerDeleteInactiveTopicsFrequencySeconds": "61"})).policies.inactive_topic_policies
+    assert inactive.max_inactive_duration_seconds == 61
     longer = {"brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": "7", "brokerDeleteInactiveTopicsFrequencySeconds": "61"}
     assert broker_facts(Configuration(longer)).policies.inactive_topic_policies.max_inactive_duration_seconds == 7
 

@@ -78,7 +78,7 @@ def test_the_name_of_an_algorithm_is_read_in_any_case(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "reason"),
     [
         ({"authentication_providers": "tokens"}, '"tokens" is not a way'),
         ({"authentication_providers": "token"}, "either --token-secret-key FILE or --token-public-key"),
@@ -106,8 +106,8 @@ def test_the_name_of_an_algorithm_is_read_in_any_case(file: Path) -> None:
         ({"token_allowed_clock_skew_seconds": "301"}, "from 0 to 300"),
     ],
 )
-def test_contradicting_options_are_refused_with_the_reason(flags: dict[str, object], told: str) -> None:
-    assert told in problems(**flags)
+def test_contradicting_options_are_refused_with_the_reason(flags: dict[str, object], reason: str) -> None:
+    assert reason in problems(**flags)
 
 
 def test_tokens_are_verified_with_exactly_one_key(file: Path) -> None:

@@ -65,7 +65,7 @@ def test_authorization_by_a_file_and_by_brokers_is_configured_by_its_options(fil
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "reason"),
     [
         ({**EMBEDDED, "authorization": Path("/gone")}, "can't be read"),
         ({**EMBEDDED, "authorization_by_brokers": True}, "--authorization-by-brokers goes with --pulsar"),
@@ -81,16 +81,16 @@ def test_authorization_by_a_file_and_by_brokers_is_configured_by_its_options(fil
         ({**BROKERS, "authorization_by_brokers": True, "authorization_cache_seconds": 0}, "authorization_cache_seconds"),
     ],
 )
-def test_contradicting_options_are_refused_with_the_reason(flags: dict[str, object], told: str) -> None:
-    assert told in problems(**flags)
+def test_contradicting_options_are_refused_with_the_reason(flags: dict[str, object], reason: str) -> None:
+    assert reason in problems(**flags)
 
 
 def test_a_server_with_authentication_needs_an_authorization(file: Path) -> None:
     tokens = AuthenticationConfig(token=TokenConfig(secret_key_file=file))
     with pytest.raises(ConfigError, match="nothing defines what they may do"):
         ServerConfig(log=MEMORY, authentication=tokens)
-    for said in (AuthorizationConfig(file=file), AuthorizationConfig(allow_authenticated=True)):
-        ServerConfig(log=MEMORY, authentication=tokens, authorization=said)
+    for authorization in (AuthorizationConfig(file=file), AuthorizationConfig(allow_authenticated=True)):
+        ServerConfig(log=MEMORY, authentication=tokens, authorization=authorization)
 
 
 def test_a_server_without_options_listens_on_loopback_and_needs_no_authorization(file: Path) -> None:
@@ -103,6 +103,6 @@ def test_a_server_without_options_listens_on_loopback_and_needs_no_authorization
 
 def test_options_for_brokers_are_ignored_if_a_flag_chooses_the_embedded_log(tmp_path: Path) -> None:
     path = tmp_path / "options.toml"
-    said = ['pulsar = "pulsar://localhost:6650"', 'admin_url = "http://localhost:8080"', "authorization_by_brokers = true"]
-    path.write_text("\n".join([*said, 'superuser_roles = ["a"]']))
+    lines = ['pulsar = "pulsar://localhost:6650"', 'admin_url = "http://localhost:8080"', "authorization_by_brokers = true"]
+    path.write_text("\n".join([*lines, 'superuser_roles = ["a"]']))
     assert not server_config(read_options(EMBEDDED, {}, path), {}).authorization.enabled

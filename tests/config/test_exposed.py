@@ -83,13 +83,13 @@ def configurations(files: Files) -> list[ServerConfig | GuardConfig]:
 SECRET = {"token_secret_key", "tls_key", "pulsar_token_file", "pulsar_tls_key", "pulsar_oauth2_credentials"}
 
 
-def told(configs: list[ServerConfig | GuardConfig]) -> dict[str, set[str]]:
+def reported(configs: list[ServerConfig | GuardConfig]) -> dict[str, set[str]]:
     """Returns the options whose files are reported as readable, and as writable, for every user."""
     found: dict[str, set[str]] = {"read": set(), "write": set()}
     for sentence in {each for config in configs for each in insecure(config)}:
-        option, _, said = sentence.partition(":")
-        found["read" if "may read" in said else "write"].add(option)
-        assert "content" not in said
+        option, _, text = sentence.partition(":")
+        found["read" if "may read" in text else "write"].add(option)
+        assert "content" not in text
     return found
 
 
@@ -108,7 +108,7 @@ def test_secrets_readable_and_files_writable_for_every_user_are_reported(folder:
     ):
         for path in files.made.values():
             path.chmod(mode)
-        assert told(configs) == {"read": read, "write": written}, oct(mode)
+        assert reported(configs) == {"read": read, "write": written}, oct(mode)
 
 
 def test_files_in_a_private_directory_are_not_reported(folder: Path) -> None:
@@ -118,7 +118,7 @@ def test_files_in_a_private_directory_are_not_reported(folder: Path) -> None:
     configs = configurations(files)
     for path in files.made.values():
         path.chmod(0o666)
-    assert told(configs) == {"read": set(), "write": set()}
+    assert reported(configs) == {"read": set(), "write": set()}
 
 
 @pytest.mark.parametrize(("mode", "replaced"), [(0o777, True), (0o1777, False), (0o755, False)])
@@ -128,7 +128,7 @@ def test_files_in_a_directory_where_every_user_can_replace_them_are_reported(fol
     files = Files(inner)
     configs = configurations(files)
     inner.chmod(mode)
-    assert told(configs) == {"read": set(), "write": set(files.made) if replaced else set()}
+    assert reported(configs) == {"read": set(), "write": set(files.made) if replaced else set()}
 
 
 def test_a_symbolic_link_is_judged_by_its_target(folder: Path) -> None:

@@ -32,8 +32,8 @@ HERE = parse_address("127.0.0.1:0")
 MEMORY = EmbeddedLogConfig(path=None)
 
 
-def server(**told: Any) -> ServerConfig:
-    return ServerConfig(**{"log": MEMORY, "listen": HERE, **told})
+def server(**options: Any) -> ServerConfig:
+    return ServerConfig(**{"log": MEMORY, "listen": HERE, **options})
 
 
 @pytest.fixture
@@ -43,8 +43,8 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def cluster(**told: Any) -> PulsarLogConfig:
-    return PulsarLogConfig(**{"service_url": "pulsar://127.0.0.1:6650", "admin_url": "http://localhost:8080", **told})
+def cluster(**options: Any) -> PulsarLogConfig:
+    return PulsarLogConfig(**{"service_url": "pulsar://127.0.0.1:6650", "admin_url": "http://localhost:8080", **options})
 
 
 def test_a_safe_configuration_has_no_warnings(file: Path) -> None:
@@ -109,8 +109,8 @@ async def test_a_server_logs_insecure_choices_once_at_its_start(log: LogConfig, 
     with caplog.at_level(logging.WARNING):
         async with Server(config):
             pass
-    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("insecure: ")]
-    assert len(told) == len(set(told)) == 3
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("insecure: ")]
+    assert len(lines) == len(set(lines)) == 3
     caplog.clear()
     async with Server(server()):
         pass

@@ -126,7 +126,7 @@ def test_all_errors_are_reported_at_once_each_with_its_source(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "can't be read: No such file"),
         (b"max_watches = ", "is not TOML"),
@@ -143,11 +143,11 @@ def test_all_errors_are_reported_at_once_each_with_its_source(tmp_path: Path) ->
         (b'pulsar = "a\\nb"', "pulsar must be a text"),
     ],
 )
-def test_an_unusable_file_of_options_is_reported_in_a_sentence(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_an_unusable_file_of_options_is_reported_in_a_sentence(tmp_path: Path, content: bytes | None, message: str) -> None:
     path = tmp_path / "c.toml"
     if content is not None:
         path.write_bytes(content)
-    assert any(said in problem for problem in problems(file=path))
+    assert any(message in problem for problem in problems(file=path))
 
 
 def test_a_directory_in_place_of_the_file_is_reported_in_a_sentence(tmp_path: Path) -> None:
@@ -176,8 +176,8 @@ def test_a_log_whose_path_is_a_directory_is_refused(name: str) -> None:
 
 
 def test_a_log_with_a_name_too_long_for_a_file_is_reported_in_a_sentence(tmp_path: Path) -> None:
-    said = problems(flags={"data": tmp_path / ("x" * 5000)})
-    assert [problem.rpartition(" can't be used ")[2] for problem in said] == ["(File name too long): name another file."] * 3
+    found_problems = problems(flags={"data": tmp_path / ("x" * 5000)})
+    assert [problem.rpartition(" can't be used ")[2] for problem in found_problems] == ["(File name too long): name another file."] * 3
 
 
 def test_calls_and_metrics_need_different_addresses() -> None:
@@ -207,14 +207,14 @@ def test_checkpoints_are_beside_the_embedded_log_unless_configured_otherwise(tmp
 @pytest.mark.parametrize(("option", "what"), [("data", "change log"), ("history", "history")])
 def test_checkpoints_need_a_file_of_their_own(tmp_path: Path, option: str, what: str) -> None:
     flags = {"data": tmp_path / "p.db", option: tmp_path / "one.db", "checkpoints": tmp_path / "one.db"}
-    said = problems(flags=flags)
-    assert said == (f'The {what} and the checkpoints are both "{tmp_path / "one.db"}": give each a file of its own.',)
+    found_problems = problems(flags=flags)
+    assert found_problems == (f'The {what} and the checkpoints are both "{tmp_path / "one.db"}": give each a file of its own.',)
 
 
 def test_the_log_and_the_history_need_different_files(tmp_path: Path) -> None:
     (tmp_path / "here").symlink_to(tmp_path)
-    said = problems(flags={"data": tmp_path / "p.db", "history": tmp_path / "here" / "p.db"})
-    assert [problem.rpartition(": ")[2] for problem in said] == ["give each a file of its own."]
+    found_problems = problems(flags={"data": tmp_path / "p.db", "history": tmp_path / "here" / "p.db"})
+    assert [problem.rpartition(": ")[2] for problem in found_problems] == ["give each a file of its own."]
 
 
 def test_a_flag_that_chooses_another_log_overrides_the_environments_options_of_its_log(tmp_path: Path) -> None:
@@ -253,8 +253,8 @@ def test_history_and_no_history_of_different_sources_follow_the_precedence(tmp_p
 
 
 def test_a_password_in_a_url_is_not_shown_in_errors() -> None:
-    said = problems(flags={"pulsar": "pulsar://me:sword/fish@broker:6650", "admin_url": "http://me:sword/fish@broker:8080"})
-    assert len(said) == 2 and not any("fish" in problem for problem in said)
+    found_problems = problems(flags={"pulsar": "pulsar://me:sword/fish@broker:6650", "admin_url": "http://me:sword/fish@broker:8080"})
+    assert len(found_problems) == 2 and not any("fish" in problem for problem in found_problems)
 
 
 def test_a_guard_reads_the_same_sources(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_the_data_folder_follows_the_convention_of_each_system() -> None:
     assert str(data_folder({"LOCALAPPDATA": r"D:\mine"}, "win32")) == r"D:\mine\topicpolicies"
 
 
-def told(marks: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+def errors_with(marks: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
     """Returns the places and texts that make an error with a certain argument, such as ``Kind.RESOURCE_EXHAUSTED``."""
     return ((where, text) for where, arguments, text in _making_errors() if any(map(marks, arguments)))
 
@@ -133,13 +133,15 @@ def _arguments(function: ast.AST) -> Iterator[str]:
 
 
 def test_every_error_about_a_limit_names_the_option() -> None:
-    said = list(told(lambda argument: argument.endswith("Kind.RESOURCE_EXHAUSTED")))
-    assert len(said) >= 4
-    assert [where for where, error in said if not any(re.search(rf"\b{name}\b", error) for name in options())] == []
+    errors = list(errors_with(lambda argument: argument.endswith("Kind.RESOURCE_EXHAUSTED")))
+    assert len(errors) >= 4
+    assert [where for where, error in errors if not any(re.search(rf"\b{name}\b", error) for name in options())] == []
 
 
 def test_errors_in_tables_are_found_by_these_tests() -> None:
-    assert [where for where, _ in told(lambda argument: argument == "Kind.RESOURCE_EXHAUSTED") if "client/refusals.py: line" in where]
+    assert [
+        where for where, _ in errors_with(lambda argument: argument == "Kind.RESOURCE_EXHAUSTED") if "client/refusals.py: line" in where
+    ]
 
 
 def test_no_error_suggests_to_raise_a_limit_without_naming_it() -> None:
@@ -160,9 +162,9 @@ def test_no_error_suggests_to_raise_a_limit_without_naming_it() -> None:
     ],
 )
 def test_every_error_with_a_reason_of_a_limit_names_the_option(reason: str, names: tuple[str, ...]) -> None:
-    said = list(told(lambda argument: argument == f"Reason.{reason}"))
-    assert said
-    assert [where for where, error in said if not any(re.search(rf"\b{name}\b", error) for name in names)] == []
+    errors = list(errors_with(lambda argument: argument == f"Reason.{reason}"))
+    assert errors
+    assert [where for where, error in errors if not any(re.search(rf"\b{name}\b", error) for name in names)] == []
 
 
 def test_the_image_keeps_the_default_log_on_its_volume() -> None:

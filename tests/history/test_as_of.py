@@ -67,10 +67,10 @@ def test_a_document_that_is_certain_is_returned(
     ("at", "last", "first", "present", "gaps"),
     [
         pytest.param(250, SECOND, UNLINKED, None, [gap(210, 290)], id="a gap between events that are not linked"),
-        pytest.param(250, SECOND, FOURTH, None, [], id="an event between two that are known is missing, and no gap was told"),
-        pytest.param(400, THIRD, None, head("v9", 350, {"x": b"x"}), [], id="a newer head, and no gap was told"),
+        pytest.param(250, SECOND, FOURTH, None, [], id="an event between two that are known is missing, and no gap was recorded"),
+        pytest.param(400, THIRD, None, head("v9", 350, {"x": b"x"}), [], id="a newer head, and no gap was recorded"),
         pytest.param(150, FIRST, UNTIMED_SECOND, None, [], id="before an event that happened some time before"),
-        pytest.param(150, None, SECOND, None, [], id="the event before the first that is kept is missing, and no gap was told"),
+        pytest.param(150, None, SECOND, None, [], id="the event before the first that is kept is missing, and no gap was recorded"),
         pytest.param(150, None, UNTIMED_SECOND, None, [], id="the same, without any event before"),
         pytest.param(400, THIRD, None, head("v9", 600, {"x": b"x"}), [gap(310, 500)], id="a gap before another head"),
         pytest.param(400, THIRD, None, None, [gap(310, 500)], id="a gap, and the head is gone"),

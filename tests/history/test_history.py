@@ -318,15 +318,15 @@ async def test_after_a_kill_recording_continues_without_a_gap(path: Path) -> Non
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "server"), str(ROOT / "clients/python")])}
     child = subprocess.Popen([sys.executable, "-c", _WRITE_AND_HANG, str(path)], stdout=subprocess.PIPE, env=environment)  # noqa: ASYNC220
     assert child.stdout is not None
-    told = 0
-    while told < 500:
-        told = int(child.stdout.readline())
+    acknowledged = 0
+    while acknowledged < 500:
+        acknowledged = int(child.stdout.readline())
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
     history = open_history(path, BOUNDS)
     recorded = rows(await everything(history, Query(NAMESPACE, most=1_000)))
-    assert recorded[0] >= told
+    assert recorded[0] >= acknowledged
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, recorded[0] + 101)))
     reader.scribe.caught_up()

@@ -23,7 +23,7 @@ class HistorySink:
     def __init__(self, room: int = 1_000) -> None:
         self.room = room
         self.noted: list[Noted] = []
-        self.told: list[Gap | Followed | SetBack] = []
+        self.items: list[Gap | Followed | SetBack] = []
 
     def note(self, noted: Sequence[Noted]) -> int:
         taken = noted[: self.room]
@@ -32,7 +32,7 @@ class HistorySink:
         return len(taken)
 
     def tell(self, what: Gap | Followed | SetBack) -> None:
-        self.told.append(what)
+        self.items.append(what)
 
     @property
     def rows(self) -> list[int]:
@@ -40,7 +40,7 @@ class HistorySink:
 
     @property
     def gaps(self) -> list[tuple[int | None, int, GapReason]]:
-        return [(each.since, each.until, each.reason) for each in self.told if isinstance(each, Gap)]
+        return [(each.since, each.until, each.reason) for each in self.items if isinstance(each, Gap)]
 
 
 def marks(row: int, *, log: str = "log", followed: int = BEGIN + 5_500) -> Marks:
@@ -163,12 +163,12 @@ def test_the_scribe_records_that_a_log_is_followed_until_it_is_closed() -> None:
     sink = HistorySink()
     opening = reader(sink, nothing(), Log())
     opening.scribe.tick()
-    assert sink.told == []
+    assert sink.items == []
     opening.scribe.caught_up()
     opening.scribe.tick()
     opening.scribe.closed()
     opening.scribe.tick()
-    assert sink.told == [Followed(NAMESPACE, NOW)] * 3
+    assert sink.items == [Followed(NAMESPACE, NOW)] * 3
 
 
 @given(
@@ -190,7 +190,7 @@ def test_the_record_does_not_depend_on_how_many_events_are_noted_at_a_time(
         event = update(row, row, name=f"orders-{partition}", partition=partition, at=BEGIN + 1_000 * (len(events) + skew))
         events.append(event if readable else event._replace(event=None, problem="damage"))
 
-    def told(counts: Iterable[int]) -> object:
+    def record_in(counts: Iterable[int]) -> object:
         sink, known = HistorySink(room), marks(recorded) if recorded else nothing()
         opening, left = reader(sink, known, Log(complete=complete, partitions=2)), list(events)
         for count in counts:
@@ -202,11 +202,11 @@ def test_the_record_does_not_depend_on_how_many_events_are_noted_at_a_time(
         streams = {where: (stream.position, stream.at) for where, stream in known.streams.items()}
         noted = [(each.stream.partition, *each[1:]) for each in sink.noted]
         gaps = [
-            (each.since, each.until, each.reason, [(s.partition, p) for s, p in each.holes]) for each in sink.told if isinstance(each, Gap)
+            (each.since, each.until, each.reason, [(s.partition, p) for s, p in each.holes]) for each in sink.items if isinstance(each, Gap)
         ]
         return noted, gaps, streams, known.overrun, known.refused
 
-    assert told(sizes) == told([1] * len(events))
+    assert record_in(sizes) == record_in([1] * len(events))
 
 
 class Uncertain(Log):

@@ -223,8 +223,8 @@ async def test_a_file_that_can_not_be_read_is_logged_once_for_all_reads(
                 with pytest.raises(PolicyError, match="can't be read"):
                     await history.page(Query(NAMESPACE))
         assert rows((await history.page(Query(NAMESPACE))).entries) == [1]
-    told = [record.message.removeprefix(f"the history {history._path} ") for record in caplog.records]
-    assert told == ["can't be read: disk I/O error", "can be read again"] * 2
+    lines = [record.message.removeprefix(f"the history {history._path} ") for record in caplog.records]
+    assert lines == ["can't be read: disk I/O error", "can be read again"] * 2
 
 
 @pytest.mark.parametrize("hanging", [1, 2])
@@ -281,9 +281,9 @@ async def test_the_next_opening_records_the_gap_of_events_that_did_not_fit(histo
     second = await reader_of(history)  # before the first opening has reported its close
     second.read(update(1, 1), update(2, 2), update(3, 3))
     first.scribe.closed()
-    told = await history.stretch(NAMESPACE, LogPlace("log", (position(1),)), 10)
-    assert [type(piece).__name__ for piece in told.pieces] == ["Gap", "Recorded"]
-    assert not told.whole
+    stretch = await history.stretch(NAMESPACE, LogPlace("log", (position(1),)), 10)
+    assert [type(piece).__name__ for piece in stretch.pieces] == ["Gap", "Recorded"]
+    assert not stretch.whole
 
 
 async def test_a_clock_that_was_a_day_ahead_leaves_no_future_times_and_no_wrong_answers(history: History, now: list[int]) -> None:
@@ -334,7 +334,7 @@ async def test_a_clock_that_goes_back_less_than_a_second_makes_no_answer_uncerta
 async def test_an_unexpected_error_on_the_writers_thread_is_logged_and_no_event_is_lost(
     history: History, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    errors = iter([RuntimeError("nobody foresaw this")])
+    errors = iter([RuntimeError("planted")])
     write_all = Writer._write_all
 
     def failing(self: Writer) -> bool:
@@ -346,7 +346,7 @@ async def test_an_unexpected_error_on_the_writers_thread_is_logged_and_no_event_
     reader = await reader_of(history)
     reader.read(update(1, 1), update(2, 2))
     assert rows((await history.page(Query(NAMESPACE))).entries) == [2, 1]
-    assert "nobody foresaw this" in caplog.text
+    assert "planted" in caplog.text
 
 
 async def test_an_unexpected_error_in_a_tick_is_logged_and_does_not_end_the_ticks(
@@ -359,13 +359,13 @@ async def test_an_unexpected_error_in_a_tick_is_logged_and_does_not_end_the_tick
 
     def tick() -> None:
         ticks.append(1)
-        raise RuntimeError("nobody foresaw this")
+        raise RuntimeError("planted")
 
     monkeypatch.setattr(reader.scribe, "tick", tick)
     async with asyncio.timeout(20):
         while len(ticks) < 3:  # noqa: ASYNC110 (nothing to wait on)
             await asyncio.sleep(0.01)
-    assert "nobody foresaw this" in caplog.text
+    assert "planted" in caplog.text
     await history.close()
 
 
@@ -433,10 +433,10 @@ async def test_a_history_of_a_former_format_is_converted_to_the_present_one(
     await history.close()
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(script)
-    for told in (True, False):
+    for converted in (True, False):
         caplog.clear()
         history = open_history(path, BOUNDS, now=lambda: now[0])
-        assert (f"was converted from format {former} to 5" in caplog.text) is told
+        assert (f"was converted from format {former} to 5" in caplog.text) is converted
         after = await history.page(Query(NAMESPACE, most=1_000))
         assert after == before
         assert after.gaps
@@ -455,7 +455,7 @@ async def test_no_flipped_bit_of_the_file_makes_a_wrong_document_certain(path: P
     await history.close()
     content = path.read_bytes()  # noqa: ASYNC240 (a small file)
     chance = random.Random(4711)
-    told = certain = 0
+    refused = certain = 0
     keys = [PolicyKey(topic(f"t-{number}"), Scope.LOCAL) for number in range(6)]
     for turn in range(int(os.environ.get("FLIPS", "150"))):
         damaged = bytearray(content)
@@ -465,7 +465,7 @@ async def test_no_flipped_bit_of_the_file_makes_a_wrong_document_certain(path: P
         try:
             opened = open_history(other, BOUNDS, now=lambda: now[0])
         except PolicyError:
-            told += 1
+            refused += 1
             continue
         try:
             for number, key in enumerate(keys):
@@ -475,10 +475,10 @@ async def test_no_flipped_bit_of_the_file_makes_a_wrong_document_certain(path: P
                     assert past.version == position(row)
                     certain += 1
         except PolicyError:
-            told += 1
+            refused += 1
         finally:
             await opened.close()
-    assert told > 10
+    assert refused > 10
     assert certain > 200
 
 

@@ -32,7 +32,7 @@ def test_after_the_log_is_replaced_the_old_state_is_dropped_and_watches_begin_ag
         assert [(change.key, change.version) for change in again.take(100).changes] == [(KEY, head.version)]
         made = await bench.set(3, key=OTHER)
         assert (made.previous, made.version > head.version) == (ABSENT, True)
-        (told,) = again.take(100).changes
-        assert (told.version, told.previous) == (made.version, ABSENT)
+        (newest,) = again.take(100).changes
+        assert (newest.version, newest.previous) == (made.version, ABSENT)
 
     simulate(scenario, update_timeout_seconds=30.0)

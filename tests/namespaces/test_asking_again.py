@@ -107,13 +107,13 @@ def test_a_flood_of_requests_for_a_missing_namespace_causes_few_attempts_a_secon
         if watched:
             await _deleted_under_a_watch(bench, tries=0)
         bench.log.refusals = [GONE] * 10_000
-        since, until, told = len(bench.log.openings), bench.loop.time() + 30, 0
+        since, until, answered = len(bench.log.openings), bench.loop.time() + 30, 0
 
         async def client() -> None:
-            nonlocal told
+            nonlocal answered
             while bench.loop.time() < until:
                 assert await error_of(bench.value()) is GONE
-                told += 1
+                answered += 1
                 await asyncio.sleep(0.001)
 
         async def impatient(seconds: float) -> None:
@@ -128,7 +128,7 @@ def test_a_flood_of_requests_for_a_missing_namespace_causes_few_attempts_a_secon
 
         await asyncio.gather(*(client() for _ in range(20)), *(impatient(seconds) for seconds in (0.001, 0.01, 0.1)))
         gaps = _gaps(bench, since)
-        assert told > 1_000 and len(gaps) > 60, "precondition: a flood"
+        assert answered > 1_000 and len(gaps) > 60, "precondition: a flood"
         assert min(gaps) >= ASKED_SECONDS and len(gaps) <= 30 / ASKED_SECONDS + 1
 
     simulate(scenario, **SLOW)

@@ -41,7 +41,7 @@ def _kept(bench: Bench) -> int:
     return sum(namespace.documents for namespace in bench.registry.namespaces())
 
 
-def _told_of_capacity(caplog: pytest.LogCaptureFixture) -> list[str]:
+def _lines_of_capacity(caplog: pytest.LogCaptureFixture) -> list[str]:
     """Returns the lines in the server's log about its memory."""
     return [record.getMessage() for record in caplog.records if record.name.endswith(".capacity")]
 
@@ -174,7 +174,7 @@ def test_idle_namespaces_are_closed_for_keys_that_other_writers_create(caplog: p
             bench.elsewhere(1, _key(NAMESPACE, number))
             await asyncio.sleep(0.1)
         assert _loaded(bench) == {NAMESPACE, "acme/b"} and bench.registry.capacity.keys == _kept(bench) == 90
-        assert not bench.registry.capacity.is_over() and _told_of_capacity(caplog) == []
+        assert not bench.registry.capacity.is_over() and _lines_of_capacity(caplog) == []
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
@@ -187,17 +187,17 @@ def test_each_crossing_of_the_limit_by_other_writers_is_logged_once(caplog: pyte
             bench.elsewhere(1, _key(NAMESPACE, number))
             await asyncio.sleep(0.1)
         assert capacity.is_over() and capacity.keys == 150 and await bench.value(_key(NAMESPACE, 149)) == 1
-        (told,) = _told_of_capacity(caplog)
-        assert NAMESPACE in told and "101 policy keys of at most 100 (max_loaded_keys)" in told
+        (line,) = _lines_of_capacity(caplog)
+        assert NAMESPACE in line and "101 policy keys of at most 100 (max_loaded_keys)" in line
         bench.namespace.unwatch(watcher)
         await asyncio.sleep(900)
-        assert not capacity.is_over() and len(_told_of_capacity(caplog)) == 2 and "there is room" in _told_of_capacity(caplog)[1]
+        assert not capacity.is_over() and len(_lines_of_capacity(caplog)) == 2 and "there is room" in _lines_of_capacity(caplog)[1]
         _written(bench, "acme/other", 60)
         await bench.registry.get("acme/other").watch(Selection(None), Mode.LATEST, None, lambda: None)
         for number in range(60, 120):
             bench.storage.write("acme/other", Event(_key("acme/other", number), Action.UPDATE, document(max_producer_per_topic=1)))
         await asyncio.sleep(1)
-        assert capacity.is_over() and len(_told_of_capacity(caplog)) == 3 and "acme/other" in _told_of_capacity(caplog)[2]
+        assert capacity.is_over() and len(_lines_of_capacity(caplog)) == 3 and "acme/other" in _lines_of_capacity(caplog)[2]
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
@@ -243,7 +243,7 @@ def test_a_log_that_is_read_again_is_counted_once(caplog: pytest.LogCaptureFixtu
         bench.storage.lose(NAMESPACE)
         await asyncio.sleep(5)
         assert len(bench.log.openings) == 3 and bench.registry.capacity.keys == 80
-        assert _loaded(bench) == {NAMESPACE, "acme/idle"} and _told_of_capacity(caplog) == []
+        assert _loaded(bench) == {NAMESPACE, "acme/idle"} and _lines_of_capacity(caplog) == []
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
@@ -270,9 +270,9 @@ def test_keys_that_come_and_go_at_the_limit_are_logged_once(caplog: pytest.LogCa
         capacity.add(1, 10)
         capacity.relieve("acme/orders")
         capacity.add(-1, -10)
-    assert len(_told_of_capacity(caplog)) == 1
+    assert len(_lines_of_capacity(caplog)) == 1
     capacity.add(-10, 0)
-    assert len(_told_of_capacity(caplog)) == 2
+    assert len(_lines_of_capacity(caplog)) == 2
 
 
 @pytest.mark.parametrize(("subscriptions", "requests"), [(0, 1), (0, 16), (2, 1), (10, 16), (50, 1)])

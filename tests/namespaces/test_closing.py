@@ -200,7 +200,7 @@ def test_at_a_stop_of_the_server_all_unsent_requests_get_an_error_that_says_so()
         namespace = bench.namespace
         await bench.registry.close()
         assert (await error_of(sent)).reason == "OUTCOME_UNKNOWN"
-        told = [await error_of(waiting), await loading, await error_of(namespace.update(bench.request(4)))]
-        assert {(error.kind, error.reason) for error in told} == {(Kind.UNAVAILABLE, "SHUTTING_DOWN")}
+        errors = [await error_of(waiting), await loading, await error_of(namespace.update(bench.request(4)))]
+        assert {(error.kind, error.reason) for error in errors} == {(Kind.UNAVAILABLE, "SHUTTING_DOWN")}
 
     simulate(scenario, update_timeout_seconds=60.0, max_in_flight_per_key=1)

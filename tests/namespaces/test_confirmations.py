@@ -45,9 +45,9 @@ class Pair:
             under_way[0] += 1
             self.most_at_once = max(self.most_at_once, under_way[0])
             try:
-                told = await original(partition)
+                answer = await original(partition)
                 await asyncio.sleep(seconds)
-                return told
+                return answer
             finally:
                 under_way[0] -= 1
 
@@ -260,7 +260,7 @@ def test_a_failed_question_is_named_in_the_error_and_repeated_for_the_next_reque
         await both.mine.set(1)
         log = both.mine.opened
         original = log.end
-        for failure in (LogError(Reason.LOG_UNREACHABLE, "No broker answers."), RuntimeError("nobody thought of it")):
+        for failure in (LogError(Reason.LOG_UNREACHABLE, "No broker answers."), RuntimeError("planted")):
 
             async def end(partition: int, failure: Exception = failure) -> Position:
                 raise failure
@@ -474,7 +474,7 @@ def test_a_retry_of_a_cancelled_request_is_appended_and_answered() -> None:
     pair(scenario)
 
 
-class UnaskableLog(MemoryNamespaceLog):
+class UnsharedLog(MemoryNamespaceLog):
     """A log without other writers, whose end must not be asked for."""
 
     @property
@@ -482,17 +482,17 @@ class UnaskableLog(MemoryNamespaceLog):
         return False
 
     async def end(self, partition: int) -> Position:
-        raise AssertionError(f"nobody is to ask about partition {partition}")
+        raise AssertionError(f"the end of partition {partition} was asked for")
 
 
-class UnaskableLogs(MemoryLog):
+class UnsharedLogs(MemoryLog):
     def _opening(self, stored: object, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
-        return UnaskableLog(self, stored, sink, start)  # type: ignore[arg-type]
+        return UnsharedLog(self, stored, sink, start)  # type: ignore[arg-type]
 
 
 def test_a_log_without_other_writers_is_not_asked_for_its_end() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.registry.common.log = UnaskableLogs(bench.storage)
+        bench.registry.common.log = UnsharedLogs(bench.storage)
         await bench.set(1)
         assert (await bench.set(1)).outcome is Outcome.UNCHANGED
         assert (await bench.set(2, validate_only=True)).outcome is Outcome.WOULD_APPLY

@@ -130,7 +130,7 @@ class Sidecar:
             assert state is not None and (state.document, state.version) == (head.document, head.version)
 
 
-class Told(NamedTuple):
+class Received(NamedTuple):
     """A change that a reader got."""
 
     partition: int
@@ -146,7 +146,7 @@ class Reader:
         self.token: Token | None = None
         self.known: dict[PolicyKey, Head] = {}
         self.fresh: set[PolicyKey] | None = set()
-        self.told: list[Told] = []
+        self.received: list[Received] = []
         self.since: Token | None = None
         """The token at which its last snapshot was complete."""
         self.resets = 0
@@ -183,7 +183,7 @@ class Reader:
             self._begin()
             return True
         for change in batch.changes:
-            self._believe(change)
+            self._apply(change)
         if batch.synced:
             self._synced()
         return batch.more
@@ -207,7 +207,7 @@ class Reader:
             self.token, self.fresh = None, set()
             self._watcher = hub.subscribe(self.selection, self.mode, None, lambda: None)
 
-    def _believe(self, change: Head) -> None:
+    def _apply(self, change: Head) -> None:
         old = self.known.get(change.key)
         if old is None or change.version > old.version or (self.fresh is not None and change.key not in self.fresh):
             self.known[change.key] = change
@@ -217,13 +217,13 @@ class Reader:
             assert self.mode is Mode.LATEST or change.placed is not None, "in this mode every change has its event"
             self.token = self.token.moved([change])
             if change.placed is not None:
-                self.told.append(Told(change.placed.partition, change.placed.position))
+                self.received.append(Received(change.placed.partition, change.placed.position))
 
     def _synced(self) -> None:
         assert self._watcher is not None and self._watcher.token is not None
         if self.fresh is not None:
             self.known = {key: head for key, head in self.known.items() if key in self.fresh}
-            self.since, self.told, self.fresh = self._watcher.token, [], None
+            self.since, self.received, self.fresh = self._watcher.token, [], None
         self.token = self._watcher.token
 
     def check(self, log: Log) -> None:
@@ -233,9 +233,9 @@ class Reader:
         if self.mode is Mode.EVERY and self.since is not None:
             for partition in range(PARTITIONS):
                 begun = self.since.positions[partition]
-                told = [each.position for each in self.told if each.partition == partition]
+                received = [each.position for each in self.received if each.partition == partition]
                 wanted = {p.position for p in log.entries[partition] if p.event is not None and self.selection.includes(p.event.key)}
-                assert told == [p for p in log.changes(partition) if p > begun and p in wanted]
+                assert received == [p for p in log.changes(partition) if p > begun and p in wanted]
 
 
 class Lister:
@@ -277,7 +277,7 @@ class World:
     def run(self, steps: int) -> int:
         """Runs random steps; returns how often readers had to begin again with a snapshot."""
         chance = self.chance
-        does = [self._write, self._read, self._take, self._go, self._part, self._bookmark, self._lose, self._restart]
+        does = [self._write, self._read, self._take, self._connect, self._disconnect, self._bookmark, self._lose, self._restart]
         for _ in range(steps):
             sidecar = chance.choice(self.sidecars)
             chance.choices(does, (8, 6, 8, 6, 1, 1, 2, 0.3))[0](sidecar, chance.choice(self.readers))
@@ -305,12 +305,12 @@ class World:
     def _take(self, _: Sidecar, reader: Reader) -> None:
         reader.take(self.chance.randint(1, 3))
 
-    def _go(self, sidecar: Sidecar, reader: Reader) -> None:
+    def _connect(self, sidecar: Sidecar, reader: Reader) -> None:
         reader.connect(sidecar)
         while reader.take(3) and self.chance.random() < 0.9:
             pass
 
-    def _part(self, _: Sidecar, reader: Reader) -> None:
+    def _disconnect(self, _: Sidecar, reader: Reader) -> None:
         reader.disconnect()
 
     def _bookmark(self, _: Sidecar, reader: Reader) -> None:

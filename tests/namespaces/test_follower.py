@@ -82,7 +82,7 @@ def test_a_view_of_a_log_that_was_created_while_open_and_then_deleted_is_not_con
 
 def test_events_up_to_a_compaction_during_the_read_may_build_on_removed_events() -> None:
     log = NamedLog("same", "b12")
-    follower = Follower(cast("Owner", Deaf()), "a/b", FoldContext(joining=True, joined_at=0))
+    follower = Follower(cast("Owner", IgnoringOwner()), "a/b", FoldContext(joining=True, joined_at=0))
     follower.opened(cast("NamespaceLog", log))
     log.complete_now("b15")  # before anything behind b12 is read
     follower.read([Placed(0, position, on_its_way(key), 0) for position, key in (("b13", KEY), ("b16", OTHER))])
@@ -93,7 +93,7 @@ def test_events_up_to_a_compaction_during_the_read_may_build_on_removed_events()
     ]
 
 
-class Deaf:
+class IgnoringOwner:
     """An owner that ignores all reports."""
 
     def taken(self, *_: object) -> None:
@@ -118,7 +118,7 @@ def _broken_once(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, on: Ca
     def call(self: object, *arguments: object, **named: object) -> object:
         if not broken and on(*arguments):
             broken.append(arguments)
-            raise ZeroDivisionError("nobody thought of it")
+            raise ZeroDivisionError("planted")
         return real(self, *arguments, **named)
 
     monkeypatch.setattr(owner, name, call)
@@ -198,8 +198,8 @@ def test_if_handling_an_entry_fails_watchers_still_get_its_change(
         await asyncio.sleep(5)
         assert broken and bench.namespace.phase is Phase.READY and len(bench.log.openings) == 2, "precondition"
         for watcher in watchers:
-            told = {change.key: change.document for change in watcher.take(10).changes}
-            assert told == {KEY: document(max_producer_per_topic=2), OTHER: None}
+            received = {change.key: change.document for change in watcher.take(10).changes}
+            assert received == {KEY: document(max_producer_per_topic=2), OTHER: None}
             assert watcher.token is not None and watcher.token.positions >= ("13",) and watcher.take(10).changes == []
 
     simulate(scenario, sole_writer=False)

@@ -173,7 +173,7 @@ class Recorder:
     """Records what the history would get."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.recorded: list[str] = []
         self.keys: list[PolicyKey | None] = []
 
     def knows(self, identity: str, positions: Sequence[str]) -> bool:
@@ -182,20 +182,20 @@ class Recorder:
 
     def opened(self, log: NamespaceLog) -> None:
         del log
-        self.told.append("opened")
+        self.recorded.append("opened")
 
     def noted(self, events: Sequence[Taken]) -> None:
         for placed, before, folded, after in events:
             assert folded is not None and after is not None
             assert (before is None) == (folded.previous in ("", "0"))
-            self.told.append(placed.position)
+            self.recorded.append(placed.position)
             self.keys.append(None if placed.event is None else placed.event.key)
 
     def caught_up(self) -> None:
-        self.told.append("caught up")
+        self.recorded.append("caught up")
 
     def closed(self) -> None:
-        self.told.append("closed")
+        self.recorded.append("closed")
 
 
 def test_the_history_gets_events_in_the_order_of_the_log_whichever_topic_is_read_first() -> None:
@@ -209,17 +209,17 @@ def test_the_history_gets_events_in_the_order_of_the_log_whichever_topic_is_read
 
         bench.registry.common.record = record
         await bench.value(key_of(50))
-        assert "caught up" not in recorder.told
+        assert "caught up" not in recorder.recorded
         write(bench, 3, 99)
         await bench.value(key_of(20))
         await asyncio.sleep(1)
-        assert recorder.told[0] == "opened"
-        positions = [each for each in recorder.told[1:] if each != "caught up"]
+        assert recorder.recorded[0] == "opened"
+        positions = [each for each in recorder.recorded[1:] if each != "caught up"]
         assert positions == sorted(positions)
         assert recorder.keys == [*[key_of(number) for number in range(TOPICS)], key_of(3)]
-        assert recorder.told.count("caught up") == 1
+        assert recorder.recorded.count("caught up") == 1
         await bench.registry.close()
-        assert recorder.told[-1] == "closed"
+        assert recorder.recorded[-1] == "closed"
 
     shared(scenario)
 
@@ -239,9 +239,9 @@ def test_a_log_lost_before_all_is_folded_is_read_as_a_whole_and_the_history_gets
         bench.opened.lose(LogError("LOG_LOST", "lost"))  # type: ignore[arg-type]
         await asyncio.sleep(1)
         assert await bench.value(key_of(99)) == 100
-        assert recorders[0].told[-1] == "closed" and "caught up" not in recorders[0].told
+        assert recorders[0].recorded[-1] == "closed" and "caught up" not in recorders[0].recorded
         assert recorders[1].keys == [key_of(number) for number in range(TOPICS)]
-        assert recorders[1].told[-1] == "caught up"
+        assert recorders[1].recorded[-1] == "caught up"
         heads, _, _ = await bench.namespace.page(BOTH, None, TOPICS)
         assert len(heads) == TOPICS
 
@@ -289,12 +289,12 @@ def test_the_number_of_entries_folded_at_once_is_bounded_even_for_a_single_topic
 
     late = LateEntries(FoldContext(joined_at=1_000_000), (), fold, lambda *_: None, records=records)
     late.take(entries, lambda rest: None)
-    told: list[str] = []
+    recorded: list[str] = []
     opened = 0
     while not late.over:
-        told += [placed.position for placed, *_ in late.fold_some()]
+        recorded += [placed.position for placed, *_ in late.fold_some()]
         now = sum(entry.times for entry in entries)
         assert now - opened <= AT_A_TIME
         opened = now
     assert opened == len(entries)
-    assert told == ([entry.position for entry in entries] if records else [])
+    assert recorded == ([entry.position for entry in entries] if records else [])

@@ -117,8 +117,8 @@ def test_an_opening_that_continues_a_view_and_fails_leaves_the_view_unchanged(en
     async def scenario(bench: Bench) -> None:
         version = (await bench.set(1)).version
         namespace = bench.namespace
-        told: list[str] = []
-        watcher = await namespace.watch(Selection(None), Mode.LATEST, None, lambda: told.append("woken"))
+        wakes: list[str] = []
+        watcher = await namespace.watch(Selection(None), Mode.LATEST, None, lambda: wakes.append("woken"))
         assert len(watcher.take(10).changes) == 1
         bench.faults.read_seconds = 100.0
         bench.elsewhere(2)

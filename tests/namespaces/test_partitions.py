@@ -71,8 +71,8 @@ def test_a_watch_continues_in_more_partitions(mode: Mode, begun: str) -> None:
         keys = [_key_of(bench, partition) for partition in range(3)]
         for key in keys[1:]:
             await bench.set(2, key=key)
-        told = {change.key for _ in range(2) for change in watcher.take(100).changes}
-        assert told == set(keys[1:])
+        received = {change.key for _ in range(2) for change in watcher.take(100).changes}
+        assert received == set(keys[1:])
         place = watcher.token
         assert place is not None and len(place.positions) == 3
 

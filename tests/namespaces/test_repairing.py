@@ -45,13 +45,13 @@ async def conflict(bench: Bench, key: Any = KEY) -> None:
 
 def test_a_setting_that_a_stale_document_undid_is_repaired_and_reported_with_its_cause() -> None:
     async def scenario(bench: Bench) -> None:
-        told: list[tuple[Repair, bool]] = []
-        bench.registry.activity.on_repair = lambda repair, published: told.append((repair, published))
+        reported: list[tuple[Repair, bool]] = []
+        bench.registry.activity.on_repair = lambda repair, published: reported.append((repair, published))
         await conflict(bench)
         assert bench.namespace.repairs_due == 1
         await asyncio.sleep(1)
         assert written(bench) == 1 and bench.namespace.repairs_due == 0
-        ((repair, published),) = told
+        ((repair, published),) = reported
         assert published and repair.key == KEY and repair.namespace == NAMESPACE
         assert repair.before == document(max_producer_per_topic=3)
         assert repair.after == document(max_producer_per_topic=3, max_consumer_per_topic=2)

@@ -159,7 +159,7 @@ def test_a_checkpoint_that_may_be_why_an_opening_failed_is_not_used_by_the_next_
         def began(follower: Follower, restored: Any, log: Any) -> None:
             if failures:
                 failures.clear()
-                raise ValueError("nobody thought of that")
+                raise ValueError("planted")
             begin(follower, restored, log)
 
         with pytest.MonkeyPatch.context() as patched:
