@@ -217,7 +217,7 @@ def test_the_log_and_the_history_need_different_files(tmp_path: Path) -> None:
     assert [problem.rpartition(": ")[2] for problem in found_problems] == ["give each a file of its own."]
 
 
-def test_a_flag_that_chooses_another_log_overrides_the_environments_options_of_its_log(tmp_path: Path) -> None:
+def test_if_a_flag_chooses_another_log_options_of_the_environment_for_its_log_are_ignored(tmp_path: Path) -> None:
     brokers = {f"TOPICPOLICIES_{name.upper()}": value for name, value in BROKERS.items()} | {"TOPICPOLICIES_GUARD": "acme/*,beta/*"}
     assert made(environment=brokers).guard == ("acme/*", "beta/*")
     embedded = made({"data": tmp_path / "p.db"}, brokers)

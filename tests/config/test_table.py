@@ -94,7 +94,7 @@ def test_the_data_folder_follows_the_convention_of_each_system() -> None:
 
 
 def errors_with(marks: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-    """Returns the places and texts that make an error with a certain argument, such as ``Kind.RESOURCE_EXHAUSTED``."""
+    """Returns the place and texts of each maker of errors of which ``marks`` selects an argument, such as ``Kind.RESOURCE_EXHAUSTED``."""
     return ((where, text) for where, arguments, text in _making_errors() if any(map(marks, arguments)))
 
 

@@ -106,7 +106,7 @@ def test_a_log_that_was_replaced_is_a_gap() -> None:
     assert sink.gaps == [(BEGIN + 5_500, NOW, GapReason.LOG_REPLACED)]
 
 
-def test_a_log_that_gets_its_name_when_it_is_created_is_recorded_under_that_name() -> None:
+def test_a_log_that_gets_its_identity_when_it_is_created_is_recorded_with_that_identity() -> None:
     sink, log = HistorySink(), Log("nothing yet", complete="")
     opening = reader(sink, nothing(), log)
     opening.scribe.caught_up()

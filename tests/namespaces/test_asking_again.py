@@ -24,7 +24,7 @@ SLOW = {"load_retry_seconds": 600.0, "namespace_idle_seconds": 10_000.0}
 
 
 async def _deleted_under_a_watch(bench: Bench, tries: int) -> None:
-    """Deletes a watched namespace until attempts to load it are minutes apart; the next ``tries`` attempts will fail too."""
+    """Deletes a watched namespace, and waits until attempts to load it are minutes apart; the next ``tries`` attempts fail too."""
     await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
     bench.log.refusals = [GONE] * 1_000
     bench.opened.lose(GONE)

@@ -355,7 +355,7 @@ def test_a_cancelled_request_that_waited_for_an_end_does_not_delay_later_ones() 
     pair(scenario)
 
 
-def test_a_cancelled_request_stays_if_a_retry_of_it_still_waits() -> None:
+def test_a_cancelled_request_is_kept_while_a_retry_of_it_waits() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.hold()

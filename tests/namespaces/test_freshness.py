@@ -1,4 +1,4 @@
-"""The time as of which watched namespaces are confirmed: their logs are asked in turn, at a rate that all share."""
+"""The time as of which watched namespaces are confirmed: their logs are asked for their ends in turn, at a shared rate."""
 
 from __future__ import annotations
 

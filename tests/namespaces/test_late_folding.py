@@ -1,4 +1,4 @@
-"""A namespace answers for a topic as soon as its log is read, and folds the other topics later. These logs deliver undecoded entries."""
+"""A namespace answers for a topic as soon as its log is read, and folds the other topics later. The logs deliver undecoded entries."""
 
 from __future__ import annotations
 

@@ -424,7 +424,7 @@ def test_a_repair_of_a_key_with_updates_in_flight_waits_for_them_without_polling
 
 
 def test_repairs_that_are_due_at_once_are_published_on_uvloop_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On uvloop the handle of a call that is due at once does not know its time, as the handles of asyncio do."""
+    """Unlike asyncio's, uvloop's handle of a call that is due at once does not know its time."""
     uvloop = pytest.importorskip("uvloop")
     published: list[PolicyKey] = []
     monkeypatch.setattr(repair_schedule, "repair_due", lambda state: True)
