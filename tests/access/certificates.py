@@ -1,4 +1,4 @@
-"""Client certificates for tests, as bytes."""
+"""Makes client certificates for tests, as bytes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .signing import NOW, curve_key
 
 
 def certificate(*names: str, alternatives: Sequence[x509.GeneralName] | None = None, ends_at: float = NOW + 3600) -> bytes:
-    """A certificate with these common names, PEM, which it signs itself."""
+    """Returns a self-signed certificate with these common names, as PEM."""
     return _made(names, None if alternatives is None else x509.SubjectAlternativeName(alternatives), ends_at)
 
 
 def with_names(encoded: bytes) -> bytes:
-    """The certificate of ``orders`` whose alternative names are any bytes."""
+    """Returns a certificate of ``orders`` with any bytes as its alternative names."""
     return _made(("orders",), x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, encoded), NOW + 3600)
 
 

@@ -1,4 +1,4 @@
-"""An issuer of tokens for tests: tells where its keys are, and which, over HTTP, and counts how often it is asked."""
+"""An issuer of tokens for tests: publishes its discovery document and its keys over HTTP, and records the requests."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import Any
 
 
 class Issuer:
-    """What it tells; tests change it."""
+    """What the issuer answers; tests change it."""
 
     def __init__(self) -> None:
         self.name = ""
         """Its URL."""
         self.keys: list[dict[str, Any]] = []
         self.discovery: dict[str, Any] | None = None
-        """What it tells of itself; None: what is true."""
+        """Its discovery document; None: the correct one."""
         self.status = 200
         self.body: bytes | None = None
-        """In place of its keys."""
+        """The body of the answer, in place of its keys."""
         self.location = ""
-        """Where it sends those who ask for its keys."""
+        """The URL to which requests for its keys are redirected; "": they are not."""
         self.asked: list[str] = []
-        """The paths."""
+        """The paths of all requests."""
         self.answers = threading.Event()
-        """Not set: it does not answer."""
+        """Set unless requests are to wait without an answer."""
         self.answers.set()
 
     def times(self, path: str = "/keys") -> int:
-        """How often it was asked for something."""
+        """Returns how often a path was requested."""
         return self.asked.count(path)
 
     def answer(self, path: str) -> bytes:
-        """The body for a path."""
+        """Returns the body for a path."""
         if path != "/keys":
             return json.dumps(self.discovery or {"issuer": self.name, "jwks_uri": f"{self.name}/keys"}).encode()
         return json.dumps({"keys": self.keys}).encode() if self.body is None else self.body
@@ -43,7 +43,7 @@ class Issuer:
 
 @contextmanager
 def serving() -> Iterator[Issuer]:
-    """An issuer on a free port of this machine."""
+    """Serves an issuer on a free local port for the block."""
     issuer = Issuer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -57,11 +57,11 @@ def serving() -> Iterator[Issuer]:
                 self.send_header("location", redirected)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
-            with suppress(ConnectionError):  # who asked may have gone
+            with suppress(ConnectionError):  # the client may have gone
                 self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

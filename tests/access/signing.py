@@ -1,4 +1,4 @@
-"""Keys and tokens for tests, made on the spot; tokens also as no library would make them."""
+"""Makes keys and tokens for tests, also tokens that libraries refuse to make."""
 
 from __future__ import annotations
 
@@ -16,64 +16,64 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 NOW = 1_800_000_000.0
-"""The time of tests."""
+"""The present time in tests."""
 
 
 @cache
 def rsa_key(name: str = "", bits: int = 2048) -> rsa.RSAPrivateKey:
-    """The private key of a name."""
+    """Returns the RSA key of a name, the same one at each call."""
     del name
     return rsa.generate_private_key(public_exponent=65_537, key_size=bits)
 
 
 @cache
 def curve_key(name: str = "") -> ec.EllipticCurvePrivateKey:
-    """The same, of the curve of ES256."""
+    """Returns the key of a name for ES256, the same one at each call."""
     del name
     return ec.generate_private_key(ec.SECP256R1())
 
 
 @cache
 def edwards_key() -> ed25519.Ed25519PrivateKey:
-    """The same, for EdDSA."""
+    """Returns a key for EdDSA, the same one at each call."""
     return ed25519.Ed25519PrivateKey.generate()
 
 
 def pem(key: Any) -> bytes:
-    """The public half, as ``openssl`` writes it."""
+    """Returns the public key as ``openssl`` writes it."""
     made: bytes = key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     return made
 
 
 def der(key: Any) -> bytes:
-    """The public half, as ``pulsar tokens create-key-pair`` writes it."""
+    """Returns the public key as ``pulsar tokens create-key-pair`` writes it."""
     made: bytes = key.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     return made
 
 
 def token(key: Any = SECRET, algorithm: str = "HS256", headers: dict[str, Any] | None = None, **claims: Any) -> str:
-    """A token; its subject is alice unless it is said."""
+    """Returns a token; its subject is alice unless ``sub`` is given."""
     return jwt.encode({"sub": "alice"} | claims, key, algorithm, headers)
 
 
 def unsigned(header: object, claims: object, signature: bytes = b"") -> str:
-    """A token with any parts."""
+    """Returns a token of any three parts."""
     return ".".join(part(each if isinstance(each, bytes) else json.dumps(each).encode()) for each in (header, claims, signature))
 
 
 def signed(header: object, claims: object, secret: bytes = SECRET, digest: str = "sha256") -> str:
-    """The same, with the signature of an HMAC."""
+    """Returns a token of any header and claims, signed with an HMAC."""
     body = unsigned(header, claims).rpartition(".")[0]
     return f"{body}.{part(hmac.digest(secret, body.encode(), getattr(hashlib, digest)))}"
 
 
 def part(content: bytes) -> str:
-    """Bytes as a part of a token."""
+    """Encodes bytes as a part of a token."""
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
 def jwk(key: Any, key_id: str | None = None, **others: str) -> dict[str, Any]:
-    """The public half, as issuers publish it."""
+    """Returns the public key as issuers publish it."""
     kinds = {rsa.RSAPrivateKey: RSAAlgorithm, ec.EllipticCurvePrivateKey: ECAlgorithm, ed25519.Ed25519PrivateKey: OKPAlgorithm}
     kind: Any = next(made for private, made in kinds.items() if isinstance(key, private))
     written: dict[str, Any] = kind.to_jwk(key.public_key(), as_dict=True)

@@ -1,4 +1,4 @@
-"""What a proxy may do is what both may: it, and whom it speaks for."""
+"""A call of a proxy needs the permission of the proxy and of the principal for whom it speaks."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ SPACE = "acme/orders"
 
 
 class Table:
-    """Says of each role what it was told to say; None: only when it is asked for."""
+    """Roles with the permissions that the test sets; None: not known at once, and granted when it is requested."""
 
-    def __init__(self, **said: bool | None) -> None:
-        self.said = said
+    def __init__(self, **known: bool | None) -> None:
+        self.known = known
         self.asked: list[str] = []
         self.closed = False
 
     def at_once(self, role: str, namespace: str, permission: Permission) -> bool | None:
-        """What is known."""
+        """Returns what is known at once."""
         assert (namespace, permission) == (SPACE, Permission.READ)
-        return self.said.get(role, False)
+        return self.known.get(role, False)
 
     async def may(self, role: str, namespace: str, permission: Permission) -> bool:
-        """Unknown ones may."""
+        """Grants the permission unless it is known to be refused."""
         self.asked.append(role)
         return self.at_once(role, namespace, permission) is not False
 
     async def close(self) -> None:
-        """Closed."""
+        """Notes that it was closed."""
         self.closed = True
 
 
@@ -56,7 +56,7 @@ async def test_a_proxys_call_needs_the_permission_of_both(
     assert await authority.may(GATEWAY, SPACE, Permission.READ) is may
 
 
-async def test_who_speaks_for_himself_is_asked_for_once() -> None:
+async def test_for_a_caller_that_speaks_for_itself_one_role_is_looked_up() -> None:
     table = Table(alice=True, gateway=False)
     authority = ByRoles(table)
     assert authority.at_once(ALICE, SPACE, Permission.READ)

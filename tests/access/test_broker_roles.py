@@ -1,4 +1,4 @@
-"""Who may do what as brokers say: asked, remembered, refreshed, bounded, and refused where it can't be known."""
+"""Permissions as brokers decide: requested, cached, refreshed and bounded, and refused where they are not known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READ, WATCH, CHANGE, HISTORY, SECRETS = Permission
 
 
 class Brokers:
-    """The admin API: what it answers, by path. It counts what it is asked."""
+    """A fake of the brokers' admin API, with answers by path. It records the requests."""
 
     def __init__(self) -> None:
         self.answers: dict[tuple[str, ...], Any] = {
@@ -30,18 +30,18 @@ class Brokers:
         }
         self.asked: list[tuple[str, ...]] = []
         self.at_once = self.most_at_once = 0
-        self.goes_on = asyncio.Event()
-        self.goes_on.set()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
         self.closed = False
 
     async def get(self, *path: str, seconds: float) -> Any:
-        """What it answers; None: not found."""
+        """Returns the answer for a path; None: not found."""
         assert seconds > 0
         self.asked.append(path)
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            await self.goes_on.wait()
+            await self.may_answer.wait()
         finally:
             self.at_once -= 1
         answer = self.answers.get(path)
@@ -50,12 +50,12 @@ class Brokers:
         return answer
 
     async def close(self) -> None:
-        """Closed."""
+        """Notes that it was closed."""
         self.closed = True
 
 
 class Clock:
-    """Monotonic seconds."""
+    """A clock in monotonic seconds, which tests set."""
 
     now = 0.0
 
@@ -65,19 +65,19 @@ class Clock:
 
 @pytest.fixture
 def brokers() -> Brokers:
-    """What is asked."""
+    """The fake of the admin API."""
     return Brokers()
 
 
 @pytest.fixture
 def clock() -> Clock:
-    """The time."""
+    """The clock of the cache."""
     return Clock()
 
 
 @pytest.fixture
 async def roles(brokers: Brokers, clock: Clock) -> AsyncIterator[BrokerRoles]:
-    """What asks them; answers hold for 30 s."""
+    """The permissions that are under test; answers are fresh for 30 s."""
     made = BrokerRoles(cast("Admin", brokers), clock)
     yield made
     await made.close()
@@ -85,7 +85,7 @@ async def roles(brokers: Brokers, clock: Clock) -> AsyncIterator[BrokerRoles]:
 
 
 async def permissions(roles: BrokerRoles, role: str, namespace: str = SPACE) -> set[Permission]:
-    """What a role may do."""
+    """Returns the permissions of a role."""
     return {permission for permission in Permission if await roles.may(role, namespace, permission)}
 
 
@@ -103,7 +103,9 @@ async def permissions(roles: BrokerRoles, role: str, namespace: str = SPACE) -> 
         ("", SPACE, set()),
     ],
 )
-async def test_a_role_may_what_brokers_admin_api_lets_it(roles: BrokerRoles, role: str, namespace: str, expected: set[Permission]) -> None:
+async def test_a_role_has_the_permissions_that_the_brokers_admin_api_would_grant(
+    roles: BrokerRoles, role: str, namespace: str, expected: set[Permission]
+) -> None:
     assert await permissions(roles, role, namespace) == expected
     assert {permission for permission in Permission if roles.at_once(role, namespace, permission)} == expected
 
@@ -112,7 +114,7 @@ async def test_a_role_may_what_brokers_admin_api_lets_it(roles: BrokerRoles, rol
     ("role", "expected"),
     [("producer", {READ, WATCH}), ("consumer", {READ, WATCH}), ("former", set()), ("owner", {READ, WATCH, CHANGE, HISTORY})],
 )
-async def test_roles_of_a_namespace_may_read_it_if_that_was_said(
+async def test_roles_with_permissions_in_a_namespace_may_read_it_if_configured(
     brokers: Brokers, clock: Clock, role: str, expected: set[Permission]
 ) -> None:
     roles = BrokerRoles(cast("Admin", brokers), clock, namespace_roles=True)
@@ -121,16 +123,16 @@ async def test_roles_of_a_namespace_may_read_it_if_that_was_said(
     await roles.close()
 
 
-async def test_superusers_that_were_named_may_everything_without_a_question(brokers: Brokers, clock: Clock) -> None:
+async def test_configured_superusers_may_do_everything_without_a_request_to_brokers(brokers: Brokers, clock: Clock) -> None:
     roles = BrokerRoles(cast("Admin", brokers), clock, superusers=frozenset({"me", ""}))
     assert await permissions(roles, "me") == set(Permission)
     assert not brokers.asked
-    assert await permissions(roles, "admin") == set(Permission), "those that brokers name may too"
+    assert await permissions(roles, "admin") == set(Permission), "superusers of the brokers may do everything too"
     assert not await permissions(roles, "")
     await roles.close()
 
 
-async def test_brokers_that_do_not_tell_their_superusers_to_this_server_have_none_but_the_named(brokers: Brokers, clock: Clock) -> None:
+async def test_only_configured_superusers_count_if_brokers_refuse_to_show_theirs(brokers: Brokers, clock: Clock) -> None:
     brokers.answers["brokers", "configuration", "runtime"] = LogError(Reason.PULSAR_ADMIN_REFUSED, "No.")
     roles = BrokerRoles(cast("Admin", brokers), clock, superusers=frozenset({"me"}))
     assert await permissions(roles, "me") == set(Permission)
@@ -139,20 +141,20 @@ async def test_brokers_that_do_not_tell_their_superusers_to_this_server_have_non
     await roles.close()
 
 
-async def test_what_is_known_is_not_asked_for_again_until_half_its_time_is_over(roles: BrokerRoles, brokers: Brokers, clock: Clock) -> None:
+async def test_answers_are_requested_again_only_after_half_their_time(roles: BrokerRoles, brokers: Brokers, clock: Clock) -> None:
     for _ in range(100):
         await permissions(roles, "owner")
         await permissions(roles, "nobody")
     assert sorted(brokers.asked) == [("brokers", "configuration", "runtime"), ("tenants", "acme")]
     clock.now = 16.0
     brokers.answers["tenants", "acme"] = {"adminRoles": []}
-    assert roles.at_once("owner", SPACE, READ) is True, "it is asked for anew beside"
+    assert roles.at_once("owner", SPACE, READ) is True, "the cached answer is used while it is refreshed"
     await asyncio.sleep(0.05)
-    assert roles.at_once("owner", SPACE, READ) is False, "and known before it would not hold any more"
+    assert roles.at_once("owner", SPACE, READ) is False, "the new answer is known before the old one would have expired"
     assert brokers.asked.count(("tenants", "acme")) == 2
 
 
-async def test_an_answer_that_is_too_old_is_worth_nothing(roles: BrokerRoles, brokers: Brokers, clock: Clock) -> None:
+async def test_an_expired_answer_is_not_used_if_brokers_do_not_answer(roles: BrokerRoles, brokers: Brokers, clock: Clock) -> None:
     assert await roles.may("owner", SPACE, CHANGE)
     clock.now = 31.0
     assert roles.at_once("owner", SPACE, CHANGE) is None
@@ -160,11 +162,11 @@ async def test_an_answer_that_is_too_old_is_worth_nothing(roles: BrokerRoles, br
     with pytest.raises(PolicyError, match=r"It is not known what roles may do in acme/orders: It is away\.") as caught:
         await roles.may("owner", SPACE, CHANGE)
     assert (caught.value.kind.value, caught.value.reason) == ("UNAVAILABLE", "AUTHORIZATION_UNKNOWN")
-    assert await roles.may("admin", SPACE, CHANGE), "it is known of a superuser all the same"
+    assert await roles.may("admin", SPACE, CHANGE), "superusers do not depend on the tenant"
 
 
 @pytest.mark.parametrize("answer", [LogError(Reason.PULSAR_ADMIN_REFUSED, "No."), [], "page", {"adminRoles": "owner"}, {"adminRoles": [7]}])
-async def test_what_brokers_do_not_tell_in_a_known_form_lets_nobody_in(roles: BrokerRoles, brokers: Brokers, answer: Any) -> None:
+async def test_an_answer_in_an_unknown_form_grants_nothing(roles: BrokerRoles, brokers: Brokers, answer: Any) -> None:
     brokers.answers["tenants", "acme"] = answer
     if answer == []:
         assert not await roles.may("owner", SPACE, READ)
@@ -174,9 +176,9 @@ async def test_what_brokers_do_not_tell_in_a_known_form_lets_nobody_in(roles: Br
     assert caught.value.reason == "AUTHORIZATION_UNKNOWN"
 
 
-@pytest.mark.parametrize("said", [None, {}, {"superUserRoles": ""}, {"superUserRoles": "[]"}, {"superUserRoles": None}])
-async def test_brokers_without_superusers_have_none(roles: BrokerRoles, brokers: Brokers, said: Any) -> None:
-    brokers.answers["brokers", "configuration", "runtime"] = said
+@pytest.mark.parametrize("configuration", [None, {}, {"superUserRoles": ""}, {"superUserRoles": "[]"}, {"superUserRoles": None}])
+async def test_brokers_without_superusers_have_none(roles: BrokerRoles, brokers: Brokers, configuration: Any) -> None:
+    brokers.answers["brokers", "configuration", "runtime"] = configuration
     assert not await permissions(roles, "")
     assert not await permissions(roles, "[]")
     assert not await permissions(roles, "admin")
@@ -186,13 +188,13 @@ async def test_a_tenant_that_does_not_exist_has_no_admins(roles: BrokerRoles) ->
     assert not await roles.may("owner", "nowhere/space", READ)
 
 
-async def test_many_questions_are_asked_few_at_a_time_and_few_answers_are_kept(
+async def test_few_requests_are_sent_at_a_time_and_the_number_of_kept_answers_is_bounded(
     roles: BrokerRoles, brokers: Brokers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    brokers.goes_on.clear()
+    brokers.may_answer.clear()
     asking = asyncio.gather(*(roles.may("nobody", f"t{number}/space", READ) for number in range(500)))
     await asyncio.sleep(0.05)
-    brokers.goes_on.set()
+    brokers.may_answer.set()
     assert not any(await asking)
     assert brokers.most_at_once <= broker_roles._AT_ONCE
     assert len(roles._tenants) == 500
@@ -201,13 +203,13 @@ async def test_many_questions_are_asked_few_at_a_time_and_few_answers_are_kept(
     assert len(roles._tenants) == 100
 
 
-async def test_those_who_ask_the_same_share_the_question(roles: BrokerRoles, brokers: Brokers) -> None:
+async def test_concurrent_lookups_of_one_tenant_share_a_request(roles: BrokerRoles, brokers: Brokers) -> None:
     assert all(await asyncio.gather(*(roles.may("owner", f"acme/n{number}", CHANGE) for number in range(100))))
     assert brokers.asked.count(("tenants", "acme")) == 1
 
 
-async def test_of_those_who_ask_and_go_away_nothing_is_left_in_the_line_before_others(roles: BrokerRoles, brokers: Brokers) -> None:
-    brokers.goes_on.clear()
+async def test_lookups_that_are_cancelled_leave_nothing_in_the_queue_before_others(roles: BrokerRoles, brokers: Brokers) -> None:
+    brokers.may_answer.clear()
     for number in range(100):
         asking = asyncio.create_task(roles.may("stranger", f"t{number}/space", READ))
         await asyncio.sleep(0)
@@ -215,7 +217,7 @@ async def test_of_those_who_ask_and_go_away_nothing_is_left_in_the_line_before_o
         asking.cancel()
     owner = asyncio.create_task(roles.may("owner", SPACE, READ))
     await asyncio.sleep(0.05)
-    assert len(brokers.asked) == broker_roles._AT_ONCE, "they are asked already, and go on"
-    brokers.goes_on.set()
+    assert len(brokers.asked) == broker_roles._AT_ONCE, "requests that were sent already continue"
+    brokers.may_answer.set()
     assert await owner
     assert len(brokers.asked) == broker_roles._AT_ONCE + 1

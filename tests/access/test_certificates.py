@@ -1,4 +1,4 @@
-"""Which role a client certificate stands for, by each rule."""
+"""Which role a client certificate has by each rule."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def refused(rule: str, pem: bytes, now: float = NOW) -> PolicyError:
 @pytest.mark.parametrize(
     ("rule", "role"), [("cn", "orders"), ("dns", "orders.acme.example"), ("uri", "spiffe://acme/orders"), ("email", "orders@acme.example")]
 )
-def test_the_role_stands_where_the_rule_says(rule: str, role: str) -> None:
+def test_the_role_is_read_from_the_field_of_the_rule(rule: str, role: str) -> None:
     found = Certificates(rule).caller(certificate("orders", alternatives=NAMES), NOW)
     assert found == Caller(role, Way.CERTIFICATE, expires_at=NOW + 3600)
 
 
-def test_of_several_common_names_the_most_specific_counts_as_brokers_take_it() -> None:
+def test_of_several_common_names_the_most_specific_counts_as_for_brokers() -> None:
     assert Certificates("cn").caller(certificate("services", "orders"), NOW).principal == "orders"
 
 
 @pytest.mark.parametrize("rule", ["dns", "uri", "email"])
-def test_none_and_several_alternative_names_say_nothing(rule: str) -> None:
+def test_a_certificate_without_exactly_one_alternative_name_of_the_rule_is_refused(rule: str) -> None:
     several = [x509.DNSName("b.example"), x509.UniformResourceIdentifier("spiffe://b"), x509.RFC822Name("b@b.example"), *NAMES]
     for alternatives in (None, [x509.DirectoryName(x509.Name([]))], several):
         error = refused(rule, certificate("orders", alternatives=alternatives))
@@ -54,7 +54,7 @@ def test_a_certificate_without_a_usable_common_name_is_refused(names: tuple[str,
 
 
 @pytest.mark.parametrize("pem", [b"", b"garbage", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"])
-def test_what_is_no_certificate_is_refused(pem: bytes) -> None:
+def test_bytes_that_are_not_a_certificate_are_refused(pem: bytes) -> None:
     assert refused("cn", pem).reason is Reason.CREDENTIALS_INVALID
 
 
@@ -67,17 +67,19 @@ def test_what_is_no_certificate_is_refused(pem: bytes) -> None:
         b"\x30\x7f\x82",  # half of a list
     ],
 )
-def test_alternative_names_that_can_not_be_read_are_refused_as_such(rule: str, names: bytes) -> None:
+def test_alternative_names_that_can_not_be_read_are_refused_if_the_rule_needs_them(rule: str, names: bytes) -> None:
     error = refused(rule, with_names(names))
     assert (error.reason, error.message) == (Reason.CREDENTIALS_INVALID, "The client certificate can't be read.")
-    assert Certificates("cn").caller(with_names(names), NOW).principal == "orders", "whose common name is asked for can be read"
+    assert Certificates("cn").caller(with_names(names), NOW).principal == "orders", (
+        "the rule of common names does not read the alternative ones"
+    )
 
 
-def test_a_comma_in_a_name_begins_no_other_name() -> None:
+def test_a_comma_in_a_common_name_does_not_begin_another_name() -> None:
     assert Certificates("cn").caller(certificate("orders,CN=admin"), NOW).principal == "orders,CN=admin"
 
 
-def test_a_certificate_expires_also_when_it_is_remembered() -> None:
+def test_a_certificate_that_was_read_before_expires_too() -> None:
     certificates, pem = Certificates("cn"), certificate("orders")
     assert certificates.caller(pem, NOW) is certificates.caller(pem, NOW + 3599)
     with pytest.raises(PolicyError) as caught:
@@ -85,5 +87,5 @@ def test_a_certificate_expires_also_when_it_is_remembered() -> None:
     assert caught.value.reason is Reason.CREDENTIALS_EXPIRED
 
 
-def test_the_rules_that_can_be_configured_are_those_that_are_known() -> None:
+def test_the_configurable_rules_are_the_supported_ones() -> None:
     assert RULES == CERTIFICATE_ROLES

@@ -1,4 +1,4 @@
-"""Which of the things that a call gives says who makes it, and for whom a proxy speaks."""
+"""Which credential of a call decides who the caller is, and for whom a proxy speaks."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ def refused(given: CallCredentials, way: Identification = BOTH) -> PolicyError:
     return caught.value
 
 
-def test_a_token_goes_before_a_certificate() -> None:
+def test_a_token_takes_precedence_over_a_certificate() -> None:
     assert ask(CallCredentials(f"Bearer {token()}", CAROL))[:2] == ("alice", Way.TOKEN)
     assert ask(CallCredentials(None, CAROL))[:2] == ("carol", Way.CERTIFICATE)
 
 
-def test_a_token_that_does_not_hold_is_refused_whatever_else_is_given() -> None:
+def test_an_invalid_token_is_refused_whatever_else_is_given() -> None:
     for shown in (token(bytes(32)), token(exp=1), "garbage", ""):
         assert refused(CallCredentials(f"Bearer {shown}", CAROL)).kind is Kind.UNAUTHENTICATED
 
 
-def test_where_tokens_say_nothing_one_is_not_looked_at() -> None:
+def test_a_token_is_ignored_if_the_server_accepts_no_tokens() -> None:
     certificates = Identification(certificates=Certificates("cn"))
     assert ask(CallCredentials("Bearer garbage", CAROL), certificates).principal == "carol"
     assert refused(CallCredentials("Bearer garbage"), certificates).reason is Reason.CREDENTIALS_MISSING
 
 
-def test_who_gives_nothing_is_told_what_may_be_given() -> None:
+def test_the_error_for_missing_credentials_names_those_that_are_accepted() -> None:
     error = refused(CallCredentials())
     assert (error.kind, error.reason) == (Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING)
     assert "Bearer TOKEN" in error.message and "client certificate" in error.message
@@ -63,31 +63,31 @@ def test_the_scheme_is_read_in_any_case(scheme: str) -> None:
     assert ask(CallCredentials(f"{scheme}   {token()} ")).principal == "alice"
 
 
-@pytest.mark.parametrize("said", ["", "Bearer", "Bearer ", "Basic YTpi", token(), f"Token {token()}"])
-def test_what_is_no_bearer_token_is_refused(said: str) -> None:
-    assert refused(CallCredentials(said, CAROL)).reason is Reason.CREDENTIALS_INVALID
+@pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer ", "Basic YTpi", token(), f"Token {token()}"])
+def test_authorization_that_is_not_a_bearer_token_is_refused(authorization: str) -> None:
+    assert refused(CallCredentials(authorization, CAROL)).reason is Reason.CREDENTIALS_INVALID
 
 
-def test_a_proxy_says_for_whom_it_speaks_and_both_are_known() -> None:
+def test_a_call_of_a_proxy_has_the_proxy_and_the_principal_for_whom_it_speaks() -> None:
     caller = ask(CallCredentials(f"Bearer {token(sub='gateway')}", None, "alice"))
     assert (caller.principal, caller.speaks_for, caller.role) == ("gateway", "alice", "alice")
     assert ask(CallCredentials(f"Bearer {token()}")).role == "alice"
 
 
 @pytest.mark.parametrize("original", ["", "gateway", "other", "a\nb", "x" * 257, " a"])
-def test_a_proxy_that_speaks_for_nobody_or_for_a_proxy_is_refused(original: str) -> None:
+def test_a_proxy_that_speaks_for_no_valid_principal_or_for_a_proxy_is_refused(original: str) -> None:
     error = refused(CallCredentials(f"Bearer {token(sub='gateway')}", None, original))
     assert (error.kind, error.reason) == (Kind.PERMISSION_DENIED, Reason.ORIGINAL_PRINCIPAL_INVALID)
 
 
 @pytest.mark.parametrize("original", ["bob", "alice", "gateway"])
-def test_who_is_no_proxy_speaks_for_nobody_not_even_itself(original: str) -> None:
+def test_a_caller_that_is_not_a_proxy_may_not_name_an_original_principal(original: str) -> None:
     for given in (CallCredentials(f"Bearer {token()}", None, original), CallCredentials(None, CAROL, original)):
         error = refused(given)
         assert (error.kind, error.reason) == (Kind.PERMISSION_DENIED, Reason.NOT_A_PROXY)
 
 
-def test_who_a_proxy_speaks_for_is_not_remembered_with_its_token() -> None:
+def test_the_original_principal_is_not_remembered_with_the_token_of_a_proxy() -> None:
     shown = f"Bearer {token(sub='gateway')}"
     assert ask(CallCredentials(shown, None, "alice")).speaks_for == "alice"
     assert ask(CallCredentials(shown, None, "bob")).speaks_for == "bob"
@@ -97,7 +97,7 @@ def test_who_a_proxy_speaks_for_is_not_remembered_with_its_token() -> None:
 def test_a_token_that_was_verified_is_known_as_the_same_caller_until_it_expires() -> None:
     way = Identification(tokens=Tokens((secret_key(SECRET),), TokenRules()))
     shown = f"Bearer {token(exp=NOW + 10)}"
-    assert way.known(shown, NOW, 0.0) is None, "it was not verified yet"
+    assert way.known(shown, NOW, 0.0) is None, "the token was not verified yet"
     caller = ask(CallCredentials(shown), way)
     assert way.known(shown, NOW + 9, 0.0) is caller
     with pytest.raises(PolicyError) as caught:
@@ -106,20 +106,20 @@ def test_a_token_that_was_verified_is_known_as_the_same_caller_until_it_expires(
 
 
 @pytest.mark.parametrize("shown", ["", "Bearer", "Bearer ", "bearer TOKEN", "Bearer  TOKEN", "Bearer TOKEN ", "Basic TOKEN", "TOKEN"])
-def test_whatever_is_not_the_usual_way_to_show_a_token_is_not_known_but_looked_at(shown: str) -> None:
+def test_only_the_usual_form_of_authorization_is_known_without_verification(shown: str) -> None:
     verified = token()
     ask(CallCredentials(f"Bearer {verified}"))
     assert BOTH.known(f"Bearer {verified}", NOW, 0.0) is not None
     assert BOTH.known(shown.replace("TOKEN", verified), NOW, 0.0) is None
 
 
-def test_a_proxy_is_not_known_without_saying_for_whom_it_speaks() -> None:
+def test_a_verified_token_of_a_proxy_is_not_known_without_an_original_principal() -> None:
     shown = f"Bearer {token(sub='gateway')}"
     assert ask(CallCredentials(shown, None, "alice")).principal == "gateway"
     assert BOTH.known(shown, NOW, 0.0) is None
 
 
-def test_what_another_key_has_signed_is_not_known_any_more() -> None:
+def test_a_verified_token_is_not_known_after_its_key_was_replaced() -> None:
     tokens = Tokens((secret_key(SECRET),), TokenRules())
     way = Identification(tokens=tokens)
     shown = f"Bearer {token()}"

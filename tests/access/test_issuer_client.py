@@ -1,4 +1,4 @@
-"""How issuers are asked over HTTP, and what is no answer."""
+"""Keys of issuers are requested over HTTP, and invalid answers are refused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .signing import curve_key, jwk
 
 @pytest.fixture
 def issuer() -> Iterator[Issuer]:
-    """One with a key."""
+    """An issuer with one key."""
     with serving() as running:
         running.keys = [jwk(curve_key(), "first")]
         yield running
@@ -25,18 +25,18 @@ def issuer() -> Iterator[Issuer]:
 
 @pytest.fixture
 async def asking() -> AsyncIterator[IssuerClient]:
-    """Who asks."""
+    """A client that finds the keys by discovery."""
     made = IssuerClient()
     yield made
     await made.close()
 
 
-async def test_an_issuer_tells_where_its_keys_are(issuer: Issuer, asking: IssuerClient) -> None:
+async def test_the_keys_are_found_by_the_discovery_document_of_the_issuer(issuer: Issuer, asking: IssuerClient) -> None:
     assert set((await asking.keys(issuer.name)).named) == {"first"}
     assert issuer.asked == ["/.well-known/openid-configuration", "/keys"]
 
 
-async def test_it_need_not_be_asked_where_that_is_said(issuer: Issuer) -> None:
+async def test_no_discovery_document_is_requested_if_the_url_of_the_keys_is_configured(issuer: Issuer) -> None:
     asking = IssuerClient(url=f"{issuer.name}/keys")
     assert set((await asking.keys("https://any")).named) == {"first"}
     assert issuer.asked == ["/keys"]
@@ -54,7 +54,7 @@ async def test_it_need_not_be_asked_where_that_is_said(issuer: Issuer) -> None:
         ({"keys": []}, "names another issuer"),
     ],
 )
-async def test_what_an_issuer_tells_of_itself_must_be_its_own(
+async def test_a_discovery_document_that_is_not_the_issuers_own_is_refused(
     issuer: Issuer, asking: IssuerClient, discovery: dict[str, object], why: str
 ) -> None:
     issuer.discovery = {name: issuer.name if each == "NAME" else each for name, each in discovery.items()}
@@ -64,7 +64,7 @@ async def test_what_an_issuer_tells_of_itself_must_be_its_own(
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"keys": []}', b"x" * (MOST_BYTES + 1)])
-async def test_what_is_no_set_of_keys_is_no_answer(issuer: Issuer, asking: IssuerClient, body: bytes) -> None:
+async def test_a_body_that_is_not_a_key_set_is_no_answer(issuer: Issuer, asking: IssuerClient, body: bytes) -> None:
     issuer.body = body
     with pytest.raises(Unanswered):
         await asking.keys(issuer.name)
@@ -81,7 +81,9 @@ async def test_errors_and_redirects_are_no_answers(issuer: Issuer, asking: Issue
         await asking.keys("http://127.0.0.1:1")
 
 
-async def test_an_issuer_that_says_nothing_is_given_up(issuer: Issuer, asking: IssuerClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_to_an_issuer_that_does_not_answer_ends_in_time(
+    issuer: Issuer, asking: IssuerClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(issuer_client, "TOTAL_SECONDS", 0.2)
     issuer.answers.clear()
     with pytest.raises(Unanswered, match="no answer"):

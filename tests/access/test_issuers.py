@@ -1,4 +1,4 @@
-"""Tokens of OpenID Connect: keys are asked for, kept and asked for again; nobody can have an issuer asked more often than it is due."""
+"""Tokens of OpenID Connect: keys are requested, kept and refreshed; no caller can cause more requests to an issuer than intended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE = 20.0
 
 
 class World:
-    """Two issuers that are asked, and the clocks."""
+    """Two fake issuers, the identification that requests their keys, and its clocks."""
 
     def __init__(self, rules: OidcRules = RULES) -> None:
         self.keys = {ISSUER: ["first"], OTHER: ["others"]}
@@ -38,7 +38,7 @@ class World:
         self.identification = Identification(issuers=self.issuers, tokens=Tokens((secret_key(SECRET),), TokenRules()))
 
     async def fetch(self, name: str) -> KeySet:
-        """Asks an issuer."""
+        """Answers a request for the keys of an issuer."""
         self.asked.append(name)
         if self.waiting is not None:
             await self.waiting.wait()
@@ -47,13 +47,13 @@ class World:
         return key_set(json.dumps({"keys": [jwk(curve_key(each), each) for each in self.keys[name]]}).encode())
 
     async def ask(self, shown: str) -> Caller:
-        """Whose token it is."""
+        """Returns the caller whom a token names."""
         async with asyncio.timeout(PATIENCE):
             found = self.identification.caller(CallCredentials(f"Bearer {shown}"), NOW + self.moment, self.moment)
             return found if isinstance(found, Caller) else await found
 
     async def refused(self, shown: str) -> Reason:
-        """Why it is nobody's."""
+        """Returns the reason why a token is refused."""
         with pytest.raises(PolicyError) as caught:
             await self.ask(shown)
         error = caught.value
@@ -61,23 +61,23 @@ class World:
         return Reason(error.reason)
 
     async def settled(self) -> None:
-        """Returns when what was asked in the background was answered."""
+        """Waits until requests in the background were answered."""
         for _ in range(5):
             await asyncio.sleep(0)
 
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    """Issuers that nobody has asked."""
+    """Issuers whose keys were not requested yet."""
     made = World()
     yield made
     await made.issuers.close()
 
 
 def id_token(key: str = "first", /, key_id: str | None = None, **claims: Any) -> str:
-    said = {"iss": ISSUER, "aud": "topicpolicies", "exp": NOW + 10_000_000, **claims}
+    chosen = {"iss": ISSUER, "aud": "topicpolicies", "exp": NOW + 10_000_000, **claims}
     return token(
-        curve_key(key), "ES256", {"kid": key if key_id is None else key_id}, **{name: each for name, each in said.items() if each != "-"}
+        curve_key(key), "ES256", {"kid": key if key_id is None else key_id}, **{name: each for name, each in chosen.items() if each != "-"}
     )
 
 
@@ -88,7 +88,7 @@ async def test_the_first_token_waits_for_the_keys_and_the_next_ones_do_not(world
     assert world.asked == [ISSUER]
 
 
-async def test_at_the_start_every_issuer_is_asked(world: World) -> None:
+async def test_the_keys_of_all_issuers_are_requested_at_the_start(world: World) -> None:
     world.issuers.start()
     await world.settled()
     assert sorted(world.asked) == [ISSUER, OTHER]
@@ -109,31 +109,33 @@ async def test_at_the_start_every_issuer_is_asked(world: World) -> None:
         ({"iss": "-"}, Reason.CREDENTIALS_INVALID),
     ],
 )
-async def test_what_a_token_has_to_say(world: World, claims: dict[str, Any], reason: Reason) -> None:
+async def test_a_token_with_an_invalid_or_missing_claim_is_refused(world: World, claims: dict[str, Any], reason: Reason) -> None:
     assert await world.refused(id_token(**claims)) is reason
 
 
-async def test_a_key_of_one_issuer_signs_nothing_for_another(world: World) -> None:
+async def test_a_key_of_one_issuer_does_not_verify_tokens_of_another(world: World) -> None:
     await world.ask(id_token("others", iss=OTHER))
     assert await world.refused(id_token("others")) is Reason.CREDENTIALS_INVALID
     assert await world.refused(id_token("others", key_id="first")) is Reason.CREDENTIALS_INVALID
 
 
-async def test_neither_none_nor_a_secret_verifies_an_issuers_token(world: World) -> None:
+async def test_unsigned_tokens_and_tokens_signed_with_a_secret_are_refused_for_an_issuer(world: World) -> None:
     claims = {"iss": ISSUER, "aud": "topicpolicies", "exp": NOW + 60, "sub": "admin"}
     for algorithm in ("none", "HS256"):
         for secret in (b"", SECRET, json.dumps(jwk(curve_key("first"), "first")).encode()):
             assert await world.refused(signed({"alg": algorithm, "kid": "first"}, claims, secret)) is Reason.CREDENTIALS_INVALID
 
 
-async def test_pulsars_tokens_are_taken_beside_those_of_issuers(world: World) -> None:
+async def test_tokens_of_pulsar_and_of_issuers_are_both_accepted(world: World) -> None:
     assert (await world.ask(token())).way is Way.TOKEN
     assert (await world.ask(id_token())).way is Way.OIDC
-    assert await world.refused(token(iss=ISSUER, aud="topicpolicies", exp=NOW + 60)) is Reason.CREDENTIALS_INVALID, "it is no issuer's"
+    assert await world.refused(token(iss=ISSUER, aud="topicpolicies", exp=NOW + 60)) is Reason.CREDENTIALS_INVALID, (
+        "a secret does not verify an issuer's token"
+    )
     assert (await world.ask(token(iss="https://pulsar.example"))).way is Way.TOKEN
 
 
-async def test_a_new_key_is_found_when_a_token_names_it(world: World) -> None:
+async def test_keys_are_requested_when_a_token_names_an_unknown_key(world: World) -> None:
     await world.ask(id_token())
     world.keys[ISSUER] = ["first", "second"]
     world.moment = ASK_SECONDS
@@ -141,12 +143,12 @@ async def test_a_new_key_is_found_when_a_token_names_it(world: World) -> None:
     assert world.asked == [ISSUER] * 2
 
 
-async def test_a_withdrawn_key_holds_no_longer_than_twice_the_time_of_a_refresh(world: World) -> None:
+async def test_a_withdrawn_key_is_refused_after_twice_the_refresh_time_at_the_latest(world: World) -> None:
     old = id_token()
     await world.ask(old)
     world.keys[ISSUER] = ["second"]
     world.moment = 2 * RULES.refresh - 1
-    await world.ask(old)  # it is asked meanwhile
+    await world.ask(old)  # the keys are refreshed in the background
     await world.settled()
     assert await world.refused(old) is Reason.CREDENTIALS_INVALID
     world.keys[ISSUER] = ["first"]
@@ -154,68 +156,68 @@ async def test_a_withdrawn_key_holds_no_longer_than_twice_the_time_of_a_refresh(
     await world.ask(old)
     world.keys[ISSUER] = ["second"]
     world.moment += 2 * RULES.refresh
-    assert await world.refused(old) is Reason.CREDENTIALS_INVALID, "after so long it is waited for what the issuer says"
+    assert await world.refused(old) is Reason.CREDENTIALS_INVALID, "the keys are old, so the call waits for the issuer's answer"
 
 
-async def test_aging_keys_are_asked_for_in_the_background(world: World) -> None:
+async def test_aging_keys_are_refreshed_in_the_background(world: World) -> None:
     await world.ask(id_token())
     world.waiting = asyncio.Event()
     world.moment = RULES.refresh
     for _ in range(10):
         found = world.identification.caller(CallCredentials(f"Bearer {id_token()}"), NOW, world.moment)
-        assert isinstance(found, Caller), "nobody waits"
+        assert isinstance(found, Caller), "no call waits"
     await world.settled()
     assert world.asked == [ISSUER] * 2
     world.waiting.set()
 
 
-async def test_a_flood_of_unknown_keys_has_the_issuer_asked_once_in_its_time(world: World) -> None:
+async def test_a_flood_of_unknown_keys_causes_one_request_in_each_interval(world: World) -> None:
     await world.ask(id_token())
     for second in range(60):
         world.moment = float(second)
         results = await asyncio.gather(*(world.refused(id_token("forged", key_id=f"{second}-{each}")) for each in range(20)))
         assert set(results) == {Reason.CREDENTIALS_INVALID}
     assert len(world.asked) == 1 + 60 // ASK_SECONDS - 1
-    assert (await world.ask(id_token())).principal == "alice", "and others are not disturbed"
+    assert (await world.ask(id_token())).principal == "alice", "other tokens are not affected"
 
 
-async def test_who_waits_for_the_same_answer_waits_together(world: World) -> None:
+async def test_concurrent_calls_share_one_request_and_a_cancelled_call_does_not_end_it(world: World) -> None:
     world.waiting = asyncio.Event()
     asking = [asyncio.create_task(world.ask(id_token(jti=str(each)))) for each in range(50)]
     await world.settled()
-    asking[0].cancel()  # who goes away takes nobody with him
+    asking[0].cancel()  # the others still get the answer
     world.waiting.set()
     done = await asyncio.gather(*asking[1:])
     assert {each.principal for each in done} == {"alice"} and world.asked == [ISSUER]
 
 
-async def test_of_those_who_wait_for_an_issuer_there_are_so_many_at_most(world: World) -> None:
+async def test_the_number_of_calls_that_wait_for_an_issuer_is_bounded(world: World) -> None:
     await world.ask(id_token())
     world.moment, world.waiting = ASK_SECONDS, asyncio.Event()
     flood = [asyncio.create_task(world.refused(id_token("forged", key_id=str(each)))) for each in range(MOST_WAITING + 50)]
     await world.settled()
-    told = [each.result() for each in flood if each.done()]
-    assert told == [Reason.CREDENTIALS_UNVERIFIABLE] * 50, "a call that waits holds the place of another"
+    reasons = [each.result() for each in flood if each.done()]
+    assert reasons == [Reason.CREDENTIALS_UNVERIFIABLE] * 50, "calls beyond the bound are refused at once"
     assert (await world.ask(id_token())).principal == "alice"
     world.waiting.set()
     assert set(await asyncio.gather(*flood[:MOST_WAITING])) == {Reason.CREDENTIALS_INVALID}
     world.moment, world.waiting = 2 * ASK_SECONDS, None
     world.keys[ISSUER].append("second")
-    assert (await world.ask(id_token("second"))).principal == "alice", "there is room again"
+    assert (await world.ask(id_token("second"))).principal == "alice", "calls can wait again"
 
 
-async def test_an_issuer_that_is_down_is_told_of_and_asked_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_issuer_that_is_down_is_logged_once_and_requested_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.down = True
     for second in range(30):
         world.moment = float(second)
         assert await world.refused(id_token()) is Reason.CREDENTIALS_UNVERIFIABLE
     assert len(world.asked) == 3
-    assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 1, "once"
+    assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 1, "one warning for all failures"
     world.down, world.moment = False, 30.0
     assert (await world.ask(id_token())).principal == "alice"
 
 
-async def test_keys_of_an_issuer_that_is_down_hold_for_a_day(world: World) -> None:
+async def test_keys_of_an_issuer_that_is_down_are_used_for_a_day(world: World) -> None:
     shown = id_token()
     await world.ask(shown)
     world.down = True
@@ -226,7 +228,7 @@ async def test_keys_of_an_issuer_that_is_down_hold_for_a_day(world: World) -> No
     assert await world.refused(shown) is Reason.CREDENTIALS_UNVERIFIABLE
 
 
-async def test_keys_that_were_given_are_in_force_until_others_are(world: World) -> None:
+async def test_keys_from_a_file_are_used_until_they_are_replaced_and_the_issuer_is_not_requested(world: World) -> None:
     def of(name: str) -> KeySet:
         return key_set(json.dumps({"keys": [jwk(curve_key(name), name)]}).encode())
 
@@ -242,7 +244,7 @@ async def test_keys_that_were_given_are_in_force_until_others_are(world: World) 
     assert world.asked == []
 
 
-async def test_an_expired_token_is_refused_though_it_is_remembered(world: World) -> None:
+async def test_an_expired_token_is_refused_although_it_was_verified_before(world: World) -> None:
     shown = id_token(exp=NOW + 50)
     await world.ask(shown)
     world.moment = 50.0

@@ -1,4 +1,4 @@
-"""Which of the keys that an issuer publishes verify tokens."""
+"""Which of an issuer's published keys are used to verify tokens."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_keys_of_every_kind_are_read_with_their_algorithms() -> None:
     }
 
 
-def test_secrets_private_keys_and_what_does_not_sign_are_left_out() -> None:
+def test_secrets_private_keys_and_keys_that_can_not_sign_are_left_out() -> None:
     private = [
         json.loads(RSAAlgorithm.to_jwk(rsa_key())),
         json.loads(ECAlgorithm.to_jwk(curve_key())),
@@ -62,12 +62,12 @@ def test_secrets_private_keys_and_what_does_not_sign_are_left_out() -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"[]", b"null", b'{"keys": {}}', b'{"keys": []}', b"\xff", b"[" * 5000, b" " * (MOST_BYTES + 1)]
 )
-def test_what_is_no_set_of_keys_is_refused(content: bytes) -> None:
+def test_a_file_that_is_not_a_key_set_is_refused(content: bytes) -> None:
     with pytest.raises(KeyUnusable):
         key_set(content)
 
 
-def test_a_token_that_names_no_key_can_only_be_of_the_only_one() -> None:
+def test_a_token_that_names_no_key_is_verified_only_if_the_set_has_one_key() -> None:
     one, two = key_set(written(jwk(rsa_key(), "a"))), key_set(written(jwk(rsa_key(), "a"), jwk(rsa_key("b"))))
     assert one.find("", "RS256") is one.named["a"] is one.find("a", "RS256")
     assert two.find("", "RS256") is None and two.find("a", "RS256") is two.named["a"]

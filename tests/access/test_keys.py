@@ -1,4 +1,4 @@
-"""Which bytes are keys, and of which algorithms the tokens are that each verifies."""
+"""Which contents of files are keys, and which algorithms each key verifies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .signing import SECRET, curve_key, der, edwards_key, jwk, pem, rsa_key
 RSA = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 
 
-def test_a_secret_is_the_bytes_of_its_file_as_brokers_take_them() -> None:
+def test_a_secret_is_all_bytes_of_its_file_as_for_brokers() -> None:
     assert secret_key(SECRET) == Key(SECRET, ("HS256",))
     assert secret_key(SECRET + b"\n").material == SECRET + b"\n"
     assert secret_key(bytes(48)).algorithms == ("HS256", "HS384")
@@ -30,7 +30,7 @@ def test_a_secret_is_the_bytes_of_its_file_as_brokers_take_them() -> None:
 
 
 @pytest.mark.parametrize("before", [b"data:;base64,", b"data:application/octet-stream;base64,"])
-def test_a_secret_may_stand_in_a_url_with_its_data(before: bytes) -> None:
+def test_a_secret_may_be_written_as_a_data_url(before: bytes) -> None:
     assert secret_key(before + base64.b64encode(SECRET) + b"\n").material == SECRET
 
 
@@ -46,7 +46,7 @@ def test_a_secret_may_stand_in_a_url_with_its_data(before: bytes) -> None:
         (b"data:;base64,!" + base64.b64encode(SECRET), "is not base64"),
     ],
 )
-def test_what_is_no_secret_is_refused(content: bytes, why: str) -> None:
+def test_contents_that_are_not_a_secret_are_refused(content: bytes, why: str) -> None:
     with pytest.raises(KeyUnusable, match=why) as caught:
         secret_key(content)
     assert SECRET.decode() not in str(caught.value)
@@ -66,14 +66,14 @@ WRITTEN: dict[str, Callable[[Any], bytes]] = {
 
 @pytest.mark.parametrize("form", WRITTEN)
 @pytest.mark.parametrize("key", [rsa_key(), curve_key(), edwards_key()], ids=["rsa", "curve", "edwards"])
-def test_a_public_key_is_no_secret_however_it_is_written(form: str, key: Any) -> None:
+def test_a_public_key_in_any_encoding_is_refused_as_a_secret(form: str, key: Any) -> None:
     with pytest.raises(KeyUnusable, match="not a secret key"):
         several(WRITTEN[form](key), secret_key)
 
 
 @pytest.mark.parametrize("last", [b"\n", b"\r", b"\r\n"])
 @pytest.mark.parametrize("behind", [b"", b"\n", b"\r\n", b"\n\n"])
-def test_a_public_key_whose_last_bytes_end_lines_is_no_secret_either(last: bytes, behind: bytes) -> None:
+def test_a_public_key_that_ends_with_line_breaks_is_refused_as_a_secret(last: bytes, behind: bytes) -> None:
     key = Ed25519PublicKey.from_public_bytes(bytes(32 - len(last)) + last)
     content = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo) + behind
     with pytest.raises(KeyUnusable, match="not a secret key"):
@@ -83,7 +83,7 @@ def test_a_public_key_whose_last_bytes_end_lines_is_no_secret_either(last: bytes
 @pytest.mark.parametrize(
     "content", [b"{}" * 16, b'{"keys": 1}' + b" " * 32, b"[" * 40, b'{"kty":"oct","k":"' + b"a" * 43 + b'"}', b"A" * 32]
 )
-def test_a_secret_that_only_resembles_a_key_in_another_form_is_one(content: bytes) -> None:
+def test_a_secret_that_only_resembles_an_encoded_key_is_accepted(content: bytes) -> None:
     assert secret_key(content).material == content
 
 
@@ -92,12 +92,12 @@ _FORMS = pytest.mark.parametrize("form", [der, pem, lambda key: b"data:;base64,"
 
 @_FORMS
 @pytest.mark.parametrize("key", [rsa_key(), curve_key(), edwards_key()], ids=["rsa", "curve", "edwards"])
-def test_a_public_key_is_no_secret_in_any_form(form: Callable[[object], bytes], key: object) -> None:
+def test_a_public_key_as_der_pem_or_data_url_is_refused_as_a_secret(form: Callable[[object], bytes], key: object) -> None:
     with pytest.raises(KeyUnusable, match="not a secret key"):
         secret_key(form(key))
 
 
-def test_what_everybody_is_shown_is_no_secret() -> None:
+def test_a_certificate_is_refused_as_a_secret() -> None:
     for made in (certificate("server"), load_pem_x509_certificate(certificate("server")).public_bytes(Encoding.DER)):
         with pytest.raises(KeyUnusable, match="not a secret key"):
             secret_key(made)
@@ -107,7 +107,9 @@ def test_what_everybody_is_shown_is_no_secret() -> None:
 @pytest.mark.parametrize(
     ("key", "algorithms"), [(rsa_key(), RSA), (curve_key(), ("ES256",)), (edwards_key(), ("EdDSA",))], ids=["rsa", "curve", "edwards"]
 )
-def test_a_public_key_says_its_algorithms_in_every_form(form: Callable[[object], bytes], key: object, algorithms: tuple[str, ...]) -> None:
+def test_a_public_key_of_any_form_is_only_for_its_own_algorithms(
+    form: Callable[[object], bytes], key: object, algorithms: tuple[str, ...]
+) -> None:
     for algorithm in algorithms:
         assert public_key(form(key), algorithm).algorithms == algorithms
     for other in set(PUBLIC_ALGORITHMS) - set(algorithms):
@@ -120,7 +122,7 @@ def test_each_curve_has_its_algorithm(curve: ec.EllipticCurve, algorithm: str) -
     assert public_key(der(ec.generate_private_key(curve)), algorithm).algorithms == (algorithm,)
 
 
-def test_weak_keys_and_those_of_other_kinds_are_refused() -> None:
+def test_weak_keys_and_keys_of_other_kinds_are_refused() -> None:
     for key, why in [
         (rsa.generate_private_key(public_exponent=65_537, key_size=1024), "1024 bits"),  # noqa: S505 (refused)
         (ec.generate_private_key(ec.SECP256K1()), "secp256k1"),
@@ -131,14 +133,14 @@ def test_weak_keys_and_those_of_other_kinds_are_refused() -> None:
             public_key(der(key), "RS256")
 
 
-def test_a_private_key_and_what_is_none_are_no_public_key() -> None:
+def test_private_keys_and_garbage_are_refused_as_public_keys() -> None:
     private = rsa_key().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     for content in (private, b"", b"-----BEGIN PUBLIC KEY-----", SECRET, b"\xff" * 300, der(rsa_key())[:-1]):
         with pytest.raises(KeyUnusable, match="no public key"):
             public_key(content, "RS256")
 
 
-def test_the_algorithms_that_can_be_configured_are_those_of_keys() -> None:
+def test_the_configurable_algorithms_are_the_supported_ones() -> None:
     assert ALGORITHMS == PUBLIC_ALGORITHMS
 
 
@@ -156,7 +158,7 @@ def test_a_file_may_have_several_keys() -> None:
         assert [each.material for each in found] == [key.public_key() for key in public]
 
 
-def test_a_file_with_one_key_is_read_as_ever() -> None:
+def test_a_file_with_one_key_is_read_as_a_single_key() -> None:
     for content in (SECRET, SECRET + b"\n", in_url(SECRET), b"a secret with data: in it, and blanks "):
         assert several(content, secret_key) == (secret_key(content),)
     for content in (pem(rsa_key()), der(rsa_key()), in_url(der(rsa_key()))):
@@ -173,6 +175,6 @@ def test_a_file_with_one_key_is_read_as_ever() -> None:
     ],
     ids=["too many", "one too short", "one cut off", "a secret behind a public key"],
 )
-def test_of_several_keys_each_must_be_one(content: bytes) -> None:
+def test_a_file_of_several_keys_is_refused_if_one_of_them_is_unusable(content: bytes) -> None:
     with pytest.raises(KeyUnusable):
         several(content, secret_key)

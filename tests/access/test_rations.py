@@ -1,4 +1,4 @@
-"""What each principal may use."""
+"""Limits of what each principal may use at a time, and of its changes per second."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from topicpolicies_server.access.rations import Allowance, Beyond, Bucket, Ration, Rations, Use
 
 
-def _nobody() -> None:
-    """Is told of nothing."""
+def _ignore() -> None:
+    """A callback that does nothing."""
 
 
 @pytest.mark.parametrize(
@@ -26,74 +26,74 @@ def _nobody() -> None:
         (Allowance(in_flight_bytes=100), Use.READ, 4),
     ],
 )
-def test_as_much_is_used_as_may_be_and_no_more(allowance: Allowance, use: Use, fits: int) -> None:
+def test_calls_begin_up_to_the_limit_and_are_refused_beyond_it(allowance: Allowance, use: Use, fits: int) -> None:
     ration = Ration(allowance, 0)
     assert [ration.begin(use, 25, 0) for _ in range(fits)] == [None] * fits
     assert isinstance(ration.begin(use, 25, 0), Beyond)
     ration.end(use, 25)
     again = ration.begin(use, 25, 0)
-    assert (again is None) is (use is not Use.CHANGE), "a change that has ended was made all the same"
+    assert (again is None) is (use is not Use.CHANGE), "the end of a change gives no token back"
 
 
 @pytest.mark.parametrize("use", list(Use))
-def test_without_limits_nothing_is_beyond_them(use: Use) -> None:
+def test_without_limits_no_call_is_refused(use: Use) -> None:
     ration = Ration(Allowance(), 0)
     assert not Allowance().limits and all(ration.begin(use, 1 << 40, 0) is None for _ in range(1_000))
 
 
-def test_one_request_may_be_larger_than_all_together() -> None:
+def test_a_single_request_may_exceed_the_limit_of_bytes_in_flight() -> None:
     ration = Ration(Allowance(in_flight_bytes=100), 0)
     assert ration.begin(Use.READ, 1_000, 0) is None
     assert ration.begin(Use.READ, 1, 0) == Beyond("in_flight_bytes", 100, 1.0)
     assert ration.begin(Use.READ, 0, 0) is None
 
 
-def test_whoever_waits_for_room_is_told_once() -> None:
+def test_a_waiting_message_is_called_back_once_with_its_bytes_in_flight() -> None:
     ration = Ration(Allowance(in_flight_bytes=100), 0)
     ration.begin(Use.READ, 100, 0)
-    told: list[int] = []
-    assert not ration.enter(60, lambda: told.append(1))
+    called: list[int] = []
+    assert not ration.enter(60, lambda: called.append(1))
     ration.end(Use.READ, 100)
-    assert (told, ration.bytes) == ([1], 60), "the room is his when he is told"
+    assert (called, ration.bytes) == ([1], 60), "its bytes are in flight when it is called back"
     ration.give_back(60)
-    assert told == [1] and ration.has_room(100) and not ration.waiting_messages
+    assert called == [1] and ration.has_room(100) and not ration.waiting_messages
 
 
-def test_room_is_had_in_the_order_in_which_it_was_waited_for() -> None:
+def test_waiting_messages_get_room_in_their_order() -> None:
     ration = Ration(Allowance(in_flight_bytes=100), 0)
-    assert ration.enter(90, _nobody)
-    told: list[str] = []
-    first, second, third = (partial(told.append, name) for name in ("large", "small", "smaller"))
+    assert ration.enter(90, _ignore)
+    called: list[str] = []
+    first, second, third = (partial(called.append, name) for name in ("large", "small", "smaller"))
     assert not ration.enter(95, first) and not ration.enter(5, second) and not ration.enter(4, third)
-    assert ration.enter(0, _nobody), "what has no bytes waits for nobody"
+    assert ration.enter(0, _ignore), "a message without bytes does not wait"
     ration.give_back(90)
-    assert (told, ration.bytes) == (["large", "small"], 100), "nobody passes who came first, however small"
+    assert (called, ration.bytes) == (["large", "small"], 100), "a small message does not pass earlier ones"
     ration.give_back(95)
-    assert (told, ration.bytes, ration.waiting_messages) == (["large", "small", "smaller"], 9, 0)
+    assert (called, ration.bytes, ration.waiting_messages) == (["large", "small", "smaller"], 9, 0)
 
 
-def test_who_leaves_the_line_for_room_lets_those_in_for_whom_there_is_some() -> None:
+def test_a_message_that_leaves_the_queue_makes_way_for_those_that_fit() -> None:
     ration = Ration(Allowance(in_flight_bytes=100), 0)
-    assert ration.enter(50, _nobody)
-    told: list[str] = []
-    large, small = partial(told.append, "large"), partial(told.append, "small")
+    assert ration.enter(50, _ignore)
+    called: list[str] = []
+    large, small = partial(called.append, "large"), partial(called.append, "small")
     assert not ration.enter(95, large) and not ration.enter(50, small)
     ration.leave(large)
-    assert (told, ration.bytes, ration.waiting_messages) == (["small"], 100, 0)
+    assert (called, ration.bytes, ration.waiting_messages) == (["small"], 100, 0)
 
 
-def test_changes_that_nobody_waits_for_any_more_cost_nothing() -> None:
+def test_reservations_that_are_given_back_cost_nothing() -> None:
     bucket = Bucket(10, 0)
     reserved = [bucket.reserve(9, 0)[0], *(bucket.reserve(9, 0)[0] for _ in range(50))]
-    assert bucket.take(0) == 0.0 and bucket.take(0) == pytest.approx(0.1), "single changes do not wait for what streams have reserved"
+    assert bucket.take(0) == 0.0 and bucket.take(0) == pytest.approx(0.1), "single changes do not wait for reservations of streams"
     for count in reserved[1:]:
         bucket.unused(count)
     assert bucket.take(0) == pytest.approx(0.1)
-    assert bucket.reserve(9, 0)[1] == pytest.approx(0.2), "nor does the next stream"
+    assert bucket.reserve(9, 0)[1] == pytest.approx(0.2), "the next stream does not wait for them either"
 
 
 @given(rate=st.floats(0.1, 10_000), asks=st.lists(st.tuples(st.floats(0, 3), st.integers(0, 50)), max_size=60))
-def test_never_are_more_changes_begun_than_the_rate_and_its_burst_allow(rate: float, asks: list[tuple[float, int]]) -> None:
+def test_no_more_changes_begin_than_the_rate_and_its_burst_allow(rate: float, asks: list[tuple[float, int]]) -> None:
     bucket, now, begun = Bucket(rate, 0), 0.0, []
     waiting: list[tuple[float, int]] = []
     for pause, wanted in asks:
@@ -118,13 +118,13 @@ def test_never_are_more_changes_begun_than_the_rate_and_its_burst_allow(rate: fl
         for last in range(index, len(begun)):
             span = begun[last][0] - first
             together = sum(count for _, count in begun[index : last + 1])
-            # Reservations of streams were given their times before single changes came that took the token left for them.
+            # Reservations of streams had their times before later single changes took the token that streams leave for them.
             singles = sum(1 for _, count in begun[index : last + 1] if count == 1)
             slack = max(1.0, rate * 0.1) + (singles if streams else 0) + 1
             assert together <= max(2.0, rate) + rate * span + slack
 
 
-def test_a_change_is_told_when_there_is_room_for_it() -> None:
+def test_a_change_beyond_the_rate_gets_the_seconds_until_there_is_a_token() -> None:
     bucket = Bucket(10, 0)
     assert [bucket.take(0) for _ in range(10)] == [0.0] * 10
     assert bucket.take(0) == pytest.approx(0.1)
@@ -132,7 +132,7 @@ def test_a_change_is_told_when_there_is_room_for_it() -> None:
     assert bucket.take(0.1) == 0.0
 
 
-def test_changes_that_stand_in_line_have_their_turns_one_after_the_other() -> None:
+def test_queued_changes_get_consecutive_turns() -> None:
     bucket = Bucket(10, 0)
     for _ in range(10):
         bucket.take(0)
@@ -141,11 +141,11 @@ def test_changes_that_stand_in_line_have_their_turns_one_after_the_other() -> No
         turns.append(bucket.take(0))
         bucket.enqueue()
     assert turns == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
-    assert bucket.take(0.5) == pytest.approx(0.1), "whoever comes then is behind them"
+    assert bucket.take(0.5) == pytest.approx(0.1), "a later change comes after the queued ones"
     assert bucket.take(0.6) == 0.0
 
 
-def test_a_turn_that_is_given_up_is_had_by_whoever_comes_next() -> None:
+def test_a_turn_that_is_given_up_goes_to_the_next_change() -> None:
     bucket = Bucket(10, 0)
     for _ in range(10):
         bucket.take(0)
@@ -156,18 +156,18 @@ def test_a_turn_that_is_given_up_is_had_by_whoever_comes_next() -> None:
     assert bucket.take(0) == pytest.approx(0.3)
 
 
-def test_changes_that_are_refused_are_told_turns_one_after_the_other_and_not_later_and_later() -> None:
+def test_retry_delays_of_refused_changes_are_spread_up_to_a_bound() -> None:
     bucket = Bucket(10, 0)
     for _ in range(10):
         bucket.take(0)
-    told = [bucket.retry_delay(bucket.take(0)) for _ in range(100)]
-    assert told[:5] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
-    assert max(told) == pytest.approx(2.1)
-    assert bucket.retry_delay(bucket.take(5)) == pytest.approx(0.0), "those who were told so have had their time"
+    delays = [bucket.retry_delay(bucket.take(0)) for _ in range(100)]
+    assert delays[:5] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert max(delays) == pytest.approx(2.1)
+    assert bucket.retry_delay(bucket.take(5)) == pytest.approx(0.0), "the delays of the refused changes have passed"
 
 
 @given(rate=st.floats(1, 1_000), asks=st.lists(st.tuples(st.floats(0, 1), st.integers(1, 40)), max_size=40))
-def test_changes_in_line_are_begun_no_faster_than_the_rate_and_its_burst_allow(rate: float, asks: list[tuple[float, int]]) -> None:
+def test_queued_changes_begin_no_faster_than_the_rate_and_its_burst_allow(rate: float, asks: list[tuple[float, int]]) -> None:
     bucket, now, begun = Bucket(rate, 0), 0.0, []
     for pause, count in asks:
         now += pause
@@ -175,7 +175,7 @@ def test_changes_in_line_are_begun_no_faster_than_the_rate_and_its_burst_allow(r
             if seconds := bucket.take(now):
                 bucket.enqueue()
             begun.append(now + seconds)
-    assert begun == sorted(begun), "nobody overtakes"
+    assert begun == sorted(begun), "no change overtakes another"
     for index, first in enumerate(begun):
         for last in range(index, len(begun)):
             assert last - index + 1 <= max(2.0, rate) + rate * (begun[last] - first) + 1 + 1e-3
@@ -191,14 +191,14 @@ def test_streams_leave_a_token_for_single_changes() -> None:
     bucket.used(count)
 
 
-def test_streams_that_wait_take_their_turns() -> None:
+def test_waiting_streams_get_consecutive_turns() -> None:
     bucket = Bucket(10, 0)
     bucket.reserve(1_000, 0)
     waits = [bucket.reserve(1_000, 0) for _ in range(5)]
     assert [seconds for _, seconds in waits] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
 
 
-def test_a_stream_goes_on_at_its_rate() -> None:
+def test_a_stream_continues_at_its_rate() -> None:
     bucket, now, done = Bucket(1_000, 0), 0.0, 0
     while now < 10:
         count, seconds = bucket.reserve(256, now)
@@ -209,7 +209,7 @@ def test_a_stream_goes_on_at_its_rate() -> None:
     assert done == pytest.approx(11_000, rel=0.02)
 
 
-def test_the_table_is_bounded_and_forgets_who_was_seen_longest_ago() -> None:
+def test_the_table_is_bounded_and_keeps_principals_with_calls_in_progress() -> None:
     rations = Rations(Allowance(calls=1), most=10)
     busy = rations.of("busy", 0)
     assert busy.begin(Use.READ, 0, 0) is None
@@ -218,7 +218,7 @@ def test_the_table_is_bounded_and_forgets_who_was_seen_longest_ago() -> None:
     assert len(rations) == 10 and rations.of("busy", 0) is busy
 
 
-def test_where_everybody_is_busy_newcomers_share_one_ration() -> None:
+def test_if_all_principals_have_calls_in_progress_new_ones_share_a_ration() -> None:
     rations = Rations(Allowance(calls=1), most=200)
     for number in range(200):
         assert rations.of(number, 0).begin(Use.READ, 0, 0) is None
@@ -229,7 +229,7 @@ def test_where_everybody_is_busy_newcomers_share_one_ration() -> None:
 
 @pytest.mark.slow
 @given(st.randoms(use_true_random=False))
-def test_what_was_begun_and_has_ended_uses_nothing(chance: random.Random) -> None:
+def test_calls_that_have_ended_use_nothing(chance: random.Random) -> None:
     ration = Ration(Allowance(calls=20, streams=5, watches=5, in_flight_bytes=500), 0)
     held: list[tuple[Use, int]] = []
     for _ in range(200):

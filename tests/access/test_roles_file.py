@@ -1,4 +1,4 @@
-"""The file of roles: what it grants, what is wrong with it, and what holds while it changes."""
+"""The file of roles: its grants, its errors, and what is in force while it changes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ permissions = ["history", "secrets"]
 
 
 def may(role: str, namespace: str, text: str = GOOD) -> set[str]:
-    """The permissions of a role."""
+    """Returns the permissions of a role."""
     return {each.value for each in parse(text).permissions(role, namespace)}
 
 
@@ -72,18 +72,18 @@ def test_a_superuser_may_do_everything_everywhere() -> None:
         ("*", "acme/orders", set()),
     ],
 )
-def test_what_was_granted_holds_and_nothing_else(role: str, namespace: str, permissions: set[str]) -> None:
+def test_a_role_has_exactly_the_permissions_that_were_granted(role: str, namespace: str, permissions: set[str]) -> None:
     assert may(role, namespace) == permissions
 
 
 @pytest.mark.parametrize("pattern", ["*-*-*-*-*/x", "x/*-*-*-*-*x", "x/**********x", "*a*a*a*a*a*/*b*b*b*b*b"])
-def test_no_name_that_somebody_asks_for_keeps_a_pattern_busy(pattern: str) -> None:
+def test_matching_a_long_name_against_a_pattern_takes_a_short_time(pattern: str) -> None:
     text = f'[[grants]]\nroles = ["*"]\nnamespaces = ["{pattern}"]\npermissions = ["read"]\n'
     began = time.process_time()
     for character in "-ab":
         for namespace in (f"{character * 1_000}/b", f"x/{character * 1_000}", f"{character * 500}/{character * 500}-"):
             assert not may("stranger", namespace, text)
-    assert time.process_time() - began < 1.0, "everybody else waits for it"
+    assert time.process_time() - began < 1.0, "all other calls wait meanwhile"
 
 
 @settings(max_examples=300)
@@ -102,11 +102,11 @@ def test_a_dot_in_a_pattern_is_a_dot() -> None:
     assert may("r", "axb/c", text) == set()
 
 
-def test_an_empty_file_lets_nobody_do_anything() -> None:
+def test_an_empty_file_grants_nothing() -> None:
     assert may("admin", "acme/orders", "") == set()
 
 
-def test_all_that_is_wrong_is_told_at_once_with_its_place() -> None:
+def test_all_errors_of_a_file_are_reported_at_once_with_their_places() -> None:
     text = """
 superuser = ["admin"]
 superusers = ["*", 7]
@@ -122,8 +122,8 @@ roles = "reader"
 """
     with pytest.raises(ValueError, match="superuser is not a known key") as caught:
         parse(text)
-    told = str(caught.value).split("; ")
-    assert [each.split(" ")[0] for each in told] == [
+    errors = str(caught.value).split("; ")
+    assert [each.split(" ")[0] for each in errors] == [
         "superuser",
         "superusers[1]",
         "superusers",
@@ -139,12 +139,12 @@ roles = "reader"
 
 
 @pytest.mark.parametrize("text", ["grants = 1", "grants = [1]", "superusers = 1", "[grants]\nroles = []", "a = ", 'superusers = [["a"]]'])
-def test_what_is_no_such_file_is_refused(text: str) -> None:
+def test_a_file_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         parse(text)
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_number_of_remembered_answers_is_bounded() -> None:
     contents = parse(GOOD)
     for number in range(25_000):
         contents.permissions("reader", f"acme/n{number}")
@@ -157,7 +157,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """A good file."""
+    """The path of a valid file."""
     made = tmp_path / "roles.toml"
     made.write_text(GOOD)
     return made
@@ -165,7 +165,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def reloader() -> AsyncIterator[Reloader]:
-    """Reads it anew."""
+    """A reloader that looks at the file often."""
     made = Reloader(look_seconds=0.01)
     made.start()
     yield made
@@ -174,7 +174,7 @@ async def reloader() -> AsyncIterator[Reloader]:
 
 @pytest.fixture
 async def roles(path: Path, reloader: Reloader) -> AsyncIterator[RolesFile]:
-    """What decides by it."""
+    """The roles of the file."""
     made = RolesFile(path, reloader)
     await made.start()
     yield made
@@ -182,7 +182,7 @@ async def roles(path: Path, reloader: Reloader) -> AsyncIterator[RolesFile]:
 
 
 def replace(path: Path, content: str | bytes | None) -> None:
-    """Puts another file in its place, as those do who change it safely; None: none."""
+    """Replaces the file by renaming, as a safe change does; None: deletes it."""
     if content is None:
         path.unlink()
         return
@@ -192,14 +192,14 @@ def replace(path: Path, content: str | bytes | None) -> None:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Returns when it holds."""
+    """Waits until the condition is true."""
     over = asyncio.get_running_loop().time() + PATIENCE
     while not holds():
         assert asyncio.get_running_loop().time() < over
         await asyncio.sleep(0.01)
 
 
-async def test_a_file_that_changes_is_read_anew(roles: RolesFile, path: Path) -> None:
+async def test_a_file_that_changes_is_read_again(roles: RolesFile, path: Path) -> None:
     assert roles.at_once("reader", "acme/stock", Permission.READ)
     replace(path, "")
     await until(lambda: not roles.at_once("reader", "acme/stock", Permission.READ))
@@ -209,32 +209,30 @@ async def test_a_file_that_changes_is_read_anew(roles: RolesFile, path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("content", "told"), [('superusers = "admin"\ngrants = 7', "superusers is not a list; grants is not a list"), (None, "No such file")]
+    ("content", "message"), [('superusers = "admin"\ngrants = 7', "superusers is not a list; grants is not a list"), (None, "No such file")]
 )
-async def test_a_wrong_file_leaves_in_force_what_was_and_is_told_once(
-    roles: RolesFile, path: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture, content: str | None, told: str
+async def test_an_invalid_file_leaves_the_former_roles_in_force_and_is_logged_once(
+    roles: RolesFile, path: Path, reloader: Reloader, caplog: pytest.LogCaptureFixture, content: str | None, message: str
 ) -> None:
     replace(path, content)
     await until(lambda: bool(reloader.problems))
     await asyncio.sleep(0.1)
     assert roles.at_once("admin", "acme/orders", Permission.READ)
     (line,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert told in line and "authorization file" in line
+    assert message in line and "authorization file" in line
     replace(path, GOOD.replace('"admin"', '"root"'))
     await until(lambda: not roles.at_once("admin", "acme/orders", Permission.READ))
     assert roles.at_once("root", "acme/orders", Permission.READ)
 
 
-async def test_a_file_that_says_the_same_in_other_words_changes_nothing(
-    roles: RolesFile, path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_file_with_the_same_meaning_changes_nothing(roles: RolesFile, path: Path, caplog: pytest.LogCaptureFixture) -> None:
     replace(path, f"# the same\n{GOOD}")
     await asyncio.sleep(0.1)
     assert not caplog.records and roles.at_once("admin", "acme/orders", Permission.READ)
 
 
 @pytest.mark.parametrize("content", [b"superusers = 1", b"\xff", b"#" * (MOST_BYTES + 1), None])
-async def test_a_server_does_not_start_with_a_file_that_it_can_not_use(path: Path, reloader: Reloader, content: bytes | None) -> None:
+async def test_a_start_with_an_unusable_file_is_refused(path: Path, reloader: Reloader, content: bytes | None) -> None:
     replace(path, content)
     roles = RolesFile(path, reloader)
     with pytest.raises(PolicyError, match="authorization file") as caught:

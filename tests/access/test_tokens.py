@@ -1,4 +1,4 @@
-"""Whose a token is, and that whatever is wrong with one is refused, in a sentence that has nothing of it."""
+"""Which role a token names; any invalid token is refused, with a message that has nothing of the token."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def ask(verifier: Tokens, shown: str, now: float = NOW) -> Caller:
 def refused(verifier: Tokens, shown: str, now: float = NOW) -> PolicyError:
     with pytest.raises(PolicyError):
         ask(verifier, shown, now)
-    with pytest.raises(PolicyError) as caught:  # whatever was remembered of it
+    with pytest.raises(PolicyError) as caught:  # a second time, because the first verification may be cached
         ask(verifier, shown, now)
     error = caught.value
     assert error.kind is Kind.UNAUTHENTICATED
-    assert not any(len(each) > 5 and each in error.message for each in shown.split(".")), "nothing of the token is told"
+    assert not any(len(each) > 5 and each in error.message for each in shown.split(".")), "the message has nothing of the token"
     return error
 
 
@@ -50,7 +50,7 @@ def test_the_role_is_the_subject_and_the_token_need_not_expire() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "RS512", "PS256", "ES256", "EdDSA"])
-def test_tokens_of_private_keys_are_verified_with_their_public_ones(algorithm: str) -> None:
+def test_tokens_signed_with_private_keys_are_verified_with_the_public_keys(algorithm: str) -> None:
     key: Any = {"R": rsa_key(), "P": rsa_key(), "E": curve_key()}[algorithm[0]] if algorithm != "EdDSA" else edwards_key()
     verifier = Tokens((public_key(der(key), algorithm),), RULES)
     assert ask(verifier, token(key, algorithm)).principal == "alice"
@@ -76,18 +76,18 @@ def test_the_header_does_not_choose_the_algorithm(algorithm: object) -> None:
 
 @pytest.mark.parametrize("form", [pem, der])
 @pytest.mark.parametrize("algorithm", ["HS256", "HS384", "HS512"])
-def test_a_public_key_is_no_secret_whatever_the_header_says(form: Any, algorithm: str) -> None:
+def test_a_public_key_does_not_verify_a_token_signed_with_it_as_a_secret(form: Any, algorithm: str) -> None:
     verifier = Tokens((public_key(der(rsa_key()), "RS256"),), RULES)
     forged = signed({"alg": algorithm, "typ": "JWT"}, {"sub": "admin"}, form(rsa_key()), f"sha{algorithm[2:]}")
     assert refused(verifier, forged).reason is Reason.CREDENTIALS_INVALID
 
 
-def test_a_longer_hash_than_the_secret_is_made_for_is_not_taken() -> None:
+def test_a_hash_longer_than_the_secret_is_refused() -> None:
     assert refused(tokens(), signed({"alg": "HS512"}, {"sub": "alice"}, digest="sha512")).reason is Reason.CREDENTIALS_INVALID
     assert ask(tokens(secret=bytes(64)), token(bytes(64), "HS512")).principal == "alice"
 
 
-def test_times_are_judged_to_the_second_and_clocks_may_differ_by_what_is_said() -> None:
+def test_tokens_expire_to_the_second_with_the_configured_leeway() -> None:
     patient = tokens(TokenRules(leeway=10.0))
     assert ask(tokens(), token(exp=NOW + 1, nbf=NOW, iat=NOW + 99)).expires_at == NOW + 1
     assert refused(tokens(), token(exp=NOW)).reason is Reason.CREDENTIALS_EXPIRED
@@ -97,23 +97,23 @@ def test_times_are_judged_to_the_second_and_clocks_may_differ_by_what_is_said() 
     assert refused(patient, token(nbf=NOW + 11)).reason is Reason.CREDENTIALS_INVALID
 
 
-def test_a_remembered_token_expires_too() -> None:
+def test_a_token_that_was_verified_before_expires_too() -> None:
     verifier, shown = tokens(), token(exp=NOW + 10)
-    assert ask(verifier, shown) is ask(verifier, shown, NOW + 9.9), "it is remembered"
+    assert ask(verifier, shown) is ask(verifier, shown, NOW + 9.9), "the verified token is cached"
     assert refused(verifier, shown, NOW + 10).reason is Reason.CREDENTIALS_EXPIRED
 
 
-@pytest.mark.parametrize("said", ["soon", True, [1], {}, float("inf"), 10**400, -1])
+@pytest.mark.parametrize("value", ["soon", True, [1], {}, float("inf"), 10**400, -1])
 @pytest.mark.parametrize("name", ["exp", "nbf"])
-def test_times_that_are_none_are_refused(name: str, said: object) -> None:
-    shown = signed({"alg": "HS256"}, {"sub": "alice", name: said})
-    if said == -1 and name == "nbf":
+def test_times_that_are_not_valid_numbers_are_refused(name: str, value: object) -> None:
+    shown = signed({"alg": "HS256"}, {"sub": "alice", name: value})
+    if value == -1 and name == "nbf":
         assert ask(tokens(), shown).principal == "alice"
     else:
         refused(tokens(), shown)
 
 
-def test_the_audience_must_be_the_services_where_one_is_asked_for() -> None:
+def test_the_audience_must_be_the_configured_one_if_there_is_one() -> None:
     verifier = tokens(TokenRules(audience_claim="aud", audience="sidecar"))
     assert ask(verifier, token(aud="sidecar")).principal == ask(verifier, token(aud=["broker", "sidecar"])).principal == "alice"
     assert refused(verifier, _any_token({"audience": "sidecar"})).reason is Reason.CREDENTIALS_INVALID
@@ -123,7 +123,7 @@ def test_the_audience_must_be_the_services_where_one_is_asked_for() -> None:
     assert ask(tokens(), token(aud="anybody")).principal == "alice"
 
 
-def test_the_role_may_stand_in_another_claim_and_of_a_list_the_first_counts() -> None:
+def test_the_role_is_read_from_the_configured_claim_and_from_a_list_its_first_entry() -> None:
     verifier = tokens(TokenRules(role_claim="roles"))
     assert ask(verifier, token(roles="bob")).principal == "bob"
     assert ask(verifier, token(roles=["bob", "eve"])).principal == "bob"
@@ -133,22 +133,22 @@ def test_the_role_may_stand_in_another_claim_and_of_a_list_the_first_counts() ->
 
 
 @pytest.mark.parametrize("role", ["a\nb", "a\0", "\ud800", "a" * 257, " a", "a ", "\u202eeve", "\u2028"])
-def test_a_role_that_can_not_be_told_in_a_line_is_refused(role: str) -> None:
+def test_a_role_that_can_not_be_shown_unambiguously_in_a_line_is_refused(role: str) -> None:
     assert refused(tokens(), _any_token({"sub": role})).reason is Reason.CREDENTIALS_INVALID
 
 
 @pytest.mark.parametrize("role", ["a" * 256, "zoë", "cn=alice, o=acme", "spiffe://acme/ns/default", "管理者"])
-def test_roles_are_what_people_call_them(role: str) -> None:
+def test_long_roles_and_roles_of_other_scripts_are_accepted(role: str) -> None:
     assert ask(tokens(), _any_token({"sub": role})).principal == role
 
 
-def test_a_huge_token_is_refused_before_it_is_looked_at() -> None:
+def test_a_huge_token_is_refused_by_its_length() -> None:
     assert "characters" in refused(tokens(), token(more="x" * MOST_CHARACTERS)).message
     refused(tokens(), signed({"alg": "HS256"}, b"[" * 5_000))
 
 
 @pytest.mark.parametrize("header", [{"alg": "HS256", "crit": ["exp"]}, {"alg": "HS256", "crit": []}, {"alg": "HS256", "b64": False}])
-def test_what_a_header_asks_for_and_is_not_understood_is_refused(header: dict[str, object]) -> None:
+def test_header_parameters_that_are_not_supported_are_refused(header: dict[str, object]) -> None:
     assert refused(tokens(), signed(header, {"sub": "alice"})).reason is Reason.CREDENTIALS_INVALID
 
 
@@ -158,27 +158,27 @@ def test_garbage_is_refused(shown: str) -> None:
 
 
 @given(st.text() | st.binary().map(part) | st.lists(st.binary(max_size=40).map(part), min_size=3, max_size=3).map(".".join))
-def test_whatever_is_shown_nothing_fails_otherwise(shown: str) -> None:
+def test_arbitrary_text_is_refused_and_never_fails_in_another_way(shown: str) -> None:
     try:
         ask(tokens(), shown)
     except PolicyError as error:
         assert error.kind is Kind.UNAUTHENTICATED
     else:
-        raise AssertionError("nobody has signed it")
+        raise AssertionError("an unsigned token was accepted")
 
 
 @given(st.data())
-def test_a_changed_token_never_says_another_role(data: st.DataObject) -> None:
+def test_a_changed_token_never_names_another_role(data: st.DataObject) -> None:
     good = token()
     at = data.draw(st.integers(0, len(good) - 1))
     changed = good[:at] + data.draw(st.sampled_from("ABCDEFGHabcdefgh0123-_.=")) + good[at + 1 :]
     try:
-        assert ask(tokens(), changed).principal == "alice"  # the last character of a part has bits that say nothing
+        assert ask(tokens(), changed).principal == "alice"  # the last character of a part has bits without meaning
     except PolicyError as error:
         assert error.reason is Reason.CREDENTIALS_INVALID
 
 
-def test_with_another_key_what_was_remembered_does_not_hold() -> None:
+def test_tokens_that_were_verified_with_a_replaced_key_are_refused() -> None:
     verifier = tokens()
     old, new = token(), token(bytes(32))
     ask(verifier, old)
@@ -187,7 +187,7 @@ def test_with_another_key_what_was_remembered_does_not_hold() -> None:
     assert ask(verifier, new).principal == "alice"
 
 
-def test_a_bounded_number_of_tokens_is_remembered() -> None:
+def test_the_number_of_remembered_tokens_is_bounded() -> None:
     verifier = tokens()
     shown = [token(jti=str(number)) for number in range(MOST + 5)]
     for each in shown:
@@ -195,15 +195,15 @@ def test_a_bounded_number_of_tokens_is_remembered() -> None:
     with pytest.raises(PolicyError):
         ask(verifier, token(bytes(32)))
     kept = [each for each in shown if verifier.known(each, NOW) is not None]
-    assert kept == shown[5:], "the newest, and none that does not hold"
+    assert kept == shown[5:], "the newest valid tokens are remembered"
 
 
 def _any_token(claims: dict[str, object]) -> str:
-    """Signed, with claims that a library would not sign."""
+    """Returns a signed token with claims that a library would refuse to sign."""
     return signed({"alg": "HS256"}, {"sub": "alice"} | claims)
 
 
-def test_while_a_key_is_replaced_tokens_of_both_hold_and_of_no_other() -> None:
+def test_tokens_of_each_of_several_keys_are_accepted_and_of_no_other() -> None:
     first, second, other = SECRET, bytes([1]) * 32, bytes([2]) * 32
     verifier = Tokens((secret_key(first), secret_key(second)), RULES)
     for key in (first, second):

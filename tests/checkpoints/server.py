@@ -1,4 +1,4 @@
-"""A server on a folder, with its embedded log and its checkpoints, which is stopped and killed and started again."""
+"""A server with its embedded log and its checkpoints in a folder, which tests stop, kill and start again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from topicpolicies_server.namespaces.registry import Registry
 
 NAMESPACE = "acme/orders"
 NEVER = Pace(seconds=1_000_000.0, events=1_000_000_000, looks_seconds=0.01)
-"""Checkpoints are made only as a namespace is closed, or when a test says so."""
+"""Checkpoints are made only when a namespace is closed, or when a test calls ``Server.keep``."""
 
 
 def a_key(number: int, scope: Scope = Scope.LOCAL) -> PolicyKey:
@@ -29,14 +29,14 @@ def a_key(number: int, scope: Scope = Scope.LOCAL) -> PolicyKey:
 
 
 class Server:
-    """What is on the disk, and a process on it at times."""
+    """The files of a server in a folder, and the server itself while it is running."""
 
     def __init__(self, folder: Path, pace: Pace = NEVER, *, history: bool = False, compaction: Compaction | None = None) -> None:
         self.folder = folder
         self.pace = pace
         self.now = 1_700_000_000_000
         self.named_here = False
-        """Whether the server, and nobody else, gave the file of checkpoints its name."""
+        """Whether the server, not an operator, chose the name of the file of checkpoints."""
         self.checkpoints: Checkpoints | None = None
         self._history = history
         self._compaction = compaction or Compaction(interval_seconds=3_600.0)
@@ -44,12 +44,12 @@ class Server:
 
     @property
     def file(self) -> Path:
-        """The checkpoints."""
+        """The file of checkpoints."""
         return self.folder / "policies.checkpoints.db"
 
     @asynccontextmanager
     async def running(self, *, killed: bool = False, **limits: Any) -> AsyncIterator[Registry]:
-        """Serves, from a start to a stop; ``killed``: nothing is written at the end."""
+        """Runs the server for the block; ``killed``: checkpoints are closed first, so that none is made at the end."""
         log = SqliteLog(self.folder / "policies.db", compaction=self._compaction, now=lambda: self.now)
         await log.start()
         self.log = log
@@ -94,13 +94,13 @@ class Server:
 
 
 def loaded_from(registry: Registry) -> str:
-    """From where the namespace was loaded: "checkpoint" or "log"."""
+    """Returns what the namespace was loaded from: "checkpoint" or "log"."""
     follower = registry.get(NAMESPACE)._life.served
     assert follower is not None and follower.log is not None
     return "checkpoint" if follower.log.resumed else "log"
 
 
 async def ready(registry: Registry) -> None:
-    """Waits until the namespace answers."""
+    """Waits until the namespace is loaded."""
     async with asyncio.timeout(20):
         await registry.get(NAMESPACE).ready()

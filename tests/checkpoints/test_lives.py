@@ -1,4 +1,4 @@
-"""Who writes a namespace's checkpoint: what outlives a life of the namespace changes nothing for the next."""
+"""Which keeper writes a namespace's checkpoint: a late write of an ended keeper does not damage the checkpoint of the next one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .test_trouble import started
 
 
 async def closed(registry: Registry) -> None:
-    """Closes the namespace, as that of one that is idle is closed."""
+    """Closes the namespace as an idle one is closed, and waits for it."""
     registry._drop(registry.get(NAMESPACE))
     async with asyncio.timeout(20):
-        while NAMESPACE in registry._closing:  # noqa: ASYNC110 (nobody tells of it)
+        while NAMESPACE in registry._closing:  # noqa: ASYNC110 (nothing to wait on)
             await asyncio.sleep(0.01)
 
 
@@ -43,13 +43,13 @@ async def test_a_copy_that_outlives_its_namespaces_close_is_not_written(tmp_path
             await moving
         (keeper,) = server.checkpoints._keepers
         await server.keep()
-        assert server.checkpoints._failures == 0 and not keeper.has_news, "the first one of this life was written"
+        assert server.checkpoints._failures == 0 and not keeper.has_news, "the first checkpoint of the new keeper was written"
         before = shown(view_of(registry))
     assert (await started(server)) == ("checkpoint", before)
 
 
-async def test_a_checkpoint_that_came_late_is_not_gone_on_with(tmp_path: Path) -> None:
-    """The disk had the commit of a former life wait, which came after this one had read the checkpoint before."""
+async def test_a_checkpoint_committed_late_by_a_former_keeper_is_not_used_as_a_base(tmp_path: Path) -> None:
+    """The disk delays the commit of an ended keeper until the next one has restored the checkpoint before."""
     server = Server(tmp_path)
     async with server.running() as registry:
         await server.set(registry, a_key(1), 1)
@@ -64,7 +64,7 @@ async def test_a_checkpoint_that_came_late_is_not_gone_on_with(tmp_path: Path) -
         store.commit(header._replace(id="of a former life"))
         await server.set(registry, a_key(1), 2)
         await server.keep()
-        assert from_file(store, NAMESPACE) == "of a former life", "what would have gone on with the one before is not written"
+        assert from_file(store, NAMESPACE) == "of a former life", "a checkpoint whose base was replaced is not written"
         await server.keep()
         assert from_file(store, NAMESPACE) != "of a former life"
         assert server.checkpoints._failures == 0
@@ -73,13 +73,13 @@ async def test_a_checkpoint_that_came_late_is_not_gone_on_with(tmp_path: Path) -
 
 
 def from_file(store: Store, name: str) -> str:
-    """The checkpoint that stands there."""
+    """Returns the id of the checkpoint in the file."""
     with store.read(name) as stored:
         assert stored is not None
         return stored.header.id
 
 
-async def test_a_checkpoint_goes_on_with_the_one_that_it_names_and_no_other(tmp_path: Path) -> None:
+async def test_a_checkpoint_can_only_be_begun_on_the_base_that_it_names(tmp_path: Path) -> None:
     server = Server(tmp_path)
     async with server.running(killed=True) as registry:
         await server.set(registry, a_key(1), 1)

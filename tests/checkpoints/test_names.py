@@ -1,4 +1,4 @@
-"""The names of keys that have changed are kept no longer than they are of use."""
+"""The names of changed keys, and the requests, that are kept for the next checkpoint are bounded."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .server import Server, a_key
 
 
 def gone(keeper: Keeper) -> dict[str, None] | None:
-    """The names of forgotten keys that the view keeps for its keeper."""
+    """Returns the names of forgotten keys that the view keeps for its keeper; None: it keeps none."""
     assert keeper.kept is not None
     return keeper.kept.view.gone
 
 
-async def test_of_keys_that_go_before_the_first_checkpoint_nothing_is_kept(tmp_path: Path) -> None:
+async def test_names_of_forgotten_keys_are_not_kept_before_the_first_checkpoint(tmp_path: Path) -> None:
     server = Server(tmp_path)
     async with server.running(killed=True) as registry:
         await server.set(registry, a_key(1), 1)
@@ -34,9 +34,7 @@ async def test_of_keys_that_go_before_the_first_checkpoint_nothing_is_kept(tmp_p
         assert gone(keeper) is None
 
 
-async def test_names_of_keys_that_have_changed_have_a_bound_while_nothing_can_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_names_of_changed_keys_are_bounded_while_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keeping, "_NAMES", 10, raising=False)
     server = Server(tmp_path)
 
@@ -60,7 +58,7 @@ async def test_names_of_keys_that_have_changed_have_a_bound_while_nothing_can_be
         assert len(keeper._changed) <= max(2 * len(keeper.kept.view), 10)
 
 
-def test_requests_that_a_view_remembers_are_kept_however_many_checkpoints_they_came_with() -> None:
+def test_rows_of_requests_are_dropped_only_once_the_view_has_forgotten_them() -> None:
     rows = Rows((number, 1) for number in range(40_000))
     assert rows.first(32_768) == 40_000 - 32_768
     assert rows.first(5_000) == 35_000 and len(rows) == 5_000

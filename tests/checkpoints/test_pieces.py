@@ -1,4 +1,4 @@
-"""A checkpoint is copied, written and read in pieces: none of them keeps the loop, or the interpreter, for long."""
+"""A checkpoint is copied, written and read in pieces, none of which blocks the event loop or the interpreter for long."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .server import NEVER, Server, a_key, loaded_from, ready
 from .test_restarts import view_of
 
 
-async def test_cells_that_are_not_settled_are_copied_few_in_a_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cells_that_are_not_settled_are_copied_in_turns_of_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     most, keys = 20_000, 30
     server = Server(tmp_path, NEVER._replace(bytes_at_once=most))
     async with server.running(killed=True) as registry:
         for number in range(keys):
             await server.set(registry, a_key(number), 1)
-        for number in range(keys):  # as many superseded events keep a key from being frozen
+        for number in range(keys):  # a key with so many superseded events can't be frozen
             state = view_of(registry).state(a_key(number))
             assert state is not None
             state.older = [Superseded({"max_producer_per_topic": b"x" * 400}, 1, "") for _ in range(17)]
@@ -40,7 +40,7 @@ async def test_cells_that_are_not_settled_are_copied_few_in_a_turn(tmp_path: Pat
     assert all(sum(turn[:-1]) < most for turn in turns), turns
 
 
-async def test_requests_stand_in_the_file_in_rows_of_some_each(tmp_path: Path) -> None:
+async def test_requests_are_stored_in_rows_of_at_most_256(tmp_path: Path) -> None:
     server, count = Server(tmp_path), 700
     results = {}
     async with server.running(killed=True) as registry:
@@ -62,7 +62,7 @@ async def test_requests_stand_in_the_file_in_rows_of_some_each(tmp_path: Path) -
         assert (await server.set(registry, a_key(1), 5, "one more")).version == more.version
 
 
-async def test_requests_that_could_not_be_written_come_with_the_next_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_that_could_not_be_written_are_in_the_next_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(tmp_path)
     async with server.running(killed=True) as registry:
         await server.set(registry, a_key(1), 1, "the first")
@@ -88,14 +88,14 @@ async def test_requests_that_could_not_be_written_come_with_the_next_checkpoint(
         assert name_of(a_key(1)) in view_of(registry).names()
 
 
-async def test_who_looks_for_garbage_is_told_while_a_checkpoint_is_read(tmp_path: Path) -> None:
+async def test_the_start_and_end_of_a_restore_are_reported_to_the_garbage_collection(tmp_path: Path) -> None:
     server = Server(tmp_path)
-    told: list[bool] = []
+    reports: list[bool] = []
     for expected in (["log"], ["checkpoint"]):
-        told.clear()
+        reports.clear()
         async with server.running() as registry:
-            registry.activity.on_restore = told.append
+            registry.activity.on_restore = reports.append
             await server.set(registry, a_key(1), 1)
             assert [loaded_from(registry)] == expected
-            assert told == [True, False]
+            assert reports == [True, False]
             await server.keep()

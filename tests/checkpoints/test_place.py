@@ -1,4 +1,4 @@
-"""A file of checkpoints is known as such though its beginning is damaged, and nobody else's file is ever touched."""
+"""A file of checkpoints is recognized although its beginning is damaged, and a foreign file is never changed."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cut(found: bytes) -> bytes:
 
 
 def damage(path: Path, how: Damage) -> bytes:
-    """Damages a file; what it is then."""
+    """Damages a file; returns its new content."""
     found = how(path.read_bytes())
     path.write_bytes(found)
     return found
@@ -48,7 +48,7 @@ def damage(path: Path, how: Damage) -> bytes:
 
 @pytest.mark.parametrize("named_here", [False, True])
 @pytest.mark.parametrize("how", [no_header, no_id, garbled])
-async def test_a_damaged_beginning_of_the_file_is_healed(tmp_path: Path, how: Damage, named_here: bool) -> None:
+async def test_a_file_whose_beginning_is_damaged_is_replaced(tmp_path: Path, how: Damage, named_here: bool) -> None:
     server = Server(tmp_path)
     server.named_here = named_here
     before = await filled(server)
@@ -58,18 +58,18 @@ async def test_a_damaged_beginning_of_the_file_is_healed(tmp_path: Path, how: Da
 
 
 @pytest.mark.parametrize("how", [no_page, cut])
-async def test_of_a_file_without_a_beginning_its_name_tells_whose_it_is(tmp_path: Path, how: Damage) -> None:
+async def test_a_file_without_a_beginning_is_replaced_only_if_the_server_named_it(tmp_path: Path, how: Damage) -> None:
     server = Server(tmp_path)
     before = await filled(server)
     found = damage(server.file, how)
     assert (await started(server)) == ("log", before)
-    assert server.file.read_bytes() == found, "an operator named it: it may be anybody's"
+    assert server.file.read_bytes() == found, "an operator named the file: it may be foreign"
     server.named_here = True
     assert (await started(server)) == ("log", before)
     assert (await started(server)) == ("checkpoint", before)
 
 
-async def test_a_log_of_writes_that_is_left_without_its_file_is_healed(tmp_path: Path) -> None:
+async def test_a_write_ahead_log_left_without_its_file_does_not_prevent_new_checkpoints(tmp_path: Path) -> None:
     server = Server(tmp_path)
     await filled(server)
     left = server.file.with_name(server.file.name + "-wal")
@@ -90,7 +90,7 @@ def our_page(tmp_path: Path) -> bytes:
     return (tmp_path / "ours.db").read_bytes()[: file.PAGE_BYTES]
 
 
-def test_whose_a_file_is(tmp_path: Path) -> None:
+def test_a_file_is_ours_foreign_or_free_by_its_first_page_and_by_who_named_it(tmp_path: Path) -> None:
     ours = our_page(tmp_path)
     with sqlite3.connect(tmp_path / "other.db") as connection:
         connection.execute("CREATE TABLE mine (a)")

@@ -1,4 +1,4 @@
-"""A restart from a checkpoint: nothing is forgotten that the log tells, whatever happened meanwhile."""
+"""A restart from a checkpoint has the same view, requests and tokens as one that reads the whole log."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def view_of(registry: Registry) -> View:
 
 
 def shown(view: View) -> dict[object, object]:
-    """All that a view tells, by key, in the order of their last change."""
+    """Returns the heads of a view by key, in the order of their last change."""
     return {head.key: (head.document, head.version, head.previous, head.place) for head in view.heads()}
 
 
-async def test_after_a_stop_the_view_is_as_it_was_and_nothing_of_the_log_is_read_again(tmp_path: Path) -> None:
+async def test_after_a_stop_the_view_is_restored_without_reading_the_log_again(tmp_path: Path) -> None:
     server = Server(tmp_path)
     async with server.running() as registry:
         for number in range(5):
@@ -41,7 +41,7 @@ async def test_after_a_stop_the_view_is_as_it_was_and_nothing_of_the_log_is_read
         assert view_of(registry).number == number + 1
 
 
-async def test_after_a_kill_what_came_since_is_read_from_the_log(tmp_path: Path) -> None:
+async def test_after_a_kill_events_since_the_checkpoint_are_read_from_the_log(tmp_path: Path) -> None:
     server = Server(tmp_path)
     async with server.running(killed=True) as registry:
         await server.set(registry, a_key(1), 1)
@@ -56,11 +56,11 @@ async def test_after_a_kill_what_came_since_is_read_from_the_log(tmp_path: Path)
         assert shown(view_of(registry)) == before
 
 
-async def test_a_restart_forgets_no_request_that_the_log_tells_of(tmp_path: Path) -> None:
+async def test_retries_of_all_requests_are_replayed_after_restarts_from_a_checkpoint(tmp_path: Path) -> None:
     server = Server(tmp_path)
     results = {}
     async with server.running() as registry:
-        for number in range(40):  # more than travel in events
+        for number in range(40):  # more than an event carries
             results[number] = await server.set(registry, a_key(1), number, f"the request {number}")
     for _ in range(2):
         async with server.running() as registry:
@@ -70,7 +70,7 @@ async def test_a_restart_forgets_no_request_that_the_log_tells_of(tmp_path: Path
             assert loaded_from(registry) == "checkpoint"
 
 
-async def test_tokens_from_before_are_resumed_or_refused_as_without_a_checkpoint(tmp_path: Path) -> None:
+async def test_tokens_from_before_a_restart_are_resumed_or_refused_as_without_a_checkpoint(tmp_path: Path) -> None:
     server = Server(tmp_path)
     async with server.running() as registry:
         await server.set(registry, a_key(1), 1)

@@ -1,4 +1,4 @@
-"""A disk that keeps the writer waiting keeps nobody else waiting, and failures in a row end nothing."""
+"""A disk that blocks the writer blocks nothing else, and repeated failures do not end the writing of checkpoints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SOON = NEVER._replace(last_seconds=0.2)
 
 @contextmanager
 def stuck(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """Cells are not written before the block ends; the event says that some are to be."""
+    """Blocks the writing of cells until the block ends; yields an event that is set once some are to be written."""
     assert server.checkpoints is not None
     store = server.checkpoints._store
     add, came, gate = store.add, threading.Event(), threading.Event()
@@ -40,7 +40,7 @@ def stuck(server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[threading
         gate.set()
 
 
-async def test_a_namespace_closes_in_time_though_its_last_checkpoint_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_namespace_closes_in_time_although_its_last_checkpoint_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(tmp_path, SOON)
     async with server.running() as registry:
         await server.set(registry, a_key(1), 1)
@@ -52,12 +52,12 @@ async def test_a_namespace_closes_in_time_though_its_last_checkpoint_is_stuck(tm
             assert came.is_set()
         server.checkpoints.keep(keeper)
         await server.keep()
-        assert not keeper.has_news, "what was stuck was given up, and the next one was written behind it"
+        assert not keeper.has_news, "the stuck checkpoint was given up, and the next one was written after it"
         before = shown(view_of(registry))
     assert (await started(server)) == ("checkpoint", before)
 
 
-async def test_the_file_is_closed_in_time_though_a_checkpoint_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_file_is_closed_in_time_although_a_checkpoint_is_stuck(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(tmp_path, Pace(seconds=0.0, looks_seconds=0.01, last_seconds=0.2))
     async with server.running() as registry:
         await server.set(registry, a_key(1), 1)
@@ -72,8 +72,8 @@ async def test_the_file_is_closed_in_time_though_a_checkpoint_is_stuck(tmp_path:
         assert len(shown(view_of(registry))) == 2
 
 
-async def test_very_many_failures_in_a_row_do_not_end_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is a pause after each round; it has its bound after any number of them."""
+async def test_many_consecutive_failures_do_not_end_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pause after each failure doubles up to a bound, which must not overflow after any number of failures."""
     server = Server(tmp_path, Pace(seconds=1e-9, looks_seconds=0.0, longest_pause_seconds=1e-6))
 
     def full(*_: Any, **__: Any) -> None:

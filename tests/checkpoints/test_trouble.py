@@ -1,4 +1,4 @@
-"""Whatever becomes of a checkpoint or its file costs time only: the log is read, and what is served is what it tells."""
+"""A damaged, missing or foreign file of checkpoints costs only time: the log is read, and served as it is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .test_restarts import shown, view_of
 
 
 async def filled(server: Server, keys: int = 5) -> dict[object, object]:
-    """Some documents, and a checkpoint of them."""
+    """Writes some documents and, at the stop, a checkpoint of them; returns what was served."""
     async with server.running() as registry:
         for number in range(keys):
             await server.set(registry, a_key(number), number + 1)
@@ -27,38 +27,38 @@ async def filled(server: Server, keys: int = 5) -> dict[object, object]:
 
 
 async def started(server: Server) -> tuple[str, dict[object, object]]:
-    """From where a start begins, and what it serves."""
+    """Starts the server; returns what it was loaded from and what it serves."""
     async with server.running() as registry:
         await ready(registry)
         return loaded_from(registry), shown(view_of(registry))
 
 
 def without(file: Path) -> None:
-    """It is deleted."""
+    """Deletes a file and the files beside it."""
     for beside in file.parent.glob(file.name + "*"):
         beside.unlink()
 
 
 def copied(folder: Path, name: str, other: Path) -> None:
-    """A file, with all that is beside it, in another folder."""
+    """Copies a file and the files beside it to another folder."""
     for beside in folder.glob(name + "*"):
         shutil.copy(beside, other)
 
 
 def cut(file: Path) -> None:
-    """It lost its end."""
+    """Cuts off the end of the file."""
     file.write_bytes(file.read_bytes()[:5_000])
 
 
 def garbage(file: Path) -> None:
-    """It is overwritten in the middle."""
+    """Overwrites the middle of the file."""
     data = bytearray(file.read_bytes())
     data[3_000:9_000] = b"\x5a" * 6_000
     file.write_bytes(bytes(data))
 
 
 def edited(statement: str) -> Callable[[Path], None]:
-    """A row of it is not what was written."""
+    """Returns a function that changes rows of the file."""
 
     def edit(file: Path) -> None:
         with sqlite3.connect(file) as connection:
@@ -91,18 +91,18 @@ async def test_a_damaged_checkpoint_is_not_served(tmp_path: Path, trouble: Calla
     assert (await started(server)) == ("checkpoint", before)
     trouble(server.file)
     assert (await started(server)) == ("log", before)
-    assert (await started(server)) == ("checkpoint", before), "it is made anew"
+    assert (await started(server)) == ("checkpoint", before), "a new checkpoint was made"
 
 
-async def test_another_release_reads_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_checkpoint_of_another_release_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(tmp_path)
     before = await filled(server)
     monkeypatch.setattr("topicpolicies_server.checkpoints.restoring.maker", lambda: header.maker() + " later")
     assert (await started(server)) == ("log", before)
 
 
-async def test_what_makes_checkpoints_is_what_was_there_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An upgrade puts other sources beneath a server that runs, and folds as it did."""
+async def test_the_code_that_a_checkpoint_names_is_that_of_the_servers_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An upgrade replaces the source files of a running server, which still folds as before."""
     header.maker.cache_clear()
     before = header.maker()
     header.maker.cache_clear()
@@ -117,7 +117,7 @@ async def test_what_makes_checkpoints_is_what_was_there_at_the_start(tmp_path: P
         await checkpoints.close()
 
 
-async def test_a_file_of_another_format_is_made_anew(tmp_path: Path) -> None:
+async def test_a_file_of_another_format_is_replaced(tmp_path: Path) -> None:
     server = Server(tmp_path)
     before = await filled(server)
     with sqlite3.connect(server.file) as connection:
@@ -127,7 +127,9 @@ async def test_a_file_of_another_format_is_made_anew(tmp_path: Path) -> None:
     assert (await started(server)) == ("checkpoint", before)
 
 
-async def test_what_is_not_a_file_of_checkpoints_is_left_alone_and_done_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_foreign_file_is_left_unchanged_and_the_server_runs_without_checkpoints(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     server = Server(tmp_path)
     with sqlite3.connect(server.file) as connection:
         connection.execute("CREATE TABLE mine (a)")
@@ -140,7 +142,7 @@ async def test_what_is_not_a_file_of_checkpoints_is_left_alone_and_done_without(
     assert sum("There are no checkpoints" in record.getMessage() for record in caplog.records) == 2
 
 
-async def test_a_file_that_another_process_has_is_done_without(tmp_path: Path) -> None:
+async def test_a_server_runs_without_checkpoints_while_another_process_has_the_file(tmp_path: Path) -> None:
     server = Server(tmp_path)
     before = await filled(server)
     other = Store(server.file)
@@ -153,8 +155,8 @@ async def test_a_file_that_another_process_has_is_done_without(tmp_path: Path) -
     assert (await started(server)) == ("checkpoint", before)
 
 
-async def test_a_log_put_back_to_a_backup_with_all_that_is_beside_it_is_read(tmp_path: Path) -> None:
-    """The log, its mark and its identity are older than the checkpoint: nothing but what stands at its place tells."""
+async def test_a_checkpoint_newer_than_a_restored_backup_of_the_log_is_not_used(tmp_path: Path) -> None:
+    """The log is restored with its mark and its identity: only the event at the checkpoint's place shows the difference."""
     server = Server(tmp_path)
     await filled(server)
     backup = tmp_path / "backup"
@@ -169,7 +171,7 @@ async def test_a_log_put_back_to_a_backup_with_all_that_is_beside_it_is_read(tmp
     shutil.copy(server.file, newer)
     assert (await started(server))[0] == "log", "the checkpoint is ahead of the log"
     without(server.file)
-    async with server.running() as registry:  # the log goes on, and comes to the same place with other events
+    async with server.running() as registry:  # the log grows to the same position with other events
         await server.set(registry, a_key(1), 55)
         await server.set(registry, a_key(2), 66)
         before = shown(view_of(registry))
@@ -178,13 +180,13 @@ async def test_a_log_put_back_to_a_backup_with_all_that_is_beside_it_is_read(tmp
     assert (await started(server)) == ("log", before)
 
 
-async def test_a_log_that_has_got_another_identity_begins_with_its_checkpoint_before_anything_is_written(
+async def test_a_log_with_a_new_identity_gets_a_checkpoint_before_anything_is_written(
     tmp_path: Path,
 ) -> None:
     server = Server(tmp_path)
     before = await filled(server)
     (tmp_path / "policies.db-mark").unlink()
-    assert (await started(server)) == ("log", before), "the checkpoint is of its former life"
+    assert (await started(server)) == ("log", before), "the checkpoint has the former identity"
     assert (await started(server)) == ("checkpoint", before)
     async with server.running() as registry:
         await server.set(registry, a_key(1), 55)
@@ -192,7 +194,7 @@ async def test_a_log_that_has_got_another_identity_begins_with_its_checkpoint_be
     assert (await started(server)) == ("checkpoint", after)
 
 
-async def test_what_was_compacted_away_behind_a_checkpoint_has_the_log_read(tmp_path: Path) -> None:
+async def test_the_log_is_read_if_events_after_the_checkpoint_were_compacted_away(tmp_path: Path) -> None:
     server = Server(tmp_path, compaction=Compaction(retention_ms=0, deletions_ms=-1, minimum=1, interval_seconds=3_600, pause_seconds=0))
     await filled(server)
     async with server.running(killed=True) as registry:
@@ -204,10 +206,10 @@ async def test_what_was_compacted_away_behind_a_checkpoint_has_the_log_read(tmp_
         await ready(registry)
         assert loaded_from(registry) == "log"
         head = view_of(registry).head(a_key(1))
-        assert head is None or head.document is None, "nothing in the log tells of the deletion any more"
+        assert head is None or head.document is None, "the log does not have the deletion any more"
 
 
-async def test_a_history_that_lacks_what_the_checkpoint_has_reads_it_from_the_log(tmp_path: Path) -> None:
+async def test_the_log_is_read_if_the_history_lacks_events_of_the_checkpoint(tmp_path: Path) -> None:
     server = Server(tmp_path, history=True)
     await filled(server)
     assert (await started(server))[0] == "checkpoint"
@@ -216,7 +218,7 @@ async def test_a_history_that_lacks_what_the_checkpoint_has_reads_it_from_the_lo
     assert (await started(server))[0] == "checkpoint"
 
 
-async def test_a_full_disk_is_told_once_and_stops_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_full_disk_is_logged_once_and_does_not_stop_updates(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     server = Server(tmp_path)
     async with server.running() as registry:
         assert server.checkpoints is not None
@@ -228,8 +230,8 @@ async def test_a_full_disk_is_told_once_and_stops_nobody(tmp_path: Path, caplog:
             await server.set(registry, a_key(number), number)
             if number % 100 == 99:
                 await server.keep()
-        told = [record for record in caplog.records if record.levelno >= logging.WARNING and "can't be written" in record.getMessage()]
-        assert len(told) == 1
+        warnings = [record for record in caplog.records if record.levelno >= logging.WARNING and "can't be written" in record.getMessage()]
+        assert len(warnings) == 1
         store._writer().execute("PRAGMA max_page_count = 1000000")
         await server.keep()
         assert any("are written again" in record.getMessage() for record in caplog.records)
@@ -237,20 +239,20 @@ async def test_a_full_disk_is_told_once_and_stops_nobody(tmp_path: Path, caplog:
     assert (await started(server)) == ("checkpoint", before)
 
 
-async def test_a_file_that_is_deleted_while_it_is_used_is_made_anew(tmp_path: Path) -> None:
+async def test_a_file_that_is_deleted_while_it_is_used_is_created_again(tmp_path: Path) -> None:
     server = Server(tmp_path)
     async with server.running() as registry:
         await server.set(registry, a_key(1), 1)
         await server.keep()
         without(server.file)
         await server.set(registry, a_key(2), 2)
-        await server.keep()  # finds it gone
+        await server.keep()  # finds that the file is missing
         await server.keep()
         before = shown(view_of(registry))
     assert (await started(server)) == ("checkpoint", before)
 
 
-async def test_a_file_that_could_not_be_made_anew_is_made_as_soon_as_it_can_be(tmp_path: Path) -> None:
+async def test_a_file_that_could_not_be_created_again_is_created_as_soon_as_possible(tmp_path: Path) -> None:
     server = Server(tmp_path)
     async with server.running() as registry:
         await server.set(registry, a_key(1), 1)
@@ -259,10 +261,10 @@ async def test_a_file_that_could_not_be_made_anew_is_made_as_soon_as_it_can_be(t
         server.file.mkdir()
         for number in (2, 3):
             await server.set(registry, a_key(2), number)
-            await server.keep()  # no file can be made there
+            await server.keep()  # the file can't be created
         server.file.rmdir()
         await server.set(registry, a_key(3), 3)
-        await server.keep()  # makes it
+        await server.keep()  # creates the file
         await server.keep()
         assert server.file.exists()
         before = shown(view_of(registry))
@@ -270,7 +272,7 @@ async def test_a_file_that_could_not_be_made_anew_is_made_as_soon_as_it_can_be(t
 
 
 @pytest.mark.parametrize("is_text", [False, True])
-async def test_what_takes_the_place_of_the_file_while_it_is_used_is_left_alone(tmp_path: Path, is_text: bool) -> None:
+async def test_a_foreign_file_that_replaces_the_file_while_it_is_used_is_left_unchanged(tmp_path: Path, is_text: bool) -> None:
     server = Server(tmp_path)
     other = tmp_path / "other.db"
     if is_text:
@@ -290,7 +292,7 @@ async def test_what_takes_the_place_of_the_file_while_it_is_used_is_left_alone(t
             assert server.file.read_bytes() == found
         before = shown(view_of(registry))
     assert server.file.read_bytes() == found
-    assert not server.file.with_name(server.file.name + "-wal").exists(), "whoever opens the other file would take it for its own"
+    assert not server.file.with_name(server.file.name + "-wal").exists(), "SQLite would take it for the foreign file's"
     without(server.file)
     assert (await started(server)) == ("log", before)
     assert (await started(server)) == ("checkpoint", before)

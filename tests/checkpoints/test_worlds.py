@@ -1,4 +1,4 @@
-"""Random lives of a server that is killed and stopped: a start from a checkpoint comes to what a start from the log comes to."""
+"""Random runs of a server that is killed and stopped: a start from a checkpoint has the same state as a start from the log."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .test_restarts import view_of
 from .test_trouble import without
 
 SLOW = NEVER._replace(cells_at_once=1)
-"""Copies one cell in a turn of the loop."""
+"""Copies one cell in a turn of the event loop."""
 
 
 def all_of(view: View) -> dict[str, object]:
-    """All that matters of a view: heads in their order, and what the next events are folded into."""
+    """Returns the state of a view that matters: heads in their order, the state of each key, and the recent requests."""
     found: dict[str, object] = {}
     for head in view.heads():
         state = view.state(head.key)
@@ -42,12 +42,12 @@ def all_of(view: View) -> dict[str, object]:
 
 
 def plain(value: object) -> object:
-    """A document as a dictionary, whatever kind of mapping it is."""
+    """Returns a mapping of any kind as a dictionary, and other values as they are."""
     return dict(value) if isinstance(value, Mapping) else value
 
 
 async def live(server: Server, chance: random.Random, registry: Registry, counts: Counter[str]) -> None:
-    """Some changes, and checkpoints that are begun between them and go on beside them."""
+    """Makes some random changes, and checkpoints at the same time."""
     copying: asyncio.Task[None] | None = None
     for _ in range(chance.randrange(25)):
         key = a_key(chance.randrange(6))
@@ -69,7 +69,7 @@ async def live(server: Server, chance: random.Random, registry: Registry, counts
 
 
 async def from_the_log(server: Server, folder: Path) -> dict[str, object]:
-    """What a start without checkpoints comes to."""
+    """Returns the state after a start without checkpoints."""
     shutil.copytree(server.folder, folder)
     without(folder / server.file.name)
     other = Server(folder)
@@ -80,7 +80,7 @@ async def from_the_log(server: Server, folder: Path) -> dict[str, object]:
 
 
 async def world(folder: Path, seed: int, counts: Counter[str]) -> None:
-    """One life after the other."""
+    """Runs the server four times; each start from a checkpoint must have the state of a start from the log."""
     chance = random.Random(seed)
     server = Server(folder / "server", SLOW)
     server.folder.mkdir(parents=True)
@@ -94,7 +94,7 @@ async def world(folder: Path, seed: int, counts: Counter[str]) -> None:
             await live(server, chance, registry, counts)
 
 
-async def test_a_start_from_a_checkpoint_comes_to_what_one_from_the_log_comes_to(tmp_path: Path) -> None:
+async def test_a_start_from_a_checkpoint_has_the_same_state_as_one_from_the_log(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
     for seed in range(8):
         await world(tmp_path / str(seed), seed, counts)
@@ -102,9 +102,9 @@ async def test_a_start_from_a_checkpoint_comes_to_what_one_from_the_log_comes_to
 
 
 def claims_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint claims an event more than it has, of which it was told what stands there."""
+    """Plants a bug: a checkpoint claims one event more than it has, with the right anchor."""
     begin, took = Keeper.begin, Keeper.took
-    told: dict[str, Placed] = {}
+    noted: dict[str, Placed] = {}
 
     def began(keeper: Keeper) -> Copy | None:
         copy = begin(keeper)
@@ -115,13 +115,13 @@ def claims_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
 
     async def written(checkpoints: Checkpoints, keeper: Keeper, copy: Copy) -> None:
         await asyncio.sleep(0.02)
-        there = told.get(copy.header.positions[0])
+        there = noted.get(copy.header.positions[0])
         if there is not None:
             copy = copy._replace(header=copy.header._replace(anchors=(anchor_of(there),)))
         await write(checkpoints, keeper, copy)
 
     def noting(keeper: Keeper, events: list[Placed]) -> None:
-        told.update((placed.position, placed) for placed in events)
+        noted.update((placed.position, placed) for placed in events)
         took(keeper, events)
 
     write = Checkpoints._write
@@ -131,12 +131,12 @@ def claims_too_far(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def copies_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A key that is about to change is not copied first."""
+    """Plants a bug: a key that is about to change is not copied first."""
     monkeypatch.setattr(Keeper, "before", lambda keeper, events: None)
 
 
 def forgets_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What changes while a checkpoint is made is not in the next one."""
+    """Plants a bug: keys that change while a checkpoint is made are not in the next one."""
     took = Keeper.took
     monkeypatch.setattr(Keeper, "took", lambda keeper, events: None if keeper.copying else took(keeper, events))
 

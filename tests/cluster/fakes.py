@@ -1,4 +1,4 @@
-"""A source of facts that the test holds in its hands."""
+"""A source of facts that the test controls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topicpolicies_server.logs.change_log import LogError
 
 
 class FakeSource:
-    """Answers what the test says, and counts the questions."""
+    """Answers as the test sets it, and counts the requests."""
 
     def __init__(self) -> None:
         self.facts = ClusterFacts("here", BrokerFacts(TopicPolicies(), max_message_size=1000))
@@ -23,7 +23,7 @@ class FakeSource:
         self.asked: Counter[str] = Counter()
         self.down = False
         self.gates: dict[str, asyncio.Event] = {}
-        """Questions about these wait."""
+        """Requests about these wait for the event."""
         self.closed = False
 
     async def cluster(self) -> ClusterFacts:

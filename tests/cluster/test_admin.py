@@ -1,4 +1,4 @@
-"""Facts from a real broker's admin API, and what happens when there is none."""
+"""Facts are read from a real broker's admin API, and are an error if no broker answers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from topicpolicies_server.logs.pulsar.admin import Admin
 
 @pytest.fixture
 async def source(broker: Broker) -> AsyncIterator[AdminSource]:
-    """The shared broker's word."""
+    """A source that asks the shared broker."""
     made = AdminSource(Admin(broker.admin_url), broker.service_url)
     yield made
     await made.close()
 
 
-async def test_a_broker_tells_all_that_rules_need(source: AdminSource, admin: BrokerAdmin, namespace: str) -> None:
+async def test_a_broker_answers_with_all_facts_that_the_rules_need(source: AdminSource, admin: BrokerAdmin, namespace: str) -> None:
     await asyncio.to_thread(admin.call, "POST", f"namespaces/{namespace}/maxProducersPerTopic", 7)
     cluster = await source.cluster()
     assert cluster.name == "standalone"
@@ -39,14 +39,14 @@ async def test_a_broker_tells_all_that_rules_need(source: AdminSource, admin: Br
     clusters = await source.clusters()
     assert clusters is not None and "standalone" in clusters
     assert await source.tenant("public") == frozenset({"standalone"})
-    told = await source.namespace(namespace)
-    assert told.policies is not None and told.policies.max_producer_per_topic == 7
+    facts = await source.namespace(namespace)
+    assert facts.policies is not None and facts.policies.max_producer_per_topic == 7
     with pytest.raises(LogError) as error:
         await source.namespace("public/nowhere")
     assert error.value.kind is Kind.NOT_FOUND
 
 
-async def test_the_property_of_a_namespace_and_of_a_partitioned_topic_is_told(
+async def test_the_disabling_property_is_read_from_namespaces_and_from_partitioned_topics(
     source: AdminSource, admin: BrokerAdmin, namespace: str
 ) -> None:
     topic = f"{namespace}/parted"
@@ -67,7 +67,9 @@ async def test_the_property_of_a_namespace_and_of_a_partitioned_topic_is_told(
     assert await fresh.disabled(namespace, f"persistent://{topic}")
 
 
-async def test_many_topics_asked_about_at_once_are_told_of_as_one_by_one(source: AdminSource, admin: BrokerAdmin, namespace: str) -> None:
+async def test_many_topics_looked_up_at_once_have_the_same_facts_as_one_by_one(
+    source: AdminSource, admin: BrokerAdmin, namespace: str
+) -> None:
     topics = [f"persistent://{namespace}/topic-{number}" for number in range(48)]
     for number, topic in enumerate(topics):
         if number % 4 == 0:
@@ -83,7 +85,7 @@ async def test_many_topics_asked_about_at_once_are_told_of_as_one_by_one(source:
     assert one_by_one[:4] == [TopicFacts(True, {PROPERTY: "true"}), TopicFacts(False, {}), TopicFacts(True, {}), TopicFacts(False, {})]
 
 
-async def test_asking_creates_neither_the_topic_nor_a_change_log(source: AdminSource, admin: BrokerAdmin, namespace: str) -> None:
+async def test_a_lookup_creates_neither_the_topic_nor_a_change_log(source: AdminSource, admin: BrokerAdmin, namespace: str) -> None:
     assert (await source.topic(f"persistent://{namespace}/missing")).exists is False
     await source.namespace(namespace)
     for local in ("missing", "__change_events"):
@@ -92,7 +94,7 @@ async def test_asking_creates_neither_the_topic_nor_a_change_log(source: AdminSo
         assert error.value.status == 404
 
 
-async def test_brokers_that_do_not_answer_are_an_error_in_bounded_time() -> None:
+async def test_a_lookup_fails_in_bounded_time_if_no_broker_answers() -> None:
     source = AdminSource(Admin(f"http://127.0.0.1:{free_port()}"), "pulsar://127.0.0.1:1")
     began = time.monotonic()
     with pytest.raises(LogError) as error:

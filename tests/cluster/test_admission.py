@@ -1,4 +1,4 @@
-"""Facts are gathered before a request is sequenced: bounded, remembered, refreshed, in order, and never guessed."""
+"""Facts are gathered before a request is sequenced: they are cached within bounds, refreshed, and never guessed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHER = f"persistent://{NAMESPACE}/two"
 
 
 class Clock:
-    """Seconds that pass when the test says so."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -66,7 +66,7 @@ async def refused(admission: Admission, asked: Request) -> PolicyError:
     return error.value
 
 
-async def test_what_was_asked_lately_is_not_asked_again(admission: Admission, source: FakeSource, clock: Clock) -> None:
+async def test_recent_answers_are_not_requested_again(admission: Admission, source: FakeSource, clock: Clock) -> None:
     assert not admission.at_once(NAMESPACE, request())
     await asyncio.gather(*(admission.admit(NAMESPACE, request()) for _ in range(50)))
     assert set(source.asked.values()) == {1}
@@ -82,7 +82,7 @@ async def turns_of_the_loop() -> None:
 
 async def test_facts_in_use_are_refreshed_before_they_are_needed(admission: Admission, source: FakeSource, clock: Clock) -> None:
     await admission.admit(NAMESPACE, request())
-    clock.now = 6.0  # the second half of a namespace's ten seconds
+    clock.now = 6.0  # in the second half of the ten seconds that a namespace's facts are fresh
     assert admission.at_once(NAMESPACE, request())
     await turns_of_the_loop()
     assert source.asked[NAMESPACE] == 2
@@ -90,7 +90,7 @@ async def test_facts_in_use_are_refreshed_before_they_are_needed(admission: Admi
     assert admission.at_once(NAMESPACE, request())
 
 
-async def test_updates_are_not_judged_on_old_facts_when_the_cluster_is_out_of_reach(
+async def test_updates_are_refused_and_reads_accept_older_facts_while_the_cluster_is_unreachable(
     admission: Admission, source: FakeSource, clock: Clock
 ) -> None:
     await admission.admit(NAMESPACE, request())
@@ -98,12 +98,12 @@ async def test_updates_are_not_judged_on_old_facts_when_the_cluster_is_out_of_re
     clock.now = 11.0
     assert not admission.at_once(NAMESPACE, request())
     assert (await refused(admission, request())).kind is Kind.UNAVAILABLE
-    assert await admission.disabled(NAMESPACE, TOPIC) is False, "reads go on"
+    assert await admission.disabled(NAMESPACE, TOPIC) is False, "reads accept older facts"
     source.down = False
     await admission.admit(NAMESPACE, request())
 
 
-async def test_reads_need_to_have_been_told_once(admission: Admission, source: FakeSource) -> None:
+async def test_reads_fail_while_the_facts_were_never_obtained(admission: Admission, source: FakeSource) -> None:
     source.down = True
     with pytest.raises(PolicyError) as error:
         await admission.disabled(NAMESPACE, TOPIC)
@@ -125,30 +125,30 @@ async def test_a_request_carries_what_its_rules_need_and_no_more(admission: Admi
     assert clusters.facts.clusters is not None and set(clusters.facts.clusters) == {"here", "there"}
 
 
-async def test_missing_shadow_topics_are_told(admission: Admission, source: FakeSource) -> None:
+async def test_the_facts_of_a_request_name_missing_shadow_topics(admission: Admission, source: FakeSource) -> None:
     source.missing.add(OTHER)
     asked = request(shadow_topics=[OTHER, "acme/orders/three", "nonsense"])
     await admission.admit(NAMESPACE, asked)
     assert asked.facts is not None and asked.facts.missing_topics == frozenset({OTHER})
 
 
-async def test_limits_that_may_not_be_seen_are_not_guessed(admission: Admission, source: FakeSource) -> None:
+async def test_an_update_that_needs_broker_limits_is_unavailable_if_they_may_not_be_read(admission: Admission, source: FakeSource) -> None:
     source.facts = source.facts._replace(broker=None, refused="No entry.")
     await admission.admit(NAMESPACE, request())
     error = await refused(admission, request(max_message_size=5))
     assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "BROKER_FACTS_REFUSED")
 
 
-async def test_a_topic_that_does_not_exist_is_refused_until_it_does(admission: Admission, source: FakeSource) -> None:
+async def test_an_update_of_a_missing_topic_is_refused_until_the_topic_exists(admission: Admission, source: FakeSource) -> None:
     source.missing.add(TOPIC)
     error = await refused(admission, request())
     assert (error.kind, error.reason) == (Kind.NOT_FOUND, "TOPIC_NOT_FOUND")
-    await admission.admit(NAMESPACE, deletion())  # what is left of it may go
+    await admission.admit(NAMESPACE, deletion())  # the policies of a deleted topic can be deleted
     source.missing.clear()
     await admission.admit(NAMESPACE, request())
 
 
-async def test_policies_may_come_before_their_topic_where_that_is_allowed(source: FakeSource, clock: Clock) -> None:
+async def test_policies_of_missing_topics_are_admitted_where_configured(source: FakeSource, clock: Clock) -> None:
     source.missing.add(TOPIC)
     admission = Admission(source, clock, missing_topics=True)
     await admission.admit(NAMESPACE, request())
@@ -157,7 +157,7 @@ async def test_policies_may_come_before_their_topic_where_that_is_allowed(source
     await admission.close()
 
 
-async def test_nothing_is_taken_where_brokers_have_topic_policies_off(admission: Admission, source: FakeSource) -> None:
+async def test_updates_are_refused_where_topic_policies_are_off_at_the_brokers(admission: Admission, source: FakeSource) -> None:
     source.facts = source.facts._replace(topic_policies_enabled=False)
     assert (await refused(admission, request())).reason == "TOPIC_POLICIES_OFF"
 
@@ -176,7 +176,7 @@ async def test_nothing_is_taken_where_brokers_have_topic_policies_off(admission:
         ("", None, False),
     ],
 )
-async def test_the_topics_property_wins_over_its_namespaces_and_nonsense_is_ignored(
+async def test_a_topics_property_wins_over_its_namespaces_and_invalid_values_are_ignored(
     admission: Admission, source: FakeSource, namespace: str | None, topic: str | None, disabled: bool
 ) -> None:
     source.properties = {name: {PROPERTY: value} for name, value in ((NAMESPACE, namespace), (TOPIC, topic)) if value is not None}
@@ -190,7 +190,9 @@ async def test_the_topics_property_wins_over_its_namespaces_and_nonsense_is_igno
         assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "TOPIC_POLICIES_DISABLED")
 
 
-async def test_nonsense_is_warned_of_once(admission: Admission, source: FakeSource, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_invalid_property_is_logged_once(
+    admission: Admission, source: FakeSource, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
     source.properties[NAMESPACE] = {PROPERTY: "maybe"}
     with caplog.at_level(logging.WARNING):
         for _ in range(5):
@@ -201,7 +203,7 @@ async def test_nonsense_is_warned_of_once(admission: Admission, source: FakeSour
     ]
 
 
-async def test_answers_that_are_kept_are_bounded(source: FakeSource, clock: Clock) -> None:
+async def test_the_number_of_cached_topics_is_bounded(source: FakeSource, clock: Clock) -> None:
     admission = Admission(source, clock, most=10)
     for number in range(50):
         await admission.admit(NAMESPACE, request(f"{TOPIC}-{number}"))
@@ -211,8 +213,8 @@ async def test_answers_that_are_kept_are_bounded(source: FakeSource, clock: Cloc
     await admission.close()
 
 
-async def test_requests_of_a_stream_keep_their_order_although_facts_come_in_another(admission: Admission, source: FakeSource) -> None:
-    gate = source.gates["acme"] = asyncio.Event()  # the tenant is asked for only where clusters are named
+async def test_requests_for_one_key_keep_their_order_if_their_facts_arrive_in_another(admission: Admission, source: FakeSource) -> None:
+    gate = source.gates["acme"] = asyncio.Event()  # the tenant is requested only for updates that name clusters
     turns, order = KeyOrder(admission), []
     await admission.admit(NAMESPACE, request())
 
@@ -233,7 +235,7 @@ async def test_requests_of_a_stream_keep_their_order_although_facts_come_in_anot
     assert turns._last == {}
 
 
-async def test_a_refused_request_of_a_stream_holds_up_nobody(admission: Admission, source: FakeSource) -> None:
+async def test_a_refused_request_does_not_delay_the_next_one_for_its_key(admission: Admission, source: FakeSource) -> None:
     source.facts = source.facts._replace(broker=None, refused="No entry.")
     turns = KeyOrder(admission)
     wrong, right = turns.admit(NAMESPACE, request(max_message_size=1)), turns.admit(NAMESPACE, request())

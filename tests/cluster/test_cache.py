@@ -1,4 +1,4 @@
-"""Answers are remembered, bounded and shared; whoever waits for a request of others is told how it ended, and nothing else."""
+"""Answers are cached, bounded and shared; each caller that shares a request gets its outcome, and is cancelled only by itself."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _HANGS_SECONDS = 20.0
 
 
 class Asked:
-    """Answers a key with itself when the test says so."""
+    """Answers each key with the key itself, once the test sets ``answering``."""
 
     def __init__(self) -> None:
         self.questions: list[str] = []
         self.answering = asyncio.Event()
         self.behind: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Something that a request awaits, and that others may cancel."""
+        """A future that requests for "behind" await; the test can cancel it."""
 
     async def __call__(self, key: str) -> str:
         self.questions.append(key)
@@ -60,12 +60,12 @@ async def turns_of_the_loop() -> None:
 
 
 async def outcome(waiter: asyncio.Task[str]) -> BaseException | str:
-    """What a waiter had; ``CancelledError`` if it was cancelled."""
+    """Returns what a caller got: the answer or the error; ``CancelledError`` if it was cancelled."""
     (had,) = await asyncio.gather(waiter, return_exceptions=True)
     return had
 
 
-async def test_whoever_shares_the_question_of_a_caller_that_is_cancelled_has_its_answer(cache: Cache[str, str], asked: Asked) -> None:
+async def test_a_caller_that_shares_the_request_of_a_cancelled_caller_gets_the_answer(cache: Cache[str, str], asked: Asked) -> None:
     first, second = (asyncio.create_task(cache.get("one")) for _ in range(2))
     await turns_of_the_loop()
     first.cancel()
@@ -76,7 +76,7 @@ async def test_whoever_shares_the_question_of_a_caller_that_is_cancelled_has_its
     assert asked.questions == ["one"]
 
 
-async def test_whoever_waits_when_a_cache_is_closed_is_told_so_and_is_not_cancelled(cache: Cache[str, str]) -> None:
+async def test_a_caller_that_waits_when_the_cache_is_closed_gets_an_error_and_is_not_cancelled(cache: Cache[str, str]) -> None:
     waiter = asyncio.create_task(cache.get("one"))
     await turns_of_the_loop()
     await cache.close()
@@ -92,7 +92,7 @@ async def test_a_caller_that_is_cancelled_while_the_cache_closes_is_cancelled(ca
     assert isinstance(await outcome(waiter), asyncio.CancelledError)
 
 
-async def test_nothing_is_asked_of_a_cache_that_was_closed(asked: Asked, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_closed_cache_sends_no_requests_and_answers_only_from_what_it_has(asked: Asked, caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: now)
     asked.answering.set()
@@ -111,7 +111,7 @@ async def test_nothing_is_asked_of_a_cache_that_was_closed(asked: Asked, caplog:
     assert asked.questions == ["one"] and caplog.records == []
 
 
-async def test_a_cancellation_of_what_a_question_awaits_is_an_error_and_cancels_nobody(
+async def test_a_cancellation_of_what_a_request_awaits_is_an_error_and_cancels_no_caller(
     cache: Cache[str, str], asked: Asked, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked.answering.set()
@@ -128,7 +128,7 @@ async def test_a_cancellation_of_what_a_question_awaits_is_an_error_and_cancels_
         assert await cache.get("behind") == "behind"
 
 
-async def test_a_question_goes_with_the_last_of_those_who_wait_for_it_before_it_has_its_place(line: Cache[str, str], asked: Asked) -> None:
+async def test_a_request_without_a_place_is_given_up_when_its_last_caller_is_cancelled(line: Cache[str, str], asked: Asked) -> None:
     for _ in range(2):
         waiters = [asyncio.create_task(line.get("one")) for _ in range(2)]
         await turns_of_the_loop()
@@ -142,7 +142,7 @@ async def test_a_question_goes_with_the_last_of_those_who_wait_for_it_before_it_
     assert asked.questions == ["first", "two"]
 
 
-async def test_a_question_that_has_its_place_goes_on_for_nobody(asked: Asked) -> None:
+async def test_a_request_that_has_its_place_continues_without_callers(asked: Asked) -> None:
     cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0, places=asyncio.Semaphore(1))
     waiter = asyncio.create_task(cache.get("one"))
     await turns_of_the_loop()
@@ -153,7 +153,7 @@ async def test_a_question_that_has_its_place_goes_on_for_nobody(asked: Asked) ->
     assert cache.peek("one") == "one"
 
 
-async def test_of_many_questions_that_everybody_has_left_the_last_ones_go_on(cache: Cache[str, str], asked: Asked) -> None:
+async def test_of_many_requests_without_callers_only_those_left_last_continue(cache: Cache[str, str], asked: Asked) -> None:
     kept = asyncio.create_task(cache.get("0"))
     for number in range(1_000):
         leaver = asyncio.create_task(cache.get(str(number)))
@@ -163,7 +163,7 @@ async def test_of_many_questions_that_everybody_has_left_the_last_ones_go_on(cac
     await turns_of_the_loop()
     assert len(asked.questions) == 1_000
     assert len(cache._requests) == MOST_LEFT + 1
-    assert list(cache._left) == [str(number) for number in range(1_000 - MOST_LEFT, 999)], "one is waited for again"
+    assert list(cache._left) == [str(number) for number in range(1_000 - MOST_LEFT, 999)], "request 999 has a caller again"
     asked.answering.set()
     assert [await kept, await back] == ["0", "999"]
     await turns_of_the_loop()
@@ -171,7 +171,7 @@ async def test_of_many_questions_that_everybody_has_left_the_last_ones_go_on(cac
     assert not cache._left
 
 
-async def test_whoever_joins_as_a_question_is_given_up_has_an_answer(line: Cache[str, str], asked: Asked) -> None:
+async def test_a_caller_that_arrives_while_a_request_is_being_given_up_gets_an_answer(line: Cache[str, str], asked: Asked) -> None:
     leaver = asyncio.create_task(line.get("one"))
     await turns_of_the_loop()
     given_up = line._requests["one"]
@@ -189,7 +189,7 @@ async def test_whoever_joins_as_a_question_is_given_up_has_an_answer(line: Cache
 
 
 @pytest.mark.parametrize("stale", [False, True])
-async def test_what_keeps_an_answer_known_is_asked_although_nobody_waits(asked: Asked, stale: bool) -> None:
+async def test_a_refresh_is_sent_although_no_caller_waits_for_it(asked: Asked, stale: bool) -> None:
     now = 0.0
     cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: now, places=asyncio.Semaphore(1))
     asked.answering.set()
@@ -211,7 +211,7 @@ async def test_what_keeps_an_answer_known_is_asked_although_nobody_waits(asked: 
 
 
 @pytest.mark.parametrize("stale", [False, True])
-async def test_a_newcomer_stands_behind_few_of_the_questions_that_keep_answers_known(asked: Asked, stale: bool) -> None:
+async def test_a_new_callers_request_waits_for_only_a_few_refreshes(asked: Asked, stale: bool) -> None:
     now = 0.0
     cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=1_000, now=lambda: now, places=asyncio.Semaphore(1))
     asked.answering.set()
@@ -232,11 +232,11 @@ async def test_a_newcomer_stands_behind_few_of_the_questions_that_keep_answers_k
         for key in known:
             assert await cache.get(key, stale=stale) == key
         await turns_of_the_loop()
-    assert set(asked.questions) == {*known, "newcomer"}, "later uses ask what was left out"
-    assert len(asked.questions) == len(known) + 1, "once"
+    assert set(asked.questions) == {*known, "newcomer"}, "later uses make up for refreshes that were left out"
+    assert len(asked.questions) == len(known) + 1, "each key is refreshed once"
 
 
-async def test_a_place_that_came_to_a_question_as_it_was_given_up_is_anothers(asked: Asked) -> None:
+async def test_a_place_granted_to_a_request_that_is_being_given_up_goes_to_the_next_request(asked: Asked) -> None:
     places = asyncio.Semaphore(1)
     cache: Cache[str, str] = Cache(asked, fresh_seconds=10.0, most=3, now=lambda: 0.0, places=places)
     asked.answering.set()
@@ -250,7 +250,7 @@ async def test_a_place_that_came_to_a_question_as_it_was_given_up_is_anothers(as
         assert await cache.get("one") == "one"
 
 
-def test_the_oldest_answers_go_and_one_that_is_answered_anew_is_the_newest() -> None:
+def test_the_oldest_answers_are_evicted_and_an_answer_that_is_replaced_is_the_newest() -> None:
     answers: NewestAnswers[str, int] = NewestAnswers(3)
     for number, key in enumerate(("one", "two", "three", "one", "four")):
         answers.put(key, Known(number, 0.0))
@@ -259,7 +259,7 @@ def test_the_oldest_answers_go_and_one_that_is_answered_anew_is_the_newest() -> 
     assert len(answers) == 3
 
 
-def test_forgetting_the_oldest_of_many_answers_takes_no_longer_than_of_a_few() -> None:
+def test_evicting_the_oldest_of_many_answers_takes_no_longer_than_of_a_few() -> None:
     def seconds_for(most: int) -> float:
         answers: NewestAnswers[int, int] = NewestAnswers(most)
         for number in range(most):

@@ -1,4 +1,4 @@
-"""A cluster file: what it says, what it leaves open, and what it gets wrong."""
+"""A cluster file: the facts that it has, facts that are left out, and errors in it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ properties = { a = "b" }
 
 
 def write(path: Path, text: str) -> None:
-    """Another text, at another time."""
+    """Writes another text, and changes the file's time."""
     path.write_text(text)
     os.utime(path, (1, 1))
 
@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
     return made
 
 
-async def test_a_file_says_what_brokers_would(path: Path) -> None:
+async def test_a_file_answers_with_the_facts_that_brokers_would_have(path: Path) -> None:
     source = FileSource(path)
     cluster = await source.cluster()
     assert cluster.name == "us"
@@ -66,7 +66,7 @@ async def test_a_file_says_what_brokers_would(path: Path) -> None:
     assert await source.topic("persistent://acme/orders/two") == TopicFacts(False, {})
 
 
-async def test_what_a_file_leaves_out_is_not_known(path: Path) -> None:
+async def test_facts_that_a_file_leaves_out_are_unknown(path: Path) -> None:
     write(path, "")
     source = FileSource(path)
     assert (await source.cluster()).name == ""
@@ -77,7 +77,7 @@ async def test_what_a_file_leaves_out_is_not_known(path: Path) -> None:
     assert await source.topic("persistent://acme/orders/one") == TopicFacts(None, {})
 
 
-async def test_topics_without_properties_are_not_worth_asking_about(path: Path) -> None:
+async def test_only_topics_with_properties_are_listed_as_those_that_can_have_them(path: Path) -> None:
     more = [f'[topics."persistent://{name}"]\nproperties = {{ a = "b" }}' for name in ("acme/orders/two", "acme/other/three")]
     write(path, "\n".join([FULL, *more]))
     assert await FileSource(path).partitioned("acme/orders") == frozenset({"persistent://acme/orders/two"})
@@ -91,7 +91,7 @@ async def test_a_file_is_read_again_when_it_changes(path: Path) -> None:
     assert (await source.cluster()).name == "eu"
 
 
-async def test_a_file_that_is_gone_or_wrong_is_an_error_and_no_guess(path: Path) -> None:
+async def test_a_missing_or_invalid_file_is_an_error(path: Path) -> None:
     source = FileSource(path)
     await source.cluster()
     write(path, "cluster = ")
@@ -114,6 +114,6 @@ async def test_a_file_that_is_gone_or_wrong_is_an_error_and_no_guess(path: Path)
         ("[namespaces.'a/b']\nmax_producers_per_topic = 'many'", "wrong kind"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(text: str, complaint: str) -> None:
+def test_the_error_names_what_is_invalid_in_a_file(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         parse(text)

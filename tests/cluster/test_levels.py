@@ -1,4 +1,4 @@
-"""Namespaces and brokers as documents. ``tests/broker/test_effective.py`` does the same with a real broker's answers."""
+"""Settings of namespaces and brokers become documents. ``tests/broker/test_effective.py`` checks the same with a real broker's answers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from topicpolicies_server.cluster.brokers import DEFAULTS, Configuration, broker
 from topicpolicies_server.cluster.levels import namespace_level
 
 
-def test_brokers_answer_with_texts_and_files_with_values() -> None:
+def test_broker_settings_are_the_same_as_texts_of_brokers_and_as_values_of_files() -> None:
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value).replace("'", "") for name, value in DEFAULTS.items()}
     texts["brokerDeleteInactiveTopicsMaxInactiveDurationSeconds"] = ""
     assert broker_facts(Configuration(texts)) == broker_facts(Configuration({}))
     assert broker_facts(Configuration({"maxMessageSize": 5})) == broker_facts(Configuration({"maxMessageSize": "5"}))
 
 
-def test_inactive_topics_go_after_the_time_between_two_looks_unless_told_otherwise() -> None:
-    told = broker_facts(Configuration({"brokerDeleteInactiveTopicsFrequencySeconds": "61"})).policies.inactive_topic_policies
-    assert told.max_inactive_duration_seconds == 61
+def test_the_inactive_duration_of_topics_is_the_deletion_interval_unless_configured() -> None:
+    inactive = broker_facts(Configuration({"brokerDeleteInactiveTopicsFrequencySeconds": "61"})).policies.inactive_topic_policies
+    assert inactive.max_inactive_duration_seconds == 61
     longer = {"brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": "7", "brokerDeleteInactiveTopicsFrequencySeconds": "61"}
     assert broker_facts(Configuration(longer)).policies.inactive_topic_policies.max_inactive_duration_seconds == 7
 
@@ -31,7 +31,7 @@ def test_a_default_quota_in_gigabytes_wins_over_one_in_bytes() -> None:
 
 
 @pytest.mark.parametrize("settings", [{"maxMessageSize": "many"}, {"delayedDeliveryEnabled": "perhaps"}])
-def test_a_setting_that_is_nothing_of_its_kind_is_no_guess(settings: dict[str, Any]) -> None:
+def test_a_setting_of_the_wrong_kind_is_an_error(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(settings.values()))):
         broker_facts(Configuration(settings))
 
@@ -45,13 +45,13 @@ def test_a_setting_that_is_nothing_of_its_kind_is_no_guess(settings: dict[str, A
         ({"schema_auto_update_compatibility_strategy": "AutoUpdateDisabled"}, pb.SCHEMA_COMPATIBILITY_STRATEGY_ALWAYS_INCOMPATIBLE),
     ],
 )
-def test_a_namespaces_schema_strategy_may_be_said_in_the_older_way(
+def test_a_namespaces_schema_strategy_is_also_read_from_the_older_field(
     policies: dict[str, Any], expected: pb.SchemaCompatibilityStrategy.ValueType
 ) -> None:
     assert namespace_level(policies, "us").schema_compatibility_strategy == expected
 
 
-def test_a_namespaces_older_offload_settings_count_where_the_newer_say_nothing() -> None:
+def test_a_namespaces_older_offload_fields_apply_where_the_newer_ones_are_unset() -> None:
     policies = {"offload_threshold": 5, "offload_threshold_in_seconds": -1, "offload_deletion_lag_ms": 7}
     newer = {"offload_policies": {"managedLedgerOffloadDeletionLagInMillis": 9}}
     level = namespace_level(policies | newer, "us").offload_policies

@@ -1,4 +1,4 @@
-"""Many questions about the topics of a namespace, answered by lists."""
+"""Many lookups of topics of one namespace are answered by its lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PLAIN, MISSING = TopicFacts(True, {}), TopicFacts(False, {})
 
 
 class Brokers:
-    """Even topics exist, every tenth is partitioned and has a property, odd ones do not exist."""
+    """Brokers on which even topics exist, every tenth is partitioned and has a property, and odd topics do not exist."""
 
     def __init__(self, *, missing_topics: bool = False) -> None:
         self.asked: list[str] = []
@@ -31,7 +31,7 @@ class Brokers:
         self.questions = TopicLookups(self._one, self._lists, lambda: self.now, missing_topics=missing_topics)
 
     async def all(self, topics: list[str]) -> dict[str, TopicFacts]:
-        """Asks at once."""
+        """Looks up all topics at once."""
         return dict(zip(topics, await asyncio.gather(*map(self.questions.topic, topics)), strict=True))
 
     async def _one(self, topic: str) -> TopicFacts:
@@ -53,33 +53,35 @@ class Brokers:
 
 
 def truth(topic: str) -> TopicFacts:
-    """What a question about one topic answers."""
+    """Returns the facts of one topic."""
     number = int(topic.rpartition("-")[2])
     return SWITCHED if number % 10 == 0 else PLAIN if number % 2 == 0 else MISSING
 
 
-async def test_many_questions_are_answered_by_one_list_and_say_the_same_as_one_by_one() -> None:
+async def test_many_lookups_are_answered_by_one_listing_with_the_same_facts_as_one_by_one() -> None:
     brokers = Brokers()
     assert await brokers.all(TOPICS) == {topic: truth(topic) for topic in TOPICS}
     assert brokers.listed == [NAMESPACE]
-    asked_in_vain = [topic for topic in brokers.asked if truth(topic) is PLAIN]
-    assert len(asked_in_vain) <= listing._MANY, "what the list tells is not asked"
-    assert all(topic in brokers.asked for topic in TOPICS if truth(topic) is not PLAIN), "what it does not tell is"
+    avoidable = [topic for topic in brokers.asked if truth(topic) is PLAIN]
+    assert len(avoidable) <= listing._MANY, "topics that the lists answer for are not requested"
+    assert all(topic in brokers.asked for topic in TOPICS if truth(topic) is not PLAIN), (
+        "topics that the lists do not answer for are requested"
+    )
 
 
-async def test_where_topics_need_not_exist_the_lists_tell_of_those_that_do_not_too() -> None:
+async def test_where_topics_need_not_exist_the_lists_also_answer_for_missing_topics() -> None:
     brokers = Brokers(missing_topics=True)
     assert await brokers.all(TOPICS) == {topic: truth(topic) for topic in TOPICS}
     assert brokers.listed == [NAMESPACE]
-    asked_in_vain = [topic for topic in brokers.asked if truth(topic) is not SWITCHED]
-    assert len(asked_in_vain) <= listing._MANY
+    avoidable = [topic for topic in brokers.asked if truth(topic) is not SWITCHED]
+    assert len(avoidable) <= listing._MANY
     brokers.asked.clear()
     elsewhere = f"non-persistent://{NAMESPACE}/t-10"
     assert await brokers.questions.topic(elsewhere) == SWITCHED
-    assert brokers.asked == [elsewhere], "the lists do not have it"
+    assert brokers.asked == [elsewhere], "the lists have only persistent topics"
 
 
-async def test_a_few_questions_are_asked_one_by_one() -> None:
+async def test_a_few_topics_are_requested_one_by_one() -> None:
     brokers = Brokers()
     for start in range(0, 40, 8):
         await brokers.all(TOPICS[start : start + 8])
@@ -87,7 +89,7 @@ async def test_a_few_questions_are_asked_one_by_one() -> None:
     assert brokers.asked == TOPICS[:40]
 
 
-async def test_many_questions_about_many_namespaces_are_few_about_each() -> None:
+async def test_lookups_are_counted_by_namespace() -> None:
     brokers = Brokers()
     topics = [f"persistent://acme/ns{number}/t-{number}" for number in range(200)]
     await brokers.all(topics)
@@ -95,7 +97,7 @@ async def test_many_questions_about_many_namespaces_are_few_about_each() -> None
     assert brokers.asked == topics
 
 
-async def test_a_list_holds_for_some_seconds_and_what_came_meanwhile_is_asked_about() -> None:
+async def test_lists_are_used_for_some_seconds_and_topics_created_since_are_requested() -> None:
     brokers = Brokers()
     await brokers.all(TOPICS)
     brokers.asked.clear()
@@ -105,7 +107,7 @@ async def test_a_list_holds_for_some_seconds_and_what_came_meanwhile_is_asked_ab
     assert brokers.asked == [late]
     brokers.now = 6.0
     await brokers.questions.topic(TOPICS[2])
-    assert brokers.asked == [late, TOPICS[2]], "the list is too old"
+    assert brokers.asked == [late, TOPICS[2]], "the lists have expired"
     await brokers.all(TOPICS)
     assert brokers.listed == [NAMESPACE] * 2
 
@@ -114,7 +116,7 @@ REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "You may not.")
 
 
 @pytest.mark.parametrize("error", [REFUSED, KeyError("partitions"), asyncio.CancelledError()])
-async def test_where_nothing_can_be_listed_topics_are_asked_about_and_lists_again_a_minute_later(error: BaseException) -> None:
+async def test_if_listing_fails_topics_are_requested_and_listing_is_retried_after_a_minute(error: BaseException) -> None:
     brokers = Brokers()
     brokers.refused = error
     assert await brokers.all(TOPICS) == {topic: truth(topic) for topic in TOPICS}
@@ -126,7 +128,7 @@ async def test_where_nothing_can_be_listed_topics_are_asked_about_and_lists_agai
     assert brokers.listed == [NAMESPACE] * 2
 
 
-async def test_lists_of_a_few_namespaces_are_kept() -> None:
+async def test_the_number_of_namespaces_whose_lists_are_kept_is_bounded() -> None:
     brokers = Brokers()
     for number in range(3 * listing._KEPT):
         await brokers.all([topic.replace("orders", f"orders-{number}") for topic in TOPICS])
@@ -135,7 +137,7 @@ async def test_lists_of_a_few_namespaces_are_kept() -> None:
     assert not brokers.questions._unanswered and not brokers.questions._listing
 
 
-async def test_whoever_gives_up_waiting_for_a_list_takes_it_from_nobody() -> None:
+async def test_a_caller_cancelled_while_it_waits_for_a_listing_does_not_end_it_for_the_others() -> None:
     brokers = Brokers()
     brokers.gate.clear()
     waiting = [asyncio.create_task(brokers.questions.topic(topic)) for topic in TOPICS]
@@ -150,7 +152,7 @@ async def test_whoever_gives_up_waiting_for_a_list_takes_it_from_nobody() -> Non
     assert brokers.listed == [NAMESPACE]
 
 
-async def test_closing_ends_what_is_being_listed() -> None:
+async def test_closing_cancels_callers_that_wait_for_a_listing() -> None:
     brokers = Brokers()
     never = asyncio.Event()
 

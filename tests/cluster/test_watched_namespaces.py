@@ -1,4 +1,4 @@
-"""Which watched topics are disabled, as a source says that the test holds in its hands, on simulated time."""
+"""Which watched topics are disabled, with a source that the test controls, on simulated time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OFF, ON = {PROPERTY: "true"}, {PROPERTY: "false"}
 
 
 class Bench:
-    """A watched_namespaces, somebody who watches, and what the cluster says."""
+    """The watched namespaces, one watcher, and a fake source of facts."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.source = FakeSource()
@@ -50,7 +50,7 @@ def run(scenario: Callable[[Bench, DisabledTopics], Awaitable[None]]) -> None:
     loop.run(whole())
 
 
-def test_a_switch_is_noticed_as_facts_are_refreshed_and_only_where_it_matters() -> None:
+def test_a_changed_property_is_noticed_by_the_next_lookup_and_concerns_only_its_topics() -> None:
     async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         bench.source.properties[TWO] = ON
         await disabled.look_up_all(TOPICS)
@@ -65,12 +65,12 @@ def test_a_switch_is_noticed_as_facts_are_refreshed_and_only_where_it_matters() 
         await asyncio.sleep(11)
         assert disabled.switched == [ONE, None]
         assert disabled.all_disabled(None) and disabled.all_disabled(TOPICS - {TWO}) and not disabled.all_disabled(TOPICS)
-        assert disabled.concerns(1, TOPICS) and not disabled.concerns(1, frozenset({TWO})), "its own word counts"
+        assert disabled.concerns(1, TOPICS) and not disabled.concerns(1, frozenset({TWO})), "the topic's own property wins"
 
     run(scenario)
 
 
-def test_a_disabled_namespace_is_watched_only_for_a_topic_that_says_otherwise() -> None:
+def test_in_a_disabled_namespace_a_topic_whose_own_property_enables_it_is_not_disabled() -> None:
     async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         bench.source.properties = {NAMESPACE: OFF, TWO: ON}
         await disabled.look_up_all({ONE, TWO})
@@ -80,7 +80,7 @@ def test_a_disabled_namespace_is_watched_only_for_a_topic_that_says_otherwise() 
 
 
 @pytest.mark.parametrize("namespace", [ON, OFF])
-def test_a_topic_that_nobody_can_tell_of_counts_as_its_namespace_says(namespace: dict[str, str]) -> None:
+def test_a_topic_that_can_not_be_looked_up_counts_as_its_namespace_says(namespace: dict[str, str]) -> None:
     async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         bench.source.properties = {NAMESPACE: namespace, ONE: OFF}
         await disabled.look_up_all(())
@@ -94,12 +94,12 @@ def test_a_topic_that_nobody_can_tell_of_counts_as_its_namespace_says(namespace:
     run(scenario)
 
 
-def test_tokens_name_the_disabled_topics() -> None:
+def test_the_digest_depends_on_the_disabled_topics_of_the_selection() -> None:
     async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         bench.source.properties[ONE] = OFF
         await disabled.look_up_all(TOPICS)
         everything = disabled.digest(None)
-        assert everything == disabled.digest(TOPICS), "the same ones"
+        assert everything == disabled.digest(TOPICS), "both selections have the same disabled topics"
         assert not disabled.digest(frozenset({TWO}))
         bench.source.properties[TWO] = OFF
         await asyncio.sleep(65)
@@ -108,7 +108,7 @@ def test_tokens_name_the_disabled_topics() -> None:
     run(scenario)
 
 
-def test_who_does_not_answer_goes_on_saying_what_he_said() -> None:
+def test_the_last_known_properties_count_while_the_cluster_does_not_answer() -> None:
     async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         bench.source.properties[ONE] = OFF
         await disabled.look_up_all(TOPICS)
@@ -125,7 +125,7 @@ def test_who_does_not_answer_goes_on_saying_what_he_said() -> None:
     run(scenario)
 
 
-def test_a_first_look_ends_in_time_and_late_answers_count_when_they_come(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_first_lookup_ends_in_time_and_late_answers_count_when_they_arrive(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         bench.source.properties[ONE] = OFF
         bench.source.gates[ONE] = asyncio.Event()
@@ -141,7 +141,7 @@ def test_a_first_look_ends_in_time_and_late_answers_count_when_they_come(caplog:
     assert "watches are sent 1 topics before it is known" in caplog.text
 
 
-def test_large_namespaces_are_looked_at_slowly_and_those_that_nobody_watches_not_at_all() -> None:
+def test_lookups_of_large_namespaces_are_paced_and_unwatched_namespaces_are_not_looked_up() -> None:
     async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         topics = [f"persistent://{NAMESPACE}/{number}" for number in range(6000)]
         bench.source.properties.update(dict.fromkeys(topics, ON))
@@ -149,7 +149,7 @@ def test_large_namespaces_are_looked_at_slowly_and_those_that_nobody_watches_not
         bench.source.asked.clear()
         await asyncio.sleep(100)
         asked = sum(bench.source.asked[topic] for topic in topics)
-        assert 3000 < asked <= 5100, "fifty a second"
+        assert 3000 < asked <= 5100, "at most fifty are looked up in a second"
         assert max(bench.source.asked.values()) <= 100 / 4
         bench.watched_namespaces.leave(NAMESPACE, bench)
         await asyncio.sleep(1)
@@ -160,10 +160,10 @@ def test_large_namespaces_are_looked_at_slowly_and_those_that_nobody_watches_not
     run(scenario)
 
 
-def test_topics_that_nobody_watches_any_more_take_nobodys_turn() -> None:
+def test_topics_that_are_not_watched_any_more_do_not_delay_other_lookups() -> None:
     async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         await disabled.look_up_all(TOPICS)
-        for number in range(100):  # 6,000 looks, which are two minutes
+        for number in range(100):  # 6,000 lookups, which would take two minutes
             gone, passing = f"acme/passing-{number}", object()
             await bench.watched_namespaces.join(gone, passing, lambda: None).look_up_all(
                 [f"persistent://{gone}/{each}" for each in range(60)]
@@ -171,13 +171,13 @@ def test_topics_that_nobody_watches_any_more_take_nobodys_turn() -> None:
             bench.watched_namespaces.leave(gone, passing)
         bench.source.properties[ONE] = OFF
         await asyncio.sleep(70)
-        assert disabled.switched == [ONE], "as soon as without them"
+        assert disabled.switched == [ONE], "it is noticed as soon as without them"
 
     run(scenario)
 
 
 @pytest.mark.parametrize("count", [9, 6000])
-def test_of_many_topics_only_those_are_asked_about_that_can_have_properties(count: int) -> None:
+def test_of_many_topics_only_those_that_can_have_properties_are_requested(count: int) -> None:
     async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
         topics = [f"persistent://{NAMESPACE}/{number}" for number in range(count)]
         bench.source.properties[topics[7]] = OFF
@@ -190,13 +190,13 @@ def test_of_many_topics_only_those_are_asked_about_that_can_have_properties(coun
         del bench.source.properties[topics[7]]
         await asyncio.sleep(95)
         assert disabled.switched == [topics[8], topics[7]] and not disabled.includes(topics[7])
-        assert bench.source.asked.total() < 100, "in three minutes"
+        assert bench.source.asked.total() < 100, "few requests are sent in three minutes"
 
     run(scenario)
 
 
 @pytest.mark.parametrize(("about", "asked"), [(ONE, "newest_topic_disabled"), (NAMESPACE, "newest_namespace_disabled")])
-def test_a_look_that_fails_in_a_way_that_nobody_foresaw_is_told_and_tried_again(
+def test_a_lookup_that_fails_unexpectedly_is_reported_to_watchers_and_tried_again(
     about: str, asked: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ask = getattr(Admission, asked)
@@ -213,10 +213,10 @@ def test_a_look_that_fails_in_a_way_that_nobody_foresaw_is_told_and_tried_again(
             planted.setattr(Admission, asked, broken)
             await asyncio.sleep(65)
             assert _problem(disabled) is Reason.INTERNAL
-            assert bench.woken == 1, "who watches is told"
+            assert bench.woken == 1, "the watcher is woken"
             bench.source.properties = {TWO: OFF}
             await asyncio.sleep(65)
-            assert disabled.switched == [TWO], "the others are looked at all the same"
+            assert disabled.switched == [TWO], "other topics are looked up as before"
         bench.source.properties[ONE] = OFF
         await asyncio.sleep(65)
         assert _problem(disabled) is None
@@ -227,7 +227,7 @@ def test_a_look_that_fails_in_a_way_that_nobody_foresaw_is_told_and_tried_again(
     assert caplog.text.count("Traceback") == 1
 
 
-def test_looking_that_fails_as_a_whole_goes_on(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_lookups_resume_after_the_task_of_lookups_failed(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     async def fail(_: DisabledTopics) -> None:
         raise LookupError
 
@@ -247,11 +247,11 @@ def test_looking_that_fails_as_a_whole_goes_on(monkeypatch: pytest.MonkeyPatch, 
 
 
 def _problem(disabled: DisabledTopics) -> Reason | None:
-    """Why it can't be looked at."""
+    """Returns the reason of the error for watchers; None: there is none."""
     return disabled.problem.reason if disabled.problem is not None else None
 
 
-def test_of_very_many_watched_namespaces_so_many_are_asked_about_in_a_second_and_each_in_turn() -> None:
+def test_of_very_many_watched_namespaces_a_bounded_number_a_second_is_requested_in_turn() -> None:
     async def scenario(bench: Bench, _: DisabledTopics) -> None:
         names = [f"acme/{number}" for number in range(1_000)]
         watched = {name: bench.watched_namespaces.join(name, bench, bench._wake) for name in names}

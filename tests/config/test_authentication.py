@@ -1,4 +1,4 @@
-"""What is said of callers: everything that contradicts itself is told, and a first start is closed."""
+"""The configuration of authentication: what the options become, and which of them contradict each other."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PUBLIC = parse_address("0.0.0.0:6680")
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Any file that is there."""
+    """The path of an existing file."""
     path = tmp_path / "file"
     path.write_text("x")
     return path
@@ -46,12 +46,12 @@ def problems(**flags: object) -> str:
     return str(caught.value)
 
 
-def test_nobody_is_asked_unless_it_is_said() -> None:
+def test_authentication_is_off_by_default() -> None:
     assert made() == AuthenticationConfig()
     assert not made().enabled
 
 
-def test_each_way_is_made_of_its_options(file: Path) -> None:
+def test_each_way_of_authentication_is_configured_by_its_options(file: Path) -> None:
     tokens = made(
         authentication_providers=["token"], token_public_key=file, token_public_alg="ES256", token_auth_claim="role", proxy_roles="a, b"
     )
@@ -71,14 +71,14 @@ def test_each_way_is_made_of_its_options(file: Path) -> None:
     assert all_of_them.token and all_of_them.oidc and all_of_them.certificate == "cn"
 
 
-def test_algorithms_are_named_as_tokens_have_them(file: Path) -> None:
+def test_the_name_of_an_algorithm_is_read_in_any_case(file: Path) -> None:
     assert made(authentication_providers="token", token_public_key=file, token_public_alg="eddsa").token == TokenConfig(
         public_key_file=file, public_algorithm="EdDSA"
     )
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "reason"),
     [
         ({"authentication_providers": "tokens"}, '"tokens" is not a way'),
         ({"authentication_providers": "token"}, "either --token-secret-key FILE or --token-public-key"),
@@ -106,18 +106,18 @@ def test_algorithms_are_named_as_tokens_have_them(file: Path) -> None:
         ({"token_allowed_clock_skew_seconds": "301"}, "from 0 to 300"),
     ],
 )
-def test_what_contradicts_itself_is_told(flags: dict[str, object], told: str) -> None:
-    assert told in problems(**flags)
+def test_contradicting_options_are_refused_with_the_reason(flags: dict[str, object], reason: str) -> None:
+    assert reason in problems(**flags)
 
 
-def test_just_one_key_verifies_tokens(file: Path) -> None:
+def test_tokens_are_verified_with_exactly_one_key(file: Path) -> None:
     both = {"authentication_providers": "token", "token_secret_key": file, "token_public_key": file}
     assert "verified with one key" in problems(**both)
     assert "belong together" in problems(authentication_providers="token", token_secret_key=file, token_audience="x")
     assert "can't be empty" in problems(authentication_providers="token", token_secret_key=file, token_auth_claim="")
 
 
-def test_a_server_that_others_can_reach_asks_who_calls(file: Path) -> None:
+def test_a_server_reachable_from_other_machines_needs_authentication_unless_insecure(file: Path) -> None:
     tls = TlsConfig(certificate_file=file, key_file=file)
     mutual = TlsConfig(certificate_file=file, key_file=file, client_ca_file=file)
     tokens = AuthenticationConfig(token=TokenConfig(secret_key_file=file))
@@ -137,7 +137,7 @@ def test_a_server_that_others_can_reach_asks_who_calls(file: Path) -> None:
         ServerConfig(log=MEMORY, **allowed)
 
 
-def test_how_much_clocks_may_differ_is_bounded() -> None:
+def test_the_allowed_clock_skew_is_bounded() -> None:
     assert AuthenticationConfig(leeway_seconds=MOST_LEEWAY_SECONDS).problems(mutual=False) == []
     for wrong in (-1.0, MOST_LEEWAY_SECONDS + 1, float("nan")):
         assert AuthenticationConfig(leeway_seconds=wrong).problems(mutual=False)
@@ -163,5 +163,5 @@ def test_how_much_clocks_may_differ_is_bounded() -> None:
         ("", False),
     ],
 )
-def test_an_issuer_is_asked_where_nobody_on_the_way_can_change_its_answer(url: str, private: bool) -> None:
+def test_a_url_of_an_issuer_is_private_only_by_https_or_on_loopback(url: str, private: bool) -> None:
     assert is_private(url) is private

@@ -1,4 +1,4 @@
-"""Who decides what callers may do: what is made of the options, and what contradicts itself."""
+"""The configuration of authorization: what the options become, and which of them contradict each other."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ EMBEDDED = {"data": Path("x.db")}
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Any file that is there."""
+    """The path of an existing file."""
     path = tmp_path / "roles.toml"
     path.write_text("")
     return path
 
 
 def made(**flags: object) -> AuthorizationConfig:
-    """What is made of options, where callers are asked who they are if somebody decides what they may do."""
+    """Makes the configuration of options; with authorization, authentication by tokens is configured too."""
     asked = {"authentication_providers": "token", "token_secret_key": Path(__file__)}
     decided = "authorization" in flags or "authorization_by_brokers" in flags
     return server_config(read_options({**(asked if decided else {}), **flags}, {}), {}).authorization
 
 
 def problems(**flags: object) -> str:
-    """What is wrong with them."""
+    """Returns the error for options."""
     with pytest.raises(ConfigError) as caught:
         made(**flags)
     return str(caught.value)
 
 
-def test_nobody_decides_unless_it_is_said() -> None:
+def test_authorization_is_off_by_default() -> None:
     assert made(**EMBEDDED) == AuthorizationConfig()
     assert not made(**EMBEDDED).enabled
 
 
-def test_each_way_is_made_of_its_options(file: Path) -> None:
+def test_authorization_by_a_file_and_by_brokers_is_configured_by_its_options(file: Path) -> None:
     assert made(**EMBEDDED, authorization=file) == AuthorizationConfig(file=file)
     assert made(**BROKERS, authorization=file).enabled
     brokers = made(
@@ -65,7 +65,7 @@ def test_each_way_is_made_of_its_options(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "reason"),
     [
         ({**EMBEDDED, "authorization": Path("/gone")}, "can't be read"),
         ({**EMBEDDED, "authorization_by_brokers": True}, "--authorization-by-brokers goes with --pulsar"),
@@ -81,19 +81,19 @@ def test_each_way_is_made_of_its_options(file: Path) -> None:
         ({**BROKERS, "authorization_by_brokers": True, "authorization_cache_seconds": 0}, "authorization_cache_seconds"),
     ],
 )
-def test_what_contradicts_itself_is_told(flags: dict[str, object], told: str) -> None:
-    assert told in problems(**flags)
+def test_contradicting_options_are_refused_with_the_reason(flags: dict[str, object], reason: str) -> None:
+    assert reason in problems(**flags)
 
 
-def test_a_server_that_asks_who_calls_is_told_what_they_may_do(file: Path) -> None:
+def test_a_server_with_authentication_needs_an_authorization(file: Path) -> None:
     tokens = AuthenticationConfig(token=TokenConfig(secret_key_file=file))
     with pytest.raises(ConfigError, match="nothing defines what they may do"):
         ServerConfig(log=MEMORY, authentication=tokens)
-    for said in (AuthorizationConfig(file=file), AuthorizationConfig(allow_authenticated=True)):
-        ServerConfig(log=MEMORY, authentication=tokens, authorization=said)
+    for authorization in (AuthorizationConfig(file=file), AuthorizationConfig(allow_authenticated=True)):
+        ServerConfig(log=MEMORY, authentication=tokens, authorization=authorization)
 
 
-def test_a_first_start_is_for_this_machine_only(file: Path) -> None:
+def test_a_server_without_options_listens_on_loopback_and_needs_no_authorization(file: Path) -> None:
     assert ServerConfig(log=MEMORY).listen.loopback
     with pytest.raises(ConfigError, match="can be reached from other machines"):
         ServerConfig(log=MEMORY, listen=parse_address("0.0.0.0:6680"))
@@ -101,8 +101,8 @@ def test_a_first_start_is_for_this_machine_only(file: Path) -> None:
         ServerConfig(log=MEMORY, authorization=AuthorizationConfig(file=file))
 
 
-def test_what_goes_with_brokers_is_set_aside_where_a_flag_chooses_the_embedded_log(tmp_path: Path) -> None:
+def test_options_for_brokers_are_ignored_if_a_flag_chooses_the_embedded_log(tmp_path: Path) -> None:
     path = tmp_path / "options.toml"
-    said = ['pulsar = "pulsar://localhost:6650"', 'admin_url = "http://localhost:8080"', "authorization_by_brokers = true"]
-    path.write_text("\n".join([*said, 'superuser_roles = ["a"]']))
+    lines = ['pulsar = "pulsar://localhost:6650"', 'admin_url = "http://localhost:8080"', "authorization_by_brokers = true"]
+    path.write_text("\n".join([*lines, 'superuser_roles = ["a"]']))
     assert not server_config(read_options(EMBEDDED, {}, path), {}).authorization.enabled

@@ -1,4 +1,4 @@
-"""Files that every user of the machine may read or write are told, where that does harm; those that nobody else can reach are not."""
+"""Files that every user of the machine can read or write are reported if that does harm, unless their directory is closed to others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from topicpolicies_server.config import (
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A directory that everybody may look into."""
+    """A directory that every user may look into."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
         if any(not each.stat().st_mode & 0o001 for each in Path(name).resolve().parents):
@@ -35,14 +35,14 @@ def folder() -> Iterator[Path]:
 
 
 class Files:
-    """A file for each option that names one."""
+    """Creates a file for each option that names one."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.made: dict[str, Path] = {}
 
     def of(self, option: str) -> Path:
-        """That of an option."""
+        """Creates the file of an option."""
         path = self._folder / option
         path.write_text("content")
         path.chmod(0o600)
@@ -51,7 +51,7 @@ class Files:
 
 
 def configurations(files: Files) -> list[ServerConfig | GuardConfig]:
-    """Servers and a guard that name all of them."""
+    """Returns configurations of servers and of a guard that name all files."""
     tls = TlsConfig(certificate_file=files.of("tls_certificate"), key_file=files.of("tls_key"), client_ca_file=files.of("tls_client_ca"))
     decided = AuthorizationConfig(file=files.of("authorization"))
     memory = EmbeddedLogConfig(path=None)
@@ -83,17 +83,17 @@ def configurations(files: Files) -> list[ServerConfig | GuardConfig]:
 SECRET = {"token_secret_key", "tls_key", "pulsar_token_file", "pulsar_tls_key", "pulsar_oauth2_credentials"}
 
 
-def told(configs: list[ServerConfig | GuardConfig]) -> dict[str, set[str]]:
-    """Which options are told of to be read, and which to be written, by everybody."""
+def reported(configs: list[ServerConfig | GuardConfig]) -> dict[str, set[str]]:
+    """Returns the options whose files are reported as readable, and as writable, for every user."""
     found: dict[str, set[str]] = {"read": set(), "write": set()}
     for sentence in {each for config in configs for each in insecure(config)}:
-        option, _, said = sentence.partition(":")
-        found["read" if "may read" in said else "write"].add(option)
-        assert "content" not in said
+        option, _, text = sentence.partition(":")
+        found["read" if "may read" in text else "write"].add(option)
+        assert "content" not in text
     return found
 
 
-def test_secrets_that_everybody_may_read_and_what_everybody_may_write_is_told(folder: Path) -> None:
+def test_secrets_readable_and_files_writable_for_every_user_are_reported(folder: Path) -> None:
     files = Files(folder)
     configs = configurations(files)
     every = set(files.made)
@@ -108,30 +108,30 @@ def test_secrets_that_everybody_may_read_and_what_everybody_may_write_is_told(fo
     ):
         for path in files.made.values():
             path.chmod(mode)
-        assert told(configs) == {"read": read, "write": written}, oct(mode)
+        assert reported(configs) == {"read": read, "write": written}, oct(mode)
 
 
-def test_what_nobody_else_can_reach_is_not_told(folder: Path) -> None:
+def test_files_in_a_private_directory_are_not_reported(folder: Path) -> None:
     inner = folder / "private"
     inner.mkdir(mode=0o700)
     files = Files(inner)
     configs = configurations(files)
     for path in files.made.values():
         path.chmod(0o666)
-    assert told(configs) == {"read": set(), "write": set()}
+    assert reported(configs) == {"read": set(), "write": set()}
 
 
 @pytest.mark.parametrize(("mode", "replaced"), [(0o777, True), (0o1777, False), (0o755, False)])
-def test_a_directory_in_which_everybody_may_put_another_file_is_told(folder: Path, mode: int, replaced: bool) -> None:
+def test_files_in_a_directory_where_every_user_can_replace_them_are_reported(folder: Path, mode: int, replaced: bool) -> None:
     inner = folder / "inner"
     inner.mkdir()
     files = Files(inner)
     configs = configurations(files)
     inner.chmod(mode)
-    assert told(configs) == {"read": set(), "write": set(files.made) if replaced else set()}
+    assert reported(configs) == {"read": set(), "write": set(files.made) if replaced else set()}
 
 
-def test_a_link_is_judged_by_what_it_leads_to(folder: Path) -> None:
+def test_a_symbolic_link_is_judged_by_its_target(folder: Path) -> None:
     files, link = Files(folder), folder / "link"
     path = files.of("authorization")
     link.symlink_to(path)

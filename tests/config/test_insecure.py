@@ -1,4 +1,4 @@
-"""Insecure choices are told, each once, and safe ones are not."""
+"""Insecure choices are reported, each once, and safe ones are not."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ HERE = parse_address("127.0.0.1:0")
 MEMORY = EmbeddedLogConfig(path=None)
 
 
-def server(**told: Any) -> ServerConfig:
-    return ServerConfig(**{"log": MEMORY, "listen": HERE, **told})
+def server(**options: Any) -> ServerConfig:
+    return ServerConfig(**{"log": MEMORY, "listen": HERE, **options})
 
 
 @pytest.fixture
@@ -43,11 +43,11 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def cluster(**told: Any) -> PulsarLogConfig:
-    return PulsarLogConfig(**{"service_url": "pulsar://127.0.0.1:6650", "admin_url": "http://localhost:8080", **told})
+def cluster(**options: Any) -> PulsarLogConfig:
+    return PulsarLogConfig(**{"service_url": "pulsar://127.0.0.1:6650", "admin_url": "http://localhost:8080", **options})
 
 
-def test_what_is_safe_is_not_told(file: Path) -> None:
+def test_a_safe_configuration_has_no_warnings(file: Path) -> None:
     tls = TlsConfig(certificate_file=file, key_file=file, client_ca_file=file)
     for config in (
         server(),
@@ -59,7 +59,7 @@ def test_what_is_safe_is_not_told(file: Path) -> None:
         assert insecure(config) == []
 
 
-def test_each_insecure_choice_is_told(file: Path) -> None:
+def test_each_insecure_choice_is_reported(file: Path) -> None:
     tls = TlsConfig(certificate_file=file, key_file=file)
     issued = OAuth2Config(issuer="http://issuer", credentials_file=file)
     secure: dict[str, Any] = {"service_url": "pulsar+ssl://broker:6651", "admin_url": "https://broker:8443"}
@@ -96,7 +96,7 @@ def test_each_insecure_choice_is_told(file: Path) -> None:
         assert "token\n" not in " ".join(insecure(config))
 
 
-def test_what_of_the_sidecars_own_leaves_in_the_clear_is_named(file: Path) -> None:
+def test_the_warning_names_the_secrets_that_are_sent_unencrypted(file: Path) -> None:
     away: dict[str, Any] = {"service_url": "pulsar://broker:6650", "admin_url": "https://broker:8443"}
     (without,), (with_token,) = (insecure(server(log=cluster(**away, **more))) for more in ({}, {"token_file": file}))
     assert "credentials of object storages" in without and "credentials of object storages" in with_token
@@ -104,13 +104,13 @@ def test_what_of_the_sidecars_own_leaves_in_the_clear_is_named(file: Path) -> No
 
 
 @pytest.mark.parametrize("log", [MEMORY])
-async def test_a_server_tells_them_once_as_it_starts(log: LogConfig, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_logs_insecure_choices_once_at_its_start(log: LogConfig, caplog: pytest.LogCaptureFixture) -> None:
     config = server(log=log, listen=PUBLIC, insecure_listen=True, advertise="here:1", show_secrets=True)
     with caplog.at_level(logging.WARNING):
         async with Server(config):
             pass
-    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("insecure: ")]
-    assert len(told) == len(set(told)) == 3
+    lines = [record.getMessage() for record in caplog.records if record.getMessage().startswith("insecure: ")]
+    assert len(lines) == len(set(lines)) == 3
     caplog.clear()
     async with Server(server()):
         pass
@@ -118,7 +118,7 @@ async def test_a_server_tells_them_once_as_it_starts(log: LogConfig, caplog: pyt
 
 
 @pytest.mark.parametrize("on", [True, False])
-async def test_reflection_can_be_off(on: bool) -> None:
+async def test_reflection_can_be_disabled(on: bool) -> None:
     async with Server(replace(server(), reflection=on)) as running, grpc.aio.insecure_channel(running.address) as channel:
         call: Any = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo()
         request = reflection_pb2.ServerReflectionRequest(list_services="")
@@ -129,6 +129,6 @@ async def test_reflection_can_be_off(on: bool) -> None:
             call.cancel()
             return
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call.write(request)  # whose end may be known already
+            await call.write(request)  # may fail already
             await call.read()
         assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED

@@ -1,4 +1,4 @@
-"""What a server's configuration promises: if it exists, it is valid; if it can't, everything that is wrong is said."""
+"""A server's configuration that could be made is valid; otherwise all its errors are reported."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ def test_an_address_is_read_and_written_back(text: str, address: Address, loopba
     "text",
     ["", "6680", ":6680", "host", "host:", "host:x", "host:70000", "host:-1", "::1:6680", "[]:1", "a b:1", "http://a:1", "unix:", "h:²"],
 )
-def test_what_is_no_address_is_refused(text: str) -> None:
+def test_a_text_that_is_not_an_address_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="not an address"):
         parse_address(text)
 
 
 @pytest.mark.parametrize("text", ["0.0.0.0:6680", "[::]:6680", "10.0.0.1:6680", "policies.internal:6680"])
-def test_a_server_that_others_can_reach_needs_tls_or_to_be_told_so(text: str, tmp_path: Path) -> None:
+def test_a_server_reachable_from_other_machines_needs_tls_or_an_explicit_option(text: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--insecure-listen"):
         ServerConfig(log=MEMORY, listen=parse_address(text))
     assert ServerConfig(log=MEMORY, listen=parse_address(text), insecure_listen=True).tls is None
@@ -82,7 +82,7 @@ def test_a_server_that_others_can_reach_needs_tls_or_to_be_told_so(text: str, tm
     assert ServerConfig(log=MEMORY, listen=parse_address(text), tls=tls).tls is tls
 
 
-def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+def test_all_errors_of_a_configuration_are_reported_at_once(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     with pytest.raises(ConfigError) as caught:
         ServerConfig(
@@ -91,12 +91,12 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
             tls=TlsConfig(certificate_file=gone, key_file=gone, client_ca_file=gone),
             limits=Limits(max_watches=0, update_timeout_seconds=math.nan),
         )
-    assert len(caught.value.problems) == 9  # TLS was asked for, so the address itself is no problem
+    assert len(caught.value.problems) == 9  # TLS is configured, so the address itself is not an error
     for word in ("service URL", "admin URL", "token", "trust", "certificate", "key", "authority", "max_watches", "update_timeout_seconds"):
         assert any(word in problem for problem in caught.value.problems), word
 
 
-def test_every_limit_has_bounds_that_hold_its_default_and_refuses_what_is_outside() -> None:
+def test_every_limit_has_bounds_that_include_its_default_and_are_enforced() -> None:
     assert bounds().keys() == {each.name for each in dataclasses.fields(Limits)}
     for name, (least, most) in bounds().items():
         assert least < most
@@ -137,7 +137,7 @@ def test_the_embedded_log_needs_a_file_in_a_directory_that_exists(tmp_path: Path
 
 
 @given(st.text(max_size=40))
-def test_reading_an_address_never_fails_otherwise(text: str) -> None:
+def test_any_text_is_an_address_or_a_configuration_error(text: str) -> None:
     try:
         address = parse_address(text)
     except ConfigError:
@@ -146,7 +146,7 @@ def test_reading_an_address_never_fails_otherwise(text: str) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])  # noqa: S104
-def test_a_server_that_others_are_to_be_sent_to_says_where_it_is(host: str) -> None:
+def test_an_exclusive_writer_on_all_interfaces_needs_an_advertised_address(host: str) -> None:
     listen = parse_address(f"{host}:6680")
     with pytest.raises(ConfigError, match="--advertise"):
         ServerConfig(log=pulsar(writer=Writer.EXCLUSIVE), listen=listen, insecure_listen=True)
@@ -156,6 +156,6 @@ def test_a_server_that_others_are_to_be_sent_to_says_where_it_is(host: str) -> N
 
 
 @pytest.mark.parametrize("text", ["sidecar-1", "sidecar-1:0", "http://sidecar-1:6680"])
-def test_what_is_no_address_for_clients_is_not_advertised(text: str) -> None:
+def test_an_advertised_address_that_clients_can_not_use_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="sidecar-1"):
         ServerConfig(log=MEMORY, advertise=text)

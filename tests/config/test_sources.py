@@ -1,4 +1,4 @@
-"""What is in force, and where it came from: flag before environment before file before default; what is wrong is said at once."""
+"""The values in force and their sources: flag before environment before file before default; all errors are reported at once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def written(directory: Path, text: str) -> Path:
     return path
 
 
-def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
+def test_a_flag_precedes_the_environment_which_precedes_the_file(tmp_path: Path) -> None:
     file = written(tmp_path, "max_watches = 2\nmax_concurrent_calls = 20\ndrain_seconds = 5\n")
     environment = {"TOPICPOLICIES_MAX_WATCHES": "3", "TOPICPOLICIES_MAX_CONCURRENT_CALLS": "30"}
     settings = found({"max_watches": "4"}, environment, file).settings
@@ -55,7 +55,7 @@ def test_a_flag_goes_before_the_environment_and_that_before_the_file(tmp_path: P
     assert limits == Limits(max_watches=4, max_concurrent_calls=30, drain_seconds=5.0)
 
 
-def test_the_environment_names_the_file_unless_a_flag_does(tmp_path: Path) -> None:
+def test_the_environment_names_the_file_of_options_unless_a_flag_does(tmp_path: Path) -> None:
     named, other = written(tmp_path, "max_watches = 2"), tmp_path / "other.toml"
     other.write_text("max_watches = 3")
     environment = {"TOPICPOLICIES_CONFIG": str(named)}
@@ -63,12 +63,12 @@ def test_the_environment_names_the_file_unless_a_flag_does(tmp_path: Path) -> No
     assert found({}, environment, other).value("max_watches") == 3
 
 
-def test_what_is_empty_in_the_environment_is_not_said(tmp_path: Path) -> None:
+def test_an_empty_environment_variable_is_ignored(tmp_path: Path) -> None:
     file = written(tmp_path, "max_watches = 2")
     assert found({}, {"TOPICPOLICIES_MAX_WATCHES": "", "TOPICPOLICIES_CONFIG": ""}, file).value("max_watches") == 2
 
 
-def test_a_file_of_a_file_is_relative_to_it_and_a_tilde_is_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_in_the_file_is_relative_to_the_file_and_a_tilde_is_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert found(file=written(tmp_path, 'data = "a/p.db"')).value("data") == tmp_path / "a/p.db"
     assert found(file=written(tmp_path, 'data = "/a/p.db"')).value("data") == Path("/a/p.db")
@@ -77,7 +77,7 @@ def test_a_file_of_a_file_is_relative_to_it_and_a_tilde_is_the_home(tmp_path: Pa
     assert found({}, {"TOPICPOLICIES_DATA": "p.db"}).value("data") == Path("p.db")
 
 
-def test_a_wrong_key_is_refused_with_the_one_that_was_meant(tmp_path: Path) -> None:
+def test_an_unknown_key_is_refused_with_a_suggestion(tmp_path: Path) -> None:
     text = "max_watchs = 1\nmax-loaded-namespaces = 1\nsomething_else = 1\n[limits]\nmax_watches = 1\n"
     file = written(tmp_path, text)
     assert problems(file=file) == (
@@ -88,7 +88,7 @@ def test_a_wrong_key_is_refused_with_the_one_that_was_meant(tmp_path: Path) -> N
     )
 
 
-def test_a_variable_that_is_nearly_one_is_refused_and_what_orchestrators_add_is_not() -> None:
+def test_a_misspelled_variable_is_refused_and_variables_of_orchestrators_are_ignored() -> None:
     assert problems(environment={"TOPICPOLICIES_MAX_WATCHS": "1"}) == (
         "TOPICPOLICIES_MAX_WATCHS is not an option: did you mean TOPICPOLICIES_MAX_WATCHES?",
     )
@@ -106,7 +106,7 @@ def test_a_variable_that_is_nearly_one_is_refused_and_what_orchestrators_add_is_
     assert sorted(found({}, added | clients).ignored) == sorted(added)
 
 
-def test_everything_that_is_wrong_is_said_at_once_and_each_with_where_it_was_said(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once_each_with_its_source(tmp_path: Path) -> None:
     file = written(tmp_path, 'max_watches = 0\nwriter = "nobody"\nread_only = 1\nguard = "acme"\n')
     environment = {"TOPICPOLICIES_MAX_CONCURRENT_CALLS": "many", "TOPICPOLICIES_LISTEN": "nowhere", "TOPICPOLICIES_LISTN": "a:1"}
     flags = {"drain_seconds": "nan", "history_days": "0", "pulsar": "pulsar://b:6650", "admin_url": "", "tls_client_ca": tmp_path / "gone"}
@@ -126,7 +126,7 @@ def test_everything_that_is_wrong_is_said_at_once_and_each_with_where_it_was_sai
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "can't be read: No such file"),
         (b"max_watches = ", "is not TOML"),
@@ -143,18 +143,18 @@ def test_everything_that_is_wrong_is_said_at_once_and_each_with_where_it_was_sai
         (b'pulsar = "a\\nb"', "pulsar must be a text"),
     ],
 )
-def test_a_file_that_can_not_be_is_a_sentence(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_an_unusable_file_of_options_is_reported_in_a_sentence(tmp_path: Path, content: bytes | None, message: str) -> None:
     path = tmp_path / "c.toml"
     if content is not None:
         path.write_bytes(content)
-    assert any(said in problem for problem in problems(file=path))
+    assert any(message in problem for problem in problems(file=path))
 
 
-def test_a_directory_in_place_of_the_file_is_a_sentence(tmp_path: Path) -> None:
+def test_a_directory_in_place_of_the_file_is_reported_in_a_sentence(tmp_path: Path) -> None:
     assert any("can't be read: Is a directory" in problem for problem in problems(file=tmp_path))
 
 
-def test_with_nothing_said_the_embedded_log_is_in_the_users_data_folder() -> None:
+def test_without_options_the_embedded_log_is_in_the_users_data_folder() -> None:
     config = made()
     folder = Path("/somewhere/mine/.local/share/topicpolicies")
     assert config.log == EmbeddedLogConfig(path=folder / "policies.db", create_parent=True)
@@ -163,7 +163,7 @@ def test_with_nothing_said_the_embedded_log_is_in_the_users_data_folder() -> Non
     assert made(environment={"XDG_DATA_HOME": "/data"}).folders_to_create() == [Path("/data/topicpolicies")]
 
 
-def test_a_folder_that_somebody_named_is_not_made(tmp_path: Path) -> None:
+def test_a_configured_folder_is_not_created(tmp_path: Path) -> None:
     config = made({"data": tmp_path / "p.db"})
     assert config.folders_to_create() == []
     assert "does not exist" in problems(flags={"data": tmp_path / "none" / "p.db"})[0]
@@ -171,16 +171,16 @@ def test_a_folder_that_somebody_named_is_not_made(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", [".", "/"])
-def test_a_log_without_a_name_is_a_sentence(name: str) -> None:
+def test_a_log_whose_path_is_a_directory_is_refused(name: str) -> None:
     assert "is a directory" in problems(flags={"data": Path(name)})[0]
 
 
-def test_a_log_with_a_name_that_no_file_can_have_is_a_sentence(tmp_path: Path) -> None:
-    said = problems(flags={"data": tmp_path / ("x" * 5000)})
-    assert [problem.rpartition(" can't be used ")[2] for problem in said] == ["(File name too long): name another file."] * 3
+def test_a_log_with_a_name_too_long_for_a_file_is_reported_in_a_sentence(tmp_path: Path) -> None:
+    found_problems = problems(flags={"data": tmp_path / ("x" * 5000)})
+    assert [problem.rpartition(" can't be used ")[2] for problem in found_problems] == ["(File name too long): name another file."] * 3
 
 
-def test_calls_and_metrics_have_an_address_each() -> None:
+def test_calls_and_metrics_need_different_addresses() -> None:
     one = "127.0.0.1:7000"
     assert problems(flags={"listen": one, "metrics_listen": one}) == (
         f"Calls and metrics are both configured for {one}: give each an address of its own.",
@@ -188,7 +188,7 @@ def test_calls_and_metrics_have_an_address_each() -> None:
     made({"listen": "127.0.0.1:0", "metrics_listen": "127.0.0.1:0"})
 
 
-def test_checkpoints_are_beside_the_log_unless_it_is_said_otherwise(tmp_path: Path) -> None:
+def test_checkpoints_are_beside_the_embedded_log_unless_configured_otherwise(tmp_path: Path) -> None:
     def path(**flags: object) -> Path | None:
         config = made({"data": tmp_path / "p.db", **flags})
         return config.checkpoints.path if config.checkpoints is not None else None
@@ -205,19 +205,19 @@ def test_checkpoints_are_beside_the_log_unless_it_is_said_otherwise(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("option", "what"), [("data", "change log"), ("history", "history")])
-def test_checkpoints_have_a_file_of_their_own(tmp_path: Path, option: str, what: str) -> None:
+def test_checkpoints_need_a_file_of_their_own(tmp_path: Path, option: str, what: str) -> None:
     flags = {"data": tmp_path / "p.db", option: tmp_path / "one.db", "checkpoints": tmp_path / "one.db"}
-    said = problems(flags=flags)
-    assert said == (f'The {what} and the checkpoints are both "{tmp_path / "one.db"}": give each a file of its own.',)
+    found_problems = problems(flags=flags)
+    assert found_problems == (f'The {what} and the checkpoints are both "{tmp_path / "one.db"}": give each a file of its own.',)
 
 
-def test_the_log_and_its_history_are_not_one_file(tmp_path: Path) -> None:
+def test_the_log_and_the_history_need_different_files(tmp_path: Path) -> None:
     (tmp_path / "here").symlink_to(tmp_path)
-    said = problems(flags={"data": tmp_path / "p.db", "history": tmp_path / "here" / "p.db"})
-    assert [problem.rpartition(": ")[2] for problem in said] == ["give each a file of its own."]
+    found_problems = problems(flags={"data": tmp_path / "p.db", "history": tmp_path / "here" / "p.db"})
+    assert [problem.rpartition(": ")[2] for problem in found_problems] == ["give each a file of its own."]
 
 
-def test_a_flag_chooses_another_log_than_the_environment_and_what_goes_with_that_is_set_aside(tmp_path: Path) -> None:
+def test_if_a_flag_chooses_another_log_options_of_the_environment_for_its_log_are_ignored(tmp_path: Path) -> None:
     brokers = {f"TOPICPOLICIES_{name.upper()}": value for name, value in BROKERS.items()} | {"TOPICPOLICIES_GUARD": "acme/*,beta/*"}
     assert made(environment=brokers).guard == ("acme/*", "beta/*")
     embedded = made({"data": tmp_path / "p.db"}, brokers)
@@ -227,7 +227,7 @@ def test_a_flag_chooses_another_log_than_the_environment_and_what_goes_with_that
     assert isinstance(pulsar.log, PulsarLogConfig) and pulsar.history is None
 
 
-def test_pulsar_that_is_said_to_be_none_does_not_move_the_embedded_log(tmp_path: Path) -> None:
+def test_an_empty_pulsar_option_does_not_change_the_path_of_the_embedded_log(tmp_path: Path) -> None:
     named = written(tmp_path, f'pulsar = ""\ndata = "{tmp_path}/mine.db"')
     log = made(file=named).log
     assert isinstance(log, EmbeddedLogConfig) and log.path == tmp_path / "mine.db"
@@ -238,12 +238,12 @@ def test_pulsar_that_is_said_to_be_none_does_not_move_the_embedded_log(tmp_path:
     assert isinstance(log, EmbeddedLogConfig) and log.path == tmp_path / "theirs.db"
 
 
-def test_one_source_that_names_both_logs_contradicts_itself(tmp_path: Path) -> None:
+def test_one_source_that_names_both_logs_is_refused(tmp_path: Path) -> None:
     both = {"data": tmp_path / "p.db"} | BROKERS | {"guard": ["acme/*"]}
     assert problems(flags=both) == ("Give either --data FILE.db or --pulsar pulsar://HOST:PORT, not both: there is one change log.",)
 
 
-def test_a_history_of_a_nearer_source_goes_before_that_there_is_to_be_none(tmp_path: Path) -> None:
+def test_history_and_no_history_of_different_sources_follow_the_precedence(tmp_path: Path) -> None:
     off = {"TOPICPOLICIES_NO_HISTORY": "true", "TOPICPOLICIES_DATA": str(tmp_path / "p.db")}
     assert made(environment=off).history is None
     kept = made({"history": tmp_path / "h.db"}, off).history
@@ -252,9 +252,9 @@ def test_a_history_of_a_nearer_source_goes_before_that_there_is_to_be_none(tmp_p
     assert made({"no_history": True}, named).history is None
 
 
-def test_a_password_in_a_url_is_not_told() -> None:
-    said = problems(flags={"pulsar": "pulsar://me:sword/fish@broker:6650", "admin_url": "http://me:sword/fish@broker:8080"})
-    assert len(said) == 2 and not any("fish" in problem for problem in said)
+def test_a_password_in_a_url_is_not_shown_in_errors() -> None:
+    found_problems = problems(flags={"pulsar": "pulsar://me:sword/fish@broker:6650", "admin_url": "http://me:sword/fish@broker:8080"})
+    assert len(found_problems) == 2 and not any("fish" in problem for problem in found_problems)
 
 
 def test_a_guard_reads_the_same_sources(tmp_path: Path) -> None:
@@ -264,13 +264,13 @@ def test_a_guard_reads_the_same_sources(tmp_path: Path) -> None:
 
 
 @given(st.dictionaries(st.sampled_from([option.variable for option in options().values()]), st.text(), max_size=8))
-def test_whatever_is_in_the_environment_is_a_configuration_or_sentences(environment: dict[str, str]) -> None:
+def test_any_environment_gives_a_configuration_or_a_configuration_error(environment: dict[str, str]) -> None:
     try:
         made(environment={name: value for name, value in environment.items() if "\0" not in value})
     except ConfigError as error:
         assert error.problems
 
 
-def test_a_path_of_the_record_of_calls_that_is_too_long_is_told_in_a_sentence() -> None:
+def test_a_path_of_the_call_record_that_is_too_long_is_reported_in_a_sentence() -> None:
     with pytest.raises(ConfigError, match=r"can't be kept in .*: File name too long"):
         made(environment={"TOPICPOLICIES_CALL_RECORD_FILE": "x" * 5_000})

@@ -1,4 +1,4 @@
-"""The table of options: every limit is one, each is read by something, and errors that name a limit name the option."""
+"""The table of options: every limit is an option, every option is read, and errors about a limit name its option."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ LIMITS = [each.name for each in dataclasses.fields(Limits)]
 
 @functools.cache
 def sources() -> dict[str, str]:
-    """The server's modules but the configuration's own, by their path in the package."""
+    """Returns the sources of the server's modules by path in the package, without those of ``config``."""
     paths = [path for path in SERVER.rglob("*.py") if path.parts[len(SERVER.parts)] != "config"]
     return {path.relative_to(SERVER).as_posix(): path.read_text() for path in paths}
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_every_limit_is_an_option_with_its_bounds_its_default_and_a_sentence(name: str) -> None:
+def test_every_limit_is_an_option_with_bounds_default_and_help(name: str) -> None:
     option = options()[name]
     assert (option.least, option.most) == bounds()[name]
     assert option.default == getattr(Limits(), name)
@@ -41,20 +41,20 @@ def test_every_limit_is_an_option_with_its_bounds_its_default_and_a_sentence(nam
 
 
 @pytest.mark.parametrize("name", LIMITS)
-def test_every_limit_is_read_by_something_and_one_of_calls_by_the_service_only(name: str) -> None:
+def test_every_limit_is_read_and_limits_of_the_service_are_not_read_by_the_guard(name: str) -> None:
     readers = {path.partition("/")[0] for path, text in sources().items() if re.search(rf"limits\.{name}\b", text)}
-    assert readers, f"nothing reads {name}: nobody can reach it"
+    assert readers, f"no module reads {name}: it has no effect"
     if options()[name].read_by is ReadBy.SERVE:
-        assert not readers & {"guard", "logs", "metrics"}, f"{name} is read where a guard runs too"
+        assert not readers & {"guard", "logs", "metrics"}, f"{name} is also read by code that a guard runs"
 
 
-def test_every_option_that_is_no_limit_is_read_by_what_makes_the_configuration() -> None:
+def test_every_option_that_is_not_a_limit_is_read_when_the_configuration_is_made() -> None:
     making = "".join((SERVER / "config" / name).read_text() for name in ("making.py", "deriving.py"))
     assert [name for name in options() if name not in LIMITS and f'"{name}"' not in making] == []
 
 
 @pytest.mark.parametrize("option", options().values(), ids=lambda option: option.name)
-def test_a_value_as_it_is_shown_is_read_back_from_everywhere(option: object) -> None:
+def test_a_value_as_it_is_shown_is_read_back(option: object) -> None:
     each = options()[option.name]  # type: ignore[attr-defined]
     if each.default not in (None, "", ()):
         assert each.read(written_value(each.default)) == each.default
@@ -64,7 +64,7 @@ def test_a_value_as_it_is_shown_is_read_back_from_everywhere(option: object) -> 
         assert each.read(written_value(each.least)) == each.least and each.read(written_value(each.most)) == each.most
 
 
-def test_the_sample_loads_as_it_is_and_with_every_option_said(tmp_path: Path) -> None:
+def test_the_sample_file_loads_as_it_is_and_with_every_option_uncommented(tmp_path: Path) -> None:
     path = tmp_path / "sample.toml"
     path.write_text(sample())
     found = read_options({}, {}, path)
@@ -76,13 +76,15 @@ def test_the_sample_loads_as_it_is_and_with_every_option_said(tmp_path: Path) ->
     assert {name: found.value(name) for name in defaults} == defaults
 
 
-def test_the_reference_is_the_documents() -> None:
+def test_the_reference_is_the_one_in_the_documentation() -> None:
     text = DOCUMENTED.read_text()
     beginning, end = "<!-- topicpolicies config --reference -->\n\n", "<!-- end -->"
-    assert text.partition(beginning)[2].partition(end)[0] == reference() + "\n", "run topicpolicies config --reference, and put it there"
+    assert text.partition(beginning)[2].partition(end)[0] == reference() + "\n", (
+        "run topicpolicies config --reference, and copy its output there"
+    )
 
 
-def test_the_data_folder_is_where_each_system_has_it() -> None:
+def test_the_data_folder_follows_the_convention_of_each_system() -> None:
     home = {"HOME": "/somewhere/mine"}
     assert str(data_folder(home, "linux")) == "/somewhere/mine/.local/share/topicpolicies"
     assert str(data_folder(home | {"XDG_DATA_HOME": "/data"}, "linux")) == "/data/topicpolicies"
@@ -91,14 +93,14 @@ def test_the_data_folder_is_where_each_system_has_it() -> None:
     assert str(data_folder({"LOCALAPPDATA": r"D:\mine"}, "win32")) == r"D:\mine\topicpolicies"
 
 
-def told(marks: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
-    """The texts of the functions that make an error so marked: by one of its arguments, such as ``Kind.RESOURCE_EXHAUSTED``."""
+def errors_with(marks: Callable[[str], bool]) -> Iterator[tuple[str, str]]:
+    """Returns the place and texts of each maker of errors of which ``marks`` selects an argument, such as ``Kind.RESOURCE_EXHAUSTED``."""
     return ((where, text) for where, arguments, text in _making_errors() if any(map(marks, arguments)))
 
 
 @functools.cache
 def _making_errors() -> list[tuple[str, list[str], str]]:
-    """Each function that makes errors, and each row of a table of them: where it is, what it hands to them, and its texts."""
+    """Returns each function that makes errors, and each row of a table of errors: its place, the arguments, and its texts."""
     found = []
     for path, source in sources().items():
         module = ast.parse(source)
@@ -110,7 +112,7 @@ def _making_errors() -> list[tuple[str, list[str], str]]:
 
 
 def _rows(module: ast.Module) -> Iterator[ast.Tuple]:
-    """The rows of a module's own tables that hold a kind, or a reason, of errors."""
+    """Returns the rows of a module's tables that have a kind or reason of errors."""
     for statement in module.body:
         if isinstance(statement, (ast.Assign, ast.AnnAssign)) and statement.value is not None:
             for row in ast.walk(statement.value):
@@ -124,23 +126,25 @@ def _texts(node: ast.AST) -> str:
 
 
 def _arguments(function: ast.AST) -> Iterator[str]:
-    """What is handed to the errors that a function makes."""
+    """Returns the arguments of the errors that a function makes."""
     for call in ast.walk(function):
         if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] in ("PolicyError", "LogError", "unavailable", "add"):
             yield from map(ast.unparse, [*call.args, *(keyword.value for keyword in call.keywords)])
 
 
 def test_every_error_about_a_limit_names_the_option() -> None:
-    said = list(told(lambda argument: argument.endswith("Kind.RESOURCE_EXHAUSTED")))
-    assert len(said) >= 4
-    assert [where for where, error in said if not any(re.search(rf"\b{name}\b", error) for name in options())] == []
+    errors = list(errors_with(lambda argument: argument.endswith("Kind.RESOURCE_EXHAUSTED")))
+    assert len(errors) >= 4
+    assert [where for where, error in errors if not any(re.search(rf"\b{name}\b", error) for name in options())] == []
 
 
-def test_errors_are_found_in_tables_too() -> None:
-    assert [where for where, _ in told(lambda argument: argument == "Kind.RESOURCE_EXHAUSTED") if "client/refusals.py: line" in where]
+def test_errors_in_tables_are_found_by_these_tests() -> None:
+    assert [
+        where for where, _ in errors_with(lambda argument: argument == "Kind.RESOURCE_EXHAUSTED") if "client/refusals.py: line" in where
+    ]
 
 
-def test_no_error_says_to_raise_something_without_a_name() -> None:
+def test_no_error_suggests_to_raise_a_limit_without_naming_it() -> None:
     nameless = re.compile(r"\braise (?:the|its|that|this) limit")
     assert [path for path, text in sources().items() if nameless.search(text)] == []
 
@@ -157,13 +161,13 @@ def test_no_error_says_to_raise_something_without_a_name() -> None:
         ("LOAD_TIMEOUT", ("load_timeout_seconds",)),
     ],
 )
-def test_the_limit_behind_a_reason_is_named_wherever_the_reason_is_given(reason: str, names: tuple[str, ...]) -> None:
-    said = list(told(lambda argument: argument == f"Reason.{reason}"))
-    assert said
-    assert [where for where, error in said if not any(re.search(rf"\b{name}\b", error) for name in names)] == []
+def test_every_error_with_a_reason_of_a_limit_names_the_option(reason: str, names: tuple[str, ...]) -> None:
+    errors = list(errors_with(lambda argument: argument == f"Reason.{reason}"))
+    assert errors
+    assert [where for where, error in errors if not any(re.search(rf"\b{name}\b", error) for name in names)] == []
 
 
-def test_the_image_keeps_the_log_that_nobody_named_on_its_volume() -> None:
+def test_the_image_keeps_the_default_log_on_its_volume() -> None:
     image = (Path(__file__).parents[2] / "Dockerfile").read_text()
     around = dict(re.findall(r"\b([A-Z_]+)=(\S+)", re.findall(r"(?m)^ENV (.*)$", image)[0]))
     (volume,) = re.findall(r"(?m)^VOLUME (.*)$", image)
@@ -178,6 +182,6 @@ def test_a_configuration_needs_nothing_but_its_log() -> None:
     assert required == ["log"]
 
 
-def test_no_numbers_value_is_called_a_text() -> None:
+def test_no_numeric_option_is_shown_as_a_text() -> None:
     numbers = [each for each in options().values() if each.kind in (Kind.WHOLE, Kind.NUMBER)]
     assert len(numbers) > 30 and [each.name for each in numbers if each.metavar == "TEXT"] == []

@@ -1,4 +1,4 @@
-"""A history in a temporary file, and events to write into it."""
+"""Fixtures: a history in a temporary file, and events to record in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def topic(name: str = "orders") -> str:
 
 
 class Log:
-    """A change log that only says what it is, with dense row numbers as positions."""
+    """A change log without entries, whose positions are row numbers without gaps."""
 
     def __init__(self, identity: str = "log", complete: str | None = "", partitions: int = 1) -> None:
         self.identity = identity
@@ -52,7 +52,7 @@ _ids = itertools.count(1)
 def update(
     row: int, value: int, *, name: str = "orders", scope: Scope = Scope.LOCAL, actor: str = "ann", at: int | None = None, partition: int = 0
 ) -> Placed:
-    """An update of a sidecar; its time is a second for each row unless it is said."""
+    """Returns an update of a sidecar. Its time is one second for each row, unless ``at`` is given."""
     document = documents.split(TopicPolicies(max_producer_per_topic=value))
     stamp = Stamp(f"event-{next(_ids)}", StampKind.UPDATE, f"request-{row}", "", actor, mask=("max_producer_per_topic",))
     event = Event(PolicyKey(topic(name), scope), Action.UPDATE, document, stamp)
@@ -72,7 +72,7 @@ class Reader:
             self.scribe.noted([self.taken(placed)])
 
     def taken(self, placed: Placed) -> Taken:
-        """Folds an event, and tells nobody yet."""
+        """Folds an event without recording it."""
         before = self.view.head(placed.event.key) if placed.event is not None else None
         folded, change = self.view.take(placed)
         return placed, before, folded, change if change is not None else before
@@ -80,7 +80,7 @@ class Reader:
 
 @pytest.fixture
 def now() -> list[int]:
-    """The clock of the history, which tests may set."""
+    """The time of the history's clock, which tests can set."""
     return [BEGIN + 10**9]
 
 

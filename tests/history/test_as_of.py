@@ -1,4 +1,4 @@
-"""A document as it was is told if it is certain, and otherwise not."""
+"""The document of a key at a past time is returned if it is certain, and refused otherwise."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ UNTIMED_SECOND = SECOND._replace(flags=SECOND.flags | UNTIMED)
         pytest.param(400, None, None, None, [], Past(None, "0"), id="nothing is known, and nothing is missing"),
     ],
 )
-def test_what_is_certain_is_told(
+def test_a_document_that_is_certain_is_returned(
     at: int, last: Entry | None, first: Entry | None, present: Head | None, gaps: list[Gap], past: Past
 ) -> None:
     assert of_time(at, NOW, last, first, present, gaps) == past
@@ -67,10 +67,10 @@ def test_what_is_certain_is_told(
     ("at", "last", "first", "present", "gaps"),
     [
         pytest.param(250, SECOND, UNLINKED, None, [gap(210, 290)], id="a gap between events that are not linked"),
-        pytest.param(250, SECOND, FOURTH, None, [], id="an event between two that are known is missing, and no gap was told"),
-        pytest.param(400, THIRD, None, head("v9", 350, {"x": b"x"}), [], id="a newer head, and no gap was told"),
+        pytest.param(250, SECOND, FOURTH, None, [], id="an event between two that are known is missing, and no gap was recorded"),
+        pytest.param(400, THIRD, None, head("v9", 350, {"x": b"x"}), [], id="a newer head, and no gap was recorded"),
         pytest.param(150, FIRST, UNTIMED_SECOND, None, [], id="before an event that happened some time before"),
-        pytest.param(150, None, SECOND, None, [], id="the event before the first that is kept is missing, and no gap was told"),
+        pytest.param(150, None, SECOND, None, [], id="the event before the first that is kept is missing, and no gap was recorded"),
         pytest.param(150, None, UNTIMED_SECOND, None, [], id="the same, without any event before"),
         pytest.param(400, THIRD, None, head("v9", 600, {"x": b"x"}), [gap(310, 500)], id="a gap before another head"),
         pytest.param(400, THIRD, None, None, [gap(310, 500)], id="a gap, and the head is gone"),
@@ -83,7 +83,9 @@ def test_what_is_certain_is_told(
         pytest.param(400, None, None, None, [gap(None, 900)], id="nothing is known, and something may be missing"),
     ],
 )
-def test_what_is_not_certain_is_not_told(at: int, last: Entry | None, first: Entry | None, present: Head | None, gaps: list[Gap]) -> None:
+def test_a_document_that_is_not_certain_is_refused(
+    at: int, last: Entry | None, first: Entry | None, present: Head | None, gaps: list[Gap]
+) -> None:
     with pytest.raises(PolicyError) as caught:
         of_time(at, NOW, last, first, present, gaps)
     assert (caught.value.kind, caught.value.reason) == (Kind.OUT_OF_RANGE, "NOT_IN_HISTORY")
@@ -91,7 +93,7 @@ def test_what_is_not_certain_is_not_told(at: int, last: Entry | None, first: Ent
         assert caught.value.metadata["gap_end_ms"] == str(gaps[0].until)
 
 
-def test_versions_are_found_in_the_history_or_in_the_head() -> None:
+def test_a_version_is_found_in_the_history_or_in_the_head_and_otherwise_refused() -> None:
     assert of_version(SECOND, "v2", None) == Past(b"two", "v2")
     assert of_version(None, "v9", head("v9", 40, {"x": b"x"})) == Past(b"x", "v9")
     assert of_version(None, "0", None) == Past(None, "0")

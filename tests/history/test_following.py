@@ -1,4 +1,4 @@
-"""The history as it grows: whoever goes on from where he was misses and repeats nothing, and is told where something is missing."""
+"""Following the history: a reader that continues from a place misses and repeats nothing, and gets the gaps where events are missing."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of
 BEGINNING = LogPlace("", ())
 
 
-async def told(history: History, place: LogPlace = BEGINNING, most: int = 100) -> Stretch:
+async def stretch_after(history: History, place: LogPlace = BEGINNING, most: int = 100) -> Stretch:
     return await history.stretch(NAMESPACE, place, most)
 
 
 async def everything(history: History, place: LogPlace = BEGINNING, most: int = 100) -> tuple[list[str], LogPlace]:
-    """Positions and the reasons of gaps, to the end, and the place there."""
+    """Reads to the end; returns positions and the reasons of gaps, and the last place."""
     pieces: list[str] = []
     while True:
-        stretch = await told(history, place, most)
-        pieces += map(word, stretch.pieces)
+        stretch = await stretch_after(history, place, most)
+        pieces += map(label_of, stretch.pieces)
         place = stretch.place
         if not stretch.more:
             return pieces, place
 
 
-def word(piece: Recorded | Gap) -> str:
+def label_of(piece: Recorded | Gap) -> str:
     return piece.reason.name if isinstance(piece, Gap) else piece.entry.position
 
 
@@ -39,21 +39,21 @@ def rows(*numbers: int) -> list[str]:
     return list(map(position, numbers))
 
 
-async def test_what_is_recorded_late_with_an_early_time_is_not_missed(history: History) -> None:
+async def test_an_event_that_is_recorded_late_with_an_early_time_is_not_missed(history: History) -> None:
     reader = await reader_of(history, Log(partitions=2))
     reader.read(update(1, 1, at=BEGIN + 5_000))
-    before = await told(history)
+    before = await stretch_after(history)
     reader.read(update(1, 2, name="late", at=BEGIN + 1_000, partition=1), update(2, 3, at=BEGIN + 6_000))
-    after = await told(history, before.place)
-    assert list(map(word, before.pieces)) == rows(1) and before.place == LogPlace("log", (position(1),))
+    after = await stretch_after(history, before.place)
+    assert list(map(label_of, before.pieces)) == rows(1) and before.place == LogPlace("log", (position(1),))
     entries = [piece for piece in after.pieces if isinstance(piece, Recorded)]
     assert [(piece.partition, piece.entry.topic.rpartition("/")[2]) for piece in entries] == [(1, "late"), (0, "orders")]
     assert after.place == LogPlace("log", (position(2), position(1))) and after.whole and not after.more
-    assert not (await told(history, after.place)).pieces
+    assert not (await stretch_after(history, after.place)).pieces
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 100])
-async def test_stretches_of_any_length_tell_the_same(history: History, most: int) -> None:
+async def test_stretches_of_any_length_have_the_same_pieces(history: History, most: int) -> None:
     reader = await reader_of(history, Log(partitions=2))
     other = await history.scribe("public/other")
     Reader(other, Log("elsewhere")).read(update(1, 1))
@@ -62,30 +62,30 @@ async def test_stretches_of_any_length_tell_the_same(history: History, most: int
     assert (await everything(history, LogPlace("log", (position(4), position(3))), most))[0] == rows(5, 6, 7, 8)
 
 
-async def test_a_place_holds_at_another_server_that_recorded_the_same_log(history: History, tmp_path: Path, now: list[int]) -> None:
+async def test_a_place_is_valid_at_another_server_that_recorded_the_same_log(history: History, tmp_path: Path, now: list[int]) -> None:
     other = open_history(tmp_path / "other.db", BOUNDS, now=lambda: now[0])
     for each in (history, other):
         (await reader_of(each)).read(*(update(number, number) for number in range(1, 6)))
     _, place = await everything(history, LogPlace("log", (position(2),)))
     assert await everything(other, LogPlace("log", (position(2),))) == (rows(3, 4, 5), place)
     with pytest.raises(UnknownLog):
-        await told(other, LogPlace("another log", ("",)))
+        await stretch_after(other, LogPlace("another log", ("",)))
     await other.close()
 
 
-async def test_events_that_were_dropped_are_a_gap_for_who_had_not_read_them_and_for_nobody_else(path: Path, history: History) -> None:
+async def test_trimmed_events_are_a_gap_only_for_places_before_them(path: Path, history: History) -> None:
     (await reader_of(history)).read(*(update(number, number) for number in range(1, 10)))
-    await told(history)
+    await stretch_after(history)
     connection = file.prepare(path)
     trim(connection, Bounds(4.5, 1 << 30), BEGIN + 10_000)
     connection.close()
     early, late = LogPlace("log", (position(2),)), LogPlace("log", (position(5),))
-    lost, kept = await told(history, early), await told(history, late)
-    assert list(map(word, lost.pieces)) == ["TRIMMED", *rows(6, 7, 8, 9)] and not lost.whole
-    assert list(map(word, kept.pieces)) == rows(6, 7, 8, 9) and kept.whole
+    lost, kept = await stretch_after(history, early), await stretch_after(history, late)
+    assert list(map(label_of, lost.pieces)) == ["TRIMMED", *rows(6, 7, 8, 9)] and not lost.whole
+    assert list(map(label_of, kept.pieces)) == rows(6, 7, 8, 9) and kept.whole
 
 
-async def test_a_place_stays_behind_everything_although_all_is_dropped(path: Path, now: list[int]) -> None:
+async def test_a_place_at_the_end_stays_valid_after_everything_was_trimmed(path: Path, now: list[int]) -> None:
     history = open_history(path, BOUNDS, now=lambda: now[0])
     (await reader_of(history)).read(*(update(number, number) for number in range(1, 6)))
     _, place = await everything(history)
@@ -95,12 +95,12 @@ async def test_a_place_stays_behind_everything_although_all_is_dropped(path: Pat
     await history.close()
     again = open_history(path, BOUNDS, now=lambda: now[0])
     (await reader_of(again)).read(*(update(number, number) for number in range(1, 9)))
-    stretch = await told(again, place)
-    assert list(map(word, stretch.pieces)) == rows(6, 7, 8) and stretch.whole
+    stretch = await stretch_after(again, place)
+    assert list(map(label_of, stretch.pieces)) == rows(6, 7, 8) and stretch.whole
     await again.close()
 
 
-async def test_events_that_were_compacted_away_unread_are_a_gap_where_they_stood(path: Path, now: list[int]) -> None:
+async def test_events_that_were_compacted_away_unrecorded_are_a_gap_at_their_place(path: Path, now: list[int]) -> None:
     history = open_history(path, BOUNDS, now=lambda: now[0])
     first = await reader_of(history)
     first.read(update(1, 1), update(2, 2))
@@ -111,13 +111,13 @@ async def test_events_that_were_compacted_away_unread_are_a_gap_where_they_stood
     later.read(update(5, 5), update(7, 7), update(8, 8))
     later.scribe.caught_up()
     assert (await everything(history, place))[0] == [*rows(5), "COMPACTED", *rows(7, 8)]
-    assert not (await told(history, place)).whole
-    assert (await told(history, LogPlace("log", (position(6),)))).whole
+    assert not (await stretch_after(history, place)).whole
+    assert (await stretch_after(history, LogPlace("log", (position(6),)))).whole
     assert (await everything(history, LogPlace("log", (position(7),))))[0] == rows(8)
     await history.close()
 
 
-async def test_a_log_that_was_replaced_goes_on_with_the_other_behind_a_gap(history: History) -> None:
+async def test_after_the_end_of_a_replaced_log_follow_a_gap_and_the_new_log(history: History) -> None:
     old = await reader_of(history)
     old.read(update(1, 1), update(2, 2))
     old.scribe.caught_up()
@@ -130,15 +130,15 @@ async def test_a_log_that_was_replaced_goes_on_with_the_other_behind_a_gap(histo
         [*rows(2), "LOG_REPLACED", *rows(1)],
         LogPlace("new", (position(1),)),
     )
-    stretch = await told(history, LogPlace("new", (position(1),)))
+    stretch = await stretch_after(history, LogPlace("new", (position(1),)))
     assert not stretch.pieces and stretch.whole and not stretch.more
 
 
-async def test_a_history_that_has_nothing_yet_is_whole(history: History) -> None:
-    assert await told(history) == Stretch([], BEGINNING, more=False, whole=True)
+async def test_an_empty_history_is_whole(history: History) -> None:
+    assert await stretch_after(history) == Stretch([], BEGINNING, more=False, whole=True)
 
 
-async def test_who_listens_is_told_of_each_event_of_its_namespace_until_it_stops(history: History) -> None:
+async def test_a_listener_is_woken_for_each_event_of_its_namespace_until_it_is_removed(history: History) -> None:
     woken: list[int] = []
 
     def wake() -> None:
@@ -154,5 +154,5 @@ async def test_who_listens_is_told_of_each_event_of_its_namespace_until_it_stops
     assert len(woken) == 2
 
 
-def test_gap_reasons_have_the_names_of_the_definitions() -> None:
+def test_gap_reasons_have_their_public_names() -> None:
     assert [reason.name for reason in GapReason] == ["COMPACTED", "LOG_REPLACED", "OVERRUN", "TRIMMED"]

@@ -1,4 +1,4 @@
-"""A history in its file: order, pages, restarts, bounds, crashes, and a hundred thousand events."""
+"""A history in its file: order, pages, restarts, bounds, kills, and a hundred thousand events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rows(entries: list[Entry]) -> list[int]:
 
 
 async def everything(history: History, query: Query) -> list[Entry]:
-    """All pages, each with a fresh token."""
+    """Returns the entries of all pages, each read from the last entry of the page before."""
     found: list[Entry] = []
     after: EntryPlace | None = None
     while True:
@@ -47,7 +47,9 @@ async def everything(history: History, query: Query) -> list[Entry]:
 
 @pytest.mark.parametrize("newest_first", [True, False])
 @pytest.mark.parametrize("scopes", [frozenset(Scope), frozenset({Scope.LOCAL}), frozenset({Scope.GLOBAL})])
-async def test_pages_have_what_a_list_would_have(history: History, newest_first: bool, scopes: frozenset[Scope]) -> None:
+async def test_pages_have_the_entries_that_filtering_all_events_gives(
+    history: History, newest_first: bool, scopes: frozenset[Scope]
+) -> None:
     chance = random.Random(7)
     reader = await reader_of(history)
     written = [
@@ -81,10 +83,10 @@ async def test_pages_have_what_a_list_would_have(history: History, newest_first:
                 found = rows(await everything(history, query))
                 assert found == (expected[::-1] if newest_first else expected)
                 met += len(found) > 7
-    assert met >= 6  # several pages, that is
+    assert met >= 6  # so many queries had several pages
 
 
-async def test_it_goes_on_where_it_was_after_a_restart(path: Path, now: list[int]) -> None:
+async def test_after_a_restart_recording_continues_without_gaps_and_repetitions(path: Path, now: list[int]) -> None:
     for last in (3, 5, 5):
         history = open_history(path, BOUNDS, now=lambda: now[0])
         reader = await reader_of(history)
@@ -97,7 +99,7 @@ async def test_it_goes_on_where_it_was_after_a_restart(path: Path, now: list[int
         await history.close()
 
 
-async def test_a_gap_is_told_with_its_reason(path: Path, now: list[int]) -> None:
+async def test_a_page_has_the_gaps_of_its_time_with_their_reasons(path: Path, now: list[int]) -> None:
     first = open_history(path, BOUNDS, now=lambda: BEGIN + 3_500)
     reader = await reader_of(first)
     reader.read(*(update(row, row) for row in range(1, 4)))
@@ -116,7 +118,7 @@ async def test_a_gap_is_told_with_its_reason(path: Path, now: list[int]) -> None
     await second.close()
 
 
-async def test_every_question_walks_an_index(path: Path, history: History) -> None:
+async def test_every_query_uses_an_index(path: Path, history: History) -> None:
     reader = await reader_of(history)
     reader.read(update(1, 1))
     await history.page(Query(NAMESPACE))
@@ -139,7 +141,7 @@ async def test_every_question_walks_an_index(path: Path, history: History) -> No
     assert all(plan.startswith("SEARCH entries USING INDEX by_") and "at" in plan for plan in plans), plans
 
 
-async def test_what_is_too_old_is_dropped_and_said(path: Path, history: History) -> None:
+async def test_events_that_are_too_old_are_trimmed_and_leave_a_gap(path: Path, history: History) -> None:
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, 11)))
     await history.page(Query(NAMESPACE))
@@ -152,12 +154,12 @@ async def test_what_is_too_old_is_dropped_and_said(path: Path, history: History)
     key = update(1, 1).event
     assert key is not None
     past = await history.past(NAMESPACE, key.key, None, at=BEGIN + 5_000)
-    assert past.version == position(5)  # what the first kept event met
+    assert past.version == position(5)  # the state before the first event that is kept
     with pytest.raises(PolicyError, match="can't tell for certain"):
         await history.past(NAMESPACE, key.key, None, at=BEGIN + 4_999)
 
 
-async def test_what_is_too_much_is_dropped_oldest_first(path: Path, history: History) -> None:
+async def test_a_file_that_is_too_large_is_trimmed_from_its_oldest_events(path: Path, history: History) -> None:
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, 6_001)))
     await history.page(Query(NAMESPACE))
@@ -169,14 +171,14 @@ async def test_what_is_too_much_is_dropped_oldest_first(path: Path, history: His
     assert left == list(range(6_001 - len(left), 6_001))
 
 
-async def test_a_writer_that_can_not_keep_up_refuses_instead_of_growing(
+async def test_a_writer_that_can_not_keep_up_refuses_events_beyond_its_backlog(
     path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Writer, "__init__", _with_backlog(Writer.__init__, 64_000))
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, 1_001)))
-    await history.page(Query(NAMESPACE, most=1))  # makes the writer hurry
+    await history.page(Query(NAMESPACE, most=1))  # has the writer write at once
     reader.read(update(1_001, 1))
     page = await history.page(Query(NAMESPACE, most=1_000))
     missing = 1_001 - len(page.entries)
@@ -188,10 +190,10 @@ async def test_a_writer_that_can_not_keep_up_refuses_instead_of_growing(
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_events_of_many_topics_that_are_written_together_have_the_order_in_which_they_came(
+async def test_events_that_are_written_in_batches_become_the_same_rows_as_one_by_one(
     path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """Each with the same entry, and the same id, as if it had been written alone."""
+    """Each entry has the same content and the same id as if it had been written alone."""
     chance = random.Random(seed)
     events: list[Placed] = []
     made: dict[int, int] = defaultdict(int)
@@ -223,14 +225,14 @@ async def test_events_of_many_topics_that_are_written_together_have_the_order_in
     assert await written(path.with_name("together.db"), chance.choice([7, 100, 2_048])) == alone
 
 
-async def test_enough_events_for_a_commit_wait_for_no_others(path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Writer, "__init__", _with_backlog(Writer.__init__, 1 << 30))  # and a pause of a minute
+async def test_a_full_batch_is_written_without_waiting_for_the_pause(path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writer, "__init__", _with_backlog(Writer.__init__, 1 << 30))  # the pause is a minute
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, BATCH + 1)))
     with closing(sqlite3.connect(path)) as connection:
         async with asyncio.timeout(20):
-            while connection.execute("SELECT count(*) FROM entries").fetchone() != (BATCH,):  # noqa: ASYNC110 (nobody tells of it)
+            while connection.execute("SELECT count(*) FROM entries").fetchone() != (BATCH,):  # noqa: ASYNC110 (nothing to wait on)
                 await asyncio.sleep(0.01)
     await history.close()
 
@@ -242,7 +244,7 @@ def _with_backlog(init: object, backlog: int) -> object:
     return limited
 
 
-async def test_a_file_that_can_not_be_written_is_tried_again_and_nothing_is_lost(path: Path, history: History) -> None:
+async def test_writing_to_a_locked_file_is_tried_again_and_no_event_is_lost(path: Path, history: History) -> None:
     reader = await reader_of(history)
     blocker = sqlite3.connect(path, isolation_level=None)
     blocker.execute("PRAGMA busy_timeout = 0")
@@ -250,26 +252,26 @@ async def test_a_file_that_can_not_be_written_is_tried_again_and_nothing_is_lost
     history._writer._connection.execute("PRAGMA busy_timeout = 20")
     reader.read(*(update(row, row) for row in range(1, 4)))
     async with asyncio.timeout(20):
-        while not history._writer._failing:  # noqa: ASYNC110 (nobody could tell of it)
+        while not history._writer._failing:  # noqa: ASYNC110 (nothing to wait on)
             await asyncio.sleep(0.01)
     blocker.execute("ROLLBACK")
     blocker.close()
     assert rows((await history.page(Query(NAMESPACE))).entries) == [3, 2, 1]
 
 
-async def test_an_event_that_can_not_be_written_is_a_gap_and_the_others_are_there(history: History) -> None:
+async def test_an_event_that_can_not_be_encoded_is_a_gap_and_the_others_are_written(history: History) -> None:
     reader = await reader_of(history)
     reader.read(update(1, 1), update(2, 2, actor="\ud800"), update(3, 3), update(4, 4, at=2**64))
     page = await history.page(Query(NAMESPACE))
     assert rows(page.entries) == [4, 3, 1]
     assert [(gap.since, gap.until) for gap in page.gaps] == [(BEGIN + 2_000, BEGIN + 2_000)]
-    assert history.figures().gaps == {"OVERRUN": 1}, "there is an alert for it"
+    assert history.figures().gaps == {"OVERRUN": 1}, "the gap is counted, for an alert"
     reader.read(update(5, 5))
     assert rows((await history.page(Query(NAMESPACE))).entries) == [5, 4, 3, 1]
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b""])
-async def test_another_file_is_refused(path: Path, content: bytes) -> None:
+async def test_a_file_that_is_not_a_history_is_refused(path: Path, content: bytes) -> None:
     _write(path, content)
     with pytest.raises(PolicyError) as caught:
         open_history(path, BOUNDS)
@@ -286,7 +288,7 @@ def _write(path: Path, content: bytes) -> None:
         other.close()
 
 
-def test_only_its_owner_can_read_the_file(path: Path) -> None:
+def test_the_file_is_accessible_to_its_owner_only(path: Path) -> None:
     file.prepare(path).close()
     assert path.stat().st_mode & 0o077 == 0
 
@@ -312,19 +314,19 @@ asyncio.run(main())
 """
 
 
-async def test_it_goes_on_without_a_gap_after_it_was_killed(path: Path) -> None:
+async def test_after_a_kill_recording_continues_without_a_gap(path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "server"), str(ROOT / "clients/python")])}
     child = subprocess.Popen([sys.executable, "-c", _WRITE_AND_HANG, str(path)], stdout=subprocess.PIPE, env=environment)  # noqa: ASYNC220
     assert child.stdout is not None
-    told = 0
-    while told < 500:
-        told = int(child.stdout.readline())
+    acknowledged = 0
+    while acknowledged < 500:
+        acknowledged = int(child.stdout.readline())
     child.send_signal(signal.SIGKILL)
     child.wait()
     child.stdout.close()
     history = open_history(path, BOUNDS)
     recorded = rows(await everything(history, Query(NAMESPACE, most=1_000)))
-    assert recorded[0] >= told
+    assert recorded[0] >= acknowledged
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, recorded[0] + 101)))
     reader.scribe.caught_up()
@@ -336,8 +338,8 @@ async def test_it_goes_on_without_a_gap_after_it_was_killed(path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-async def test_a_hundred_thousand_events_are_all_there_and_the_first_page_is_not_slower(path: Path, now: list[int]) -> None:
-    """The figures are the benchmark's; here a slow page would be one that walks all of it: a hundred times slower, at least."""
+async def test_of_a_hundred_thousand_events_none_is_missing_and_the_first_page_is_not_slower(path: Path, now: list[int]) -> None:
+    """The benchmark measures; here a page is slow if it scans all events, which would be at least a hundred times slower."""
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history)
     names, actors = [f"topic-{number}" for number in range(50)], ["ann", "bob", "cy"]

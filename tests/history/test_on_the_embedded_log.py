@@ -1,4 +1,4 @@
-"""A history beside the embedded log: compaction of the log and restarts take nothing away from it."""
+"""A history beside the embedded log: it keeps everything through compactions of the log and restarts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KEY = PolicyKey(topic(), Scope.LOCAL)
 
 
 class Sidecar:
-    """A log, its namespaces and their history."""
+    """An embedded log, its namespaces and their history."""
 
     def __init__(self, log: SqliteLog, registry: Registry, history: History) -> None:
         self.log = log
@@ -61,7 +61,7 @@ async def running(directory: Path) -> AsyncIterator[Sidecar]:
         await history.close()
 
 
-async def test_compaction_of_the_log_and_restarts_take_nothing_away(tmp_path: Path) -> None:
+async def test_the_history_keeps_all_events_through_compactions_of_the_log_and_restarts(tmp_path: Path) -> None:
     compacted = 0
     for life in range(3):
         async with running(tmp_path) as sidecar:
@@ -69,12 +69,12 @@ async def test_compaction_of_the_log_and_restarts_take_nothing_away(tmp_path: Pa
                 await sidecar.update(life * 30 + number + 1)
             await asyncio.sleep(0.01)
             compacted += await sidecar.log.compact(NAMESPACE)
-            await sidecar.update(life * 30 + 30)  # unchanged: it publishes nothing
+            await sidecar.update(life * 30 + 30)  # unchanged: no event is published
             assert await sidecar.values() == list(range(1, life * 30 + 31))
     assert compacted >= 80
 
 
-async def test_every_version_can_be_asked_for_after_the_log_has_forgotten_it(tmp_path: Path) -> None:
+async def test_every_version_can_be_read_after_the_log_was_compacted(tmp_path: Path) -> None:
     async with running(tmp_path) as sidecar:
         versions = [await sidecar.update(number) for number in range(1, 21)]
         await asyncio.sleep(0.01)
@@ -86,7 +86,7 @@ async def test_every_version_can_be_asked_for_after_the_log_has_forgotten_it(tmp
             assert TopicPolicies.FromString(past.document or b"").max_producer_per_topic == number
 
 
-async def test_a_namespace_that_is_not_read_tells_what_it_has_and_no_more(tmp_path: Path) -> None:
+async def test_the_history_of_a_namespace_that_is_not_loaded_answers_only_what_is_certain(tmp_path: Path) -> None:
     async with running(tmp_path) as sidecar:
         await sidecar.update(1)
         await asyncio.sleep(0.02)

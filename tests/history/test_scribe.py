@@ -1,4 +1,4 @@
-"""Which events of an opening are new, at what time they stand, and where the history says that some may be missing."""
+"""Which events of an opening the scribe records, with which times, and where it records gaps."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NOW = BEGIN + 10**6
 
 
 class HistorySink:
-    """Takes as much as it is told to."""
+    """A sink that takes as many events as it has room for."""
 
     def __init__(self, room: int = 1_000) -> None:
         self.room = room
         self.noted: list[Noted] = []
-        self.told: list[Gap | Followed | SetBack] = []
+        self.items: list[Gap | Followed | SetBack] = []
 
     def note(self, noted: Sequence[Noted]) -> int:
         taken = noted[: self.room]
@@ -32,7 +32,7 @@ class HistorySink:
         return len(taken)
 
     def tell(self, what: Gap | Followed | SetBack) -> None:
-        self.told.append(what)
+        self.items.append(what)
 
     @property
     def rows(self) -> list[int]:
@@ -40,11 +40,11 @@ class HistorySink:
 
     @property
     def gaps(self) -> list[tuple[int | None, int, GapReason]]:
-        return [(each.since, each.until, each.reason) for each in self.told if isinstance(each, Gap)]
+        return [(each.since, each.until, each.reason) for each in self.items if isinstance(each, Gap)]
 
 
 def marks(row: int, *, log: str = "log", followed: int = BEGIN + 5_500) -> Marks:
-    """A history that goes up to a row."""
+    """Returns the marks of a history that goes up to a row."""
     return Marks(followed, {(log, 0): Stream(NAMESPACE, log, 0, position(row), BEGIN + row * 1000)})
 
 
@@ -60,7 +60,7 @@ def read(sink: HistorySink, marks: Marks, log: Log, *rows: int) -> HistorySink:
 
 
 def nothing() -> Marks:
-    """Of a history that has nothing yet."""
+    """Returns the marks of an empty history."""
     return Marks(None, {})
 
 
@@ -69,7 +69,7 @@ def test_a_log_that_was_never_compacted_is_recorded_from_its_beginning_without_a
     assert (sink.rows, sink.gaps) == ([1, 2, 3], [])
 
 
-def test_what_is_recorded_already_is_not_recorded_again() -> None:
+def test_events_that_are_recorded_already_are_not_recorded_again() -> None:
     sink = read(HistorySink(), marks(3), Log(complete=""), 1, 2, 3, 4, 5)
     assert (sink.rows, sink.gaps) == ([4, 5], [])
 
@@ -80,33 +80,33 @@ def test_a_log_that_was_compacted_before_it_was_first_read_has_a_gap_from_its_be
     assert sink.gaps == [(None, BEGIN + 5_000, GapReason.COMPACTED)]
 
 
-def test_a_compaction_that_took_events_away_while_nobody_read_leaves_a_gap_from_when_to_when() -> None:
+def test_events_compacted_away_between_two_openings_are_a_gap_with_its_times() -> None:
     sink = read(HistorySink(), marks(5), Log(complete=position(9)), 3, 5, 8, 9, 10)
     assert sink.rows == [8, 9, 10]
     assert sink.gaps == [(BEGIN + 5_500, BEGIN + 10_000, GapReason.COMPACTED)]
 
 
-def test_a_gap_ends_now_if_nothing_stands_behind_the_compacted_part() -> None:
+def test_a_gap_ends_now_if_the_log_has_no_event_after_the_compacted_part() -> None:
     assert read(HistorySink(), marks(5), Log(complete=position(9)), 3, 8).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
 
 
-def test_a_compaction_that_took_nothing_away_leaves_none() -> None:
+def test_a_compaction_that_removed_nothing_unrecorded_leaves_no_gap() -> None:
     assert read(HistorySink(), marks(5), Log(complete=position(9)), 2, 6, 7, 8, 9, 10).gaps == []
     assert read(HistorySink(), marks(9), Log(complete=position(9)), 2, 8, 9, 10).gaps == []
     assert read(HistorySink(), marks(9), Log(complete=position(7)), 2, 7, 8, 9).gaps == []
 
 
-def test_of_a_log_whose_compaction_is_not_known_a_gap_is_told_at_each_opening() -> None:
+def test_a_log_whose_compaction_is_unknown_has_a_gap_at_each_opening() -> None:
     assert read(HistorySink(), marks(2), Log(complete=None), 1, 2, 3).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
 
 
-def test_another_log_of_the_same_name_is_told() -> None:
+def test_a_log_that_was_replaced_is_a_gap() -> None:
     sink = read(HistorySink(), marks(5, log="older"), Log("newer", complete=""), 1, 2)
     assert sink.rows == [1, 2]
     assert sink.gaps == [(BEGIN + 5_500, NOW, GapReason.LOG_REPLACED)]
 
 
-def test_a_log_that_gets_its_name_when_it_is_created_is_recorded_under_that_name() -> None:
+def test_a_log_that_gets_its_identity_when_it_is_created_is_recorded_with_that_identity() -> None:
     sink, log = HistorySink(), Log("nothing yet", complete="")
     opening = reader(sink, nothing(), log)
     opening.scribe.caught_up()
@@ -130,7 +130,7 @@ def test_each_partition_has_its_own_time() -> None:
     assert [each.at for each in sink.noted] == [BEGIN + 5_000, BEGIN + 1_000]
 
 
-def test_more_than_can_be_written_is_a_gap_and_delays_nobody() -> None:
+def test_events_that_the_sink_has_no_room_for_are_a_gap() -> None:
     sink = HistorySink(room=2)
     opening = reader(sink, nothing(), Log())
     opening.read(*(update(row, row) for row in range(1, 6)))
@@ -141,7 +141,7 @@ def test_more_than_can_be_written_is_a_gap_and_delays_nobody() -> None:
     assert sink.gaps == [(BEGIN + 2_000, BEGIN + 6_000, GapReason.OVERRUN)]
 
 
-def test_an_overrun_that_lasts_to_the_end_is_told_at_the_end() -> None:
+def test_an_overrun_that_lasts_until_the_log_is_closed_is_recorded_at_its_close() -> None:
     sink = HistorySink(room=1)
     opening = reader(sink, nothing(), Log())
     opening.read(update(1, 1), update(2, 2))
@@ -149,7 +149,7 @@ def test_an_overrun_that_lasts_to_the_end_is_told_at_the_end() -> None:
     assert sink.gaps == [(BEGIN + 1_000, NOW, GapReason.OVERRUN)]
 
 
-def test_entries_of_others_take_their_place_and_unreadable_ones_are_recorded() -> None:
+def test_foreign_entries_leave_no_gap_and_unreadable_entries_are_recorded() -> None:
     sink = HistorySink()
     opening = reader(sink, marks(1), Log(complete=position(3)))
     marker, damaged = Placed(0, position(2), None, BEGIN), Placed(0, position(3), None, BEGIN, problem="no Avro")
@@ -159,16 +159,16 @@ def test_entries_of_others_take_their_place_and_unreadable_ones_are_recorded() -
     assert sink.gaps == []
 
 
-def test_as_long_as_a_log_is_followed_the_history_says_so() -> None:
+def test_the_scribe_records_that_a_log_is_followed_until_it_is_closed() -> None:
     sink = HistorySink()
     opening = reader(sink, nothing(), Log())
     opening.scribe.tick()
-    assert sink.told == []
+    assert sink.items == []
     opening.scribe.caught_up()
     opening.scribe.tick()
     opening.scribe.closed()
     opening.scribe.tick()
-    assert sink.told == [Followed(NAMESPACE, NOW)] * 3
+    assert sink.items == [Followed(NAMESPACE, NOW)] * 3
 
 
 @given(
@@ -178,7 +178,7 @@ def test_as_long_as_a_log_is_followed_the_history_says_so() -> None:
     st.sampled_from([None, "", position(2), position(4)]),
     st.integers(0, 30),
 )
-def test_it_makes_no_difference_how_many_events_are_told_at_a_time(
+def test_the_record_does_not_depend_on_how_many_events_are_noted_at_a_time(
     steps: list[tuple[int, int, bool]], sizes: list[int], recorded: int, complete: str | None, room: int
 ) -> None:
     events: list[Placed] = []
@@ -190,7 +190,7 @@ def test_it_makes_no_difference_how_many_events_are_told_at_a_time(
         event = update(row, row, name=f"orders-{partition}", partition=partition, at=BEGIN + 1_000 * (len(events) + skew))
         events.append(event if readable else event._replace(event=None, problem="damage"))
 
-    def told(counts: Iterable[int]) -> object:
+    def record_in(counts: Iterable[int]) -> object:
         sink, known = HistorySink(room), marks(recorded) if recorded else nothing()
         opening, left = reader(sink, known, Log(complete=complete, partitions=2)), list(events)
         for count in counts:
@@ -202,15 +202,15 @@ def test_it_makes_no_difference_how_many_events_are_told_at_a_time(
         streams = {where: (stream.position, stream.at) for where, stream in known.streams.items()}
         noted = [(each.stream.partition, *each[1:]) for each in sink.noted]
         gaps = [
-            (each.since, each.until, each.reason, [(s.partition, p) for s, p in each.holes]) for each in sink.told if isinstance(each, Gap)
+            (each.since, each.until, each.reason, [(s.partition, p) for s, p in each.holes]) for each in sink.items if isinstance(each, Gap)
         ]
         return noted, gaps, streams, known.overrun, known.refused
 
-    assert told(sizes) == told([1] * len(events))
+    assert record_in(sizes) == record_in([1] * len(events))
 
 
 class Uncertain(Log):
-    """Cannot say of one row whether it follows the one before."""
+    """A log that raises an error when it is asked whether one row follows the row before."""
 
     failing = position(9)
 
@@ -221,13 +221,13 @@ class Uncertain(Log):
 
 
 class Refusing(HistorySink):
-    """Fails when it is to take something."""
+    """A sink that raises an error when it is to take an event."""
 
     def note(self, noted: Sequence[Noted]) -> int:
         raise RuntimeError("planted")
 
 
-def test_what_was_told_before_a_failure_is_recorded_and_the_next_opening_records_the_rest() -> None:
+def test_events_before_a_failure_are_recorded_and_the_next_opening_records_the_rest() -> None:
     sink, known, log = HistorySink(), marks(5), Uncertain(complete=position(12))
     woken: list[None] = []
     opening = Reader(Scribe(sink, NAMESPACE, known, lambda: NOW, lambda: [lambda: woken.append(None)]), log)
@@ -240,7 +240,7 @@ def test_what_was_told_before_a_failure_is_recorded_and_the_next_opening_records
 
 
 @pytest.mark.parametrize("recorded", [0, 5])
-def test_what_could_not_be_handed_over_is_recorded_by_the_next_opening(recorded: int) -> None:
+def test_events_that_the_sink_failed_to_take_are_recorded_by_the_next_opening(recorded: int) -> None:
     known, log = marks(recorded) if recorded else nothing(), Log(complete="", partitions=2)
     before = {where: (stream.position, stream.at) for where, stream in known.streams.items()}
     opening = reader(Refusing(), known, log)
@@ -257,11 +257,11 @@ def test_what_could_not_be_handed_over_is_recorded_by_the_next_opening(recorded:
     assert sink.gaps == []
 
 
-def test_whoever_follows_the_history_is_woken_once_for_all_that_is_told_at_a_time() -> None:
+def test_listeners_are_woken_once_for_all_events_that_are_noted_at_a_time() -> None:
     woken: list[None] = []
     scribe = Scribe(HistorySink(), NAMESPACE, nothing(), lambda: NOW, lambda: [lambda: woken.append(None)])
     opening = Reader(scribe, Log(complete=""))
     scribe.noted([opening.taken(update(row, row)) for row in range(1, 9)])
     assert len(woken) == 1
     scribe.noted([opening.taken(update(8, 8))])
-    assert len(woken) == 1, "it is recorded already"
+    assert len(woken) == 1, "the event is recorded already"

@@ -1,4 +1,4 @@
-"""A history whose disk, clock or thread is in trouble: nothing is told as certain that is not, and nobody waits for it."""
+"""A history whose disk, clock or thread fails: it answers nothing uncertain as certain, and openings of logs do not wait for it."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def rows(entries: list[Entry]) -> list[int]:
 
 @contextmanager
 def locked(history: History, path: Path) -> Iterator[None]:
-    """Somebody else writes to the file, and does not end."""
+    """Holds a write transaction of another connection open for the block."""
     history._writer._connection.execute("PRAGMA busy_timeout = 20")
     with closing(sqlite3.connect(path, isolation_level=None)) as blocker:
         blocker.execute("BEGIN IMMEDIATE")
@@ -64,25 +64,25 @@ def locked(history: History, path: Path) -> Iterator[None]:
 
 
 def refuse_commits(action: int, statement: str | None, *_: object) -> int:
-    """As a full disk does: all goes well until what was written is to stay."""
+    """An authorizer that refuses only commits, where a full disk fails too."""
     return sqlite3.SQLITE_DENY if (action, statement) == (sqlite3.SQLITE_TRANSACTION, "COMMIT") else sqlite3.SQLITE_OK
 
 
 async def until_failing(history: History) -> None:
     async with asyncio.timeout(20):
-        while not history._writer._failing:  # noqa: ASYNC110 (nobody could tell of it)
+        while not history._writer._failing:  # noqa: ASYNC110 (nothing to wait on)
             await asyncio.sleep(0.01)
 
 
 async def uncertain(history: History, reader: Reader, at: int) -> dict[str, str]:
-    """What whoever asks as of a time is told, who can't be told for certain."""
+    """Reads as of a time, which must be refused as uncertain; returns the metadata of the error."""
     with pytest.raises(PolicyError) as refused:
         await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=at)
     assert refused.value.reason == "NOT_IN_HISTORY"
     return refused.value.metadata
 
 
-async def test_an_opening_waits_for_no_writer_and_nothing_of_it_is_missing(history: History, path: Path) -> None:
+async def test_an_opening_does_not_wait_for_a_blocked_writer_and_loses_no_event(history: History, path: Path) -> None:
     first = await reader_of(history)
     first.read(update(1, 1))
     await history.page(Query(NAMESPACE))
@@ -102,7 +102,7 @@ async def test_an_opening_waits_for_no_writer_and_nothing_of_it_is_missing(histo
     assert past.version == position(2)
 
 
-async def test_while_the_disk_is_full_it_answers_soon_and_says_what_is_missing(history: History) -> None:
+async def test_while_the_disk_is_full_pages_are_answered_soon_with_a_gap_for_unwritten_events(history: History) -> None:
     reader = await reader_of(history)
     reader.read(update(1, 1), update(2, 2))
     await history.page(Query(NAMESPACE))
@@ -113,7 +113,7 @@ async def test_while_the_disk_is_full_it_answers_soon_and_says_what_is_missing(h
         reader.read(update(row, row, name=f"a-{row}"))
     reader.read(update(303, 303))
     await until_failing(history)
-    async with asyncio.timeout(10):  # whoever waited for the disk would wait twice as long
+    async with asyncio.timeout(10):  # waiting for the disk would take twice as long
         page = await history.page(Query(NAMESPACE))
         assert set(rows(page.entries)) >= {1, 2}
         (gap,) = page.gaps
@@ -123,7 +123,7 @@ async def test_while_the_disk_is_full_it_answers_soon_and_says_what_is_missing(h
         assert (await history.page(Query(NAMESPACE, end=BEGIN + 2_000))).gaps == []
         assert (await uncertain(history, reader, BEGIN + 302_000))["gap_reason"] == "OVERRUN"
         assert (await history.past(NAMESPACE, KEY, reader.view.head(KEY), version=position(303))).version == position(303)
-        with pytest.raises(PolicyError, match="can't be written"):  # it may be one of those that are not in the file
+        with pytest.raises(PolicyError, match="can't be written"):  # it may be an event that is not in the file yet
             await history.past(NAMESPACE, KEY, reader.view.head(KEY), version=position(302))
         with pytest.raises(PolicyError, match="can't be written"):
             await history.stretch(NAMESPACE, LogPlace("", ()), 10)
@@ -134,7 +134,7 @@ async def test_while_the_disk_is_full_it_answers_soon_and_says_what_is_missing(h
     assert (rows(page.entries), page.gaps) == (list(range(303, 0, -1)), [])
 
 
-async def test_however_long_nothing_can_be_written_only_events_take_memory(history: History, path: Path) -> None:
+async def test_while_nothing_can_be_written_ticks_and_reads_take_no_memory(history: History, path: Path) -> None:
     reader = await reader_of(history)
     reader.scribe.caught_up()
     reader.read(update(1, 1))
@@ -157,7 +157,7 @@ async def test_however_long_nothing_can_be_written_only_events_take_memory(histo
     assert (rows(page.entries), page.gaps) == ([2, 1], [])
 
 
-async def test_while_nothing_can_be_written_a_question_costs_little_however_much_waits(
+async def test_while_nothing_can_be_written_a_read_costs_little_however_many_events_wait(
     history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reader = await reader_of(history)
@@ -187,7 +187,7 @@ async def test_while_nothing_can_be_written_a_question_costs_little_however_much
     assert (rows(page.entries), page.gaps) == (list(range(2_999, 0, -1)), [])
 
 
-async def test_where_the_clock_went_back_no_later_time_is_told_as_followed(path: Path, now: list[int]) -> None:
+async def test_after_the_clock_went_back_no_later_time_is_recorded_as_followed(path: Path, now: list[int]) -> None:
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history)
     reader.read(update(1, 1))
@@ -207,7 +207,7 @@ async def test_where_the_clock_went_back_no_later_time_is_told_as_followed(path:
         assert connection.execute("SELECT followed_until <= ? FROM namespaces", (now[0],)).fetchall() == [(1,)]
 
 
-async def test_a_file_that_can_not_be_read_is_told_once_however_many_ask(
+async def test_a_file_that_can_not_be_read_is_logged_once_for_all_reads(
     history: History, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -223,12 +223,12 @@ async def test_a_file_that_can_not_be_read_is_told_once_however_many_ask(
                 with pytest.raises(PolicyError, match="can't be read"):
                     await history.page(Query(NAMESPACE))
         assert rows((await history.page(Query(NAMESPACE))).entries) == [1]
-    told = [record.message.removeprefix(f"the history {history._path} ") for record in caplog.records]
-    assert told == ["can't be read: disk I/O error", "can be read again"] * 2
+    lines = [record.message.removeprefix(f"the history {history._path} ") for record in caplog.records]
+    assert lines == ["can't be read: disk I/O error", "can be read again"] * 2
 
 
 @pytest.mark.parametrize("hanging", [1, 2])
-async def test_a_question_that_never_ends_keeps_no_history_open(
+async def test_a_read_that_never_ends_does_not_prevent_closing(
     path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch, hanging: int
 ) -> None:
     monkeypatch.setattr("topicpolicies_server.history.history.CLOSE_SECONDS", 0.2)
@@ -251,7 +251,7 @@ async def test_a_question_that_never_ends_keeps_no_history_open(
     await asyncio.gather(*asking, return_exceptions=True)
 
 
-async def test_events_that_do_not_fit_are_a_gap_already_while_none_fits(
+async def test_events_that_do_not_fit_are_a_gap_even_before_a_later_event_fits(
     path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     history = open_history(path, BOUNDS, now=lambda: now[0])
@@ -271,22 +271,22 @@ async def test_events_that_do_not_fit_are_a_gap_already_while_none_fits(
     assert [(gap.since, gap.until) for gap in page.gaps] == [(BEGIN + 1_000, BEGIN + 3_000)]
 
 
-async def test_where_events_were_left_out_is_known_to_whoever_opens_the_log_next(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_next_opening_records_the_gap_of_events_that_did_not_fit(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     first = await reader_of(history)
     first.read(update(1, 1))
     await history.page(Query(NAMESPACE))
     monkeypatch.setattr(history._writer._waiting, "most_bytes", 0)
     first.read(update(2, 2))
     monkeypatch.undo()
-    second = await reader_of(history)  # before the first has said that it is closed
+    second = await reader_of(history)  # before the first opening has reported its close
     second.read(update(1, 1), update(2, 2), update(3, 3))
     first.scribe.closed()
-    told = await history.stretch(NAMESPACE, LogPlace("log", (position(1),)), 10)
-    assert [type(piece).__name__ for piece in told.pieces] == ["Gap", "Recorded"]
-    assert not told.whole
+    stretch = await history.stretch(NAMESPACE, LogPlace("log", (position(1),)), 10)
+    assert [type(piece).__name__ for piece in stretch.pieces] == ["Gap", "Recorded"]
+    assert not stretch.whole
 
 
-async def test_a_clock_that_was_a_day_ahead_leaves_no_times_of_the_future_and_no_wrong_answer(history: History, now: list[int]) -> None:
+async def test_a_clock_that_was_a_day_ahead_leaves_no_future_times_and_no_wrong_answers(history: History, now: list[int]) -> None:
     reader = await reader_of(history)
     now[0] = BEGIN + 5_000
     reader.read(update(1, 1))
@@ -308,7 +308,7 @@ async def test_a_clock_that_was_a_day_ahead_leaves_no_times_of_the_future_and_no
     assert (await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 9_000)).version in (position(3), position(4))
 
 
-async def test_a_clock_that_came_back_while_the_server_was_down_is_noticed_by_the_next(path: Path, now: list[int]) -> None:
+async def test_a_clock_that_went_back_while_the_server_was_down_is_noticed_at_the_next_start(path: Path, now: list[int]) -> None:
     for at, row in ((BEGIN + DAY, 1), (BEGIN + 5_000, 2)):
         now[0] = at
         history = open_history(path, BOUNDS, now=lambda: now[0])
@@ -321,7 +321,7 @@ async def test_a_clock_that_came_back_while_the_server_was_down_is_noticed_by_th
         await history.close()
 
 
-async def test_a_clock_that_goes_back_a_little_makes_nothing_uncertain(history: History, now: list[int]) -> None:
+async def test_a_clock_that_goes_back_less_than_a_second_makes_no_answer_uncertain(history: History, now: list[int]) -> None:
     reader = await reader_of(history)
     now[0] = BEGIN + 60_000
     reader.read(update(1, 1), update(2, 2, at=BEGIN + 60_000))
@@ -331,10 +331,10 @@ async def test_a_clock_that_goes_back_a_little_makes_nothing_uncertain(history: 
     assert (await history.page(Query(NAMESPACE))).entries[0].at == BEGIN + 59_100
 
 
-async def test_an_unforeseen_error_on_the_writers_thread_is_told_and_nothing_is_lost(
+async def test_an_unexpected_error_on_the_writers_thread_is_logged_and_no_event_is_lost(
     history: History, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    errors = iter([RuntimeError("nobody foresaw this")])
+    errors = iter([RuntimeError("planted")])
     write_all = Writer._write_all
 
     def failing(self: Writer) -> bool:
@@ -346,10 +346,10 @@ async def test_an_unforeseen_error_on_the_writers_thread_is_told_and_nothing_is_
     reader = await reader_of(history)
     reader.read(update(1, 1), update(2, 2))
     assert rows((await history.page(Query(NAMESPACE))).entries) == [2, 1]
-    assert "nobody foresaw this" in caplog.text
+    assert "planted" in caplog.text
 
 
-async def test_an_unforeseen_error_while_it_notes_that_it_is_up_to_date_is_told_and_the_next_time_comes(
+async def test_an_unexpected_error_in_a_tick_is_logged_and_does_not_end_the_ticks(
     path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("topicpolicies_server.history.history.TICK_SECONDS", 0.01)
@@ -359,17 +359,17 @@ async def test_an_unforeseen_error_while_it_notes_that_it_is_up_to_date_is_told_
 
     def tick() -> None:
         ticks.append(1)
-        raise RuntimeError("nobody foresaw this")
+        raise RuntimeError("planted")
 
     monkeypatch.setattr(reader.scribe, "tick", tick)
     async with asyncio.timeout(20):
-        while len(ticks) < 3:  # noqa: ASYNC110 (nobody tells of it)
+        while len(ticks) < 3:  # noqa: ASYNC110 (nothing to wait on)
             await asyncio.sleep(0.01)
-    assert "nobody foresaw this" in caplog.text
+    assert "planted" in caplog.text
     await history.close()
 
 
-async def test_namespaces_that_were_asked_for_and_have_no_log_are_forgotten(history: History) -> None:
+async def test_marks_of_namespaces_without_a_log_are_dropped(history: History) -> None:
     for number in range(100):
         await history.scribe(f"no/such-{number}")
         await history.page(Query(f"nor/this-{number}"))
@@ -389,7 +389,7 @@ async def test_namespaces_that_were_asked_for_and_have_no_log_are_forgotten(hist
         "namespaces SET trimmed_until = trimmed_until + 7",
     ],
 )
-async def test_a_damaged_row_is_told_and_nothing_is_answered_from_it(
+async def test_a_damaged_row_is_logged_and_reads_of_it_are_refused(
     path: Path, now: list[int], caplog: pytest.LogCaptureFixture, change: str
 ) -> None:
     history = open_history(path, BOUNDS, now=lambda: now[0])
@@ -400,7 +400,7 @@ async def test_a_damaged_row_is_told_and_nothing_is_answered_from_it(
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"UPDATE {change}")
         connection.commit()
-    for _ in range(2):  # what is written meanwhile makes it no better
+    for _ in range(2):  # later writes do not hide the damage
         with caplog.at_level(logging.ERROR), pytest.raises(PolicyError) as refused:
             await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 4_000)
         assert refused.value.reason == "HISTORY_UNAVAILABLE"
@@ -409,7 +409,7 @@ async def test_a_damaged_row_is_told_and_nothing_is_answered_from_it(
         reader.scribe.tick()
 
 
-async def test_a_history_that_does_not_know_how_far_it_goes_is_refused(path: Path, now: list[int]) -> None:
+async def test_a_history_with_a_damaged_stream_row_is_refused_at_the_start(path: Path, now: list[int]) -> None:
     history = open_history(path, BOUNDS, now=lambda: now[0])
     (await reader_of(history)).read(update(1, 1))
     await history.close()
@@ -422,7 +422,7 @@ async def test_a_history_that_does_not_know_how_far_it_goes_is_refused(path: Pat
 
 
 @pytest.mark.parametrize(("former", "script"), [(2, _FORMAT_2), (3, _FORMAT_3), (4, _FORMAT_4)])
-async def test_a_history_of_a_former_format_is_brought_to_the_present_one(
+async def test_a_history_of_a_former_format_is_converted_to_the_present_one(
     path: Path, now: list[int], caplog: pytest.LogCaptureFixture, former: int, script: str
 ) -> None:
     history = open_history(path, BOUNDS, now=lambda: now[0])
@@ -433,10 +433,10 @@ async def test_a_history_of_a_former_format_is_brought_to_the_present_one(
     await history.close()
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(script)
-    for told in (True, False):
+    for converted in (True, False):
         caplog.clear()
         history = open_history(path, BOUNDS, now=lambda: now[0])
-        assert (f"was converted from format {former} to 5" in caplog.text) is told
+        assert (f"was converted from format {former} to 5" in caplog.text) is converted
         after = await history.page(Query(NAMESPACE, most=1_000))
         assert after == before
         assert after.gaps
@@ -445,7 +445,7 @@ async def test_a_history_of_a_former_format_is_brought_to_the_present_one(
 
 
 @pytest.mark.slow
-async def test_of_many_flipped_bits_none_makes_a_wrong_document_certain(path: Path, now: list[int]) -> None:
+async def test_no_flipped_bit_of_the_file_makes_a_wrong_document_certain(path: Path, now: list[int]) -> None:
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history)
     for row in range(1, 61):
@@ -455,7 +455,7 @@ async def test_of_many_flipped_bits_none_makes_a_wrong_document_certain(path: Pa
     await history.close()
     content = path.read_bytes()  # noqa: ASYNC240 (a small file)
     chance = random.Random(4711)
-    told = certain = 0
+    refused = certain = 0
     keys = [PolicyKey(topic(f"t-{number}"), Scope.LOCAL) for number in range(6)]
     for turn in range(int(os.environ.get("FLIPS", "150"))):
         damaged = bytearray(content)
@@ -465,7 +465,7 @@ async def test_of_many_flipped_bits_none_makes_a_wrong_document_certain(path: Pa
         try:
             opened = open_history(other, BOUNDS, now=lambda: now[0])
         except PolicyError:
-            told += 1
+            refused += 1
             continue
         try:
             for number, key in enumerate(keys):
@@ -475,14 +475,14 @@ async def test_of_many_flipped_bits_none_makes_a_wrong_document_certain(path: Pa
                     assert past.version == position(row)
                     certain += 1
         except PolicyError:
-            told += 1
+            refused += 1
         finally:
             await opened.close()
-    assert told > 10
+    assert refused > 10
     assert certain > 200
 
 
-async def test_who_goes_on_from_a_place_walks_an_index_whatever_other_namespaces_have(path: Path, history: History) -> None:
+async def test_following_from_a_place_uses_indexes_whatever_other_namespaces_have(path: Path, history: History) -> None:
     reader = await reader_of(history)
     reader.read(update(1, 1), update(2, 2))
     other = Reader(await history.scribe("public/other"), Log("elsewhere"))
@@ -500,7 +500,7 @@ async def test_who_goes_on_from_a_place_walks_an_index_whatever_other_namespaces
 
 
 @pytest.mark.parametrize(("principal", "claimed"), [("eve", ""), ("", "eve"), ("", "")])
-async def test_who_changed_something_is_told_as_it_was_written_or_not_at_all(path: Path, principal: str, claimed: str) -> None:
+async def test_the_author_of_a_change_is_returned_as_it_was_written_or_not_at_all(path: Path, principal: str, claimed: str) -> None:
     history = open_history(path, BOUNDS)
     reader = await reader_of(history)
     reader.read(update(1, 1))
@@ -513,7 +513,7 @@ async def test_who_changed_something_is_told_as_it_was_written_or_not_at_all(pat
     newest = page.entries[0]
     assert (newest.actor, newest.standing, newest.principal, newest.claimed) == ("alice", 3, "alice", "ceo")
     await history.close()
-    which = max if not (principal or claimed) else min  # the entry that has a principal, or the one that has none
+    which = max if not (principal or claimed) else min  # the entry with a principal, or the one without
     with closing(sqlite3.connect(path)) as connection:
         number = which(row[0] for row in connection.execute("SELECT id FROM entries"))
         connection.execute("UPDATE entries SET principal = ?, claimed = ? WHERE id = ?", (principal, claimed, number))

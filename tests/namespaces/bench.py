@@ -1,4 +1,4 @@
-"""Namespaces on a simulated clock, over a storage whose faults the tests decide."""
+"""Namespaces on a simulated clock, over a storage whose faults tests choose."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OTHER = PolicyKey("persistent://acme/orders/two", Scope.LOCAL)
 
 
 class ChosenFaults(Faults):
-    """Each append has the fate that is next, or none."""
+    """Gives each append the next fate of a list, or no fault."""
 
     def __init__(self) -> None:
         self.fates: list[Fate] = []
@@ -44,7 +44,7 @@ class ChosenFaults(Faults):
 
 
 class CountingLog(MemoryLog):
-    """Counts openings, and refuses them or lets them wait."""
+    """Records openings, and refuses or delays them."""
 
     def __init__(self, storage: MemoryStorage, faults: ChosenFaults) -> None:
         super().__init__(storage, faults=faults, close_seconds=1.0)
@@ -99,7 +99,7 @@ class Bench:
 
     @property
     def opened(self) -> MemoryNamespaceLog:
-        """The log as this process has it open now."""
+        """The log that this process has open now."""
         return self.log.opened(NAMESPACE)
 
     def request(self, value: int, *, key: PolicyKey = KEY, field: str = "max_producer_per_topic", **rest: Any) -> Request:
@@ -111,24 +111,24 @@ class Bench:
         return await self.namespace.update(self.request(value, **rest))
 
     def setting(self, value: int, **rest: Any) -> asyncio.Task[Result]:
-        """The same, under way; whoever awaits it later has its error."""
+        """Begins a ``set``; its error is raised when the task is awaited."""
         task = self.loop.create_task(self.set(value, **rest))
         task.add_done_callback(lambda done: done.cancelled() or done.exception())
         return task
 
     async def value(self, key: PolicyKey = KEY) -> int | None:
-        """What is read."""
+        """Reads the value of ``max_producer_per_topic``; None: there is no document."""
         head = await self.namespace.get(key)
         if head is None or head.document is None:
             return None
         return int.from_bytes(dict(head.document)["max_producer_per_topic"][-1:], "big")
 
     def elsewhere(self, value: int, key: PolicyKey = KEY, **others: int) -> None:
-        """A broker writes a document."""
+        """Writes a document as a broker does."""
         self.storage.write(NAMESPACE, Event(key, Action.UPDATE, document(max_producer_per_topic=value, **others)))
 
     def ids(self) -> list[str]:
-        """The ids of our events in the log; empty for a broker's."""
+        """Returns the ids of all events in the log; "" for a broker's."""
         entries = self.storage.namespace(NAMESPACE).entries[0]
         return [placed.event.stamp.event_id if placed.event and placed.event.stamp else "" for placed in entries]
 
@@ -138,7 +138,7 @@ def document(**fields: int) -> Settings:
 
 
 def simulate(scenario: Callable[[Bench], Awaitable[None]], **options: Any) -> None:
-    """Runs a scenario to its end, and closes what it used."""
+    """Runs a scenario to its end, and closes its registry."""
 
     async def main() -> None:
         bench = Bench(**options)
@@ -151,7 +151,7 @@ def simulate(scenario: Callable[[Bench], Awaitable[None]], **options: Any) -> No
 
 
 async def error_of(awaitable: Awaitable[object]) -> PolicyError:
-    """The error that it ends with."""
+    """Returns the error with which an awaitable ends."""
     try:
         result = await awaitable
     except PolicyError as error:

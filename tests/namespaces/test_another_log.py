@@ -1,4 +1,4 @@
-"""A log that is deleted and created again, or wiped with its cluster: its positions begin anew, below those that were known."""
+"""A log that is deleted and created again, or lost with its cluster: its positions begin below those that were known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .bench import KEY, NAMESPACE, OTHER, Bench, simulate
 
 
 @pytest.mark.parametrize("mode", list(Mode)[:2])
-def test_what_was_known_of_the_old_log_counts_no_more_and_watchers_begin_anew(mode: Mode) -> None:
+def test_after_the_log_is_replaced_the_old_state_is_dropped_and_watches_begin_again(mode: Mode) -> None:
     async def scenario(bench: Bench) -> None:
         for value in range(1, 12):
             await bench.set(value, key=OTHER)
@@ -25,14 +25,14 @@ def test_what_was_known_of_the_old_log_counts_no_more_and_watchers_begin_anew(mo
         await asyncio.sleep(30)
         head, other = await bench.namespace.get(KEY), await bench.namespace.get(OTHER)
         assert head is not None and head.version < old.version and await bench.value() == 7
-        assert other is None, "not even that it is absent is known"
+        assert other is None, "the new log has no event of the key"
         with pytest.raises(Replaced):
             watcher.take(1)
         again = await bench.namespace.watch(Selection(None), mode, None, lambda: None)
         assert [(change.key, change.version) for change in again.take(100).changes] == [(KEY, head.version)]
         made = await bench.set(3, key=OTHER)
         assert (made.previous, made.version > head.version) == (ABSENT, True)
-        (told,) = again.take(100).changes
-        assert (told.version, told.previous) == (made.version, ABSENT)
+        (newest,) = again.take(100).changes
+        assert (newest.version, newest.previous) == (made.version, ABSENT)
 
     simulate(scenario, update_timeout_seconds=30.0)

@@ -1,4 +1,4 @@
-"""A namespace that could not be loaded is tried again when it is asked for: soon, once for however many ask, and not too often."""
+"""A namespace that could not be loaded is tried again when it is used: soon, once for all callers, and not too often."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .bench import KEY, NAMESPACE, OTHER, Bench, error_of, simulate
 
 GONE = LogError(Reason.NAMESPACE_NOT_FOUND, "The namespace does not exist.", kind=Kind.NOT_FOUND)
 SLOW = {"load_retry_seconds": 600.0, "namespace_idle_seconds": 10_000.0}
-"""Nobody but whoever asks has it tried again: the pauses are from three seconds to ten minutes."""
+"""Without callers a failed namespace is hardly tried again: the pauses are from three seconds to ten minutes."""
 
 
 async def _deleted_under_a_watch(bench: Bench, tries: int) -> None:
-    """A watched namespace is lost, and has not been there for so long that tries are minutes apart; nor will it be at so many more."""
+    """Deletes a watched namespace, and waits until attempts to load it are minutes apart; the next ``tries`` attempts fail too."""
     await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
     bench.log.refusals = [GONE] * 1_000
     bench.opened.lose(GONE)
@@ -55,7 +55,7 @@ async def _watched(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("ask", [_updated, _read, _listed, _watched])
-def test_whoever_asks_for_a_namespace_that_is_there_again_gets_it_and_not_the_old_error(ask: Callable[[Bench], Awaitable[None]]) -> None:
+def test_a_caller_of_a_namespace_that_exists_again_gets_it_and_not_the_old_error(ask: Callable[[Bench], Awaitable[None]]) -> None:
     async def scenario(bench: Bench) -> None:
         await _deleted_under_a_watch(bench, tries=0)
         began = bench.loop.time()
@@ -65,7 +65,7 @@ def test_whoever_asks_for_a_namespace_that_is_there_again_gets_it_and_not_the_ol
     simulate(scenario, **SLOW)
 
 
-def test_whoever_asks_for_one_that_is_still_gone_is_told_so_by_a_new_try() -> None:
+def test_each_caller_of_a_namespace_that_is_still_missing_gets_the_error_of_a_new_attempt() -> None:
     async def scenario(bench: Bench) -> None:
         await _deleted_under_a_watch(bench, tries=2)
         tries = len(bench.log.openings)
@@ -77,7 +77,7 @@ def test_whoever_asks_for_one_that_is_still_gone_is_told_so_by_a_new_try() -> No
     simulate(scenario, **SLOW)
 
 
-def test_however_many_ask_it_is_tried_again_once() -> None:
+def test_concurrent_callers_share_one_new_attempt() -> None:
     async def scenario(bench: Bench) -> None:
         await _deleted_under_a_watch(bench, tries=1)
         bench.log.opening_seconds = 0.1
@@ -90,7 +90,7 @@ def test_however_many_ask_it_is_tried_again_once() -> None:
     simulate(scenario, **SLOW)
 
 
-def test_requests_that_ask_are_applied_in_the_order_in_which_they_came() -> None:
+def test_requests_that_cause_a_new_attempt_are_applied_in_their_order() -> None:
     async def scenario(bench: Bench) -> None:
         await _deleted_under_a_watch(bench, tries=0)
         bench.log.opening_seconds = 0.1
@@ -102,22 +102,22 @@ def test_requests_that_ask_are_applied_in_the_order_in_which_they_came() -> None
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_a_flood_of_requests_for_one_that_does_not_exist_asks_brokers_a_few_times_a_second(watched: bool) -> None:
+def test_a_flood_of_requests_for_a_missing_namespace_causes_few_attempts_a_second(watched: bool) -> None:
     async def scenario(bench: Bench) -> None:
         if watched:
             await _deleted_under_a_watch(bench, tries=0)
         bench.log.refusals = [GONE] * 10_000
-        since, until, told = len(bench.log.openings), bench.loop.time() + 30, 0
+        since, until, answered = len(bench.log.openings), bench.loop.time() + 30, 0
 
         async def client() -> None:
-            nonlocal told
+            nonlocal answered
             while bench.loop.time() < until:
                 assert await error_of(bench.value()) is GONE
-                told += 1
+                answered += 1
                 await asyncio.sleep(0.001)
 
         async def impatient(seconds: float) -> None:
-            """Goes away before it is told, again and again."""
+            """Gives up before it is answered, repeatedly."""
             while bench.loop.time() < until:
                 try:
                     async with asyncio.timeout(seconds):
@@ -128,13 +128,13 @@ def test_a_flood_of_requests_for_one_that_does_not_exist_asks_brokers_a_few_time
 
         await asyncio.gather(*(client() for _ in range(20)), *(impatient(seconds) for seconds in (0.001, 0.01, 0.1)))
         gaps = _gaps(bench, since)
-        assert told > 1_000 and len(gaps) > 60, "it met the flood"
+        assert answered > 1_000 and len(gaps) > 60, "precondition: a flood"
         assert min(gaps) >= ASKED_SECONDS and len(gaps) <= 30 / ASKED_SECONDS + 1
 
     simulate(scenario, **SLOW)
 
 
-def test_those_who_go_away_at_once_do_not_have_one_that_does_not_exist_tried_again_and_again() -> None:
+def test_a_flood_of_callers_that_give_up_at_once_causes_few_attempts_a_second() -> None:
     async def scenario(bench: Bench) -> None:
         bench.log.refusals = [GONE] * 10_000
         until, gone = bench.loop.time() + 10, 0
@@ -144,13 +144,13 @@ def test_those_who_go_away_at_once_do_not_have_one_that_does_not_exist_tried_aga
             gone += asking.cancel()
             await asyncio.sleep(0.001)
         gaps = _gaps(bench, 0)
-        assert gone > 1_000 and len(gaps) > 5, "it met the flood"
+        assert gone > 1_000 and len(gaps) > 5, "precondition: a flood"
         assert min(gaps) >= ASKED_SECONDS
 
     simulate(scenario, **SLOW)
 
 
-def test_one_that_nobody_asks_for_is_tried_at_its_own_pace() -> None:
+def test_a_namespace_without_callers_is_retried_at_growing_pauses() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
         bench.log.refusals = [GONE] * 10_000
@@ -163,7 +163,7 @@ def test_one_that_nobody_asks_for_is_tried_at_its_own_pace() -> None:
     simulate(scenario, **SLOW)
 
 
-def test_a_request_waits_for_the_new_try_no_longer_than_its_own_time() -> None:
+def test_a_request_waits_for_a_new_attempt_no_longer_than_its_own_time() -> None:
     async def scenario(bench: Bench) -> None:
         await _deleted_under_a_watch(bench, tries=0)
         bench.log.opening_seconds = 3.0
@@ -174,12 +174,12 @@ def test_a_request_waits_for_the_new_try_no_longer_than_its_own_time() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
                 await bench.value()
-        assert await bench.value() is None, "nothing of the late one was done"
+        assert await bench.value() is None, "the request that timed out was not applied"
 
     simulate(scenario, update_timeout_seconds=1.0, **SLOW)
 
 
-def test_what_was_under_way_when_its_namespace_was_deleted_is_told_so_and_is_not_written_into_its_next_life() -> None:
+def test_updates_in_flight_when_the_namespace_is_deleted_are_refused_and_not_written_later() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         bench.opened.appends[0].hold()
@@ -189,13 +189,13 @@ def test_what_was_under_way_when_its_namespace_was_deleted_is_told_so_and_is_not
         bench.opened.lose(GONE)
         assert await error_of(under_way) is await error_of(waiting) is GONE
         assert bench.loop.time() - began < 0.1
-        assert await bench.value() == 1, "the bench's storage keeps what was there"
+        assert await bench.value() == 1, "the storage of the test keeps the former entries"
         assert len(bench.ids()) == 1 and (await bench.set(4)).previous == "11"
 
     simulate(scenario, update_timeout_seconds=30.0, max_in_flight_per_key=1, **SLOW)
 
 
-def test_what_was_under_way_when_its_log_can_not_be_reached_is_settled_when_it_is_there_again() -> None:
+def test_updates_in_flight_when_the_log_becomes_unreachable_are_settled_once_it_is_back() -> None:
     async def scenario(bench: Bench) -> None:
         unreachable = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
         await bench.set(1)
@@ -211,7 +211,7 @@ def test_what_was_under_way_when_its_log_can_not_be_reached_is_settled_when_it_i
     simulate(scenario, update_timeout_seconds=30.0)
 
 
-def test_closing_while_one_waits_for_the_new_try_tells_it_so() -> None:
+def test_callers_that_wait_for_a_new_attempt_get_an_error_when_the_server_closes() -> None:
     async def scenario(bench: Bench) -> None:
         await _deleted_under_a_watch(bench, tries=0)
         bench.log.opening_seconds = 3.0
@@ -220,13 +220,13 @@ def test_closing_while_one_waits_for_the_new_try_tells_it_so() -> None:
         namespace = bench.namespace
         await bench.registry.close()
         assert (await reading).reason == (await error_of(writing)).reason == "SHUTTING_DOWN"
-        assert (await error_of(namespace.get(KEY))).reason == "SHUTTING_DOWN", "and nothing is tried any more"
+        assert (await error_of(namespace.get(KEY))).reason == "SHUTTING_DOWN", "no attempt is made any more"
 
     simulate(scenario, **SLOW)
 
 
-def test_a_failure_that_nobody_foresaw_is_a_failed_load_and_is_tried_again() -> None:
-    """An error of another type ended the namespace's life: it stayed as it was, and whoever asked waited in vain."""
+def test_an_unexpected_error_is_a_failed_load_and_is_tried_again() -> None:
+    """An error of any type must not end the namespace's task: its callers would wait for ever."""
 
     async def main(bench: Bench) -> None:
         opened, broken = bench.log.open, [ValueError("not what brokers answer"), KeyError("partitions")]

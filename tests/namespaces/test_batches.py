@@ -1,4 +1,4 @@
-"""Changes that are submitted together: each is answered as if it had been submitted by itself, right behind the one before."""
+"""Updates that are submitted together: each is answered as if it had been submitted by itself, right after the one before."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from topicpolicies_server.namespaces.updates import Updates
 
 from .bench import KEY, OTHER, Bench, simulate
 
-Wish = tuple[int, PolicyKey, dict[str, Any]]
-Told = list[tuple[str, str, Any]]
-"""Of each answer, in order: the request's id, what became of it, and the version."""
+Submission = tuple[int, PolicyKey, dict[str, Any]]
+Answers = list[tuple[str, str, Any]]
+"""Each answer, in order: the request's id, the outcome or reason, and its details."""
 REFUSED_VALUE = 7
-"""What the log has no way to express."""
-ONES = st.fixed_dictionaries(
+"""A value that the log refuses to express."""
+OPTIONS = st.fixed_dictionaries(
     {},
     optional={
         "must_not_exist": st.booleans(),
@@ -36,7 +36,7 @@ ONES = st.fixed_dictionaries(
         "etag": st.sampled_from(["11", "12", "0"]),
     },
 )
-WISHES = st.lists(st.tuples(st.integers(0, REFUSED_VALUE), st.sampled_from([KEY, OTHER]), ONES), min_size=1, max_size=24)
+SUBMISSIONS = st.lists(st.tuples(st.integers(0, REFUSED_VALUE), st.sampled_from([KEY, OTHER]), OPTIONS), min_size=1, max_size=24)
 
 
 def in_words(answer: Result | PolicyError) -> tuple[str, Any]:
@@ -45,9 +45,11 @@ def in_words(answer: Result | PolicyError) -> tuple[str, Any]:
     return answer.outcome.name, (answer.version, answer.previous, answer.replayed, answer.document)
 
 
-def outcomes(wishes: Sequence[Wish], split: Callable[[list[Request]], list[list[Request]]], **options: Any) -> tuple[Told, list[Any]]:
-    """What is told of changes that are submitted in these portions, in one turn of the loop; and what stands in the log then."""
-    told: Told = []
+def outcomes(
+    submissions: Sequence[Submission], split: Callable[[list[Request]], list[list[Request]]], **options: Any
+) -> tuple[Answers, list[Any]]:
+    """Submits updates in portions, in one turn of the event loop; returns the answers, and the entries of the log."""
+    answers: Answers = []
     logged: list[Any] = []
 
     async def scenario(bench: Bench) -> None:
@@ -61,87 +63,89 @@ def outcomes(wishes: Sequence[Wish], split: Callable[[list[Request]], list[list[
 
         bench.opened.append = append  # type: ignore[method-assign]
         order: dict[PolicyKey, list[Request]] = {}
-        requests = [bench.request(value, key=key, **rest) for value, key, rest in wishes]
+        requests = [bench.request(value, key=key, **rest) for value, key, rest in submissions]
         for request in requests:
             request.stream = order
         for portion in split(requests):
-            bench.namespace.submit(portion, lambda request, answer: told.append((request.request_id, *in_words(answer))))
-        while len(told) < len(requests):  # noqa: ASYNC110
+            bench.namespace.submit(portion, lambda request, answer: answers.append((request.request_id, *in_words(answer))))
+        while len(answers) < len(requests):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         entries = bench.storage.namespace("acme/orders").entries[0]
         logged.extend((each.position, each.event and (each.event.key, each.event.document, each.event.stamp)) for each in entries)
-        assert not order, "who has an answer has left the stream"
-        assert not bench.namespace._updates.under_way  # a repair may be due: of what was computed together, one was refused
+        assert not order, "answered requests have left the stream"
+        assert (
+            not bench.namespace._updates.under_way
+        )  # a repair may be due, because one of the updates that were computed together was refused
 
     simulate(scenario, pause_repairs=True, **options)
-    return told, logged
+    return answers, logged
 
 
-@given(WISHES, st.sampled_from([1, 2, 64]), st.integers(1, 8))
+@given(SUBMISSIONS, st.sampled_from([1, 2, 64]), st.integers(1, 8))
 @settings(deadline=None)
-def test_changes_that_are_submitted_together_fare_as_those_that_are_submitted_one_by_one(
-    wishes: list[Wish], depth: int, portion: int
+def test_updates_submitted_together_have_the_same_answers_and_events_as_one_by_one(
+    submissions: list[Submission], depth: int, portion: int
 ) -> None:
     options = {"max_in_flight_per_key": depth, "max_waiting_per_key": 10}
-    alone = outcomes(wishes, lambda requests: [[request] for request in requests], **options)
-    together = outcomes(wishes, lambda requests: [requests], **options)
-    portions = outcomes(wishes, lambda requests: [requests[at : at + portion] for at in range(0, len(requests), portion)], **options)
+    alone = outcomes(submissions, lambda requests: [[request] for request in requests], **options)
+    together = outcomes(submissions, lambda requests: [requests], **options)
+    portions = outcomes(submissions, lambda requests: [requests[at : at + portion] for at in range(0, len(requests), portion)], **options)
     assert together == alone
     assert portions == alone
 
 
-def test_what_the_log_can_not_express_fails_alone_among_those_that_came_with_it() -> None:
-    wishes: list[Wish] = [(value, KEY, {}) for value in (1, REFUSED_VALUE, 2)]
-    told, logged = outcomes(wishes, lambda requests: [requests])
-    assert sorted(what for _, what, _ in told) == ["APPLIED", "APPLIED", "SCHEMA_CANNOT_EXPRESS"]
+def test_an_update_that_the_log_can_not_express_fails_alone_in_its_batch() -> None:
+    submissions: list[Submission] = [(value, KEY, {}) for value in (1, REFUSED_VALUE, 2)]
+    answers, logged = outcomes(submissions, lambda requests: [requests])
+    assert sorted(what for _, what, _ in answers) == ["APPLIED", "APPLIED", "SCHEMA_CANNOT_EXPRESS"]
     assert len(logged) == 2
-    assert all("request-2" not in str(stamp.remembered) for _, (_, _, stamp) in logged), "who follows knows nothing of it"
+    assert all("request-2" not in str(stamp.remembered) for _, (_, _, stamp) in logged), "later events do not mention the refused request"
 
 
-def test_changes_that_come_together_where_nothing_is_written_are_refused_but_for_dry_runs() -> None:
-    wishes: list[Wish] = [(1, KEY, {}), (2, KEY, {"validate_only": True}), (3, OTHER, {})]
-    told, logged = outcomes(wishes, lambda requests: [requests], read_only=True)
-    assert [what for _, what, _ in told] == ["READ_ONLY", "READ_ONLY", "WOULD_APPLY"]
+def test_a_read_only_server_refuses_all_updates_of_a_batch_but_dry_runs() -> None:
+    submissions: list[Submission] = [(1, KEY, {}), (2, KEY, {"validate_only": True}), (3, OTHER, {})]
+    answers, logged = outcomes(submissions, lambda requests: [requests], read_only=True)
+    assert [what for _, what, _ in answers] == ["READ_ONLY", "READ_ONLY", "WOULD_APPLY"]
     assert logged == []
 
 
-def test_changes_that_come_together_while_it_is_loaded_wait_for_that_in_their_order() -> None:
-    told: list[str] = []
+def test_a_batch_that_arrives_during_a_load_waits_and_is_applied_in_order() -> None:
+    answers: list[str] = []
 
     async def scenario(bench: Bench) -> None:
         bench.log.opening_seconds = 0.5
         bench.namespace.submit(
-            [bench.request(value) for value in range(5)], lambda request, answer: told.append(f"{request.digest} {in_words(answer)[0]}")
+            [bench.request(value) for value in range(5)], lambda request, answer: answers.append(f"{request.digest} {in_words(answer)[0]}")
         )
         await asyncio.sleep(0.4)
-        assert told == []
+        assert answers == []
         await asyncio.sleep(0.2)
-        assert told == [f"max_producer_per_topic={value} APPLIED" for value in range(5)]
+        assert answers == [f"max_producer_per_topic={value} APPLIED" for value in range(5)]
 
     simulate(scenario)
 
 
-def test_the_time_of_all_that_came_together_ends_and_each_is_told_so() -> None:
-    told: list[str] = []
+def test_each_update_of_a_batch_is_answered_when_its_time_is_over() -> None:
+    answers: list[str] = []
 
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
         bench.opened.append = lambda event: None  # type: ignore[method-assign]
         began = bench.loop.time()
         requests = [bench.request(value, validate_only=value == 0) for value in range(4)]
-        bench.namespace.submit(requests, lambda _, answer: told.append(in_words(answer)[0]))
+        bench.namespace.submit(requests, lambda _, answer: answers.append(in_words(answer)[0]))
         bench.namespace.give_up(requests[1])
-        while len(told) < 3:  # noqa: ASYNC110
+        while len(answers) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert bench.loop.time() - began <= bench.limits.update_timeout_seconds * 1.2
-        assert told == ["WOULD_APPLY", "OUTCOME_UNKNOWN", "OUTCOME_UNKNOWN"]
+        assert answers == ["WOULD_APPLY", "OUTCOME_UNKNOWN", "OUTCOME_UNKNOWN"]
         assert not bench.namespace.busy or bench.namespace.idle_since() >= began
 
     simulate(scenario)
 
 
-def test_who_fails_in_a_way_that_nobody_foresaw_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+def test_an_update_that_fails_unexpectedly_fails_alone_in_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[str] = []
     original = Updates._admit
 
     def fails(self: Updates, request: Request, leadership: Leadership) -> None:
@@ -153,19 +157,17 @@ def test_who_fails_in_a_way_that_nobody_foresaw_fails_alone(monkeypatch: pytest.
 
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
-        bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: told.append(in_words(answer)[0]))
-        while len(told) < 3:  # noqa: ASYNC110
+        bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: answers.append(in_words(answer)[0]))
+        while len(answers) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
     simulate(scenario)
-    assert told == ["OUTCOME_UNKNOWN", "APPLIED", "APPLIED"]
+    assert answers == ["OUTCOME_UNKNOWN", "APPLIED", "APPLIED"]
 
 
 @pytest.mark.parametrize("failing", ["life", "leadership"])
-def test_what_fails_for_all_that_came_together_in_a_way_that_nobody_foresaw_is_told_to_each(
-    failing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[str] = []
+def test_an_unexpected_error_for_a_whole_batch_is_reported_to_each_update(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[str] = []
 
     def fails(*_: object) -> None:
         raise RuntimeError("planted")
@@ -177,8 +179,8 @@ def test_what_fails_for_all_that_came_together_in_a_way_that_nobody_foresaw_is_t
                 planted.setattr(Life, "admit", fails)
             else:
                 planted.setattr(Updates, "_leadership", property(fails))
-            bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: told.append(in_words(answer)[0]))
-        assert told == ["OUTCOME_UNKNOWN"] * 3
+            bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: answers.append(in_words(answer)[0]))
+        assert answers == ["OUTCOME_UNKNOWN"] * 3
         assert not bench.namespace.busy
         assert (await bench.set(7)).outcome.name == "APPLIED"
 
@@ -186,10 +188,8 @@ def test_what_fails_for_all_that_came_together_in_a_way_that_nobody_foresaw_is_t
 
 
 @pytest.mark.parametrize("waits_for", ["the view", "a leader"])
-def test_of_those_that_waited_who_fails_in_a_way_that_nobody_foresaw_fails_alone_and_at_once(
-    waits_for: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    told: list[str] = []
+def test_a_waiting_update_that_fails_unexpectedly_fails_alone_and_at_once(waits_for: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[str] = []
     original = Updates._admit
 
     def fails(self: Updates, request: Request, leadership: Leadership) -> None:
@@ -202,17 +202,17 @@ def test_of_those_that_waited_who_fails_in_a_way_that_nobody_foresaw_fails_alone
             await bench.namespace.ready()
             bench.opened.seat = Leadership(False)  # type: ignore[attr-defined]
             monkeypatch.setattr(type(bench.opened), "leadership", property(lambda log: getattr(log, "seat", Leadership(True))))
-        bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: told.append(in_words(answer)[0]))
-        assert told == []
+        bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: answers.append(in_words(answer)[0]))
+        assert answers == []
         monkeypatch.setattr(Updates, "_admit", fails)
         if waits_for == "a leader":
             bench.opened.seat = Leadership(True)  # type: ignore[attr-defined]
             bench.opened._sink.led()
         began = bench.loop.time()
-        while len(told) < 3:  # noqa: ASYNC110
+        while len(answers) < 3:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         assert bench.loop.time() - began < bench.limits.update_timeout_seconds / 2
         assert len(bench.log.openings) == 1
 
     simulate(scenario)
-    assert told == ["OUTCOME_UNKNOWN", "APPLIED", "APPLIED"]
+    assert answers == ["OUTCOME_UNKNOWN", "APPLIED", "APPLIED"]

@@ -1,4 +1,4 @@
-"""How much is kept in memory: namespaces, policy keys and documents, in all namespaces together."""
+"""The limits of what is kept in memory: namespaces, policy keys and documents, in all namespaces together."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ def _kept(bench: Bench) -> int:
     return sum(namespace.documents for namespace in bench.registry.namespaces())
 
 
-def _told_of_capacity(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What the server's log was told of what is in memory."""
+def _lines_of_capacity(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Returns the lines in the server's log about its memory."""
     return [record.getMessage() for record in caplog.records if record.name.endswith(".capacity")]
 
 
 # Namespaces
 
 
-def test_for_a_newcomer_the_idlest_namespace_is_closed() -> None:
+def test_the_idlest_namespace_is_closed_for_a_new_one() -> None:
     async def scenario(bench: Bench) -> None:
         for name in ("acme/a", "acme/b", "acme/c"):
             await bench.registry.get(name).ready()
@@ -57,13 +57,13 @@ def test_for_a_newcomer_the_idlest_namespace_is_closed() -> None:
         await bench.registry.get("acme/a").ready()
         await bench.registry.get("acme/d").ready()
         assert _loaded(bench) == {"acme/a", "acme/c", "acme/d"}
-        await bench.registry.get("acme/b").ready()  # and it is loaded again when it is asked for
+        await bench.registry.get("acme/b").ready()  # it is loaded again when it is used
         assert _loaded(bench) == {"acme/a", "acme/b", "acme/d"}
 
     simulate(scenario, max_loaded_namespaces=3, namespace_idle_seconds=600.0)
 
 
-def test_a_namespace_that_is_used_is_not_closed_for_a_newcomer() -> None:
+def test_a_namespace_in_use_is_not_closed_for_a_new_one() -> None:
     async def scenario(bench: Bench) -> None:
         watched = bench.registry.get("acme/watched")
         watcher = await watched.watch(Selection(None), Mode.LATEST, None, lambda: None)
@@ -88,7 +88,7 @@ def test_a_namespace_that_is_used_is_not_closed_for_a_newcomer() -> None:
     simulate(scenario, max_loaded_namespaces=4, namespace_idle_seconds=600.0, update_timeout_seconds=60.0)
 
 
-def test_one_that_can_not_be_loaded_and_that_nobody_waits_for_makes_room() -> None:
+def test_an_unloadable_namespace_without_waiting_callers_is_closed_for_a_new_one() -> None:
     async def scenario(bench: Bench) -> None:
         bench.log.refusals = [LogError(Reason.LOG_UNREACHABLE, "Not now.")]
         await error_of(bench.registry.get("acme/away").ready())
@@ -101,7 +101,7 @@ def test_one_that_can_not_be_loaded_and_that_nobody_waits_for_makes_room() -> No
 # Keys and bytes
 
 
-def test_idle_namespaces_are_closed_for_the_keys_of_a_newcomer_the_idlest_first() -> None:
+def test_idle_namespaces_are_closed_for_the_keys_of_a_new_one_the_idlest_first() -> None:
     async def scenario(bench: Bench) -> None:
         for name in ("acme/a", "acme/b", "acme/c"):
             _written(bench, name, 30)
@@ -116,7 +116,7 @@ def test_idle_namespaces_are_closed_for_the_keys_of_a_newcomer_the_idlest_first(
     simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
 
-def test_where_all_is_used_a_load_that_needs_more_is_refused_and_the_others_are_served_on() -> None:
+def test_if_all_namespaces_are_in_use_a_load_beyond_the_limit_is_refused() -> None:
     async def scenario(bench: Bench) -> None:
         _written(bench, NAMESPACE, 60)
         await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
@@ -134,7 +134,7 @@ def test_where_all_is_used_a_load_that_needs_more_is_refused_and_the_others_are_
     simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
 
-def test_updates_that_would_make_a_key_beyond_the_bound_are_refused_and_others_are_not() -> None:
+def test_only_updates_that_would_create_a_key_beyond_the_limit_are_refused() -> None:
     async def scenario(bench: Bench) -> None:
         for number in range(5):
             await bench.set(1, key=_key(NAMESPACE, number))
@@ -144,14 +144,14 @@ def test_updates_that_would_make_a_key_beyond_the_bound_are_refused_and_others_a
         assert (await bench.set(2, key=_key(NAMESPACE, 4))).version
         assert (await bench.set(2, key=_key(NAMESPACE, 5), validate_only=True)).outcome.name == "WOULD_APPLY"
         assert await bench.value(_key(NAMESPACE, 5)) is None and len(bench.ids()) == 6
-        bench.elsewhere(7, _key(NAMESPACE, 9))  # what others write is read all the same
+        bench.elsewhere(7, _key(NAMESPACE, 9))  # keys that other writers create are still read
         await asyncio.sleep(0.1)
         assert await bench.value(_key(NAMESPACE, 9)) == 7
 
     simulate(scenario, max_loaded_keys=5)
 
 
-def test_idle_namespaces_are_closed_for_new_keys() -> None:
+def test_idle_namespaces_are_closed_for_keys_that_updates_create() -> None:
     async def scenario(bench: Bench) -> None:
         _written(bench, "acme/idle", 50)
         await bench.registry.get("acme/idle").ready()
@@ -163,7 +163,7 @@ def test_idle_namespaces_are_closed_for_new_keys() -> None:
     simulate(scenario, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
 
-def test_idle_namespaces_are_closed_for_what_others_write_to_one_that_is_used(caplog: pytest.LogCaptureFixture) -> None:
+def test_idle_namespaces_are_closed_for_keys_that_other_writers_create(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         for name in ("acme/a", "acme/b"):
             _written(bench, name, 30)
@@ -174,12 +174,12 @@ def test_idle_namespaces_are_closed_for_what_others_write_to_one_that_is_used(ca
             bench.elsewhere(1, _key(NAMESPACE, number))
             await asyncio.sleep(0.1)
         assert _loaded(bench) == {NAMESPACE, "acme/b"} and bench.registry.capacity.keys == _kept(bench) == 90
-        assert not bench.registry.capacity.is_over() and _told_of_capacity(caplog) == []
+        assert not bench.registry.capacity.is_over() and _lines_of_capacity(caplog) == []
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
 
-def test_that_others_have_written_more_than_there_is_room_for_is_told_once_for_each_crossing(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_crossing_of_the_limit_by_other_writers_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         capacity = bench.registry.capacity
         watcher = await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
@@ -187,22 +187,22 @@ def test_that_others_have_written_more_than_there_is_room_for_is_told_once_for_e
             bench.elsewhere(1, _key(NAMESPACE, number))
             await asyncio.sleep(0.1)
         assert capacity.is_over() and capacity.keys == 150 and await bench.value(_key(NAMESPACE, 149)) == 1
-        (told,) = _told_of_capacity(caplog)
-        assert NAMESPACE in told and "101 policy keys of at most 100 (max_loaded_keys)" in told
+        (line,) = _lines_of_capacity(caplog)
+        assert NAMESPACE in line and "101 policy keys of at most 100 (max_loaded_keys)" in line
         bench.namespace.unwatch(watcher)
         await asyncio.sleep(900)
-        assert not capacity.is_over() and len(_told_of_capacity(caplog)) == 2 and "there is room" in _told_of_capacity(caplog)[1]
+        assert not capacity.is_over() and len(_lines_of_capacity(caplog)) == 2 and "there is room" in _lines_of_capacity(caplog)[1]
         _written(bench, "acme/other", 60)
         await bench.registry.get("acme/other").watch(Selection(None), Mode.LATEST, None, lambda: None)
         for number in range(60, 120):
             bench.storage.write("acme/other", Event(_key("acme/other", number), Action.UPDATE, document(max_producer_per_topic=1)))
         await asyncio.sleep(1)
-        assert capacity.is_over() and len(_told_of_capacity(caplog)) == 3 and "acme/other" in _told_of_capacity(caplog)[2]
+        assert capacity.is_over() and len(_lines_of_capacity(caplog)) == 3 and "acme/other" in _lines_of_capacity(caplog)[2]
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
 
-def test_a_namespace_that_others_let_grow_beyond_the_bound_is_served_on_though_nobody_uses_it() -> None:
+def test_an_idle_namespace_that_grew_beyond_the_limit_itself_is_not_closed() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
         for number in range(110):
@@ -213,7 +213,7 @@ def test_a_namespace_that_others_let_grow_beyond_the_bound_is_served_on_though_n
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
 
-def test_what_becomes_idle_while_there_is_too_much_is_closed_when_more_comes() -> None:
+def test_a_namespace_that_becomes_idle_while_the_limit_is_exceeded_is_closed_at_the_next_growth() -> None:
     async def scenario(bench: Bench) -> None:
         _written(bench, "acme/other", 50)
         other = await bench.registry.get("acme/other").watch(Selection(None), Mode.LATEST, None, lambda: None)
@@ -230,7 +230,7 @@ def test_what_becomes_idle_while_there_is_too_much_is_closed_when_more_comes() -
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
 
-def test_a_log_that_is_read_anew_counts_for_nobody_twice(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_log_that_is_read_again_is_counted_once(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         _written(bench, "acme/idle", 20)
         await bench.registry.get("acme/idle").ready()
@@ -243,12 +243,12 @@ def test_a_log_that_is_read_anew_counts_for_nobody_twice(caplog: pytest.LogCaptu
         bench.storage.lose(NAMESPACE)
         await asyncio.sleep(5)
         assert len(bench.log.openings) == 3 and bench.registry.capacity.keys == 80
-        assert _loaded(bench) == {NAMESPACE, "acme/idle"} and _told_of_capacity(caplog) == []
+        assert _loaded(bench) == {NAMESPACE, "acme/idle"} and _lines_of_capacity(caplog) == []
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
 
-def test_each_event_beyond_the_bound_looks_for_idle_namespaces_no_more_often_than_is_worth_it() -> None:
+def test_beyond_the_limit_idle_namespaces_are_searched_only_after_further_growth() -> None:
     tries = 0
 
     def evict(_: str) -> bool:
@@ -263,20 +263,20 @@ def test_each_event_beyond_the_bound_looks_for_idle_namespaces_no_more_often_tha
     assert tries == 20
 
 
-def test_at_the_border_keys_that_come_and_go_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_keys_that_come_and_go_at_the_limit_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     capacity = Capacity(1_000, 1 << 30)
     capacity.add(1_000, 0)
     for _ in range(10):
         capacity.add(1, 10)
         capacity.relieve("acme/orders")
         capacity.add(-1, -10)
-    assert len(_told_of_capacity(caplog)) == 1
+    assert len(_lines_of_capacity(caplog)) == 1
     capacity.add(-10, 0)
-    assert len(_told_of_capacity(caplog)) == 2
+    assert len(_lines_of_capacity(caplog)) == 2
 
 
 @pytest.mark.parametrize(("subscriptions", "requests"), [(0, 1), (0, 16), (2, 1), (10, 16), (50, 1)])
-def test_what_is_counted_is_half_to_twice_of_what_keys_and_documents_take_in_memory(subscriptions: int, requests: int) -> None:
+def test_the_estimated_memory_is_within_half_and_twice_of_the_actual_memory(subscriptions: int, requests: int) -> None:
     keys = 300
 
     def event(number: int) -> Event:
@@ -306,7 +306,7 @@ def test_what_is_counted_is_half_to_twice_of_what_keys_and_documents_take_in_mem
     assert taken / 2 < memory_of(keys, size) < 2 * taken, (taken, memory_of(keys, size))
 
 
-def test_bytes_of_documents_are_bounded_as_keys_are() -> None:
+def test_the_bytes_of_documents_are_bounded_as_keys_are() -> None:
     async def scenario(bench: Bench) -> None:
         capacity = bench.registry.capacity
         large = {**document(max_producer_per_topic=1), "subscription_policies": b"s" * 20_000}
@@ -321,20 +321,20 @@ def test_bytes_of_documents_are_bounded_as_keys_are() -> None:
     simulate(scenario, max_loaded_document_bytes=65_536)
 
 
-def test_what_is_counted_is_what_is_kept_whatever_happens_to_the_logs() -> None:
+def test_the_counts_match_what_is_kept_after_logs_are_lost_compacted_and_replaced() -> None:
     async def scenario(bench: Bench) -> None:
         capacity = bench.registry.capacity
         for number in range(10):
             await bench.set(1, key=_key(NAMESPACE, number))
         size = capacity.bytes
         assert capacity.keys == 10 and size > 0
-        bench.storage.lose(NAMESPACE)  # the view is gone on with
+        bench.storage.lose(NAMESPACE)  # the view is continued
         await bench.set(2, key=_key(NAMESPACE, 3))
         assert (capacity.keys, capacity.bytes) == (10, size)
         bench.storage.compact(NAMESPACE)
         bench.elsewhere(1, _key(NAMESPACE, 11))
         bench.storage.compact(NAMESPACE)
-        bench.storage.lose(NAMESPACE)  # and read anew
+        bench.storage.lose(NAMESPACE)  # the log is read again
         await asyncio.sleep(5)
         await bench.namespace.ready()
         assert capacity.keys == bench.namespace.documents == 11
@@ -349,7 +349,7 @@ def test_what_is_counted_is_what_is_kept_whatever_happens_to_the_logs() -> None:
     simulate(scenario, sole_writer=False, namespace_idle_seconds=600.0, join_patience_seconds=0.0)
 
 
-def test_what_is_counted_is_what_is_kept_where_a_log_is_lost_as_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_counts_match_what_is_kept_after_a_log_is_lost_while_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     losses = [LogError(Reason.LOG_LOST, "The reader was closed.")] * 3
     real = MemoryLog.open
 
@@ -368,7 +368,7 @@ def test_what_is_counted_is_what_is_kept_where_a_log_is_lost_as_it_is_opened(mon
         bench.storage.lose(NAMESPACE)
         await asyncio.sleep(5)
         await bench.set(2, key=_key(NAMESPACE, 3))
-        assert not losses and len(bench.log.openings) == 5, "the case"
+        assert not losses and len(bench.log.openings) == 5, "precondition"
         assert (capacity.keys, capacity.bytes) == before
         await bench.registry.close()
         assert (capacity.keys, capacity.bytes) == (0, 0)
@@ -377,7 +377,7 @@ def test_what_is_counted_is_what_is_kept_where_a_log_is_lost_as_it_is_opened(mon
     simulate(scenario, namespace_idle_seconds=600.0)
 
 
-def test_a_served_namespace_is_read_anew_although_there_is_no_room() -> None:
+def test_a_namespace_that_was_served_is_read_again_although_there_is_no_room() -> None:
     async def scenario(bench: Bench) -> None:
         for number in range(10):
             await bench.set(1, key=_key(NAMESPACE, number))
@@ -390,7 +390,7 @@ def test_a_served_namespace_is_read_anew_although_there_is_no_room() -> None:
     simulate(scenario, sole_writer=False, max_loaded_keys=5 + 5, join_patience_seconds=0.0)
 
 
-def test_room_is_made_until_there_is_enough() -> None:
+def test_namespaces_are_closed_until_there_is_enough_room() -> None:
     idle = [(-10, -100), (-20, -200)]
 
     def evict(_: str) -> bool:

@@ -1,4 +1,4 @@
-"""Those who wait for a namespace that is closed, is loaded slowly, stands still, or comes back with fewer partitions."""
+"""Callers that wait for a namespace while it is closed, loads slowly, reads nothing, or gets fewer partitions."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.
 
 
 @pytest.mark.parametrize("expiring", [True, False])
-def test_whoever_asks_a_namespace_that_was_closed_is_told_so_at_once(expiring: bool) -> None:
+def test_calls_to_a_closed_namespace_are_refused_at_once(expiring: bool) -> None:
     async def scenario(bench: Bench) -> None:
         namespace = bench.namespace
         await bench.set(1)
         if not expiring:
-            await asyncio.sleep(10)  # no timer runs any more
+            await asyncio.sleep(10)  # until no timer runs any more
         await namespace.close()
         assert namespace.phase is Phase.CLOSED
         for asked in (namespace.update(bench.request(2)), namespace.get(KEY), namespace.ready()):
@@ -37,7 +37,7 @@ def test_whoever_asks_a_namespace_that_was_closed_is_told_so_at_once(expiring: b
     simulate(scenario)
 
 
-def test_those_who_wait_for_a_partition_that_is_not_there_any_more_break_no_opening() -> None:
+def test_callers_that_wait_for_a_partition_that_no_longer_exists_do_not_break_the_next_opening() -> None:
     async def scenario(bench: Bench) -> None:
         namespace = bench.namespace
         await namespace.ready()
@@ -62,13 +62,13 @@ def test_those_who_wait_for_a_partition_that_is_not_there_any_more_break_no_open
     simulate(partitioned)
 
 
-def test_those_who_gave_up_waiting_for_a_version_are_forgotten_though_nothing_is_read() -> None:
+def test_callers_that_gave_up_waiting_for_a_version_are_forgotten_although_nothing_is_read() -> None:
     async def scenario(bench: Bench) -> None:
         namespace = bench.namespace
         await namespace.ready()
         waiting = [asyncio.ensure_future(error_of(namespace.get(KEY, "~"))) for _ in range(100)]
         await asyncio.sleep(0.1)
-        assert len(namespace._versions.waiting) == 100, "the case: they wait"
+        assert len(namespace._versions.waiting) == 100, "precondition: they wait"
         assert {error.reason for error in await asyncio.gather(*waiting)} == {"VERSION_NOT_REACHED"}
         assert len(namespace._versions.waiting) == 0
 
@@ -76,7 +76,7 @@ def test_those_who_gave_up_waiting_for_a_version_are_forgotten_though_nothing_is
 
 
 @pytest.mark.slow
-def test_many_who_go_away_while_a_namespace_is_loaded_are_let_go_as_fast_in_any_order() -> None:
+def test_many_updates_that_are_cancelled_during_a_load_are_dropped_equally_fast_in_any_order() -> None:
     def seconds_for(step: int) -> float:
         took = 0.0
 
@@ -86,7 +86,7 @@ def test_many_who_go_away_while_a_namespace_is_loaded_are_let_go_as_fast_in_any_
             namespace = bench.namespace
             waiting = [bench.setting(1, key=PolicyKey(f"{KEY.topic}-{number}", KEY.scope)) for number in range(16_000)]
             await asyncio.sleep(0.1)
-            assert namespace._updates.arrived == 16_000, "the case: they wait"
+            assert namespace._updates.arrived == 16_000, "precondition: they wait"
             began = time.process_time()
             for each in waiting[::step]:
                 each.cancel()
@@ -97,10 +97,10 @@ def test_many_who_go_away_while_a_namespace_is_loaded_are_let_go_as_fast_in_any_
         simulate(scenario)
         return took
 
-    assert seconds_for(-1) < 5 * seconds_for(1)  # the last first, and the first first
+    assert seconds_for(-1) < 5 * seconds_for(1)  # cancelled from the last to the first, and from the first to the last
 
 
-def test_what_was_sent_when_it_closes_has_an_unknown_outcome_and_what_was_not_certainly_was_not_done() -> None:
+def test_at_a_close_sent_updates_have_an_unknown_outcome_and_unsent_ones_are_certainly_not_applied() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         bench.opened.answers[0].hold()
@@ -109,12 +109,12 @@ def test_what_was_sent_when_it_closes_has_an_unknown_outcome_and_what_was_not_ce
         repeat = bench.setting(2, request_id="request-2")
         waiting = bench.setting(4)
         await asyncio.sleep(0.1)
-        assert len(bench.ids()) == 3, "the case: they are in the log"
+        assert len(bench.ids()) == 3, "precondition: they are in the log"
         namespace = bench.namespace
         closing = asyncio.ensure_future(namespace.close())
         await asyncio.sleep(0.1)
         late = await error_of(namespace.update(bench.request(5)))
-        assert (late.kind, late.reason) == (Kind.UNAVAILABLE, "NAMESPACE_CLOSED"), "at once, while it closes"
+        assert (late.kind, late.reason) == (Kind.UNAVAILABLE, "NAMESPACE_CLOSED"), "an update during the close is refused at once"
         await closing
         for task in (*sent, repeat):
             error = await error_of(task)
@@ -131,7 +131,7 @@ def test_what_was_sent_when_it_closes_has_an_unknown_outcome_and_what_was_not_ce
     simulate(scenario, update_timeout_seconds=60.0, max_in_flight_per_key=2)
 
 
-def test_what_waits_for_the_end_of_a_shared_log_when_it_closes_certainly_was_not_done() -> None:
+def test_updates_that_wait_for_the_end_of_a_shared_log_at_a_close_are_certainly_not_applied() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         bench.opened.questions[0].hold()
@@ -145,7 +145,7 @@ def test_what_waits_for_the_end_of_a_shared_log_when_it_closes_certainly_was_not
     simulate(scenario, sole_writer=False, update_timeout_seconds=60.0)
 
 
-def test_what_was_under_way_while_the_log_was_away_has_an_unknown_outcome_when_it_closes() -> None:
+def test_updates_in_flight_when_the_log_was_lost_have_an_unknown_outcome_at_a_close() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         bench.opened.appends[0].hold()
@@ -188,7 +188,7 @@ def test_an_update_of_a_namespace_that_closes_always_returns(etag: str, moment: 
     simulate(scenario, sole_writer=False, update_timeout_seconds=60.0)
 
 
-def test_while_the_server_stops_all_that_was_not_sent_is_told_that() -> None:
+def test_at_a_stop_of_the_server_all_unsent_requests_get_an_error_that_says_so() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         bench.opened.answers[0].hold()
@@ -200,7 +200,7 @@ def test_while_the_server_stops_all_that_was_not_sent_is_told_that() -> None:
         namespace = bench.namespace
         await bench.registry.close()
         assert (await error_of(sent)).reason == "OUTCOME_UNKNOWN"
-        told = [await error_of(waiting), await loading, await error_of(namespace.update(bench.request(4)))]
-        assert {(error.kind, error.reason) for error in told} == {(Kind.UNAVAILABLE, "SHUTTING_DOWN")}
+        errors = [await error_of(waiting), await loading, await error_of(namespace.update(bench.request(4)))]
+        assert {(error.kind, error.reason) for error in errors} == {(Kind.UNAVAILABLE, "SHUTTING_DOWN")}
 
     simulate(scenario, update_timeout_seconds=60.0, max_in_flight_per_key=1)

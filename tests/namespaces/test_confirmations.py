@@ -1,4 +1,4 @@
-"""A namespace whose view is behind the log: what it answers when nothing is to be written, as far as it knows; two sidecars on one log."""
+"""Answers without an event are confirmed: a view that is behind the log must not answer from what it has. Two sidecars share a log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .bench import KEY, NAMESPACE, OTHER, VANISHED, Bench, error_of, simulate
 
 
 class Pair:
-    """Two sidecars on one log. What the first one reads is held back when a test wants that."""
+    """Two sidecars on one log. Tests can hold back what the first one reads."""
 
     def __init__(self, mine: Bench, theirs: Bench) -> None:
         self.mine = mine
@@ -36,7 +36,7 @@ class Pair:
             line.release()
 
     def count_questions(self, seconds: float = 0.0) -> None:
-        """Counts the questions of the first sidecar, each of which takes so long besides."""
+        """Counts how often the first sidecar asks for the log's end, and delays each answer."""
         log = self.mine.opened
         original, under_way = log.end, [0]
 
@@ -45,9 +45,9 @@ class Pair:
             under_way[0] += 1
             self.most_at_once = max(self.most_at_once, under_way[0])
             try:
-                told = await original(partition)
+                answer = await original(partition)
                 await asyncio.sleep(seconds)
-                return told
+                return answer
             finally:
                 under_way[0] -= 1
 
@@ -55,12 +55,12 @@ class Pair:
 
 
 def pair(scenario: Callable[[Pair], Awaitable[None]], *, partitions: int = 1) -> None:
-    """Runs a scenario with two sidecars, both of which have read the log."""
+    """Runs a scenario with two sidecars that have both read the log."""
 
     async def run(unused: Bench) -> None:
         storage = MemoryStorage(partitions=partitions, now=unused.loop.milliseconds)
         benches = [Bench(sole_writer=False, storage=storage, join_patience_seconds=0.0, seed=seed) for seed in (1, 2)]
-        benches[1]._number = 1_000  # their request ids are others
+        benches[1]._number = 1_000  # so that its request ids are different
         for bench in benches:
             await bench.namespace.ready()
         await scenario(Pair(*benches))
@@ -70,17 +70,17 @@ def pair(scenario: Callable[[Pair], Awaitable[None]], *, partitions: int = 1) ->
     simulate(run)
 
 
-# What the view has not read
+# Events that the view has not read
 
 
-def test_a_value_that_was_changed_elsewhere_is_set_again_and_not_told_to_be_unchanged() -> None:
+def test_an_update_is_not_answered_as_unchanged_from_a_view_that_is_behind() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.hold()
         await both.theirs.set(2)
         setting = both.mine.setting(1)
         await asyncio.sleep(0.1)
-        assert await both.mine.value() == 1, "it is behind"
+        assert await both.mine.value() == 1, "its view is behind"
         assert not setting.done()
         both.release()
         result = await setting
@@ -92,7 +92,7 @@ def test_a_value_that_was_changed_elsewhere_is_set_again_and_not_told_to_be_unch
     pair(scenario)
 
 
-def test_a_document_that_was_made_elsewhere_is_changed_and_deleted_and_not_told_to_be_absent() -> None:
+def test_a_document_created_at_another_sidecar_is_not_answered_as_absent() -> None:
     async def scenario(both: Pair) -> None:
         both.hold()
         await both.theirs.set(2)
@@ -111,7 +111,7 @@ def test_a_document_that_was_made_elsewhere_is_changed_and_deleted_and_not_told_
     pair(scenario)
 
 
-def test_dry_runs_and_conflicts_tell_of_what_was_there_when_they_came() -> None:
+def test_dry_runs_and_conflicts_are_answered_from_the_log_as_of_their_arrival() -> None:
     async def scenario(both: Pair) -> None:
         await both.theirs.set(1)
         await both.mine.namespace.get(KEY, both.theirs.namespace.version(KEY))
@@ -129,7 +129,7 @@ def test_dry_runs_and_conflicts_tell_of_what_was_there_when_they_came() -> None:
     pair(scenario)
 
 
-def test_where_the_view_is_not_behind_one_question_is_all_that_it_takes() -> None:
+def test_a_view_that_is_not_behind_is_confirmed_by_one_question() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.count_questions()
@@ -140,10 +140,10 @@ def test_where_the_view_is_not_behind_one_question_is_all_that_it_takes() -> Non
     pair(scenario)
 
 
-# Questions
+# Questions for the log's end
 
 
-def test_all_who_come_while_a_question_is_asked_share_the_next_one() -> None:
+def test_requests_that_arrive_during_a_question_share_the_next_one() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.count_questions(seconds=0.1)
@@ -151,14 +151,14 @@ def test_all_who_come_while_a_question_is_asked_share_the_next_one() -> None:
         await asyncio.sleep(0.05)
         later = [both.mine.setting(1) for _ in range(50)]
         await first
-        assert not any(each.done() for each in later), "their question began after they came"
+        assert not any(each.done() for each in later), "their question begins after their arrival"
         assert {result.outcome for result in await asyncio.gather(*later)} == {Outcome.UNCHANGED}
         assert (both.questions, both.most_at_once) == (2, 1)
 
     pair(scenario)
 
 
-def test_all_who_come_at_once_share_one_question() -> None:
+def test_requests_that_arrive_together_share_one_question() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.count_questions(seconds=0.1)
@@ -169,10 +169,10 @@ def test_all_who_come_at_once_share_one_question() -> None:
     pair(scenario)
 
 
-def test_a_question_that_began_before_the_arrival_does_not_count_for_it() -> None:
+def test_a_question_does_not_confirm_requests_that_arrived_after_it_began() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
-        both.count_questions(seconds=0.1)  # the log's end is told at once, and is long on its way
+        both.count_questions(seconds=0.1)  # the end is read at once, and its answer is delayed
         early = both.mine.setting(1)
         await asyncio.sleep(0.05)
         both.hold()
@@ -209,11 +209,11 @@ def test_only_the_keys_own_partition_is_asked_and_waited_for() -> None:
     pair(scenario, partitions=3)
 
 
-def test_an_end_that_is_never_read_is_asked_for_again() -> None:
+def test_if_the_answered_end_is_never_reached_the_question_is_repeated() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         log = both.mine.opened
-        original, answers = log.end, ["~"]  # behind everything that will ever be read
+        original, answers = log.end, ["~"]  # after every position that will ever be read
 
         async def end(partition: int) -> Position:
             return answers.pop() if answers else await original(partition)
@@ -234,14 +234,14 @@ def test_an_end_that_is_never_read_is_asked_for_again() -> None:
     simulate(patient)
 
 
-# No answer
+# Questions without an answer
 
 
 def unconfirmed(error: PolicyError) -> bool:
     return (error.kind, error.reason) == (Kind.UNAVAILABLE, Reason.NOT_CONFIRMED) and "Nothing was done" in error.message
 
 
-def test_where_nobody_tells_the_end_nothing_is_done_and_that_is_said_in_time() -> None:
+def test_without_an_answer_requests_are_refused_in_time_as_not_confirmed() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.mine.opened.questions[0].hold()
@@ -250,17 +250,17 @@ def test_where_nobody_tells_the_end_nothing_is_done_and_that_is_said_in_time() -
         assert unconfirmed(await error_of(both.mine.set(1, validate_only=True)))
         assert both.mine.loop.time() - began <= 2 * both.mine.limits.update_timeout_seconds
         assert both.mine.registry.activity.confirmations == {"failed": 2}
-        assert (await both.mine.set(2)).outcome is Outcome.APPLIED, "what is to be written needs no question"
+        assert (await both.mine.set(2)).outcome is Outcome.APPLIED, "an update that is written needs no confirmation"
 
     pair(scenario)
 
 
-def test_a_log_that_can_not_tell_its_end_is_named_and_the_next_one_may_ask_again() -> None:
+def test_a_failed_question_is_named_in_the_error_and_repeated_for_the_next_request() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         log = both.mine.opened
         original = log.end
-        for failure in (LogError(Reason.LOG_UNREACHABLE, "No broker answers."), RuntimeError("nobody thought of it")):
+        for failure in (LogError(Reason.LOG_UNREACHABLE, "No broker answers."), RuntimeError("planted")):
 
             async def end(partition: int, failure: Exception = failure) -> Position:
                 raise failure
@@ -275,7 +275,7 @@ def test_a_log_that_can_not_tell_its_end_is_named_and_the_next_one_may_ask_again
     pair(scenario)
 
 
-def test_a_view_that_does_not_come_to_the_end_in_time_answers_that_nothing_was_done() -> None:
+def test_a_request_is_not_confirmed_if_the_view_does_not_reach_the_end_in_time() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.hold()
@@ -283,13 +283,13 @@ def test_a_view_that_does_not_come_to_the_end_in_time_answers_that_nothing_was_d
         assert unconfirmed(await error_of(both.mine.set(1)))
         both.release()
         await asyncio.sleep(3)
-        assert await both.mine.value() == 2, "who was told so has changed nothing, then or later"
+        assert await both.mine.value() == 2, "a request that was not confirmed is not applied later either"
         assert not both.mine.namespace._updates.under_way
 
     pair(scenario)
 
 
-def test_after_a_question_without_an_answer_it_is_asked_again_for_whoever_still_waits() -> None:
+def test_after_a_failed_question_requests_that_still_wait_cause_another() -> None:
     async def scenario(both: Pair) -> None:
         version = (await both.mine.set(1)).version
         log = both.mine.opened
@@ -297,7 +297,7 @@ def test_after_a_question_without_an_answer_it_is_asked_again_for_whoever_still_
         answers: list[Position | LogError] = [
             LogError(Reason.LOG_UNREACHABLE, "No broker answers."),
             "~",
-        ]  # the last one first: it never comes
+        ]  # the last one is answered first, and never reached
 
         async def end(partition: int) -> Position:
             answer = answers.pop() if answers else await original(partition)
@@ -306,16 +306,16 @@ def test_after_a_question_without_an_answer_it_is_asked_again_for_whoever_still_
             return answer
 
         log.end = end  # type: ignore[method-assign]
-        assert unconfirmed(await error_of(both.mine.set(1))), "the end that was told does not come"
+        assert unconfirmed(await error_of(both.mine.set(1))), "the answered end is never reached"
         await asyncio.sleep(3 * confirmations._AGAIN_SECONDS)
-        assert not answers, "the second question was not answered"
+        assert not answers, "the second question failed"
         assert not both.mine.namespace.busy
         assert (await both.mine.set(2, etag=version)).outcome is Outcome.APPLIED
 
     pair(scenario)
 
 
-def test_dry_runs_whose_callers_gave_up_are_not_kept_until_the_view_comes_to_the_end() -> None:
+def test_cancelled_dry_runs_are_not_kept_until_the_view_reaches_the_end() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.hold()
@@ -323,7 +323,7 @@ def test_dry_runs_whose_callers_gave_up_are_not_kept_until_the_view_comes_to_the
         given_up = [both.mine.setting(1, validate_only=True) for _ in range(100)]
         await asyncio.sleep(0.05)
         ends = both.mine.namespace._updates._confirmations._ends
-        assert sum(len(requests) for _, requests in ends[0]) == 100, "the case: they wait"
+        assert sum(len(requests) for _, requests in ends[0]) == 100, "precondition: they wait"
         for each in given_up:
             each.cancel()
         await asyncio.sleep(2 * confirmations._AGAIN_SECONDS)
@@ -334,7 +334,7 @@ def test_dry_runs_whose_callers_gave_up_are_not_kept_until_the_view_comes_to_the
     pair(scenario)
 
 
-def test_who_gave_up_waiting_for_an_end_that_never_comes_holds_nobody_up() -> None:
+def test_a_cancelled_request_that_waited_for_an_end_does_not_delay_later_ones() -> None:
     async def scenario(both: Pair) -> None:
         version = (await both.mine.set(1)).version
         log, original = both.mine.opened, both.mine.opened.end
@@ -355,7 +355,7 @@ def test_who_gave_up_waiting_for_an_end_that_never_comes_holds_nobody_up() -> No
     pair(scenario)
 
 
-def test_a_repeat_that_still_waits_keeps_a_request_that_was_given_up() -> None:
+def test_a_cancelled_request_is_kept_while_a_retry_of_it_waits() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.hold()
@@ -365,14 +365,14 @@ def test_a_repeat_that_still_waits_keeps_a_request_that_was_given_up() -> None:
         repeat = both.mine.setting(1, request_id="same")
         await asyncio.sleep(0.05)
         given_up.cancel()
-        await asyncio.sleep(0.8)  # it is asked again meanwhile
+        await asyncio.sleep(0.8)  # the question is repeated meanwhile
         both.release()
         assert (await repeat).outcome is Outcome.APPLIED
 
     pair(scenario)
 
 
-def test_a_caller_who_gives_up_leaves_nothing_behind() -> None:
+def test_cancelled_requests_that_wait_for_a_confirmation_are_not_applied_later() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.hold()
@@ -389,7 +389,7 @@ def test_a_caller_who_gives_up_leaves_nothing_behind() -> None:
     pair(scenario)
 
 
-def test_what_waits_when_the_log_is_lost_is_asked_of_the_next_opening() -> None:
+def test_requests_that_wait_when_the_log_is_lost_are_confirmed_by_the_next_opening() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.mine.opened.questions[0].hold()
@@ -408,7 +408,7 @@ def test_what_waits_when_the_log_is_lost_is_asked_of_the_next_opening() -> None:
     pair(scenario)
 
 
-def test_closing_answers_whoever_waits() -> None:
+def test_closing_answers_requests_that_wait_for_a_confirmation() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.mine.opened.questions[0].hold()
@@ -420,10 +420,10 @@ def test_closing_answers_whoever_waits() -> None:
     pair(scenario)
 
 
-# Requests that both are sent
+# Requests that both sidecars get
 
 
-def test_an_id_that_the_other_sidecar_used_for_another_body_is_refused() -> None:
+def test_a_request_id_that_the_other_sidecar_had_with_another_body_is_refused() -> None:
     async def scenario(both: Pair) -> None:
         both.hold()
         assert (await both.theirs.set(2, request_id="same")).outcome is Outcome.APPLIED
@@ -439,7 +439,7 @@ def test_an_id_that_the_other_sidecar_used_for_another_body_is_refused() -> None
     pair(scenario)
 
 
-def test_a_request_that_both_are_sent_while_nothing_is_to_be_done_is_applied_once() -> None:
+def test_a_request_sent_to_both_sidecars_is_applied_once() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.hold()
@@ -456,7 +456,7 @@ def test_a_request_that_both_are_sent_while_nothing_is_to_be_done_is_applied_onc
     pair(scenario)
 
 
-def test_a_repeat_of_a_request_whose_caller_gave_up_is_appended_and_waited_for() -> None:
+def test_a_retry_of_a_cancelled_request_is_appended_and_answered() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.mine.faults.fates = [replace(VANISHED, answer_delay=0.2)]
@@ -469,30 +469,30 @@ def test_a_repeat_of_a_request_whose_caller_gave_up_is_appended_and_waited_for()
         assert result.outcome is Outcome.APPLIED
         await both.theirs.namespace.get(KEY, result.version)
         assert await both.theirs.value() == 2
-        assert not both.mine.faults.fates, "the first append got lost"
+        assert not both.mine.faults.fates, "the first append was lost"
 
     pair(scenario)
 
 
-class UnaskableLog(MemoryNamespaceLog):
-    """A log that nobody else writes, and that is never asked."""
+class UnsharedLog(MemoryNamespaceLog):
+    """A log without other writers, whose end must not be asked for."""
 
     @property
     def shared(self) -> bool:
         return False
 
     async def end(self, partition: int) -> Position:
-        raise AssertionError(f"nobody is to ask about partition {partition}")
+        raise AssertionError(f"the end of partition {partition} was asked for")
 
 
-class UnaskableLogs(MemoryLog):
+class UnsharedLogs(MemoryLog):
     def _opening(self, stored: object, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
-        return UnaskableLog(self, stored, sink, start)  # type: ignore[arg-type]
+        return UnsharedLog(self, stored, sink, start)  # type: ignore[arg-type]
 
 
-def test_who_is_the_only_writer_is_not_asked() -> None:
+def test_a_log_without_other_writers_is_not_asked_for_its_end() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.registry.common.log = UnaskableLogs(bench.storage)
+        bench.registry.common.log = UnsharedLogs(bench.storage)
         await bench.set(1)
         assert (await bench.set(1)).outcome is Outcome.UNCHANGED
         assert (await bench.set(2, validate_only=True)).outcome is Outcome.WOULD_APPLY

@@ -1,4 +1,4 @@
-"""Each request has its time; what has been answered keeps nothing in memory."""
+"""Each request expires in its time, and answered requests are not kept in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LATE = 0.1 * SECONDS
 
 
 class Expiring:
-    """Deadlines, and the requests whose time is over."""
+    """Deadlines, and the requests that have expired."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
@@ -49,7 +49,7 @@ def names(requests: list[Request]) -> list[str]:
 
 
 @pytest.mark.parametrize("together", [1, 64])
-def test_what_has_its_answer_is_let_go_of_when_others_come(together: int) -> None:
+def test_answered_requests_are_dropped_when_others_are_added(together: int) -> None:
     async def scenario(world: Expiring) -> None:
         for number in range(1_000):
             for request in reversed(world.add(*(f"{number}-{each}" for each in range(together)))):
@@ -60,13 +60,13 @@ def test_what_has_its_answer_is_let_go_of_when_others_come(together: int) -> Non
     simulate(scenario)
 
 
-def test_what_waits_is_kept_and_expires_in_its_time_whatever_becomes_of_the_others() -> None:
+def test_waiting_requests_expire_in_their_time_whatever_happens_to_others() -> None:
     async def scenario(world: Expiring) -> None:
         first, second = world.add("first", "second")
         second.answered = True
         await asyncio.sleep(1.0)
         (third,) = world.add("third")
-        assert names(world.deadlines.close()) == ["first", "second", "third"], "together with one that waits"
+        assert names(world.deadlines.close()) == ["first", "second", "third"], "an answered request is kept together with a waiting one"
         world.add("fourth", "fifth")[0].answered = True
         for number in range(10):
             world.add(str(number))[0].answered = True

@@ -1,7 +1,7 @@
-"""Readers that go from one sidecar to another, in any state of either: whatever they are told in the end is what the log says.
+"""Readers that resume at other sidecars, in any state of them, end up with what the log says.
 
-Several sidecars follow one log, each at its own pace; they forget deletions, lose the log and open it anew behind a compaction, and are
-restarted. Readers come with the token that they got elsewhere. The model beside them is the log itself.
+Several sidecars follow one log, each at its own pace; they forget deletions, lose the log and open it again after a compaction, and are
+restarted. Readers come with tokens of another sidecar. The model to compare with is the log itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONTEXT = FoldContext(window_ms=2)
 
 
 class Log:
-    """The model: every event, by partition, and up to where it was compacted."""
+    """The model: every event, by partition, and the position up to which it was compacted."""
 
     def __init__(self) -> None:
         self.entries: list[list[Placed]] = [[] for _ in range(PARTITIONS)]
@@ -53,27 +53,27 @@ class Log:
         return self.compacted[partition]
 
     def left(self, partition: int) -> list[Placed]:
-        """What whoever opens it reads: of the compacted part the newest event of each key, and no deletions."""
+        """Returns what an opening reads: of the compacted part the newest event of each key, without deletions, and all later events."""
         until = self.compacted[partition]
         newest = {placed.event.key: placed for placed in self.entries[partition] if placed.event and placed.position <= until}
         kept = [placed for placed in newest.values() if placed.event is not None and placed.event.document is not None]
         return sorted(kept, key=lambda placed: placed.position) + [p for p in self.entries[partition] if p.position > until]
 
     def documents(self) -> dict[PolicyKey, Position]:
-        """The version of each document that there is in the end."""
+        """Returns the version of each document at the end of the log."""
         view = View(CONTEXT)
         for placed in (placed for entries in self.entries for placed in entries):
             view.take(placed)
         return {head.key: head.version for head in view.heads() if head.document is not None}
 
     def changes(self, partition: int) -> list[Position]:
-        """The events of a partition that changed a head."""
+        """Returns the positions of a partition's events that changed a head."""
         view = View(CONTEXT)
         return [placed.position for placed in self.entries[partition] if view.take(placed)[1] is not None]
 
 
 class Sidecar:
-    """Follows the log at its own pace."""
+    """A sidecar that follows the log at its own pace."""
 
     def __init__(self, log: Log, chance: random.Random, absences: int, ring: int) -> None:
         self.log = log
@@ -81,13 +81,13 @@ class Sidecar:
         self.absences = absences
         self.ring = ring
         self.life = 0
-        """Watchers of another life are gone."""
+        """The number of restarts; watchers from before a restart are gone."""
         self.hub: WatchHub | None = None
         self.positions: list[Position] = []
         self.open()
 
     def open(self) -> None:
-        """Opens the log, for the first time or anew."""
+        """Opens the log, for the first time or again."""
         log, hub = self.log, self.hub
         view = View(CONTEXT, absences=self.absences)
         left = [log.left(partition) for partition in range(PARTITIONS)]
@@ -123,22 +123,22 @@ class Sidecar:
             self.hub.moved(Token(LOG, tuple(self.positions)))
 
     def check(self) -> None:
-        """What is shown of a key is what the fold says of it."""
+        """Checks that the heads of the view are those of the fold."""
         assert self.hub is not None
         for head in self.hub.view.heads():
             state = self.hub.view.state(head.key)
             assert state is not None and (state.document, state.version) == (head.document, head.version)
 
 
-class Told(NamedTuple):
-    """A change that somebody was told."""
+class Received(NamedTuple):
+    """A change that a reader got."""
 
     partition: int
     position: Position
 
 
 class Reader:
-    """A client, as docs/watch.md has it."""
+    """A client that follows the rules of docs/watch.md."""
 
     def __init__(self, mode: Mode, selection: Selection) -> None:
         self.mode = mode
@@ -146,9 +146,9 @@ class Reader:
         self.token: Token | None = None
         self.known: dict[PolicyKey, Head] = {}
         self.fresh: set[PolicyKey] | None = set()
-        self.told: list[Told] = []
+        self.received: list[Received] = []
         self.since: Token | None = None
-        """Where it was synced since it began anew."""
+        """The token at which its last snapshot was complete."""
         self.resets = 0
         self._sidecar: Sidecar | None = None
         self._life = 0
@@ -170,7 +170,7 @@ class Reader:
         return self._sidecar is not None and self._sidecar.life == self._life
 
     def take(self, most: int) -> bool:
-        """Takes once; returns whether there is more."""
+        """Takes one batch; returns whether there is more."""
         if not self.connected or self._watcher is None:
             return False
         try:
@@ -183,7 +183,7 @@ class Reader:
             self._begin()
             return True
         for change in batch.changes:
-            self._believe(change)
+            self._apply(change)
         if batch.synced:
             self._synced()
         return batch.more
@@ -207,45 +207,45 @@ class Reader:
             self.token, self.fresh = None, set()
             self._watcher = hub.subscribe(self.selection, self.mode, None, lambda: None)
 
-    def _believe(self, change: Head) -> None:
+    def _apply(self, change: Head) -> None:
         old = self.known.get(change.key)
         if old is None or change.version > old.version or (self.fresh is not None and change.key not in self.fresh):
             self.known[change.key] = change
         if self.fresh is not None:
             self.fresh.add(change.key)
         if self.token is not None:
-            assert self.mode is Mode.LATEST or change.placed is not None, "every change is an event"
+            assert self.mode is Mode.LATEST or change.placed is not None, "in this mode every change has its event"
             self.token = self.token.moved([change])
             if change.placed is not None:
-                self.told.append(Told(change.placed.partition, change.placed.position))
+                self.received.append(Received(change.placed.partition, change.placed.position))
 
     def _synced(self) -> None:
         assert self._watcher is not None and self._watcher.token is not None
         if self.fresh is not None:
             self.known = {key: head for key, head in self.known.items() if key in self.fresh}
-            self.since, self.told, self.fresh = self._watcher.token, [], None
+            self.since, self.received, self.fresh = self._watcher.token, [], None
         self.token = self._watcher.token
 
     def check(self, log: Log) -> None:
-        """It has taken everything that there is."""
+        """Checks that the reader, which has taken everything, knows what the log says."""
         shown = {key: head.version for key, head in self.known.items() if head.document is not None}
         assert shown == {key: version for key, version in log.documents().items() if self.selection.includes(key)}
         if self.mode is Mode.EVERY and self.since is not None:
             for partition in range(PARTITIONS):
                 begun = self.since.positions[partition]
-                told = [each.position for each in self.told if each.partition == partition]
+                received = [each.position for each in self.received if each.partition == partition]
                 wanted = {p.position for p in log.entries[partition] if p.event is not None and self.selection.includes(p.event.key)}
-                assert told == [p for p in log.changes(partition) if p > begun and p in wanted]
+                assert received == [p for p in log.changes(partition) if p > begun and p in wanted]
 
 
 class Lister:
-    """Reads a listing page by page, each of another sidecar."""
+    """Reads a listing page by page, each page from another sidecar."""
 
     def __init__(self) -> None:
         self.after: PolicyKey | None = None
         self.listed: list[PolicyKey] = []
         self.throughout: set[PolicyKey] | None = None
-        """Keys that had a document wherever a page came from, and whenever."""
+        """The keys that had a document at each of these sidecars when its page was read."""
 
     def page(self, sidecar: Sidecar) -> None:
         assert sidecar.hub is not None
@@ -257,7 +257,7 @@ class Lister:
         self.listed += [head.key for head in heads]
         self.after = self.listed[-1] if more else None
         if not more:
-            assert self.listed == sorted(set(self.listed)), "each once, in order"
+            assert self.listed == sorted(set(self.listed)), "each key is listed once, in order"
             assert self.throughout <= set(self.listed)
             self.listed, self.throughout = [], None
 
@@ -275,9 +275,9 @@ class World:
         self.lister = Lister()
 
     def run(self, steps: int) -> int:
-        """Returns how often readers had to begin anew."""
+        """Runs random steps; returns how often readers had to begin again with a snapshot."""
         chance = self.chance
-        does = [self._write, self._read, self._take, self._go, self._part, self._bookmark, self._lose, self._restart]
+        does = [self._write, self._read, self._take, self._connect, self._disconnect, self._bookmark, self._lose, self._restart]
         for _ in range(steps):
             sidecar = chance.choice(self.sidecars)
             chance.choices(does, (8, 6, 8, 6, 1, 1, 2, 0.3))[0](sidecar, chance.choice(self.readers))
@@ -305,12 +305,12 @@ class World:
     def _take(self, _: Sidecar, reader: Reader) -> None:
         reader.take(self.chance.randint(1, 3))
 
-    def _go(self, sidecar: Sidecar, reader: Reader) -> None:
+    def _connect(self, sidecar: Sidecar, reader: Reader) -> None:
         reader.connect(sidecar)
         while reader.take(3) and self.chance.random() < 0.9:
             pass
 
-    def _part(self, _: Sidecar, reader: Reader) -> None:
+    def _disconnect(self, _: Sidecar, reader: Reader) -> None:
         reader.disconnect()
 
     def _bookmark(self, _: Sidecar, reader: Reader) -> None:
@@ -320,7 +320,7 @@ class World:
         sidecar.restart()
 
     def _lose(self, sidecar: Sidecar, reader: Reader) -> None:
-        """The log is lost for a while; meanwhile keys come and go, and another sidecar may tell of it."""
+        """Lets a sidecar lose the log for a while, in which keys change, and a reader may get the changes from another sidecar."""
         chance, log = self.chance, self.log
         other = chance.choice(self.sidecars)
         for _ in range(chance.randint(0, 3)):
@@ -338,13 +338,13 @@ class World:
 
 
 @pytest.mark.parametrize("most_dirty", [watcher_module.MOST_DIRTY, pytest.param(2, marks=pytest.mark.slow)])
-def test_whoever_goes_from_one_sidecar_to_another_ends_up_with_what_the_log_says(most_dirty: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_that_change_sidecars_end_up_with_what_the_log_says(most_dirty: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watcher_module, "MOST_DIRTY", most_dirty)
-    assert sum(World(seed).run(120) for seed in range(60)) > 0, "some have to begin anew"
+    assert sum(World(seed).run(120) for seed in range(60)) > 0, "some readers had to begin again"
 
 
 @pytest.mark.parametrize("lost", ["compacted away", "forgotten"])
-def test_a_place_of_another_sidecar_in_what_came_while_the_log_was_lost_can_not_be_gone_on_from(lost: str) -> None:
+def test_a_token_between_events_that_a_sidecar_missed_can_not_be_resumed_there(lost: str) -> None:
     log = Log()
     key, other = KEYS[0], KEYS[2]
     log.write(other, deletes=False)
@@ -360,14 +360,14 @@ def test_a_place_of_another_sidecar_in_what_came_while_the_log_was_lost_can_not_
         for _ in range(9):
             log.write(other, deletes=False)
     mine.open()
-    assert mine.hub is not None and mine.hub.view.head(key) is None, "nothing is known of it"
+    assert mine.hub is not None and mine.hub.view.head(key) is None, "the view has nothing of the key"
     for token in (before, mine.hub.token):
         mine.hub.subscribe(Selection(None), Mode.LATEST, token, lambda: None)
     with pytest.raises(OutOfRange):
         mine.hub.subscribe(Selection(None), Mode.LATEST, between, lambda: None)
 
 
-def test_whoever_is_ahead_of_a_sidecar_that_loses_the_log_begins_anew_where_a_key_may_be_gone() -> None:
+def test_a_reader_ahead_of_a_sidecar_that_loses_the_log_begins_again_if_a_key_may_be_gone() -> None:
     log = Log()
     mine, theirs = (Sidecar(log, random.Random(1), 100, 8) for _ in range(2))
     log.write(KEYS[0], deletes=False)
@@ -376,7 +376,7 @@ def test_whoever_is_ahead_of_a_sidecar_that_loses_the_log_begins_anew_where_a_ke
     for sidecar in (theirs, mine):
         reader.connect(sidecar)
         reader.take_all()
-    assert set(reader.known) == {KEYS[0]}, "which the second one has not read yet"
+    assert set(reader.known) == {KEYS[0]}, "the second sidecar has not read the key yet"
     log.write(KEYS[0], deletes=True)
     log.compact(0)
     mine.open()

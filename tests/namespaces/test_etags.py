@@ -1,4 +1,4 @@
-"""An etag that the view has not come to: given by another sidecar, or of another log."""
+"""An etag that the view has not reached: from another sidecar, or of another log."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def test_an_etag_of_another_log_is_a_conflict_at_once(etag: str, exists: bool) -
         error = await error_of(both.mine.set(2, etag=etag))
         assert (error.kind, error.reason) == (Kind.ABORTED, Reason.ETAG_MISMATCH)
         assert error.metadata["version"] == version
-        assert both.mine.loop.time() - began < 1, "nobody waits for a version that the log does not have"
+        assert both.mine.loop.time() - began < 1, "the request does not wait for a version that the log does not have"
         assert not both.mine.namespace.busy
 
     pair(scenario)
 
 
-def test_an_etag_that_another_sidecar_has_given_is_waited_for() -> None:
+def test_an_update_waits_for_an_etag_of_another_sidecar() -> None:
     async def scenario(both: Pair) -> None:
         await both.mine.set(1)
         both.hold()

@@ -1,4 +1,4 @@
-"""When a new opening of a log goes on with the view of the one before; and what is reported where dealing with it fails."""
+"""When a new opening of a log continues the view of the one before; and what happens if the handling of a report fails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .bench import KEY, NAMESPACE, OTHER, Bench, document, simulate
 
 
 class NamedLog:
-    """A log of one partition, with nothing in it."""
+    """An empty log of one partition."""
 
     partitions = 1
     in_place = False
@@ -37,7 +37,7 @@ class NamedLog:
         self._complete_after = complete_after
 
     def complete_now(self, position: Position) -> None:
-        """The log was compacted further."""
+        """Compacts the log further."""
         self._complete_after = position
 
     def complete_after(self, partition: int) -> Position | None:
@@ -69,7 +69,7 @@ def test_a_view_is_continued_in_the_same_log_where_nothing_unseen_was_compacted(
     assert opened(log, older).continues is continues
 
 
-def test_a_log_that_came_into_being_while_it_was_open_and_was_deleted_is_not_the_one_that_does_not_exist() -> None:
+def test_a_view_of_a_log_that_was_created_while_open_and_then_deleted_is_not_continued() -> None:
     log = NamedLog("not there yet")
     older = opened(log)
     log.identity = "there"
@@ -77,12 +77,12 @@ def test_a_log_that_came_into_being_while_it_was_open_and_was_deleted_is_not_the
     assert opened(NamedLog("there"), older).continues
 
 
-# What is reported goes wrong
+# The handling of a report fails
 
 
-def test_a_log_that_was_compacted_while_it_was_read_tells_which_keys_may_have_had_a_document_before() -> None:
+def test_events_up_to_a_compaction_during_the_read_may_build_on_removed_events() -> None:
     log = NamedLog("same", "b12")
-    follower = Follower(cast("Owner[Follower]", Deaf()), "a/b", FoldContext(joining=True, joined_at=0))
+    follower = Follower(cast("Owner[Follower]", IgnoringOwner()), "a/b", FoldContext(joining=True, joined_at=0))
     follower.opened(cast("NamespaceLog", log))
     log.complete_now("b15")  # before anything behind b12 is read
     follower.read([Placed(0, position, on_its_way(key), 0) for position, key in (("b13", KEY), ("b16", OTHER))])
@@ -93,32 +93,32 @@ def test_a_log_that_was_compacted_while_it_was_read_tells_which_keys_may_have_ha
     ]
 
 
-class Deaf:
-    """An owner who heeds nothing."""
+class IgnoringOwner:
+    """An owner that ignores all reports."""
 
     def taken(self, *_: object) -> None:
-        """An event was folded."""
+        """Ignores a folded event."""
 
     def moved(self, *_: object) -> None:
-        """The view has come further."""
+        """Ignores a new place of the view."""
 
 
 def on_its_way(key: PolicyKey) -> Event:
-    """An update of one setting, computed from an event that was on its way and is not here."""
+    """Returns an update of one setting that was computed from an event that is not in the log any more."""
     earlier = Remembered("request", "digest", "", "")
     stamp = Stamp("id", StampKind.UPDATE, "another", mask=("message_ttl_in_seconds",), base="earlier", remembered=(earlier,))
     return Event(key, Action.UPDATE, document(message_ttl_in_seconds=5, max_producer_per_topic=7), stamp)
 
 
 def _broken_once(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, on: Callable[..., bool] = lambda *_: True) -> list[object]:
-    """The first call that ``on`` picks raises an error that nobody thought of. Returns a list that the calls go into."""
+    """Has the first call that ``on`` selects raise an unexpected error. Returns a list that gets the arguments of this call."""
     broken: list[object] = []
     real = getattr(owner, name)
 
     def call(self: object, *arguments: object, **named: object) -> object:
         if not broken and on(*arguments):
             broken.append(arguments)
-            raise ZeroDivisionError("nobody thought of it")
+            raise ZeroDivisionError("planted")
         return real(self, *arguments, **named)
 
     monkeypatch.setattr(owner, name, call)
@@ -126,11 +126,11 @@ def _broken_once(monkeypatch: pytest.MonkeyPatch, owner: type, name: str, on: Ca
 
 
 def _of(value: int) -> Callable[..., bool]:
-    """Picks calls about an event that sets a value."""
+    """Selects calls with an event that sets a value."""
     return lambda placed, *_: placed.event is not None and placed.event.document == document(max_producer_per_topic=value)
 
 
-def test_an_entry_that_can_not_be_folded_is_counted_and_told_and_the_rest_of_its_batch_is_taken(
+def test_an_entry_that_can_not_be_folded_is_counted_and_logged_and_the_rest_of_its_batch_is_folded(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     broken = _broken_once(monkeypatch, View, "take", _of(2))
@@ -143,7 +143,7 @@ def test_an_entry_that_can_not_be_folded_is_counted_and_told_and_the_rest_of_its
         bench.elsewhere(7, OTHER)
         bench.opened.reads[0].release()
         await asyncio.sleep(1)
-        assert broken, "the case"
+        assert broken, "precondition"
         assert (await bench.value(), await bench.value(OTHER)) == (1, 7)
         assert bench.registry.activity.unreadable == 1 and len(bench.log.openings) == 1
         assert (await bench.set(3)).version
@@ -153,7 +153,7 @@ def test_an_entry_that_can_not_be_folded_is_counted_and_told_and_the_rest_of_its
 
 
 @pytest.mark.parametrize(("owner", "name"), [(Sequencer, "folded"), (WatchHub, "publish"), (WatchHub, "moved"), (Activity, "folded")])
-def test_where_dealing_with_an_entry_fails_the_log_is_read_anew_and_nothing_of_its_batch_is_lost(
+def test_if_handling_an_entry_fails_the_log_is_read_again_and_nothing_of_the_batch_is_lost(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str
 ) -> None:
     async def scenario(bench: Bench) -> None:
@@ -168,7 +168,7 @@ def test_where_dealing_with_an_entry_fails_the_log_is_read_anew_and_nothing_of_i
         bench.opened.reads[0].release()
         result = await under_way
         await asyncio.sleep(5)
-        assert broken and len(bench.log.openings) == 2, "the case"
+        assert broken and len(bench.log.openings) == 2, "precondition"
         assert result.previous == "11" and bench.namespace.phase is Phase.READY
         assert (await bench.value(), await bench.value(OTHER), await bench.value(KEY._replace(topic=f"{KEY.topic}-3"))) == (2, 7, 7)
         assert len(bench.ids()) == 4
@@ -180,7 +180,7 @@ def test_where_dealing_with_an_entry_fails_the_log_is_read_anew_and_nothing_of_i
     ("owner", "name"), [(Activity, "folded"), (WatchHub, "publish"), (Latest, "notify"), (Sequencer, "folded"), (WatchHub, "moved")]
 )
 @pytest.mark.parametrize("topics", [None, frozenset({KEY.topic, OTHER.topic})], ids=["everything", "two topics"])
-def test_where_dealing_with_an_entry_fails_whoever_watches_is_told_what_it_changed(
+def test_if_handling_an_entry_fails_watchers_still_get_its_change(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str, topics: frozenset[str] | None
 ) -> None:
     async def scenario(bench: Bench) -> None:
@@ -188,7 +188,7 @@ def test_where_dealing_with_an_entry_fails_whoever_watches_is_told_what_it_chang
         await bench.set(1, key=OTHER)
         watchers = [await bench.namespace.watch(Selection(topics), Mode.LATEST, None, lambda: None) for _ in range(2)]
         for watcher in watchers:
-            assert watcher.take(10).synced, "the case"
+            assert watcher.take(10).synced, "precondition"
         in_feed = name == "notify" and topics is None
         broken = _broken_once(monkeypatch, *((Feed, "append") if in_feed else (owner, name)))
         bench.opened.reads[0].hold()
@@ -196,10 +196,10 @@ def test_where_dealing_with_an_entry_fails_whoever_watches_is_told_what_it_chang
         bench.storage.write(NAMESPACE, Event(OTHER, Action.DELETE, None))
         bench.opened.reads[0].release()
         await asyncio.sleep(5)
-        assert broken and bench.namespace.phase is Phase.READY and len(bench.log.openings) == 2, "the case"
+        assert broken and bench.namespace.phase is Phase.READY and len(bench.log.openings) == 2, "precondition"
         for watcher in watchers:
-            told = {change.key: change.document for change in watcher.take(10).changes}
-            assert told == {KEY: document(max_producer_per_topic=2), OTHER: None}
+            received = {change.key: change.document for change in watcher.take(10).changes}
+            assert received == {KEY: document(max_producer_per_topic=2), OTHER: None}
             assert watcher.token is not None and watcher.token.positions >= ("13",) and watcher.take(10).changes == []
 
     simulate(scenario, sole_writer=False)
@@ -234,7 +234,7 @@ class Recording:
 
 
 @pytest.mark.parametrize("fails", ["opened", "noted", "caught_up", "closed"])
-def test_a_recorder_that_fails_takes_nothing_away_from_what_is_served(fails: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_recorder_that_fails_does_not_affect_reads_and_updates(fails: str, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         recorders: list[Recording] = []
 

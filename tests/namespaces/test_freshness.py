@@ -1,4 +1,4 @@
-"""As of when watched namespaces are confirmed: each is asked about in turn, and all together not more often than is allowed."""
+"""The time as of which watched namespaces are confirmed: their logs are asked for their ends in turn, at a shared rate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECONDS = 5.0
 
 
 class Log:
-    """One that others write too, and that ends where it did."""
+    """A log that other processes write too, and whose end does not move."""
 
     partitions = 1
 
@@ -33,7 +33,7 @@ class Log:
 
 
 @pytest.mark.parametrize(("logs", "per_second", "between"), [(50, 50.0, SECONDS), (1_000, 50.0, 20.0), (20, 1.0, 20.0)])
-def test_however_many_are_watched_brokers_are_asked_so_often_and_about_each_in_turn(logs: int, per_second: float, between: float) -> None:
+def test_the_logs_of_watched_namespaces_are_asked_in_turn_at_a_bounded_rate(logs: int, per_second: float, between: float) -> None:
     loop = SimulatedLoop(random.Random(1))
     asked: list[tuple[float, int]] = []
     turns = Turns(per_second)
@@ -51,10 +51,10 @@ def test_however_many_are_watched_brokers_are_asked_so_often_and_about_each_in_t
             fresh.stop()
 
     loop.run(watch())
-    assert max(Counter(int(at) for at, _ in asked).values()) <= 2 * per_second + 1, "a second's worth at once, and so many a second"
+    assert max(Counter(int(at) for at, _ in asked).values()) <= 2 * per_second + 1, "at most a burst of one second and the rate"
     times = Counter(number for _, number in asked)
     assert len(times) == logs
-    assert max(times.values()) - min(times.values()) <= 1, "in turn"
+    assert max(times.values()) - min(times.values()) <= 1, "the logs are asked in turn"
     assert min(times.values()) >= 10 * between / (between + SECONDS) - 1
 
 
@@ -63,8 +63,8 @@ def _is_before(loop: SimulatedLoop, until: float) -> bool:
 
 
 @pytest.mark.parametrize("closed", [False, True])
-def test_namespaces_that_nobody_watches_any_more_take_nobodys_turn(closed: bool) -> None:
-    """Callers that look through a thousand of them again and again, beside one that is watched on and on."""
+def test_namespaces_that_are_not_watched_any_more_do_not_delay_the_others(closed: bool) -> None:
+    """One namespace is watched all the time, and a thousand others for a second each, again and again."""
     loop = SimulatedLoop(random.Random(1))
     asked: list[tuple[float, int]] = []
     turns = Turns(50.0)
@@ -85,17 +85,17 @@ def test_namespaces_that_nobody_watches_any_more_take_nobodys_turn(closed: bool)
         stays.stop()
 
     loop.run(watch())
-    assert sum(number >= 0 for _, number in asked) <= 10 * 102, "what nobody watches is not asked about"
+    assert sum(number >= 0 for _, number in asked) <= 10 * 102, "logs that are not watched are not asked"
 
 
 class Growing(Log):
-    """One that is written all the time."""
+    """A log that is written all the time."""
 
     async def end(self, _: int) -> Position:
         return f"{self._loop.milliseconds():020}"
 
 
-def test_a_view_that_is_always_behind_is_confirmed_as_of_when_the_log_ended_where_it_has_come_to() -> None:
+def test_a_view_that_is_always_behind_is_confirmed_as_of_when_the_log_ended_at_its_place() -> None:
     loop = SimulatedLoop(random.Random(1))
 
     async def watch() -> None:
@@ -112,7 +112,7 @@ def test_a_view_that_is_always_behind_is_confirmed_as_of_when_the_log_ended_wher
     loop.run(watch())
 
 
-def test_where_a_log_turns_out_to_end_sooner_the_view_need_not_come_further() -> None:
+def test_if_a_later_answer_names_an_earlier_end_the_view_is_confirmed_there() -> None:
     loop = SimulatedLoop(random.Random(1))
 
     class Shrinking(Log):

@@ -1,4 +1,4 @@
-"""The gate: so many repairs a second, none while it is shut, and none that is not needed any more."""
+"""The gate of repairs: it bounds their rate, holds them while it is shut, and spends no rate on those that publish nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def key(number: int) -> PolicyKey:
 
 
 class Passing:
-    """Notes who passes, and when."""
+    """Records which keys pass, and when."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, publishes: bool = True) -> None:
         self._loop = loop
@@ -35,7 +35,7 @@ def gate_run(per_second: float, *, publishes: bool = True, paused: bool = False)
     return loop, Gate(loop, per_second, paused=paused), Passing(loop, publishes=publishes)
 
 
-def test_a_seconds_worth_passes_at_once_and_the_others_evenly() -> None:
+def test_a_burst_of_one_second_passes_at_once_and_the_others_at_the_rate() -> None:
     loop, gate, visitor = gate_run(10)
 
     async def scenario() -> None:
@@ -49,7 +49,7 @@ def test_a_seconds_worth_passes_at_once_and_the_others_evenly() -> None:
     assert [name for _, name in visitor.passed] == [str(number) for number in range(15)]
 
 
-def test_less_than_one_a_second_is_a_rate_too() -> None:
+def test_a_rate_below_one_per_second_is_kept() -> None:
     loop, gate, visitor = gate_run(0.5)
 
     async def scenario() -> None:
@@ -61,7 +61,7 @@ def test_less_than_one_a_second_is_a_rate_too() -> None:
     assert [at for at, _ in visitor.passed] == pytest.approx([0, 2, 4])
 
 
-def test_whoever_publishes_nothing_takes_nobodys_turn() -> None:
+def test_repairs_that_publish_nothing_do_not_use_up_the_rate() -> None:
     loop, gate, visitor = gate_run(1, publishes=False)
 
     async def scenario() -> None:
@@ -72,7 +72,7 @@ def test_whoever_publishes_nothing_takes_nobodys_turn() -> None:
     assert len(visitor.passed) == 100
 
 
-def test_who_leaves_takes_nobodys_turn_either() -> None:
+def test_repairs_that_leave_the_gate_do_not_use_up_the_rate() -> None:
     loop, gate, visitor = gate_run(1)
 
     async def scenario() -> None:
@@ -87,7 +87,7 @@ def test_who_leaves_takes_nobodys_turn_either() -> None:
     assert visitor.passed[1][0] == pytest.approx(1)
 
 
-def test_nobody_passes_while_it_is_shut_and_nobody_is_forgotten() -> None:
+def test_no_repair_passes_while_the_gate_is_shut_and_none_is_lost() -> None:
     loop, gate, visitor = gate_run(2, paused=True)
 
     async def scenario() -> None:
@@ -97,7 +97,7 @@ def test_nobody_passes_while_it_is_shut_and_nobody_is_forgotten() -> None:
         assert gate.paused and visitor.passed == [] and gate.waiting == 6
         gate.resume()
         await asyncio.sleep(0.6)
-        assert len(visitor.passed) == 3  # two at once, one after half a second
+        assert len(visitor.passed) == 3  # a burst of two, and one after half a second
         gate.pause()
         await asyncio.sleep(5)
         assert len(visitor.passed) == 3
@@ -108,7 +108,7 @@ def test_nobody_passes_while_it_is_shut_and_nobody_is_forgotten() -> None:
     assert len(visitor.passed) == 6 and gate.waiting == 0
 
 
-def test_each_of_many_that_wait_passes_as_fast_as_each_of_a_few() -> None:
+def test_the_time_for_each_repair_does_not_grow_with_the_number_that_wait() -> None:
     def seconds_for(many: int) -> float:
         loop, gate, visitor = gate_run(10, publishes=False, paused=True)
 

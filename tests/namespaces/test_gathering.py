@@ -1,4 +1,4 @@
-"""Under load requests go in together, in the order in which they came; a few never wait for long, and nobody waits for ever."""
+"""Under load requests are let in together, in their order; with few of them none waits, and none waits for ever."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SLOW_SECONDS = 0.0033
 
 
 class Door:
-    """Requests that go through, and when each was let in."""
+    """Sends requests through a ``Gathering``, and records when each was let in."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -34,7 +34,7 @@ class Door:
             self.gathering.leave()
 
     async def requests_one_after_the_other(self, at_once: int, count: int, seconds: float) -> None:
-        """So many at once, each followed by the next as soon as it has its answer."""
+        """Sends so many requests at once, each followed by the next as soon as it has its answer."""
 
         async def one(first: int) -> None:
             for number in range(count):
@@ -55,7 +55,7 @@ def simulate(scenario: Callable[[Door], Awaitable[None]]) -> None:
     assert loop.failures == []
 
 
-def test_whoever_finds_nobody_inside_goes_straight_in() -> None:
+def test_a_request_that_is_alone_is_let_in_at_once() -> None:
     async def scenario(door: Door) -> None:
         for number in range(20):
             await door.request(number)
@@ -66,7 +66,7 @@ def test_whoever_finds_nobody_inside_goes_straight_in() -> None:
 
 
 @pytest.mark.parametrize("at_once", [2, 8, MANY])
-def test_few_never_wait_for_each_other_however_slow_the_log_is(at_once: int) -> None:
+def test_a_few_concurrent_requests_never_wait_for_each_other(at_once: int) -> None:
     async def scenario(door: Door) -> None:
         await door.requests_one_after_the_other(at_once, 50, SLOW_SECONDS)
         assert door.loop.time() == pytest.approx(50 * SLOW_SECONDS)
@@ -75,16 +75,16 @@ def test_few_never_wait_for_each_other_however_slow_the_log_is(at_once: int) -> 
     simulate(scenario)
 
 
-def test_under_load_requests_over_a_slow_log_go_in_together() -> None:
+def test_under_load_requests_to_a_slow_log_are_let_in_in_groups() -> None:
     async def scenario(door: Door) -> None:
         await door.requests_one_after_the_other(64, 50, SLOW_SECONDS)
         assert door.gathering.groups > 20
-        assert door.gathering.state is State.CALM, "all have left"
+        assert door.gathering.state is State.CALM, "all requests have ended"
 
     simulate(scenario)
 
 
-def test_many_go_in_together_in_the_order_in_which_they_came() -> None:
+def test_many_requests_are_let_in_together_in_their_order() -> None:
     async def scenario(door: Door) -> None:
         await asyncio.gather(*door.requests(MANY + 30))
         assert [number for number, _ in door.entered] == list(range(MANY + 30))
@@ -95,7 +95,7 @@ def test_many_go_in_together_in_the_order_in_which_they_came() -> None:
     simulate(scenario)
 
 
-def test_more_than_fit_in_at_once_follow_at_once() -> None:
+def test_requests_beyond_the_size_of_a_group_follow_without_further_waiting() -> None:
     async def scenario(door: Door) -> None:
         await asyncio.gather(*door.requests(MANY + 2 * AT_ONCE + 5))
         assert [number for number, _ in door.entered] == list(range(MANY + 2 * AT_ONCE + 5))
@@ -104,7 +104,7 @@ def test_more_than_fit_in_at_once_follow_at_once() -> None:
     simulate(scenario)
 
 
-def test_where_gathering_is_not_worth_it_requests_go_straight_in_until_it_is_tried_again() -> None:
+def test_after_groups_that_were_too_small_requests_are_let_in_at_once_for_a_pause() -> None:
     async def scenario(door: Door) -> None:
         busy = door.requests(MANY, seconds=10.0)
         await asyncio.sleep(0)
@@ -114,7 +114,7 @@ def test_where_gathering_is_not_worth_it_requests_go_straight_in_until_it_is_tri
         since = door.loop.time()
         assert [door.gathering.state] == [State.SKIPPING]
         await asyncio.gather(*door.requests(3, first=1000))
-        assert {at for _, at in door.entered[-3:]} == {since}, "straight in"
+        assert {at for _, at in door.entered[-3:]} == {since}, "they are let in at once"
         await asyncio.sleep(PAUSE_SECONDS)
         since = door.loop.time()
         await asyncio.gather(*door.requests(WORTHWHILE, first=2000))
@@ -134,12 +134,12 @@ def test_where_gathering_is_not_worth_it_requests_go_straight_in_until_it_is_tri
 
 
 @pytest.mark.parametrize("turn_given", [False, True])
-def test_whoever_gives_up_waiting_leaves_no_trace(turn_given: bool) -> None:
+def test_a_request_that_is_cancelled_while_it_waits_leaves_no_trace(turn_given: bool) -> None:
     async def scenario(door: Door) -> None:
         inside = door.requests(MANY, first=100)
         first, *others = door.requests(4)
         await asyncio.sleep(0)
-        if turn_given:  # cancelled in the very turn of the loop in which it was let in
+        if turn_given:  # cancelled in the same turn of the loop in which it is let in
             door.loop.call_later(PATIENCE_SECONDS, others[1].cancel)
         else:
             door.loop.call_later(PATIENCE_SECONDS / 2, others[1].cancel)
@@ -148,6 +148,6 @@ def test_whoever_gives_up_waiting_leaves_no_trace(turn_given: bool) -> None:
         await asyncio.sleep(1)
         since = door.loop.time()
         await asyncio.gather(*door.requests(MANY, first=9))
-        assert door.entered[-1] == (8 + MANY, since), "nobody is thought to be inside"
+        assert door.entered[-1] == (8 + MANY, since), "no request counts as inside any more"
 
     simulate(scenario)

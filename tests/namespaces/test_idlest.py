@@ -1,4 +1,4 @@
-"""The idlest of very many namespaces is found without looking at all of them."""
+"""The idlest of very many namespaces is found without looking at all of them each time."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from topicpolicies_server.namespaces.namespace import Namespace
 MANY = 4 * FEW
 
 
-class One:
-    """A namespace, as far as it is used or idle. It counts how often somebody looks whether it is."""
+class FakeNamespace:
+    """A fake of a namespace that is in use or idle. It counts how often ``busy`` is read."""
 
     looks = 0
 
@@ -25,34 +25,34 @@ class One:
 
     @property
     def busy(self) -> bool:
-        One.looks += 1
+        FakeNamespace.looks += 1
         return self.used
 
     def idle_since(self) -> float:
-        """Its last use."""
+        """Returns the time of its last use."""
         return self.last_used
 
 
-class Some:
-    """Namespaces, and a time."""
+class Namespaces:
+    """Loaded namespaces, and a clock."""
 
     def __init__(self, count: int) -> None:
-        One.looks = 0
+        FakeNamespace.looks = 0
         self.time = 0.0
-        self.loaded: dict[str, One] = {}
+        self.loaded: dict[str, FakeNamespace] = {}
         self.idlest = Idlest(cast("dict[str, Namespace]", self.loaded), lambda: self.time)
         for number in range(count):
             self.load(f"acme/{number}")
 
-    def load(self, name: str) -> One:
-        """Loads one, which is not used any more."""
+    def load(self, name: str) -> FakeNamespace:
+        """Loads a namespace, which is idle from then on."""
         self.time += 1.0
-        one = self.loaded[name] = One(name, self.time)
+        one = self.loaded[name] = FakeNamespace(name, self.time)
         self.idlest.add(cast("Namespace", one))
         return one
 
     def close(self, spared: str = "") -> str | None:
-        """Closes the idlest."""
+        """Closes the idlest namespace; returns its name."""
         found = self.idlest.find(spared)
         if found is not None:
             del self.loaded[found.name]
@@ -60,52 +60,52 @@ class Some:
 
 
 @pytest.mark.parametrize("count", [5, MANY])
-def test_it_is_the_one_that_was_used_the_longest_time_ago(count: int) -> None:
-    some, chance = Some(count), random.Random(count)
+def test_the_idlest_namespace_is_the_one_unused_for_the_longest_time(count: int) -> None:
+    namespaces, chance = Namespaces(count), random.Random(count)
     for number in range(3 * count):
-        for one in chance.sample(list(some.loaded.values()), 2):
-            some.time += 1.0
-            one.last_used = some.time
-        oldest = min(some.loaded.values(), key=One.idle_since)
-        second = min((one for one in some.loaded.values() if one is not oldest), key=One.idle_since)
+        for one in chance.sample(list(namespaces.loaded.values()), 2):
+            namespaces.time += 1.0
+            one.last_used = namespaces.time
+        oldest = min(namespaces.loaded.values(), key=FakeNamespace.idle_since)
+        second = min((one for one in namespaces.loaded.values() if one is not oldest), key=FakeNamespace.idle_since)
         spares = chance.random() < 0.3
-        assert some.close(oldest.name if spares else "") == (second if spares else oldest).name
-        some.load(f"acme/new{number}")
-    assert len(some.loaded) == count and len(some.idlest) <= 2 * count + FEW + 1
+        assert namespaces.close(oldest.name if spares else "") == (second if spares else oldest).name
+        namespaces.load(f"acme/new{number}")
+    assert len(namespaces.loaded) == count and len(namespaces.idlest) <= 2 * count + FEW + 1
 
 
-def test_newcomers_one_after_the_other_have_few_others_looked_at() -> None:
-    some = Some(MANY)
+def test_consecutive_new_namespaces_cause_few_looks_at_others() -> None:
+    namespaces = Namespaces(MANY)
     for number in range(MANY):
-        assert some.close() is not None
-        some.load(f"acme/new{number}")
-    assert MANY <= One.looks <= 2 * MANY, "each is looked at once"
+        assert namespaces.close() is not None
+        namespaces.load(f"acme/new{number}")
+    assert MANY <= FakeNamespace.looks <= 2 * MANY, "each namespace is looked at about once"
 
 
-def test_where_all_of_many_are_in_use_they_are_looked_at_from_time_to_time() -> None:
-    some = Some(MANY)
-    for one in some.loaded.values():
+def test_if_all_of_many_namespaces_are_in_use_they_are_looked_at_only_from_time_to_time() -> None:
+    namespaces = Namespaces(MANY)
+    for one in namespaces.loaded.values():
         one.used = True
-    assert [some.close() for _ in range(100)] == [None] * 100
-    assert One.looks == MANY, "once, however often somebody asks"
-    one = some.loaded["acme/7"]
-    one.used, one.last_used = False, some.time
-    some.time += 1.01 * MANY * LOOK_SECONDS
-    assert some.close() == one.name and some.close() is None
+    assert [namespaces.close() for _ in range(100)] == [None] * 100
+    assert FakeNamespace.looks == MANY, "each is looked at once for all searches"
+    one = namespaces.loaded["acme/7"]
+    one.used, one.last_used = False, namespaces.time
+    namespaces.time += 1.01 * MANY * LOOK_SECONDS
+    assert namespaces.close() == one.name and namespaces.close() is None
 
 
-def test_where_all_of_a_few_are_in_use_one_that_falls_idle_is_found_at_once() -> None:
-    some = Some(3)
-    for one in some.loaded.values():
+def test_if_all_of_a_few_namespaces_are_in_use_one_that_becomes_idle_is_found_at_once() -> None:
+    namespaces = Namespaces(3)
+    for one in namespaces.loaded.values():
         one.used = True
-    assert some.close() is None
-    some.loaded["acme/1"].used = False
-    assert some.close(spared="acme/1") is None and some.close() == "acme/1"
+    assert namespaces.close() is None
+    namespaces.loaded["acme/1"].used = False
+    assert namespaces.close(spared="acme/1") is None and namespaces.close() == "acme/1"
 
 
-def test_what_was_closed_otherwise_is_forgotten() -> None:
-    some = Some(3)
+def test_namespaces_that_were_closed_otherwise_are_forgotten() -> None:
+    namespaces = Namespaces(3)
     for number in range(20 * FEW):
-        del some.loaded[some.load(f"acme/new{number}").name]
-    assert len(some.idlest) <= FEW + 10
-    assert [some.close() for _ in range(4)] == ["acme/0", "acme/1", "acme/2", None]
+        del namespaces.loaded[namespaces.load(f"acme/new{number}").name]
+    assert len(namespaces.idlest) <= FEW + 10
+    assert [namespaces.close() for _ in range(4)] == ["acme/0", "acme/1", "acme/2", None]

@@ -1,4 +1,4 @@
-"""A namespace answers about a topic as soon as its log is read, and folds the rest behind that. The logs of these tests come undecoded."""
+"""A namespace answers for a topic as soon as its log is read, and folds the other topics later. The logs deliver undecoded entries."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write(bench: Bench, number: int, value: int, **others: int) -> None:
 
 
 async def filled(bench: Bench) -> None:
-    """Each topic was changed, a while ago."""
+    """Writes an event of each topic, and lets some time pass."""
     for number in range(TOPICS):
         write(bench, number, number % 100 + 1)
     await asyncio.sleep(OLD_SECONDS)
@@ -54,7 +54,7 @@ def shared(scenario: Any, **options: Any) -> None:
     simulate(scenario, sole_writer=False, window_ms=1_000, **options)
 
 
-def test_it_answers_about_a_topic_before_the_others_are_folded_and_folds_them_then() -> None:
+def test_a_topic_is_answered_before_the_others_are_folded() -> None:
     async def scenario(bench: Bench) -> None:
         await filled(bench)
         assert await bench.value(key_of(41)) == 42
@@ -68,7 +68,7 @@ def test_it_answers_about_a_topic_before_the_others_are_folded_and_folds_them_th
     shared(scenario)
 
 
-def test_whoever_lists_or_watches_waits_until_all_is_folded() -> None:
+def test_listings_and_watches_wait_until_all_topics_are_folded() -> None:
     async def scenario(bench: Bench) -> None:
         await filled(bench)
         heads, more, _ = await bench.namespace.page(BOTH, None, TOPICS)
@@ -87,7 +87,7 @@ def test_whoever_lists_or_watches_waits_until_all_is_folded() -> None:
     shared(watching)
 
 
-def test_a_watch_that_is_resumed_has_what_came_since_its_token_though_older_changes_were_folded_after_it() -> None:
+def test_a_resumed_watch_gets_only_changes_after_its_token_although_older_ones_are_folded_later() -> None:
     async def scenario(bench: Bench) -> None:
         await filled(bench)
         await bench.value(key_of(1))
@@ -102,16 +102,16 @@ def test_a_watch_that_is_resumed_has_what_came_since_its_token_though_older_chan
     shared(scenario)
 
 
-def test_a_watch_that_is_resumed_just_as_all_is_folded_has_what_came_since_its_token() -> None:
+def test_a_watch_resumed_at_the_moment_when_all_is_folded_gets_the_changes_after_its_token() -> None:
     async def scenario(bench: Bench) -> None:
         await filled(bench)
         await bench.value(key_of(1))
         life = bench.namespace._life
         token = life.hub.token  # type: ignore[union-attr]
         write(bench, 7, 99)
-        while life.served.has_late_entries:  # type: ignore[union-attr]  # noqa: ASYNC110 (nobody tells of it)
+        while life.served.has_late_entries:  # type: ignore[union-attr]  # noqa: ASYNC110 (nothing to wait on)
             await asyncio.sleep(0)
-        assert bench.namespace._loader.late_folder.busy, "the hub has not been told"
+        assert bench.namespace._loader.late_folder.busy, "precondition: the hub does not know it yet"
         watcher = await bench.namespace.watch(Selection(None), Mode.LATEST, token, lambda: None)
         assert [(change.key, change.version) for change in watcher.take(10).changes] == [(key_of(7), bench.namespace.version(key_of(7)))]
         bench.namespace.unwatch(watcher)
@@ -119,7 +119,7 @@ def test_a_watch_that_is_resumed_just_as_all_is_folded_has_what_came_since_its_t
     shared(scenario)
 
 
-def test_a_change_that_comes_before_its_topic_is_folded_is_folded_behind_what_was_kept() -> None:
+def test_an_event_that_arrives_before_its_topic_is_folded_is_folded_after_the_kept_entries() -> None:
     async def scenario(bench: Bench) -> None:
         await filled(bench)
         write(bench, 3, 50, max_consumer_per_topic=2)
@@ -131,7 +131,7 @@ def test_a_change_that_comes_before_its_topic_is_folded_is_folded_behind_what_wa
     shared(scenario)
 
 
-def test_a_repair_is_due_for_a_topic_that_nobody_asks_about_and_an_entry_that_cannot_be_read_is_told_of_once(
+def test_topics_that_are_not_requested_are_repaired_and_unreadable_entries_are_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -152,7 +152,7 @@ def test_a_repair_is_due_for_a_topic_that_nobody_asks_about_and_an_entry_that_ca
         again = Bench(sole_writer=False, window_ms=1_000, storage=bench.storage)
         assert await again.value(key_of(1)) == 2
         await asyncio.sleep(2)
-        assert again.registry.activity.repairs["published"] == 1  # of the event of no kind
+        assert again.registry.activity.repairs["published"] == 1  # for the event with the action NONE
         assert again.registry.activity.unreadable == 1
         assert again.namespace.repairs_due == 0
         assert await again.value(broken) is None
@@ -170,10 +170,10 @@ def test_a_repair_is_due_for_a_topic_that_nobody_asks_about_and_an_entry_that_ca
 
 
 class Recorder:
-    """Notes what the history is told."""
+    """Records what the history would get."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.recorded: list[str] = []
         self.keys: list[PolicyKey | None] = []
 
     def knows(self, identity: str, positions: Sequence[str]) -> bool:
@@ -182,23 +182,23 @@ class Recorder:
 
     def opened(self, log: NamespaceLog) -> None:
         del log
-        self.told.append("opened")
+        self.recorded.append("opened")
 
     def noted(self, events: Sequence[Taken]) -> None:
         for placed, before, folded, after in events:
             assert folded is not None and after is not None
             assert (before is None) == (folded.previous in ("", "0"))
-            self.told.append(placed.position)
+            self.recorded.append(placed.position)
             self.keys.append(None if placed.event is None else placed.event.key)
 
     def caught_up(self) -> None:
-        self.told.append("caught up")
+        self.recorded.append("caught up")
 
     def closed(self) -> None:
-        self.told.append("closed")
+        self.recorded.append("closed")
 
 
-def test_the_history_is_told_in_the_order_of_the_log_whatever_is_asked_first() -> None:
+def test_the_history_gets_events_in_the_order_of_the_log_whichever_topic_is_read_first() -> None:
     async def scenario(bench: Bench) -> None:
         await filled(bench)
         recorder = Recorder()
@@ -209,22 +209,22 @@ def test_the_history_is_told_in_the_order_of_the_log_whatever_is_asked_first() -
 
         bench.registry.common.record = record
         await bench.value(key_of(50))
-        assert "caught up" not in recorder.told
+        assert "caught up" not in recorder.recorded
         write(bench, 3, 99)
         await bench.value(key_of(20))
         await asyncio.sleep(1)
-        assert recorder.told[0] == "opened"
-        positions = [each for each in recorder.told[1:] if each != "caught up"]
+        assert recorder.recorded[0] == "opened"
+        positions = [each for each in recorder.recorded[1:] if each != "caught up"]
         assert positions == sorted(positions)
         assert recorder.keys == [*[key_of(number) for number in range(TOPICS)], key_of(3)]
-        assert recorder.told.count("caught up") == 1
+        assert recorder.recorded.count("caught up") == 1
         await bench.registry.close()
-        assert recorder.told[-1] == "closed"
+        assert recorder.recorded[-1] == "closed"
 
     shared(scenario)
 
 
-def test_a_log_that_is_lost_before_all_is_folded_is_read_anew_as_a_whole_and_the_history_is_told_of_the_rest() -> None:
+def test_a_log_lost_before_all_is_folded_is_read_as_a_whole_and_the_history_gets_all_events() -> None:
     async def scenario(bench: Bench) -> None:
         await filled(bench)
         recorders: list[Recorder] = []
@@ -239,16 +239,16 @@ def test_a_log_that_is_lost_before_all_is_folded_is_read_anew_as_a_whole_and_the
         bench.opened.lose(LogError("LOG_LOST", "lost"))  # type: ignore[arg-type]
         await asyncio.sleep(1)
         assert await bench.value(key_of(99)) == 100
-        assert recorders[0].told[-1] == "closed" and "caught up" not in recorders[0].told
+        assert recorders[0].recorded[-1] == "closed" and "caught up" not in recorders[0].recorded
         assert recorders[1].keys == [key_of(number) for number in range(TOPICS)]
-        assert recorders[1].told[-1] == "caught up"
+        assert recorders[1].recorded[-1] == "caught up"
         heads, _, _ = await bench.namespace.page(BOTH, None, TOPICS)
         assert len(heads) == TOPICS
 
     shared(scenario)
 
 
-def test_a_namespace_that_is_closed_before_all_is_folded_ends_and_whoever_waits_for_all_is_told() -> None:
+def test_a_listing_that_waits_for_folding_gets_an_error_when_the_namespace_is_closed() -> None:
     async def scenario(bench: Bench) -> None:
         await filled(bench)
         await bench.value(key_of(50))
@@ -260,7 +260,7 @@ def test_a_namespace_that_is_closed_before_all_is_folded_ends_and_whoever_waits_
     shared(scenario)
 
 
-def test_where_there_may_be_no_room_all_is_folded_before_the_first_answer_and_what_is_too_much_is_refused() -> None:
+def test_if_room_may_be_short_all_is_folded_before_the_first_answer_or_the_load_is_refused() -> None:
     async def scenario(bench: Bench) -> None:
         await filled(bench)
         assert (await error_of(bench.value(key_of(1)))).reason == "TOO_MANY_NAMESPACES"
@@ -275,7 +275,7 @@ def test_where_there_may_be_no_room_all_is_folded_before_the_first_answer_and_wh
 
 
 @pytest.mark.parametrize("records", [False, True])
-def test_however_many_entries_one_topic_has_no_more_of_them_are_folded_at_once_than_of_many_topics(records: bool) -> None:
+def test_the_number_of_entries_folded_at_once_is_bounded_even_for_a_single_topic(records: bool) -> None:
     entries = [
         Entry(Placed(0, f"{number:08d}", Event(key_of(number % 2), Action.UPDATE, {"x": b"%d" % number}), number), key_of(number % 2).topic)
         for number in range(1, 1_001)
@@ -289,12 +289,12 @@ def test_however_many_entries_one_topic_has_no_more_of_them_are_folded_at_once_t
 
     late = LateEntries(FoldContext(joined_at=1_000_000), (), fold, lambda *_: None, records=records)
     late.take(entries, lambda rest: None)
-    told: list[str] = []
+    recorded: list[str] = []
     opened = 0
     while not late.over:
-        told += [placed.position for placed, *_ in late.fold_some()]
+        recorded += [placed.position for placed, *_ in late.fold_some()]
         now = sum(entry.times for entry in entries)
         assert now - opened <= AT_A_TIME
         opened = now
     assert opened == len(entries)
-    assert told == ([entry.position for entry in entries] if records else [])
+    assert recorded == ([entry.position for entry in entries] if records else [])

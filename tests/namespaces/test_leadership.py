@@ -1,4 +1,4 @@
-"""A namespace whose log has one writer at a time: who takes updates, who names the leader, and what becomes of what was on its way."""
+"""A namespace whose log has one leader: the leader takes updates, followers name it, and a deposed leader answers what it has in flight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OURS = Leadership(True, "ours:1")
 
 
 class LedLog(MemoryNamespaceLog):
-    """A log whose leader a test decides."""
+    """A log whose leader the test chooses."""
 
     def __init__(self, owner: MemoryLog, stored: StoredNamespace, sink: LogSink) -> None:
         super().__init__(owner, stored, sink)
@@ -39,7 +39,7 @@ class LedLog(MemoryNamespaceLog):
         super().append(event)
 
     def become(self, leadership: Leadership) -> None:
-        """The leader changes; what a leader has in flight fails."""
+        """Changes the leader; appends that a deposed leader has in flight fail."""
         self._now = leadership
         if not leadership.leads:
             self._abandon(LogError(Reason.LOG_FENCED, "Another one leads.", kind=Kind.FAILED_PRECONDITION, outcome_unknown=True))
@@ -54,7 +54,7 @@ class LedLogs(MemoryLog):
 
 
 class LedBench(Bench):
-    """One process that may lead."""
+    """A process that may become the leader."""
 
     def __init__(self, *, storage: MemoryStorage | None = None) -> None:
         super().__init__(sole_writer=False, storage=storage, join_patience_seconds=0.0)
@@ -76,10 +76,10 @@ def led(scenario: object) -> None:
     simulate(run)
 
 
-def test_an_update_waits_until_it_is_known_who_leads_and_is_taken_by_whoever_does() -> None:
+def test_updates_wait_until_the_leader_is_known_and_are_applied_if_this_process_leads() -> None:
     async def scenario(bench: LedBench) -> None:
         log = await bench.opened_log()
-        assert log.contended == 0, "reading asks for nothing"
+        assert log.contended == 0, "reading does not contend for the leadership"
         updates = [bench.setting(value) for value in (1, 2, 3)]
         await asyncio.sleep(0.5)
         assert not any(update.done() for update in updates)
@@ -103,13 +103,13 @@ def test_a_follower_names_the_leader_and_serves_reads() -> None:
         bench.elsewhere(7)
         await asyncio.sleep(0.1)
         assert await bench.value() == 7
-        assert (await bench.set(8, validate_only=True)).previous == "11", "what is not written can be asked of anybody"
+        assert (await bench.set(8, validate_only=True)).previous == "11", "a follower answers dry runs"
         assert await bench.value() == 7
 
     led(scenario)
 
 
-def test_where_nobody_says_that_it_leads_an_update_is_refused_in_time_and_certainly_not_made() -> None:
+def test_without_a_leader_an_update_is_refused_in_time_and_certainly_not_applied() -> None:
     async def scenario(bench: LedBench) -> None:
         log = await bench.opened_log()
         error = await error_of(bench.set(1))
@@ -122,7 +122,7 @@ def test_where_nobody_says_that_it_leads_an_update_is_refused_in_time_and_certai
     led(scenario)
 
 
-def test_a_leader_that_is_deposed_answers_what_it_holds_at_once_and_a_repeat_settles_it() -> None:
+def test_a_deposed_leader_answers_updates_in_flight_at_once_and_retries_find_their_outcome() -> None:
     async def scenario(bench: LedBench) -> None:
         log = await bench.opened_log()
         log.become(OURS)
@@ -161,7 +161,7 @@ def test_only_a_leader_repairs() -> None:
         await asyncio.sleep(0.01)
         bench.elsewhere(1, max_consumer_per_topic=5)
         await asyncio.sleep(0.01)
-        bench.elsewhere(3)  # computed before the consumers were set
+        bench.elsewhere(3)  # computed before max_consumer_per_topic was set
         await asyncio.sleep(1)
         assert len(bench.ids()) == 3
         log.become(OURS)
@@ -170,7 +170,7 @@ def test_only_a_leader_repairs() -> None:
         assert before > 3
         log.become(THEIRS)
         bench.elsewhere(4, max_consumer_per_topic=5)
-        bench.elsewhere(5)  # again
+        bench.elsewhere(5)  # a conflict again
         await asyncio.sleep(1)
         assert len(bench.ids()) == before + 2
 

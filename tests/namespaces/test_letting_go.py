@@ -1,4 +1,4 @@
-"""What a namespace kept is freed with the last who asks it: no search for circles is needed for that."""
+"""The memory of a closed namespace is freed with the last reference to it, without a run of the garbage collector."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .bench import KEY, NAMESPACE, Bench, simulate
 
 @pytest.fixture(autouse=True)
 def no_search() -> Iterator[None]:
-    """Nobody looks for circles meanwhile, nor are those of other tests found."""
+    """Disables the garbage collector for the test, after collecting the cycles of other tests."""
     gc.collect()
     gc.disable()
     yield
@@ -32,7 +32,7 @@ def no_search() -> Iterator[None]:
 
 
 class Kept:
-    """What there is of the classes that keep much, of which there was nothing before."""
+    """Lists the objects of large classes that were created since."""
 
     def __init__(self) -> None:
         self._before = {id(each) for each in self._all()}
@@ -47,7 +47,7 @@ class Kept:
 
 @pytest.mark.parametrize("sole_writer", [True, False])
 @pytest.mark.parametrize("watched", [True, False])
-def test_a_namespace_that_was_closed_is_freed_with_the_last_who_refers_to_it(sole_writer: bool, watched: bool) -> None:
+def test_a_closed_namespace_is_freed_with_the_last_reference_to_it(sole_writer: bool, watched: bool) -> None:
     async def scenario(bench: Bench) -> None:
         kept = Kept()
         bench.elsewhere(1)
@@ -91,7 +91,7 @@ def test_a_namespace_whose_log_never_opened_is_freed_too() -> None:
 
 
 @pytest.mark.parametrize("again", ["the same log", "the same log, compacted", "another log"])
-def test_of_openings_that_were_replaced_nothing_is_kept(again: str) -> None:
+def test_nothing_of_replaced_openings_is_kept(again: str) -> None:
     async def scenario(bench: Bench) -> None:
         kept = Kept()
         await bench.set(1)
@@ -113,12 +113,12 @@ def test_of_openings_that_were_replaced_nothing_is_kept(again: str) -> None:
 
 
 @pytest.mark.parametrize("ends", ["nothing comes", "it is lost", "it is closed"])
-def test_an_opening_that_went_on_with_a_view_and_came_to_nothing_leaves_the_view(ends: str) -> None:
+def test_an_opening_that_continues_a_view_and_fails_leaves_the_view_unchanged(ends: str) -> None:
     async def scenario(bench: Bench) -> None:
         version = (await bench.set(1)).version
         namespace = bench.namespace
-        told: list[str] = []
-        watcher = await namespace.watch(Selection(None), Mode.LATEST, None, lambda: told.append("woken"))
+        wakes: list[str] = []
+        watcher = await namespace.watch(Selection(None), Mode.LATEST, None, lambda: wakes.append("woken"))
         assert len(watcher.take(10).changes) == 1
         bench.faults.read_seconds = 100.0
         bench.elsewhere(2)
@@ -137,13 +137,13 @@ def test_an_opening_that_went_on_with_a_view_and_came_to_nothing_leaves_the_view
         if ends != "it is closed":
             bench.faults.read_seconds = 0.0
             await asyncio.sleep(5)
-            assert [change.previous for change in watcher.take(10).changes] == [version], "and nothing again"
+            assert [change.previous for change in watcher.take(10).changes] == [version], "no change is sent twice"
         namespace.unwatch(watcher)
 
     simulate(scenario, sole_writer=False)
 
 
-async def test_a_server_that_loads_and_dismisses_again_and_again_keeps_nothing_of_it(tmp_path: Path) -> None:
+async def test_a_server_that_loads_and_closes_a_namespace_repeatedly_keeps_nothing_of_it(tmp_path: Path) -> None:
     config = ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "log.db"), listen=Address("127.0.0.1", 0))
     async with Server(config) as server:
         kept = Kept()

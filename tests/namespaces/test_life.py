@@ -1,4 +1,4 @@
-"""The states of a namespace, line by line; and that whatever goes wrong in its life, its life goes on."""
+"""The state machine of a namespace, by its table; and a namespace survives any failure of its log or of its own code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CLOSED = PolicyError(Kind.UNAVAILABLE, Reason.NAMESPACE_CLOSED, "It is closed.")
 
 
 class _Opening:
-    """Stands for a follower."""
+    """A fake of a follower."""
 
     def __init__(self, *, continues: bool = False) -> None:
         self.continues = continues
@@ -78,7 +78,7 @@ def _run(scenario: Callable[[], Awaitable[None]]) -> None:
 
 
 def _written() -> dict[tuple[str, str], str]:
-    """The table of the first page as it is written: state and event, and the next state. ``Closed`` and ``Ended`` stand for all."""
+    """Reads the table of the module's docstring: the next state by state and event. The rows of ``Closed`` and ``Ended`` stand for all."""
     rows = [line.split(None, 3) for line in (life_module.__doc__ or "").splitlines() if "  " in line.strip()]
     return {(state, event.strip("`")): then for state, event, then, *_ in rows if then in _STATES}
 
@@ -86,7 +86,7 @@ def _written() -> dict[tuple[str, str], str]:
 _STATES = {state.__name__ for state in (Loading, Serving, Failed, Closed)}
 
 
-def test_the_table_of_the_first_page_is_the_one_that_holds() -> None:
+def test_the_table_of_the_docstring_is_the_one_of_the_code() -> None:
     async def scenario() -> None:
         mine, fresh = asyncio.Future[None](), asyncio.Future[None]()
         one, two = _opening(), _opening()
@@ -105,7 +105,7 @@ def test_the_table_of_the_first_page_is_the_one_that_holds() -> None:
     _run(scenario)
 
 
-def test_every_event_in_every_state_is_what_the_table_says() -> None:
+def test_every_event_in_every_state_has_the_next_state_of_the_table() -> None:
     async def scenario() -> None:
         mine, fresh = asyncio.Future[None](), asyncio.Future[None]()
         one, two = _opening(), _opening()
@@ -152,7 +152,7 @@ def test_every_event_in_every_state_is_what_the_table_says() -> None:
     _run(scenario)
 
 
-def test_those_who_wait_for_a_log_that_is_out_of_reach_are_told_and_the_try_goes_on() -> None:
+def test_callers_that_wait_for_an_unreachable_log_get_the_error_and_the_attempt_goes_on() -> None:
     async def scenario() -> None:
         life = Life(lambda: None)
         first, opening = life.admit(), _opening()
@@ -168,7 +168,7 @@ def test_those_who_wait_for_a_log_that_is_out_of_reach_are_told_and_the_try_goes
     _run(scenario)
 
 
-def test_those_who_wait_are_let_in_or_told_whatever_the_way() -> None:
+def test_waiting_callers_are_let_in_or_get_an_error_on_every_path_of_the_states() -> None:
     async def scenario() -> None:
         asked = 0
 
@@ -185,7 +185,7 @@ def test_those_who_wait_are_let_in_or_told_whatever_the_way() -> None:
         second = life.admit()
         assert second is not None and life.admit() is second and asked == 1
         life.began(stays_failed=True)
-        assert life.admit() is second and life.phase.value == "failed", "watchers are not told of each try"
+        assert life.admit() is second and life.phase.value == "failed", "the phase stays failed during a retry, for watchers"
         serving = _opening()
         life.opened(serving)
         life.serve(serving, HUB)
@@ -205,7 +205,7 @@ def test_those_who_wait_are_let_in_or_told_whatever_the_way() -> None:
     _run(scenario)
 
 
-def test_an_opening_that_is_left_is_forgotten_unless_it_went_on_with_the_view_that_served() -> None:
+def test_an_abandoned_opening_is_forgotten_unless_it_continues_the_view_that_served() -> None:
     async def scenario() -> None:
         life = Life(lambda: None)
         left, serving, further, anew = _opening(), _opening(), _opening(continues=True), _opening()
@@ -221,16 +221,16 @@ def test_an_opening_that_is_left_is_forgotten_unless_it_went_on_with_the_view_th
         life.serve(anew, HUB)
         openings = [cast("_Opening", each) for each in (left, serving, further, anew)]
         assert [each.forgotten for each in openings] == [True, False, False, False]
-        assert [each.gone for each in openings] == [False, True, True, False]  # which is more: it is forgotten too
+        assert [each.gone for each in openings] == [False, True, True, False]  # an opening that was let go is forgotten too
 
     _run(scenario)
 
 
-# Whatever goes wrong
+# Failures
 
 
 @pytest.mark.parametrize("error", [ValueError("not JSON"), asyncio.CancelledError(), LogError(Reason.LOG_REFUSED, "No.")])
-def test_a_log_that_can_not_be_closed_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+def test_a_log_that_can_not_be_closed_does_not_keep_callers_waiting(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     async def scenario(bench: Bench) -> None:
         namespace = bench.namespace
         await bench.set(1)
@@ -254,8 +254,8 @@ def test_a_log_that_can_not_be_closed_keeps_nobody_waiting(monkeypatch: pytest.M
 
 @pytest.mark.parametrize("error", [ValueError("not JSON"), asyncio.CancelledError()])
 @pytest.mark.parametrize("where", ["opening", "failing", "pausing"])
-def test_whatever_ends_a_try_the_namespace_is_tried_again(where: str, error: BaseException) -> None:
-    """An answer of 200 that was not JSON ended its life: whoever asked waited in vain."""
+def test_after_an_unexpected_error_in_an_attempt_the_namespace_is_loaded_again(where: str, error: BaseException) -> None:
+    """Brokers may answer with status 200 and a body that is not JSON, for example; callers must not wait for ever then."""
 
     async def scenario(bench: Bench) -> None:
         namespace, broken = bench.namespace, [error] * 3
@@ -278,13 +278,13 @@ def test_whatever_ends_a_try_the_namespace_is_tried_again(where: str, error: Bas
             namespace._loader._pauses.least = breaking(namespace._loader._pauses.least)  # type: ignore[method-assign]
         namespace.hold(bench)
         await asyncio.sleep(60)
-        assert not broken, "the case"
+        assert not broken, "precondition"
         assert await bench.value() is None and (await bench.set(1)).version
 
     simulate(scenario, load_retry_seconds=1.0, update_timeout_seconds=60.0)
 
 
-def test_a_watched_namespace_goes_on_after_its_life_has_failed() -> None:
+def test_a_watched_namespace_is_loaded_again_after_an_unexpected_error() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
         opened, broken = bench.log.open, [KeyError("partitions")]
@@ -304,7 +304,7 @@ def test_a_watched_namespace_goes_on_after_its_life_has_failed() -> None:
     simulate(scenario)
 
 
-def test_a_log_that_is_lost_whenever_it_serves_is_not_opened_without_a_pause() -> None:
+def test_a_log_that_is_lost_whenever_it_serves_is_opened_again_only_after_pauses() -> None:
     async def scenario(bench: Bench) -> None:
         real = bench.log.open
 
@@ -316,14 +316,14 @@ def test_a_log_that_is_lost_whenever_it_serves_is_not_opened_without_a_pause() -
         bench.log.open = open_and_lose  # type: ignore[method-assign,assignment]
         bench.namespace.hold(bench)
         await asyncio.sleep(60)
-        assert 6 <= len(bench.log.openings) < 80, "five at once, then after pauses"
+        assert 6 <= len(bench.log.openings) < 80, "five openings at once, then one after each pause"
         bench.log.open = real  # type: ignore[method-assign]
         assert (await bench.set(1)).version
 
     simulate(scenario, load_retry_seconds=1.0, update_timeout_seconds=60.0)
 
 
-def test_a_log_is_opened_anew_when_the_opening_before_is_closed() -> None:
+def test_a_log_is_opened_again_only_after_the_opening_before_was_closed() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         bench.opened.answers[0].hold()
@@ -332,8 +332,8 @@ def test_a_log_is_opened_anew_when_the_opening_before_is_closed() -> None:
         await asyncio.sleep(0.1)
         follower = bench.namespace._life.served
         assert follower is not None
-        follower.lost(LogError(Reason.LOG_OUT_OF_ORDER, "It was found to be inconsistent."))  # the log itself goes on
+        follower.lost(LogError(Reason.LOG_OUT_OF_ORDER, "It was found to be inconsistent."))  # the log itself is still open
         assert (await under_way).previous == "11"
-        assert bench.registry.activity.loads == {"loaded": 2}, "no try found it open"
+        assert bench.registry.activity.loads == {"loaded": 2}, "no attempt found it open"
 
     simulate(scenario, update_timeout_seconds=60.0)

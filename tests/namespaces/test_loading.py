@@ -1,4 +1,4 @@
-"""A namespace's life: loaded once, bounded, retried, dropped when idle, and never answering too early."""
+"""Loading of a namespace: once for all callers, bounded and retried; it is closed when idle, and never answers too early."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .bench import KEY, NAMESPACE, Bench, error_of, simulate
 UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
 
 
-def test_however_many_ask_it_is_loaded_once() -> None:
+def test_a_namespace_is_loaded_once_for_all_callers() -> None:
     async def scenario(bench: Bench) -> None:
         bench.log.opening_seconds = 0.1
         answers = await asyncio.gather(*(bench.namespace.get(KEY) for _ in range(50)), *(bench.set(value) for value in range(1, 20)))
@@ -34,7 +34,7 @@ def test_however_many_ask_it_is_loaded_once() -> None:
     simulate(scenario)
 
 
-def test_only_so_many_are_loaded_at_once_and_the_others_wait_their_turn() -> None:
+def test_the_number_of_concurrent_loads_is_bounded() -> None:
     async def scenario(bench: Bench) -> None:
         bench.log.opening_seconds = 0.1
         names = [f"acme/{letter}" for letter in "abcdef"]
@@ -59,7 +59,7 @@ def test_nothing_is_answered_before_the_log_is_read() -> None:
     simulate(scenario)
 
 
-def test_requests_that_arrive_while_it_is_read_are_applied_in_the_order_in_which_they_came() -> None:
+def test_requests_that_arrive_during_a_load_are_applied_in_their_order() -> None:
     async def scenario(bench: Bench) -> None:
         bench.faults.read_seconds = 0.2
         bench.elsewhere(100)
@@ -72,7 +72,7 @@ def test_requests_that_arrive_while_it_is_read_are_applied_in_the_order_in_which
     simulate(scenario)
 
 
-def test_while_it_can_not_be_loaded_updates_are_told_so_by_the_next_try_which_comes_soon() -> None:
+def test_updates_of_an_unloadable_namespace_get_the_error_of_the_next_attempt_soon() -> None:
     async def scenario(bench: Bench) -> None:
         bench.log.refusals = [UNREACHABLE] * 2
         namespace = bench.namespace
@@ -86,7 +86,7 @@ def test_while_it_can_not_be_loaded_updates_are_told_so_by_the_next_try_which_co
     simulate(scenario)
 
 
-def test_one_that_nobody_waits_for_is_forgotten_when_it_can_not_be_loaded() -> None:
+def test_an_unloadable_namespace_without_waiting_callers_is_dropped() -> None:
     async def scenario(bench: Bench) -> None:
         bench.log.refusals = [UNREACHABLE] * 100
         assert await error_of(bench.namespace.get(KEY)) is UNREACHABLE
@@ -96,7 +96,7 @@ def test_one_that_nobody_waits_for_is_forgotten_when_it_can_not_be_loaded() -> N
     simulate(scenario)
 
 
-def test_an_unreadable_entry_is_passed_over() -> None:
+def test_an_unreadable_entry_is_skipped() -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(1)
         bench.storage.write_unreadable(NAMESPACE)
@@ -112,7 +112,7 @@ def test_an_unreadable_entry_is_passed_over() -> None:
 
 
 class Opening:
-    """A log that a test reads by hand."""
+    """An opened log whose reports the test makes."""
 
     identity, partitions, namespace, leadership, in_place, shared, resumed = "a log", 1, NAMESPACE, ANYBODY, False, False, False
 
@@ -147,7 +147,7 @@ class Opening:
 
 
 class HandLog:
-    """A change log whose openings the test drives."""
+    """A change log that records its openings, for tests that make their reports."""
 
     def __init__(self) -> None:
         self.openings: list[Opening] = []
@@ -158,7 +158,7 @@ class HandLog:
         return self.openings[-1]
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Has nothing to close."""
 
 
 def _entries(bench: Bench, *values: int) -> Sequence[Placed]:
@@ -167,14 +167,14 @@ def _entries(bench: Bench, *values: int) -> Sequence[Placed]:
     return bench.storage.namespace(NAMESPACE).entries[0]
 
 
-def test_a_load_may_take_as_long_as_something_comes_and_ends_when_nothing_does() -> None:
+def test_a_load_may_take_any_time_while_entries_arrive_and_fails_once_none_does() -> None:
     async def scenario(bench: Bench) -> None:
         log = HandLog()
         bench.registry.common.log = log
         entries = _entries(bench, 1, 2, 3, 4, 5)
         waiting = bench.loop.create_task(error_of(bench.namespace.get(KEY)))
         for entry in entries:
-            await asyncio.sleep(4)  # of the 5 s in which nothing may come
+            await asyncio.sleep(4)  # less than the 5 s after which a load without entries fails
             assert not waiting.done() and len(log.openings) == 1
             log.openings[0].sink.read([entry])  # type: ignore[attr-defined]
         await asyncio.sleep(4.9)
@@ -192,7 +192,7 @@ def test_a_load_may_take_as_long_as_something_comes_and_ends_when_nothing_does()
     simulate(scenario)
 
 
-def test_a_superseded_load_can_neither_tear_down_nor_serve_for_its_successor() -> None:
+def test_reports_of_a_superseded_load_affect_neither_its_successor_nor_answers() -> None:
     async def scenario(bench: Bench) -> None:
         log = HandLog()
         bench.registry.common.log = log
@@ -219,11 +219,11 @@ def test_a_superseded_load_can_neither_tear_down_nor_serve_for_its_successor() -
     simulate(scenario, load_retry_seconds=0.1)
 
 
-def test_a_reader_that_contradicts_a_proof_is_not_believed_and_the_log_is_read_anew() -> None:
+def test_if_the_reader_contradicts_an_event_taken_by_proof_the_log_is_read_again() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         bench.opened.reads[0].hold()
-        await bench.set(2)  # taken by proof, and not read
+        await bench.set(2)  # taken by proof, not read
         entries = bench.storage.namespace(NAMESPACE).entries[0]
         assert entries[1].event is not None and entries[1].event.stamp is not None
         other = entries[1].event._replace(stamp=entries[1].event.stamp._replace(event_id="another"))
@@ -240,7 +240,7 @@ def test_a_reader_that_contradicts_a_proof_is_not_believed_and_the_log_is_read_a
 # Idle, full, and closed
 
 
-def test_one_that_nobody_uses_is_dropped_and_loaded_again_when_it_is_used() -> None:
+def test_an_idle_namespace_is_closed_and_loaded_again_when_it_is_used() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(5)
         await asyncio.sleep(3)
@@ -250,7 +250,7 @@ def test_one_that_nobody_uses_is_dropped_and_loaded_again_when_it_is_used() -> N
     simulate(scenario, namespace_idle_seconds=2.0)
 
 
-def test_one_that_is_watched_or_has_something_under_way_is_kept() -> None:
+def test_a_namespace_with_watches_or_updates_in_flight_is_not_closed() -> None:
     async def scenario(bench: Bench) -> None:
         watcher = await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
         await asyncio.sleep(10)
@@ -269,7 +269,7 @@ def test_one_that_is_watched_or_has_something_under_way_is_kept() -> None:
     simulate(scenario, namespace_idle_seconds=2.0, update_timeout_seconds=60.0)
 
 
-def test_more_namespaces_than_there_may_be_are_refused() -> None:
+def test_namespaces_beyond_the_limit_are_refused() -> None:
     async def scenario(bench: Bench) -> None:
         bench.registry.get("acme/a")
         bench.registry.get("acme/b")
@@ -281,7 +281,7 @@ def test_more_namespaces_than_there_may_be_are_refused() -> None:
     simulate(scenario, max_loaded_namespaces=2)
 
 
-def test_closing_finishes_what_was_accepted_and_refuses_what_comes_later() -> None:
+def test_closing_finishes_accepted_updates_and_refuses_later_ones() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         bench.opened.answers[0].hold()
@@ -296,7 +296,7 @@ def test_closing_finishes_what_was_accepted_and_refuses_what_comes_later() -> No
     simulate(scenario, max_in_flight_per_key=1)
 
 
-def test_closing_while_it_is_read_tells_whoever_waits() -> None:
+def test_callers_that_wait_for_a_load_get_an_error_when_the_server_closes() -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(1)
         bench.faults.read_seconds = 1.0
@@ -310,10 +310,10 @@ def test_closing_while_it_is_read_tells_whoever_waits() -> None:
     simulate(scenario)
 
 
-# Beside other writers
+# With other writers
 
 
-def test_after_compaction_it_waits_for_repairs_that_may_be_on_their_way_but_not_for_ever() -> None:
+def test_after_a_compaction_a_load_waits_for_possible_repairs_for_a_bounded_time() -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(1)
         bench.elsewhere(2)
@@ -325,7 +325,7 @@ def test_after_compaction_it_waits_for_repairs_that_may_be_on_their_way_but_not_
     simulate(scenario, sole_writer=False, join_patience_seconds=7.0)
 
 
-def test_it_answers_as_soon_as_nothing_is_provisional_any_more() -> None:
+def test_a_load_ends_as_soon_as_no_head_is_provisional() -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(1)
         bench.elsewhere(2)
@@ -337,7 +337,7 @@ def test_it_answers_as_soon_as_nothing_is_provisional_any_more() -> None:
     simulate(scenario, sole_writer=False, window_ms=2_000, join_patience_seconds=100.0)
 
 
-def test_a_restart_forgets_no_request_that_the_log_tells_of() -> None:
+def test_a_retry_of_a_request_in_the_log_is_replayed_after_a_restart() -> None:
     async def scenario(bench: Bench) -> None:
         first = await bench.set(1, request_id="interrupted")
         for value in range(2, 2 + 3 * REMEMBERED_REQUESTS):
@@ -346,16 +346,14 @@ def test_a_restart_forgets_no_request_that_the_log_tells_of() -> None:
         again = Bench(storage=bench.storage)
         repeated = await again.namespace.update(again.request(1, request_id="interrupted"))
         assert (repeated.replayed, repeated.version, repeated.previous) == (True, first.version, first.previous)
-        assert await again.value() == 1 + 3 * REMEMBERED_REQUESTS, "it was not applied once more"
+        assert await again.value() == 1 + 3 * REMEMBERED_REQUESTS, "the retry was not applied again"
         await again.registry.close()
 
     simulate(scenario)
 
 
 @pytest.mark.parametrize("watched", [True, False])
-def test_whoever_asks_for_a_damaged_log_is_told_that_it_is_damaged_and_the_servers_log_says_it_once(
-    watched: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_every_caller_of_a_damaged_log_gets_the_error_and_it_is_logged_once(watched: bool, caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(7)
         real = bench.log.open
@@ -373,7 +371,7 @@ def test_whoever_asks_for_a_damaged_log_is_told_that_it_is_damaged_and_the_serve
             error = await error_of(bench.namespace.get(KEY))
             assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "LOG_FILE_UNUSABLE")
             assert error.message == f"The change log of {NAMESPACE} can't be followed any more. Open it again."
-            assert len(bench.log.openings) == asked, "reading it anew at once mends nothing"
+            assert len(bench.log.openings) == asked, "a damaged log is not read again at once"
             await asyncio.sleep(2 * ASKED_SECONDS)
         bench.log.open = real  # type: ignore[method-assign]
         assert await bench.value() == 7
@@ -384,7 +382,7 @@ def test_whoever_asks_for_a_damaged_log_is_told_that_it_is_damaged_and_the_serve
     assert line == f"{NAMESPACE} can't be loaded: The change log of {NAMESPACE} can't be followed any more. Open it again."
 
 
-def test_a_log_that_is_lost_while_it_is_read_again_and_again_is_told_in_one_sentence() -> None:
+def test_the_error_for_a_log_that_is_lost_in_each_load_is_one_message() -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(7)
         real = bench.log.open
@@ -403,7 +401,7 @@ def test_a_log_that_is_lost_while_it_is_read_again_and_again_is_told_in_one_sent
     simulate(scenario)
 
 
-def test_of_very_many_namespaces_that_fail_the_last_thousand_are_told_of_once() -> None:
+def test_only_the_last_thousand_failing_namespaces_are_remembered_as_logged() -> None:
     failures = LoadFailures()
     names = [f"acme/{number}" for number in range(1_001)]
     assert all(failures.is_new(name, "It is away.") for name in names)
@@ -411,4 +409,4 @@ def test_of_very_many_namespaces_that_fail_the_last_thousand_are_told_of_once() 
     assert failures.is_new(names[1], "It is damaged.")
     failures.loaded(names[1])
     assert failures.is_new(names[1], "It is damaged.")
-    assert failures.is_new(names[0], "It is away."), "it was forgotten"
+    assert failures.is_new(names[0], "It is away."), "the oldest failure was forgotten"

@@ -1,4 +1,4 @@
-"""While the log is known to be out of reach nobody waits for it, and what is known is told."""
+"""While the log is known to be unreachable no caller waits for it, and reads are answered from the view."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ GONE = LogError(Reason.LOG_UNREACHABLE, "No broker can be reached.")
 
 
 def heeded(bench: Bench) -> Readiness:
-    """A log that may be out of reach, as this process knows it."""
+    """Has the registry heed a new readiness, which the test changes."""
     readiness = Readiness(3.0, known=True)
     bench.registry.heed(readiness)
     return readiness
 
 
 def lose(readiness: Readiness) -> None:
-    """The patience is over."""
+    """Marks the log as unreachable, after the patience is over."""
     readiness.failed(GONE, 0.0, 4.0)
 
 
-def test_changes_are_refused_at_once_and_reads_go_on() -> None:
+def test_while_the_log_is_unreachable_updates_are_refused_at_once_and_reads_answered() -> None:
     async def scenario(bench: Bench) -> None:
         readiness = heeded(bench)
         await bench.set(1)
@@ -43,7 +43,7 @@ def test_changes_are_refused_at_once_and_reads_go_on() -> None:
     simulate(scenario)
 
 
-def test_a_first_load_is_refused_at_once_and_goes_on_beside() -> None:
+def test_while_the_log_is_unreachable_a_first_load_is_refused_at_once_and_continues() -> None:
     async def scenario(bench: Bench) -> None:
         readiness = heeded(bench)
         lose(readiness)
@@ -51,12 +51,12 @@ def test_a_first_load_is_refused_at_once_and_goes_on_beside() -> None:
         error = await error_of(bench.namespace.get(bench.request(1).key))
         assert (error.reason, bench.loop.time()) == (Reason.LOG_UNREACHABLE, 0.0)
         await asyncio.sleep(2.0)
-        assert bench.namespace.phase is Phase.READY, "the try was not given up"
+        assert bench.namespace.phase is Phase.READY, "the attempt was not given up"
 
     simulate(scenario)
 
 
-def test_those_who_wait_when_it_becomes_known_are_told_then() -> None:
+def test_waiting_callers_get_the_error_when_the_log_becomes_unreachable() -> None:
     async def scenario(bench: Bench) -> None:
         readiness = heeded(bench)
         bench.log.opening_seconds = 4.0
@@ -70,7 +70,7 @@ def test_those_who_wait_when_it_becomes_known_are_told_then() -> None:
     simulate(scenario)
 
 
-def test_what_can_not_be_asked_of_the_cluster_alone_keeps_no_change_from_a_log_that_serves() -> None:
+def test_an_unreachable_admin_api_does_not_prevent_updates_of_a_log_that_serves() -> None:
     async def scenario(bench: Bench) -> None:
         readiness = heeded(bench)
         await bench.set(1)

@@ -1,4 +1,4 @@
-"""A log that is opened anew with more partitions than it had: the same log, so everybody goes on."""
+"""A log that is opened again with more partitions is the same log: reads, updates and watches continue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .bench import KEY, NAMESPACE, Bench, simulate
 
 
 def _grow(stored: StoredNamespace, partitions: int) -> None:
-    """The log gets more partitions; what it has stays where it is."""
+    """Adds partitions to a log; its entries stay where they are."""
     more = StoredNamespace(stored.name, partitions - stored.partitions, stored.identity)
     stored.partitions = partitions
     for mine, new in (
@@ -37,10 +37,10 @@ async def _reopened(bench: Bench, partitions: int) -> None:
     _grow(bench.storage.namespace(NAMESPACE), partitions)
     bench.storage.lose(NAMESPACE)
     await asyncio.sleep(5)
-    assert bench.opened.partitions == partitions and len(bench.log.openings) == 2, "the case"
+    assert bench.opened.partitions == partitions and len(bench.log.openings) == 2, "precondition"
 
 
-def test_what_is_written_to_a_new_partition_is_read_and_answered() -> None:
+def test_updates_in_new_partitions_are_applied_and_read() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         await _reopened(bench, 3)
@@ -54,7 +54,7 @@ def test_what_is_written_to_a_new_partition_is_read_and_answered() -> None:
 
 @pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
 @pytest.mark.parametrize("begun", ["with a snapshot", "from a token", "from a token that is ahead"])
-def test_whoever_watches_goes_on_in_more_partitions(mode: Mode, begun: str) -> None:
+def test_a_watch_continues_in_more_partitions(mode: Mode, begun: str) -> None:
     async def scenario(bench: Bench) -> None:
         version = (await bench.set(1)).version
         token = None
@@ -64,15 +64,15 @@ def test_whoever_watches_goes_on_in_more_partitions(mode: Mode, begun: str) -> N
         watcher = await bench.namespace.watch(Selection(None), mode, token, lambda: None)
         watcher.take(100)
         await _reopened(bench, 3)
-        if mode is Mode.EVERY:  # the ring is empty after every opening, and watchers begin anew
+        if mode is Mode.EVERY:  # the ring is empty after each opening, so such a watch is begun again from its token
             place = watcher.token
             assert place is not None
             watcher = await bench.namespace.watch(Selection(None), mode, place, lambda: None)
         keys = [_key_of(bench, partition) for partition in range(3)]
         for key in keys[1:]:
             await bench.set(2, key=key)
-        told = {change.key for _ in range(2) for change in watcher.take(100).changes}
-        assert told == set(keys[1:])
+        received = {change.key for _ in range(2) for change in watcher.take(100).changes}
+        assert received == set(keys[1:])
         place = watcher.token
         assert place is not None and len(place.positions) == 3
 

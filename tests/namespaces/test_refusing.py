@@ -1,4 +1,4 @@
-"""Updates that a log can't take for now, though it is followed as ever."""
+"""Updates that the log temporarily can't take, although it is still followed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .bench import OTHER, Bench, simulate
 
 @contextmanager
 def refusing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The log takes nothing, and is not lost."""
+    """Has the log refuse all appends for the block, without being lost."""
 
     def refuse(event: Event) -> None:
         del event
@@ -29,7 +29,7 @@ def refusing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def test_updates_that_the_log_can_not_take_now_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_that_the_log_refuses_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         with refusing(bench, monkeypatch):
@@ -44,7 +44,7 @@ def test_updates_that_the_log_can_not_take_now_are_refused_at_once(monkeypatch: 
     simulate(scenario)
 
 
-def test_updates_behind_those_that_were_refused_are_applied_as_soon_as_the_log_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_after_refused_ones_are_applied_as_soon_as_the_log_takes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         with refusing(bench, monkeypatch):

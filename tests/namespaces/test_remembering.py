@@ -1,4 +1,4 @@
-"""What the embedded log tells of a deleted key after a compaction and a restart: for a day all of it, then nothing."""
+"""What the embedded log has of a deleted key after a compaction and a restart: its requests and version for a day, then nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOUR = 3_600_000
 
 
 class Server:
-    """A server on a file, whose clock the test moves."""
+    """A server with an embedded log in a file, and a clock that tests set."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -34,7 +34,7 @@ class Server:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Registry]:
-        """Serves, from a start to a stop."""
+        """Runs the server for the block."""
         self.log = SqliteLog(
             self._path, compaction=Compaction(retention_ms=0, minimum=1, interval_seconds=3_600, pause_seconds=0), now=lambda: self.now
         )
@@ -48,18 +48,18 @@ class Server:
 
 
 async def ask(registry: Registry, request_id: str, *, value: int | None = None, etag: str = "") -> Result:
-    """Sets a value, or deletes."""
+    """Sets a value; without one, deletes the document."""
     change = None if value is None else compile_change(TopicPolicies(max_producer_per_topic=value), ["max_producer_per_topic"], {})
     return await registry.get(NAMESPACE).update(Request(KEY, change, request_id, f"the body of {request_id}", etag=etag))
 
 
 async def made_deleted_and_compacted(server: Server) -> tuple[Result, Result]:
-    """A key that was made and deleted; the log is compacted, and the tombstone is its only event."""
+    """Creates and deletes a key, and compacts the log until the key's tombstone is the only event."""
     async with server.running() as registry:
         made, deleted = await ask(registry, "made", value=1), await ask(registry, "deleted")
         gone = 0
         async with asyncio.timeout(20):
-            while gone < 2:  # the update, and the deletion as soon as its tombstone stands behind it
+            while gone < 2:  # the update, and the deletion once the tombstone after it was written
                 server.now += 1_000
                 gone += await server.log.compact(NAMESPACE)
                 await asyncio.sleep(0.005)
@@ -67,7 +67,7 @@ async def made_deleted_and_compacted(server: Server) -> tuple[Result, Result]:
 
 
 @pytest.mark.parametrize("hours", [0, 22])
-async def test_within_a_day_a_deleted_key_remembers_its_requests_and_its_version(tmp_path: Path, hours: int) -> None:
+async def test_for_a_day_the_requests_and_the_version_of_a_deleted_key_are_known(tmp_path: Path, hours: int) -> None:
     server = Server(tmp_path / "policies.db")
     made, deleted = await made_deleted_and_compacted(server)
     server.now += hours * HOUR

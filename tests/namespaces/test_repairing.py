@@ -1,4 +1,4 @@
-"""Repairs of one namespace: by rate, paused, withheld, refused; and what is told and kept of them."""
+"""Repairs of one namespace: at a bounded rate, paused, withheld and refused; and what is logged and kept of them."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ GONE = LogError(Reason.NAMESPACE_NOT_FOUND, "The namespace does not exist.", kin
 
 
 def written(bench: Bench, kind: StampKind = StampKind.REPAIR) -> int:
-    """Repairs in the log."""
+    """Returns the number of repairs in the log."""
     entries = bench.storage.namespace(NAMESPACE).entries[0]
     return sum(placed.event is not None and placed.event.stamp is not None and placed.event.stamp.kind is kind for placed in entries)
 
 
 async def conflict(bench: Bench, key: Any = KEY) -> None:
-    """Two changes of a broker that were computed from the same document."""
-    await bench.namespace.ready()  # its history is seen from the beginning
+    """Writes two updates of a broker that were computed from the same document."""
+    await bench.namespace.ready()  # so that the view has all events of the key
     bench.elsewhere(1, key)
     bench.elsewhere(1, key, max_consumer_per_topic=2)
     bench.storage.write(NAMESPACE, Event(key, Action.UPDATE, document(max_producer_per_topic=3)))
     await asyncio.sleep(0.001)
 
 
-def test_what_a_stale_document_undid_is_restated_and_told_of_with_before_after_and_cause() -> None:
+def test_a_setting_that_a_stale_document_undid_is_repaired_and_reported_with_its_cause() -> None:
     async def scenario(bench: Bench) -> None:
-        told: list[tuple[Repair, bool]] = []
-        bench.registry.activity.on_repair = lambda repair, published: told.append((repair, published))
+        reported: list[tuple[Repair, bool]] = []
+        bench.registry.activity.on_repair = lambda repair, published: reported.append((repair, published))
         await conflict(bench)
         assert bench.namespace.repairs_due == 1
         await asyncio.sleep(1)
         assert written(bench) == 1 and bench.namespace.repairs_due == 0
-        ((repair, published),) = told
+        ((repair, published),) = reported
         assert published and repair.key == KEY and repair.namespace == NAMESPACE
         assert repair.before == document(max_producer_per_topic=3)
         assert repair.after == document(max_producer_per_topic=3, max_consumer_per_topic=2)
@@ -63,11 +63,11 @@ def test_what_a_stale_document_undid_is_restated_and_told_of_with_before_after_a
     simulate(scenario, sole_writer=False)
 
 
-def test_after_a_start_a_change_that_is_undone_is_restated_as_soon_as_at_any_other_time() -> None:
+def test_a_conflict_right_after_a_start_is_repaired_as_soon_as_at_any_other_time() -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(1)
         bench.storage.compact(NAMESPACE)
-        await bench.namespace.ready()  # what was written just before may be computed from what was compacted away
+        await bench.namespace.ready()  # recent events may be computed from events that were compacted away
         bench.elsewhere(1, max_consumer_per_topic=2)
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=3)))
         await asyncio.sleep(0.001)
@@ -81,7 +81,7 @@ def test_after_a_start_a_change_that_is_undone_is_restated_as_soon_as_at_any_oth
     simulate(scenario, sole_writer=False, join_patience_seconds=0.0)
 
 
-def test_what_waits_for_a_namespace_that_was_read_and_does_not_answer_yet_is_counted() -> None:
+def test_repairs_that_wait_for_a_namespace_to_finish_loading_are_counted() -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(1)
         bench.storage.compact(NAMESPACE)
@@ -110,7 +110,7 @@ def test_a_log_that_was_read_from_its_beginning_is_repaired_at_once() -> None:
     simulate(scenario, sole_writer=False)
 
 
-def test_a_repair_that_somebody_else_makes_needless_is_cancelled() -> None:
+def test_a_repair_that_another_writer_makes_needless_is_cancelled() -> None:
     async def scenario(bench: Bench) -> None:
         await conflict(bench)
         bench.elsewhere(3, max_consumer_per_topic=2)
@@ -120,12 +120,12 @@ def test_a_repair_that_somebody_else_makes_needless_is_cancelled() -> None:
     simulate(scenario, sole_writer=False)
 
 
-def test_a_restatement_of_an_older_version_with_the_right_document_is_itself_restated() -> None:
+def test_a_repair_that_restates_an_older_version_is_repaired_although_its_document_is_right() -> None:
     async def scenario(bench: Bench) -> None:
         await conflict(bench)
         right = document(max_producer_per_topic=3, max_consumer_per_topic=2)
         late = Stamp(str(uuid.uuid4()), StampKind.REPAIR, head_version=bench.storage.namespace(NAMESPACE).entries[0][1].position)
-        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, right, late))  # another guard's, which the last change overtook
+        bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, right, late))  # a repair of another guard, which the last update overtook
         await asyncio.sleep(1)
         (repair,) = bench.registry.activity.repaired
         assert repair.before == repair.after == right and repair.version != late.head_version
@@ -136,13 +136,13 @@ def test_a_restatement_of_an_older_version_with_the_right_document_is_itself_res
     simulate(scenario, sole_writer=False)
 
 
-def test_nothing_is_repaired_while_repairs_are_paused_and_everything_afterwards() -> None:
+def test_no_repair_is_published_while_repairs_are_paused_and_all_are_afterwards() -> None:
     async def scenario(bench: Bench) -> None:
         await conflict(bench)
         await conflict(bench, OTHER)
         await asyncio.sleep(5)
         assert written(bench) == 0 and bench.namespace.repairs_due == 2 and bench.registry.gate.waiting == 2
-        assert await bench.value() == 3  # heads are right all the while
+        assert await bench.value() == 3  # the heads are right meanwhile
         bench.registry.gate.resume()
         await asyncio.sleep(1)
         assert written(bench) == 2 and bench.namespace.repairs_due == 0
@@ -150,7 +150,7 @@ def test_nothing_is_repaired_while_repairs_are_paused_and_everything_afterwards(
     simulate(scenario, sole_writer=False, pause_repairs=True)
 
 
-def test_a_key_that_goes_on_changing_while_it_waits_is_repaired_once() -> None:
+def test_a_key_that_changes_while_its_repair_waits_is_repaired_once() -> None:
     async def scenario(bench: Bench) -> None:
         await conflict(bench)
         for value in range(10, 20):
@@ -164,21 +164,21 @@ def test_a_key_that_goes_on_changing_while_it_waits_is_repaired_once() -> None:
     simulate(scenario, sole_writer=False, pause_repairs=True)
 
 
-def test_only_so_many_are_repaired_in_a_second() -> None:
+def test_the_rate_of_repairs_is_bounded() -> None:
     async def scenario(bench: Bench) -> None:
         keys = [KEY._replace(topic=f"persistent://acme/orders/{number}") for number in range(12)]
         for key in keys:
             await conflict(bench, key)
         await asyncio.sleep(0.3)
         early = written(bench)
-        assert 4 <= early <= 7  # a second's worth, and those of three tenths
+        assert 4 <= early <= 7  # a burst of one second, and those of three tenths
         await asyncio.sleep(3)
         assert written(bench) == 12
 
     simulate(scenario, sole_writer=False, max_repairs_per_second=4.0)
 
 
-def test_a_read_only_server_refuses_updates_and_only_tells_of_repairs() -> None:
+def test_a_read_only_server_refuses_updates_and_withholds_repairs() -> None:
     async def scenario(bench: Bench) -> None:
         await conflict(bench)
         await asyncio.sleep(1)
@@ -193,7 +193,7 @@ def test_a_read_only_server_refuses_updates_and_only_tells_of_repairs() -> None:
     simulate(scenario, sole_writer=False, read_only=True)
 
 
-def test_a_repair_that_the_log_will_never_take_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_repair_that_the_log_can_not_express_is_not_tried_again_until_its_key_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     tries = 0
 
     def refuse(self: MemoryNamespaceLog, event: Event) -> None:
@@ -234,7 +234,7 @@ def test_a_repair_that_finds_the_log_busy_is_tried_again(monkeypatch: pytest.Mon
     simulate(scenario, sole_writer=False)
 
 
-def test_what_can_not_be_explained_is_counted_told_and_kept_with_before_and_after(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unexplained_event_is_counted_logged_and_kept_with_before_and_after(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
         bench.elsewhere(2)
@@ -246,7 +246,10 @@ def test_what_can_not_be_explained_is_counted_told_and_kept_with_before_and_afte
         assert doubt.kind == "unexplained" and doubt.key == KEY
         assert doubt.before == document(max_producer_per_topic=2)
         assert doubt.after == document(max_producer_per_topic=2, max_consumer_per_topic=7, max_subscriptions_per_topic=8)
-        assert set(doubt.settings) == {"max_consumer_per_topic", "max_subscriptions_per_topic"}  # from no document: the nearest base
+        assert set(doubt.settings) == {
+            "max_consumer_per_topic",
+            "max_subscriptions_per_topic",
+        }  # as changes from no document, the nearest base
 
     with caplog.at_level(logging.WARNING):
         simulate(scenario, sole_writer=False)
@@ -254,14 +257,14 @@ def test_what_can_not_be_explained_is_counted_told_and_kept_with_before_and_afte
     assert "max_consumer_per_topic: unset -> 7; max_subscriptions_per_topic: unset -> 8" in line
 
 
-def test_what_is_kept_is_bounded() -> None:
+def test_the_number_of_kept_repairs_is_bounded() -> None:
     activity = Activity(kept=3)
     for number in range(10):
         activity.repair(Repair(f"a/{number}", KEY, "1", None, None, None), published=True)
     assert [repair.namespace for repair in activity.repaired] == ["a/7", "a/8", "a/9"] and activity.repairs == {"published": 10}
 
 
-def test_who_is_held_stays_loaded_and_is_repaired_although_nobody_asks() -> None:
+def test_a_held_namespace_stays_loaded_and_is_repaired_without_callers() -> None:
     async def scenario(bench: Bench) -> None:
         namespace = bench.namespace
         namespace.hold(bench)
@@ -276,7 +279,7 @@ def test_who_is_held_stays_loaded_and_is_repaired_although_nobody_asks() -> None
     simulate(scenario, sole_writer=False, namespace_idle_seconds=2.0)
 
 
-def test_who_is_held_goes_on_trying_to_be_loaded() -> None:
+def test_a_held_namespace_is_retried_until_it_is_loaded() -> None:
     async def scenario(bench: Bench) -> None:
         bench.log.refusals = [LogError(Reason.LOG_UNREACHABLE, "Not now.")] * 5
         bench.namespace.hold(bench)
@@ -286,12 +289,12 @@ def test_who_is_held_goes_on_trying_to_be_loaded() -> None:
     simulate(scenario, sole_writer=False)
 
 
-def test_a_namespace_that_was_deleted_is_forgotten_with_the_repairs_that_were_due_in_it() -> None:
+def test_a_deleted_namespace_is_dropped_with_its_due_repairs() -> None:
     async def scenario(bench: Bench) -> None:
         await conflict(bench)
         namespace = bench.namespace
         await asyncio.sleep(0.1)
-        assert namespace.repairs_due == 1, "the case: one waits at the gate"
+        assert namespace.repairs_due == 1, "precondition: a repair waits at the gate"
         bench.log.refusals = [GONE] * 100
         bench.opened.lose(GONE)
         await asyncio.sleep(2)
@@ -300,7 +303,7 @@ def test_a_namespace_that_was_deleted_is_forgotten_with_the_repairs_that_were_du
     simulate(scenario, sole_writer=False, pause_repairs=True)
 
 
-def test_what_is_read_while_a_namespace_closes_makes_no_repair_due_in_it() -> None:
+def test_events_that_are_read_while_a_namespace_closes_make_no_repair_due() -> None:
     async def scenario(bench: Bench) -> None:
         await conflict(bench)
         await asyncio.sleep(1)
@@ -318,13 +321,13 @@ def test_what_is_read_while_a_namespace_closes_makes_no_repair_due_in_it() -> No
         assert (await error_of(waiting)).kind in (Kind.UNAVAILABLE, Kind.DEADLINE_EXCEEDED)
         assert namespace.view is not None
         state = namespace.view.state(KEY)
-        assert state is not None and repair_due(state), "the case: it would be"
+        assert state is not None and repair_due(state), "precondition: otherwise a repair would be due"
         assert namespace.repairs_due == 0
 
     simulate(scenario, sole_writer=False)
 
 
-def test_a_repair_that_waits_while_a_log_is_opened_anew_is_counted_once() -> None:
+def test_a_repair_that_waits_while_the_log_is_opened_again_is_counted_once() -> None:
     async def scenario(bench: Bench) -> None:
         await conflict(bench)
         await asyncio.sleep(0.1)
@@ -336,14 +339,16 @@ def test_a_repair_that_waits_while_a_log_is_opened_anew_is_counted_once() -> Non
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=7)))
         bench.opened.lose(LogError(Reason.LOG_LOST, "It can't be followed any more."))
         await asyncio.sleep(0.5)
-        assert namespace.phase is Phase.LOADING and namespace._loader.is_read, "the case: it was read, and does not answer yet"
+        assert namespace.phase is Phase.LOADING and namespace._loader.is_read, (
+            "precondition: the log was read, and the namespace does not answer yet"
+        )
         assert namespace.repairs_due == 1
 
     simulate(scenario, sole_writer=False, pause_repairs=True, join_patience_seconds=3.0)
 
 
 def _conflicts(bench: Bench, count: int) -> list[PolicyKey]:
-    """So many keys whose raw documents are not their heads."""
+    """Writes so many keys whose newest raw documents differ from their heads."""
     keys = [PolicyKey(f"{KEY.topic}-{number}", KEY.scope) for number in range(count)]
     for key in keys:
         bench.elsewhere(1, key)
@@ -352,19 +357,19 @@ def _conflicts(bench: Bench, count: int) -> list[PolicyKey]:
     return keys
 
 
-def test_repairs_that_are_due_while_the_log_is_away_cost_nothing_and_are_published_when_it_is_there_again() -> None:
+def test_due_repairs_cost_nothing_while_the_log_is_unreachable_and_are_published_afterwards() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
         keys = _conflicts(bench, 2_000)
         await asyncio.sleep(0.001)
-        assert bench.namespace.repairs_due == len(keys), "the case"
+        assert bench.namespace.repairs_due == len(keys), "precondition"
         bench.log.refusals = [UNREACHABLE] * 100
         bench.opened.lose(UNREACHABLE)
         await asyncio.sleep(1)
         before = bench.loop.steps
         await asyncio.sleep(20)
         assert bench.namespace.phase is not Phase.READY and bench.namespace.repairs_due == len(keys)
-        assert bench.loop.steps - before < 1_000, "some tries to open the log, and nothing for each key"
+        assert bench.loop.steps - before < 1_000, "only attempts to open the log, and no work for each key"
         bench.log.refusals = []
         await asyncio.sleep(30)
         assert bench.namespace.repairs_due == 0 and written(bench) == len(keys)
@@ -372,7 +377,7 @@ def test_repairs_that_are_due_while_the_log_is_away_cost_nothing_and_are_publish
     simulate(scenario, sole_writer=False, max_repairs_per_second=10_000.0)
 
 
-def test_repairs_that_find_the_log_busy_try_it_together_not_each_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repairs_that_find_the_log_busy_are_retried_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     append, tries, busy = MemoryNamespaceLog.append, 0, True
 
     def refuse(self: MemoryNamespaceLog, event: Event) -> None:
@@ -390,7 +395,7 @@ def test_repairs_that_find_the_log_busy_try_it_together_not_each_for_itself(monk
         keys = _conflicts(bench, 500)
         await asyncio.sleep(10)
         assert 40 <= tries <= 50, "about four a second"
-        bench.elsewhere(3, keys[0], max_consumer_per_topic=2)  # the one that is tried is not needed any more
+        bench.elsewhere(3, keys[0], max_consumer_per_topic=2)  # makes the repair that is retried needless
         await asyncio.sleep(1)
         busy = False
         await asyncio.sleep(2)
@@ -399,7 +404,7 @@ def test_repairs_that_find_the_log_busy_try_it_together_not_each_for_itself(monk
     simulate(scenario, sole_writer=False, max_repairs_per_second=10_000.0)
 
 
-def test_a_repair_whose_key_has_updates_in_flight_waits_for_them_and_not_for_a_clock() -> None:
+def test_a_repair_of_a_key_with_updates_in_flight_waits_for_them_without_polling() -> None:
     async def scenario(bench: Bench) -> None:
         await conflict(bench)
         bench.opened.answers[0].hold()
@@ -408,7 +413,7 @@ def test_a_repair_whose_key_has_updates_in_flight_waits_for_them_and_not_for_a_c
         await asyncio.sleep(0.5)
         before = bench.loop.steps
         await asyncio.sleep(10)
-        assert bench.loop.steps - before < 60 and written(bench) == 0, "it was looked at once a second"
+        assert bench.loop.steps - before < 60 and written(bench) == 0, "the repair is not polled"
         bench.opened.reads[0].release()
         bench.opened.answers[0].release()
         await under_way
@@ -418,7 +423,8 @@ def test_a_repair_whose_key_has_updates_in_flight_waits_for_them_and_not_for_a_c
     simulate(scenario, sole_writer=False, update_timeout_seconds=60.0, bookmark_interval_seconds=600.0)
 
 
-def test_repairs_that_are_due_at_once_pass_on_uvloop_too_whose_handles_of_such_calls_tell_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repairs_that_are_due_at_once_are_published_on_uvloop_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unlike asyncio's, uvloop's handle of a call that is due at once does not know its time."""
     uvloop = pytest.importorskip("uvloop")
     published: list[PolicyKey] = []
     monkeypatch.setattr(repair_schedule, "repair_due", lambda state: True)
@@ -445,7 +451,7 @@ def test_repairs_that_are_due_at_once_pass_on_uvloop_too_whose_handles_of_such_c
     assert sorted(published) == sorted((KEY, OTHER))
 
 
-def test_a_repair_that_fails_in_a_way_that_nobody_foresaw_is_told_of_and_keeps_no_other_waiting(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_repair_that_fails_unexpectedly_is_logged_and_does_not_delay_others(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
         original = bench.opened.append

@@ -1,4 +1,4 @@
-"""What nobody has to do with becomes small, however quiet a namespace is; and nobody waits for it."""
+"""The cells of unused keys are frozen even if a namespace is quiet, without blocking the event loop for long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .bench import NAMESPACE, Bench, document, simulate
 from .test_capacity import _key
 
 
-def test_what_was_loaded_becomes_small_although_nothing_comes_any_more() -> None:
+def test_all_keys_of_a_loaded_namespace_are_frozen_although_no_event_arrives() -> None:
     async def scenario(bench: Bench) -> None:
         keys = 3 * CELLS
         for number in range(keys):
@@ -31,7 +31,7 @@ def test_what_was_loaded_becomes_small_although_nothing_comes_any_more() -> None
     simulate(scenario)
 
 
-def test_what_others_wait_for_goes_on_between_the_cells_of_a_large_namespace() -> None:
+def test_shrinking_a_large_namespace_yields_to_the_event_loop_between_portions() -> None:
     class Large:
         live = 10 * CELLS
         at_once = 0

@@ -1,4 +1,4 @@
-"""How long changes take, stage by stage."""
+"""The stages of updates, whose durations are measured."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from topicpolicies_server.namespaces import stages
 
 
 def counted(bench: Bench) -> dict[str, float]:
-    """How many ended each stage."""
+    """Returns how many updates ended each stage."""
     return {name: histogram.cumulated()[-1][1] for name, histogram in bench.registry.activity.stages.by_name().items()}
 
 
-def test_each_change_that_is_written_ends_each_stage_once() -> None:
+def test_each_written_update_ends_each_stage_once() -> None:
     async def scenario(bench: Bench) -> None:
         await asyncio.gather(*(bench.set(value) for value in range(1, 31)))
         assert counted(bench) == {"waiting": 0, "sequencing": 30, "log": 30, "readback": 30}
@@ -23,7 +23,7 @@ def test_each_change_that_is_written_ends_each_stage_once() -> None:
     simulate(scenario)
 
 
-def test_what_is_not_written_ends_no_stage() -> None:
+def test_an_update_that_is_not_written_ends_no_stage() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         await bench.set(1)
@@ -45,7 +45,7 @@ def test_an_event_that_the_reader_delivers_first_ends_both_stages_at_once() -> N
     simulate(scenario, sole_writer=False)
 
 
-def test_what_is_never_acknowledged_is_given_up_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unacknowledged_events_are_dropped_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "MOST", 10)
 
     async def scenario(bench: Bench) -> None:

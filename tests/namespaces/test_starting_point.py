@@ -1,4 +1,4 @@
-"""With what an opening begins: what is known of a log is not read again, unless it may be why an opening failed."""
+"""What an opening of a log begins with: the view or a checkpoint is continued, unless it may be why an opening failed."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def served(bench: Bench) -> Follower:
 
 
 def resumed(bench: Bench) -> bool:
-    """Whether the log was read from a place on that was known."""
+    """Returns whether the log was read from a known place on."""
     return bench.opened.resumed
 
 
 async def loaded_anew(bench: Bench) -> None:
-    """The namespace is closed, as one that is idle is closed, and loaded again."""
+    """Closes the namespace as an idle one is closed, and loads it again."""
     bench.registry._drop(bench.namespace)
     await bench.registry._closings.close(cancel=False)
     await bench.namespace.ready()
 
 
 async def lost(bench: Bench, why: LogError = GONE) -> None:
-    """The log is lost, and about to be opened anew."""
+    """Loses the log, which is about to be opened again."""
     bench.log.opening_seconds = 0.5
     bench.opened.lose(why)
     await asyncio.sleep(0.1)
@@ -76,7 +76,7 @@ def test_a_namespace_that_was_idle_is_loaded_from_its_checkpoint() -> None:
     kept(scenario)
 
 
-def test_a_log_that_was_lost_is_read_from_where_the_view_stands() -> None:
+def test_a_log_that_was_lost_is_read_from_the_place_of_the_view() -> None:
     async def scenario(bench: Bench) -> None:
         for value in range(1, 6):
             await bench.set(value)
@@ -103,7 +103,7 @@ def test_a_log_that_was_lost_is_read_from_where_the_view_stands() -> None:
     kept(scenario)
 
 
-def test_a_log_that_was_compacted_behind_the_view_is_read_from_its_beginning() -> None:
+def test_a_log_that_was_compacted_beyond_the_place_of_the_view_is_read_from_its_beginning() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         await lost(bench)
@@ -116,7 +116,7 @@ def test_a_log_that_was_compacted_behind_the_view_is_read_from_its_beginning() -
     kept(scenario)
 
 
-def test_a_log_that_is_lost_because_its_file_is_damaged_is_looked_at_from_its_beginning() -> None:
+def test_a_log_that_is_lost_because_its_file_is_damaged_is_read_from_its_beginning() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         await lost(bench, LogError(Reason.LOG_FILE_UNUSABLE, "The change log is damaged."))
@@ -128,7 +128,7 @@ def test_a_log_that_is_lost_because_its_file_is_damaged_is_looked_at_from_its_be
     kept(scenario)
 
 
-def test_a_failure_that_has_nothing_to_do_with_the_checkpoint_does_not_have_the_next_try_do_without() -> None:
+def test_a_failure_unrelated_to_the_checkpoint_does_not_prevent_its_use_by_the_next_attempt() -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         bench.registry._drop(bench.namespace)
@@ -142,7 +142,7 @@ def test_a_failure_that_has_nothing_to_do_with_the_checkpoint_does_not_have_the_
 
 
 @pytest.mark.parametrize("how", ["contradicted", "unforeseen"])
-def test_a_checkpoint_that_may_be_why_an_opening_failed_is_done_without_until_one_serves(how: str) -> None:
+def test_a_checkpoint_that_may_be_why_an_opening_failed_is_not_used_by_the_next_opening(how: str) -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         bench.registry._drop(bench.namespace)
@@ -159,7 +159,7 @@ def test_a_checkpoint_that_may_be_why_an_opening_failed_is_done_without_until_on
         def began(follower: Follower, restored: Any, log: Any) -> None:
             if failures:
                 failures.clear()
-                raise ValueError("nobody thought of that")
+                raise ValueError("planted")
             begin(follower, restored, log)
 
         with pytest.MonkeyPatch.context() as patched:
@@ -167,7 +167,7 @@ def test_a_checkpoint_that_may_be_why_an_opening_failed_is_done_without_until_on
                 patched.setattr(Follower, "_finish_loading", finished)
             else:
                 patched.setattr(Follower, "_begin_with", began)
-            with contextlib.suppress(PolicyError):  # what nobody thought of is told
+            with contextlib.suppress(PolicyError):  # an unexpected error is reported to the caller
                 await bench.namespace.ready()
             await bench.namespace.ready()
         assert (failures, resumed(bench), await bench.value()) == ([], False, 1)
@@ -183,7 +183,7 @@ def key_of(number: int) -> PolicyKey:
     return PolicyKey(f"persistent://{NAMESPACE}/topic-{number:03d}", Scope.LOCAL)
 
 
-def test_what_is_kept_until_somebody_looks_is_kept_beside_checkpoints_too_and_the_first_one_has_it_all() -> None:
+def test_entries_stay_unfolded_also_with_checkpoints_and_the_first_checkpoint_has_all_keys() -> None:
     async def scenario(bench: Bench) -> None:
         for number in range(TOPICS):
             await bench.set(number % 100 + 1, key=key_of(number), request_id=f"the request {number}")

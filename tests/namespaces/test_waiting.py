@@ -1,4 +1,4 @@
-"""Whoever waits for a position of a log."""
+"""Callers that wait for a position of a log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _run(scenario: object) -> None:
 
 
 @pytest.mark.parametrize("how", ["went away", "waited in vain"])
-def test_those_who_went_away_are_forgotten_although_one_in_front_of_them_waits_on(how: str) -> None:
+def test_callers_that_gave_up_are_forgotten_although_an_earlier_one_still_waits(how: str) -> None:
     async def scenario() -> None:
         waiting = Waiting()
         patient = asyncio.ensure_future(waiting.until(0, "5", 1_000))
@@ -37,7 +37,7 @@ def test_those_who_went_away_are_forgotten_although_one_in_front_of_them_waits_o
     _run(scenario)
 
 
-def test_each_is_woken_where_it_waits_whoever_else_has_gone_away() -> None:
+def test_each_caller_is_woken_at_its_position_whichever_others_gave_up() -> None:
     async def scenario() -> None:
         chance = random.Random(3)
         waiting = Waiting()
@@ -58,7 +58,7 @@ def test_each_is_woken_where_it_waits_whoever_else_has_gone_away() -> None:
     _run(scenario)
 
 
-def test_those_of_partitions_that_are_not_there_any_more_wait_in_vain_and_nobody_else_does() -> None:
+def test_only_callers_for_partitions_that_no_longer_exist_time_out() -> None:
     async def scenario() -> None:
         waiting = Waiting()
         gone, there = asyncio.ensure_future(waiting.until(2, "1", 5)), asyncio.ensure_future(waiting.until(0, "1", 5))
@@ -72,7 +72,7 @@ def test_those_of_partitions_that_are_not_there_any_more_wait_in_vain_and_nobody
     _run(scenario)
 
 
-def test_one_that_is_woken_and_cancelled_at_once_is_counted_once() -> None:
+def test_a_caller_that_is_woken_and_cancelled_at_once_is_counted_once() -> None:
     async def scenario() -> None:
         waiting = Waiting()
         woken = [asyncio.ensure_future(waiting.until(0, "1", 5)) for _ in range(4)]

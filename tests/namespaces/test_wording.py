@@ -1,4 +1,4 @@
-"""Documents in the words of the log."""
+"""Documents and their differences as they are written in the server's log."""
 
 from __future__ import annotations
 
