@@ -16,7 +16,6 @@ from topicpolicies_server.core.chains.sequencer import Request
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.facts import BrokerFacts
 
 NAMESPACE = "acme/orders"
 TOPIC = f"persistent://{NAMESPACE}/one"
@@ -241,4 +240,3 @@ async def test_a_refused_request_does_not_delay_the_next_one_for_its_key(admissi
     wrong, right = turns.admit(NAMESPACE, request(max_message_size=1)), turns.admit(NAMESPACE, request())
     answers = await asyncio.gather(wrong, right, return_exceptions=True)
     assert [type(answer) for answer in answers] == [PolicyError, type(None)]
-    assert BrokerFacts(TopicPolicies()).max_message_size is None

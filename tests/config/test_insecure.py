@@ -16,7 +16,6 @@ from topicpolicies_server.config import (
     AuthorizationConfig,
     EmbeddedLogConfig,
     GuardConfig,
-    LogConfig,
     OAuth2Config,
     PulsarLogConfig,
     ServerConfig,
@@ -103,9 +102,8 @@ def test_the_warning_names_the_secrets_that_are_sent_unencrypted(file: Path) -> 
     assert ("token for Pulsar" in without, "token for Pulsar" in with_token) == (False, True)
 
 
-@pytest.mark.parametrize("log", [MEMORY])
-async def test_a_server_logs_insecure_choices_once_at_its_start(log: LogConfig, caplog: pytest.LogCaptureFixture) -> None:
-    config = server(log=log, listen=PUBLIC, insecure_listen=True, advertise="here:1", show_secrets=True)
+async def test_a_server_logs_insecure_choices_once_at_its_start(caplog: pytest.LogCaptureFixture) -> None:
+    config = server(log=MEMORY, listen=PUBLIC, insecure_listen=True, advertise="here:1", show_secrets=True)
     with caplog.at_level(logging.WARNING):
         async with Server(config):
             pass
