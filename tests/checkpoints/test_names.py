@@ -1,8 +1,9 @@
-"""The names of keys that have changed are kept no longer than they are of use."""
+"""The names of keys that have changed are kept no longer than they are of use, and those of namespaces that have nothing not at all."""
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from topicpolicies_server.checkpoints import Keeper
 from topicpolicies_server.checkpoints import keeper as keeping
 from topicpolicies_server.checkpoints.requests import Rows
 
-from .server import Server, a_key
+from .server import NAMESPACE, Server, a_key, ready
 
 
 def gone(keeper: Keeper) -> dict[str, None] | None:
@@ -32,6 +33,22 @@ async def test_of_keys_that_go_before_the_first_checkpoint_nothing_is_kept(tmp_p
         assert gone(keeper) == {}
         keeper.start_over()
         assert gone(keeper) is None
+
+
+async def test_a_namespace_that_has_nothing_has_no_checkpoint(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    async with server.running() as registry:
+        for number in range(20):
+            await registry.get(f"acme/nothing-{number}").ready()
+        await ready(registry)
+        await server.keep()
+        assert server.checkpoints is not None
+        assert server.checkpoints.behind_seconds() == 0.0
+        assert server.checkpoints.written == 0
+        await server.set(registry, a_key(1), 1)
+        assert 0.0 < server.checkpoints.behind_seconds() < 10.0
+    with closing(sqlite3.connect(server.file)) as connection:
+        assert connection.execute("SELECT name FROM namespaces").fetchall() == [(NAMESPACE,)]
 
 
 async def test_names_of_keys_that_have_changed_have_a_bound_while_nothing_can_be_written(

@@ -201,6 +201,20 @@ async def test_namespaces_are_those_that_something_was_appended_to(path: Path) -
     await change_log.close()
 
 
+async def test_namespaces_that_are_asked_for_and_have_nothing_take_no_memory(path: Path) -> None:
+    change_log = SqliteLog(path)
+    for number in range(100):
+        log = await change_log.open(f"acme/nothing-{number}", Recorder())
+        await log.close()
+    recorder = Recorder()
+    log = await change_log.open("acme/something", recorder)
+    recorder.append(log, an_update(a_key("acme/something")))
+    await log.close()
+    assert list(change_log._namespaces) == ["acme/something"]
+    await change_log.close()
+    assert recorder.failures == []
+
+
 async def test_entries_are_read_with_the_schema_that_they_were_written_with(path: Path) -> None:
     definition = json.loads(PULSAR_4_2_4)
     older = without(definition, "maxMessageSize")
