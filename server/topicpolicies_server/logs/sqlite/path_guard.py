@@ -1,13 +1,17 @@
-"""Checks that the log's file still stands at the path where it was opened.
+"""Checks that the log's file, and its write-ahead log, still stand where they were opened.
 
 A file that is moved away, deleted or replaced while it is open goes on taking commits, and the next process that opens the path does not
-find them. And if another file stands at the path, a new connection to it would take the open file's write-ahead log for its own.
+find them. The same holds for a write-ahead log, as far as its commits were not moved into the file. And if another file stands at the path,
+a new connection to it would take the open file's write-ahead log for its own.
 """
 
 from __future__ import annotations
 
 import sqlite3
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 CHECK_SECONDS = 0.25
@@ -18,32 +22,33 @@ class PathGuard:
     """The path of an open file. ``check_now_and_then`` belongs to one thread at a time; ``check`` may be called on any."""
 
     def __init__(self, path: Path) -> None:
-        """Remembers the file that stands at ``path`` now as the right one.
+        """Remembers the files that stand at ``path`` and beside it now as the right ones.
 
         Raises:
-            OSError: there is none.
+            OSError: there is no file at ``path``.
         """
         self._path = path
+        self._journal_path = path.with_name(path.name + "-wal")
         self._file = _identity(path)
+        self._journal = _identity_if_there(self._journal_path)
+        """The identity of the write-ahead log; None: any, or none, is right."""
+        self._lock = threading.Lock()
         self._again = 0.0
 
     def check(self) -> None:
-        """Checks that the same file still stands at the path.
+        """Checks that the same files still stand there.
 
         Raises:
-            sqlite3.OperationalError: another file stands there, or none (``SQLITE_READONLY_DBMOVED``).
+            sqlite3.OperationalError: others stand there, or none (``SQLITE_READONLY_DBMOVED``).
         """
-        try:
-            found = _identity(self._path)
-        except OSError:
-            found = None
-        if found != self._file:
-            error = sqlite3.OperationalError("its file was moved, deleted or replaced")
-            error.sqlite_errorcode = sqlite3.SQLITE_READONLY_DBMOVED
-            raise error
+        with self._lock:
+            if _identity_if_there(self._path) != self._file:
+                raise _moved("file")
+            if self._journal is not None and _identity_if_there(self._journal_path) != self._journal:
+                raise _moved("write-ahead log")
 
     def check_now_and_then(self) -> None:
-        """Like ``check``, unless the file was seen there less than ``CHECK_SECONDS`` ago.
+        """Like ``check``, unless the files were seen there less than ``CHECK_SECONDS`` ago.
 
         Raises:
             sqlite3.OperationalError: as ``check``.
@@ -53,7 +58,36 @@ class PathGuard:
             self.check()
             self._again = now + CHECK_SECONDS
 
+    @contextmanager
+    def reopening(self) -> Iterator[None]:
+        """Has the write-ahead log that stands there at the end count as the right one; checks wait meanwhile.
+
+        SQLite removes the write-ahead log with the last connection to a file, and the next connection that reads creates another.
+        """
+        with self._lock:
+            self._journal = None
+            yield
+            self._journal = _identity_if_there(self._journal_path)
+
+
+def is_moved(error: sqlite3.Error) -> bool:
+    """Whether the error is that of ``PathGuard.check``."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY_DBMOVED
+
+
+def _moved(what: str) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError(f"its {what} was moved, deleted or replaced")
+    error.sqlite_errorcode = sqlite3.SQLITE_READONLY_DBMOVED
+    return error
+
 
 def _identity(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_dev, found.st_ino
+
+
+def _identity_if_there(path: Path) -> tuple[int, int] | None:
+    try:
+        return _identity(path)
+    except OSError:
+        return None
