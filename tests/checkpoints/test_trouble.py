@@ -57,6 +57,11 @@ def garbage(file: Path) -> None:
     file.write_bytes(bytes(data))
 
 
+def misdescribed(file: Path) -> None:
+    """A bit of the name of a column is not what was written."""
+    file.write_bytes(file.read_bytes().replace(b"cell BLOB", b"ceml BLOB", 1))
+
+
 def edited(statement: str) -> Callable[[Path], None]:
     """A row of it is not what was written."""
 
@@ -74,6 +79,7 @@ def edited(statement: str) -> Callable[[Path], None]:
         without,
         cut,
         garbage,
+        misdescribed,
         edited("UPDATE cells SET cell = cell || x'00' WHERE key LIKE '%topic-2'"),
         edited("UPDATE cells SET kind = kind + 2 WHERE key LIKE '%topic-2'"),
         edited("UPDATE cells SET key = key || 'x' WHERE key LIKE '%topic-2'"),

@@ -114,6 +114,19 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     _prepare(connection, path, FORM)
 
 
+def check_tables(connection: sqlite3.Connection) -> None:
+    """Compares the descriptions of the tables with the statements that made them.
+
+    SQLite takes a damaged description for another table: "no such column" does not tell a damaged file from a disk that fails for now.
+
+    Raises:
+        Damaged: they differ.
+    """
+    found = connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
+    if [sql for (sql,) in found] != [table.encode("ascii") for table in _TABLES]:
+        raise Damaged("its tables are not those that were made")
+
+
 def has_our_id(beginning: bytes) -> bool:
     """Whether a file that begins with these bytes is an SQLite file with our id, of whatever format (SQLite's file format, 1.3)."""
     return beginning.startswith(MAGIC) and beginning[_ID_AT : _ID_AT + 4] == APPLICATION_ID.to_bytes(4, "big")

@@ -234,6 +234,7 @@ class Store:
         try:
             self._connection = file.connect(self.path, self._kind)
             file.prepare(self._connection, self.path)
+            file.check_tables(self._connection)
             file.names(self._connection)
         except (*ERRORS, OSError) as error:
             raise FileError(Problem.UNUSABLE, f"{self.path} can't be read: {error}.") from error
