@@ -13,6 +13,7 @@ import pytest
 from topicpolicies_server.checkpoints import header, open_checkpoints
 from topicpolicies_server.checkpoints.store import Store
 from topicpolicies_server.logs.sqlite import Compaction
+from topicpolicies_server.sqlite_file import FileError
 
 from .server import NAMESPACE, Server, a_key, loaded_from, ready
 from .test_restarts import shown, view_of
@@ -157,6 +158,24 @@ async def test_a_file_that_another_process_has_is_done_without(tmp_path: Path) -
     finally:
         other.close()
     assert (await started(server)) == ("checkpoint", before)
+
+
+async def test_a_damaged_file_to_which_a_link_leads_is_replaced_where_it_is_and_belongs_to_one_process(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "links").mkdir()
+    server = Server(tmp_path / "links")
+    there = tmp_path / "kept" / "there.db"
+    server.file.symlink_to(there)
+    before = await filled(server)
+    misdescribed(there)
+    assert (await started(server)) == ("log", before)
+    async with server.running():
+        other = Store(there)
+        with pytest.raises(FileError, match="is in use"):
+            other.open()
+    assert (await started(server)) == ("checkpoint", before)
+    assert server.file.is_symlink()
+    assert sorted(each.name for each in (tmp_path / "kept").iterdir()) == ["there.db", "there.db.lock"]
 
 
 async def test_a_log_put_back_to_a_backup_with_all_that_is_beside_it_is_read(tmp_path: Path) -> None:

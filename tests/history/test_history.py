@@ -277,6 +277,15 @@ async def test_another_file_is_refused(path: Path, content: bytes) -> None:
     await open_history(path.with_name("another.db"), BOUNDS).close()
 
 
+async def test_a_file_that_is_in_use_is_refused_by_whatever_link_it_is_named(path: Path, history: History, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.symlink_to(path)
+    with pytest.raises(PolicyError, match="is in use by process") as caught:
+        open_history(link, BOUNDS)
+    assert caught.value.reason == "LOG_FILE_IN_USE"
+
+
 def _write(path: Path, content: bytes) -> None:
     if content:
         path.write_bytes(content)
