@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.logs.samples import a_key, an_update
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite import path_guard
 
-from .test_sqlite_faults import Disk, append_all, failures, wal_of
+from .test_sqlite_faults import Disk, append_all, copy_files, failures, wal_of
 
 
 class Unforeseen(Exception):
@@ -96,3 +97,32 @@ async def test_what_was_acknowledged_outlives_a_write_ahead_log_that_is_taken_aw
         assert later.ids() == ids
         assert opened.identity == log.identity
         await each.change_log.close()
+
+
+@pytest.mark.parametrize("probed", [False, True])
+async def test_a_backup_that_takes_the_place_of_the_file_of_a_server_that_is_killed_then_is_what_the_next_one_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probed: bool
+) -> None:
+    monkeypatch.setattr(path_guard, "CHECK_SECONDS", 0.0)
+    disk, killed = Disk(tmp_path / "changes.db"), Disk(tmp_path / "killed.db")
+    log, recorder = await disk.open()
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    with closing(sqlite3.connect(disk.path)) as original, closing(sqlite3.connect(tmp_path / "backup.db")) as backup:
+        original.backup(backup)
+    append_all(log, recorder, "later")
+    await recorder.until_settled(2)
+    (tmp_path / "backup.db").rename(disk.path)
+    if probed:
+        with pytest.raises(LogError, match="its file was moved, deleted or replaced"):
+            await disk.change_log.reach()
+    else:
+        append_all(log, recorder, "refused")
+        await recorder.until_settled(3)
+        assert failures(recorder) == [("refused", False)]
+    copy_files(disk.path, killed.path)
+    await disk.change_log.close()
+    opened, later = await killed.open()
+    assert later.ids() == ["before"], "no commit of the former file got into the backup"
+    assert opened.identity != log.identity
+    await killed.change_log.close()

@@ -2,7 +2,9 @@
 
 A file that is moved away, deleted or replaced while it is open goes on taking commits, and the next process that opens the path does not
 find them. The same holds for a write-ahead log, as far as its commits were not moved into the file. And if another file stands at the path,
-a new connection to it would take the open file's write-ahead log for its own.
+a new connection to it would take the open file's write-ahead log for its own, and destroy that file.
+
+So whoever finds that something was moved has the writer move all commits from the write-ahead log into the open file, and leave it empty.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from functools import partial
 
 from ...core.reasons import Reason
 from ...sqlite_file import checkpoint
@@ -45,7 +46,7 @@ class Reach:
             await asyncio.get_running_loop().run_in_executor(self._looking, path_guard.check)
         except sqlite3.Error:
             if self._in_flight.doubt is None:
-                await writer.run(checkpoint)  # see ``Writer``: so what was acknowledged is in the file although nothing is written now
+                await writer.run(partial(checkpoint, truncate=True))  # see ``PathGuard``
             raise
 
     def close(self) -> None:

@@ -225,7 +225,7 @@ class Writer:
             self._shortening.forget()
             self._refusals.refused(failed)
             if is_moved(failed):
-                self._checkpoint()  # else what was acknowledged may stand in a write-ahead log that the next process does not find
+                self._checkpoint(truncate=True)  # see ``PathGuard``
             self._report(refuse, Counter(row.appender for row in group), failed)
             return
         self._refusals.written()
