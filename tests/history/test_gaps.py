@@ -12,7 +12,7 @@ from topicpolicies_server.history import Bounds, History, file, following
 from topicpolicies_server.history.entries import Gap, GapReason
 from topicpolicies_server.history.following import LogPlace, Recorded
 from topicpolicies_server.history.queries import MOST_GAPS, Query
-from topicpolicies_server.history.writer import trim
+from topicpolicies_server.history.trimming import trim
 
 from .conftest import BEGIN, NAMESPACE, Log, Reader, position, reader_of, topic, update
 

@@ -22,7 +22,8 @@ from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.history import Bounds, History, file, open_history, queries, writer
 from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.history.queries import Entry, EntryPlace, Query
-from topicpolicies_server.history.writer import BATCH, Writer, trim
+from topicpolicies_server.history.trimming import trim
+from topicpolicies_server.history.writer import BATCH, Writer
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, position, reader_of, topic, update
 

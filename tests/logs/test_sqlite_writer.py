@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.logs.samples import a_key, an_update
+from topicpolicies_server import path_guard
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.sqlite import path_guard
 
 from .test_sqlite_faults import Disk, append_all, copy_files, failures, wal_of
 

@@ -26,7 +26,8 @@ from .entries import Gap, GapReason, Marks
 from .following import LogPlace, Stretch
 from .queries import Entry, Page, Query
 from .scribe import Scribe, set_back
-from .writer import Bounds, Figures, Writer
+from .trimming import Bounds
+from .writer import Figures, Writer
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)

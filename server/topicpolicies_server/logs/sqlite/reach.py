@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from functools import partial
 
 from ...core.reasons import Reason
-from ...sqlite_file import checkpoint
+from ...path_guard import PathGuard, secure
 from ...threads import DaemonThreads
 from ..change_log import LogError
 from .file import overwrite_unfinished
 from .namespace import InFlight
-from .path_guard import PathGuard
 from .refusals import explained
 from .writer import Writer
 
@@ -46,7 +44,7 @@ class Reach:
             await asyncio.get_running_loop().run_in_executor(self._looking, path_guard.check)
         except sqlite3.Error:
             if self._in_flight.doubt is None:
-                await writer.run(partial(checkpoint, truncate=True))  # see ``PathGuard``
+                await writer.run(secure)
             raise
 
     def close(self) -> None:

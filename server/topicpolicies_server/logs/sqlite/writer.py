@@ -30,6 +30,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...core.policies.events import Placed
+from ...path_guard import PathGuard, is_moved
 from ...sqlite_file import checkpoint
 from .. import rows
 from . import events, floors
@@ -38,7 +39,6 @@ from .fate import Fate, fate
 from .file import overwrite_unfinished
 from .jobs import Job, settle
 from .mark import HighWaterMark, Mark
-from .path_guard import PathGuard, is_moved
 from .refusals import Refusals
 from .slim import Shortening
 
@@ -225,7 +225,7 @@ class Writer:
             self._shortening.forget()
             self._refusals.refused(failed)
             if is_moved(failed):
-                self._checkpoint(truncate=True)  # see ``PathGuard``
+                self._checkpoint(truncate=True)  # see ``path_guard``
             self._report(refuse, Counter(row.appender for row in group), failed)
             return
         self._refusals.written()

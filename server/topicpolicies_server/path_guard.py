@@ -1,4 +1,4 @@
-"""Checks that the log's file, and its write-ahead log, still stand where they were opened.
+"""Checks that an open SQLite file, and its write-ahead log, still stand where they were opened.
 
 A file that is moved away, deleted or replaced while it is open goes on taking commits, and the next process that opens the path does not
 find them. The same holds for a write-ahead log, as far as its commits were not moved into the file. And if another file stands at the path,
@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from .sqlite_file import checkpoint
+
 CHECK_SECONDS = 0.25
 """How long a check counts for the commits that follow it."""
 
@@ -23,8 +25,12 @@ CHECK_SECONDS = 0.25
 class PathGuard:
     """The path of an open file. ``check_now_and_then`` belongs to one thread at a time; ``check`` may be called on any."""
 
-    def __init__(self, path: Path) -> None:
-        """Remembers the files that stand at ``path`` and beside it now as the right ones.
+    def __init__(self, path: Path, *, journal: bool = True) -> None:
+        """Remembers the files that stand there now as the right ones.
+
+        Args:
+            path: the file.
+            journal: whether its write-ahead log is checked too.
 
         Raises:
             OSError: there is no file at ``path``.
@@ -32,7 +38,7 @@ class PathGuard:
         self._path = path
         self._journal_path = path.with_name(path.name + "-wal")
         self._file = _identity(path)
-        self._journal = _identity_if_there(self._journal_path)
+        self._journal = _identity_if_there(self._journal_path) if journal else None
         """The identity of the write-ahead log; None: any, or none, is right."""
         self._lock = threading.Lock()
         self._again = 0.0
@@ -70,6 +76,15 @@ class PathGuard:
             self._journal = None
             yield
             self._journal = _identity_if_there(self._journal_path)
+
+
+def secure(connection: sqlite3.Connection) -> None:
+    """Moves all commits into the open file, and leaves the write-ahead log empty, as far as nobody reads it; called when one was moved.
+
+    Raises:
+        sqlite3.Error: the file can't be written.
+    """
+    checkpoint(connection, truncate=True)
 
 
 def is_moved(error: sqlite3.Error) -> bool:
