@@ -19,12 +19,25 @@ class Bounds(NamedTuple):
     bytes: int
 
 
-def trim(connection: sqlite3.Connection, bounds: Bounds, now: int) -> None:
-    """Drops entries beyond the bounds, a transaction at a time. ``now``: milliseconds since 1970."""
+def trim(connection: sqlite3.Connection, bounds: Bounds, now: int, may_go_on: Callable[[], bool] = lambda: True) -> bool:
+    """Drops entries beyond the bounds, a transaction at a time.
+
+    Args:
+        connection: a connection that writes.
+        bounds: what is kept.
+        now: milliseconds since 1970.
+        may_go_on: asked after each transaction.
+
+    Returns:
+        Whether nothing is left that is beyond the bounds.
+    """
     while _in_transaction(connection, file.trim_by_age, now - int(bounds.age_seconds * 1000), _ENTRIES):
-        pass
+        if not may_go_on():
+            return False
     while file.used_bytes(connection) > bounds.bytes and _in_transaction(connection, file.trim_oldest, _ENTRIES):
-        pass
+        if not may_go_on():
+            return False
+    return True
 
 
 def _in_transaction(connection: sqlite3.Connection, drop: Callable[..., int], *arguments: int) -> int:

@@ -87,6 +87,8 @@ class Writer:
         self._singly = 0
         """How many of the next items are committed one by one, because one of them may be an event that can't be written."""
         self._trimmed_at = time.monotonic()
+        self._to_trim = False
+        """Whether trimming was interrupted, because somebody waited for what is written."""
         self._failing = False
         self._gaps: Counter[str] = Counter()
         """How many gaps ``tell`` took, by reason. The event loop counts them."""
@@ -156,7 +158,7 @@ class Writer:
     def _turn(self) -> bool:
         """Waits until there is something to write, and writes it. Returns whether the writer was stopped and the thread is to end."""
         if self._waiting.empty and not self._stopping:
-            self._wake.wait(_TRIM_SECONDS)
+            self._wake.wait(0 if self._to_trim else _TRIM_SECONDS)
         self._wake.clear()
         if not self._hurry.is_set():
             self._hurry.wait(self._pause)
@@ -289,16 +291,19 @@ class Writer:
         return number
 
     def _trim(self) -> None:
-        """Drops entries beyond the bounds, a batch at a time; at most once in ``_TRIM_SECONDS``."""
+        """Drops entries beyond the bounds, a batch at a time, until there is something urgent; begins at most once in ``_TRIM_SECONDS``."""
         now = time.monotonic()
-        if self._stopping or now - self._trimmed_at < _TRIM_SECONDS:
+        if self._stopping or (now - self._trimmed_at < _TRIM_SECONDS and not self._to_trim):
             return
-        self._trimmed_at = now
+        self._trimmed_at, self._to_trim = now, False
         try:
             self._path_guard.check()
-            trim(self._connection, self._bounds, time.time_ns() // 1_000_000)
+            self._to_trim = not trim(self._connection, self._bounds, time.time_ns() // 1_000_000, self._has_time)
         except sqlite3.Error as error:
             _log.warning("the history %s could not be trimmed: %s", self._path, error)
+
+    def _has_time(self) -> bool:
+        return not (self._stopping or self._hurry.is_set())
 
     def _tell_loop(self, waiting: Sequence[asyncio.Future[Unwritten]], unwritten: Unwritten) -> None:
         def tell() -> None:
