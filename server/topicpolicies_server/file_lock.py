@@ -11,14 +11,15 @@ from .sqlite_file import FileError, Problem
 
 
 class FileLock:
-    """The lock (``flock``) on the file ``path`` + ``.lock``.
+    """The lock (``flock``) on the file ``path`` + ``.lock``; if ``path`` is a symbolic link, beside the file to which it leads.
 
-    The lock file is never removed. It holds the process id of the last holder, if the disk had room for it.
+    So a file has one lock, whatever links lead to it. The lock file is never removed. It holds the process id of the last holder, if the
+    disk had room for it.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock_path = path.with_name(path.name + ".lock")
+        self._lock_path = Path(f"{os.path.realpath(path)}.lock")
         self._descriptor = -1
 
     def acquire(self) -> None:

@@ -1,8 +1,8 @@
 """Creates, opens, checks, upgrades and closes the SQLite files of this server: embedded log, history, checkpoints.
 
-A file is readable for its owner only. Its ``application_id`` tells what kind of file it is, and its ``user_version`` its format. It has a
-write-ahead log. Each row that matters has a checksum, because SQLite has none of its own: it finds damage only where pages contradict each
-other.
+A file is readable for its owner only, also if it was copied to where it is. Its ``application_id`` tells what kind of file it is, and its
+``user_version`` its format. It has a write-ahead log. Each row that matters has a checksum, because SQLite has none of its own: it finds
+damage only where pages contradict each other.
 
 A file of a former format is upgraded when it is opened, in one transaction: whatever happens, it has the old format or the new one.
 """
@@ -13,6 +13,7 @@ import enum
 import logging
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,7 @@ from zlib import crc32
 BUSY_SECONDS = 5.0
 """How long a statement waits while another program, such as an operator's tool, has the file locked."""
 _CACHED_STATEMENTS = 64
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 _log = logging.getLogger(__name__)
 
@@ -146,7 +148,23 @@ def prepare(connection: sqlite3.Connection, path: Path, form: Format) -> int:
             _log.warning("%s %s was converted from format %d to %d", form.what, path, found, form.version)
     except ERRORS as error:
         raise FileError(Problem.UNUSABLE, f"{path} can't be read: {error}.") from error
+    _close_to_others(path, form)
     return int(found)
+
+
+def _close_to_others(path: Path, form: Format) -> None:
+    """Takes other users' access to a file of ours away: a backup that was put back has the mode that its copier gave it."""
+    for beside in ("", "-wal", "-shm"):
+        each = path.with_name(path.name + beside)
+        try:
+            mode = stat.S_IMODE(each.stat().st_mode)
+            if mode & _OTHERS:
+                each.chmod(mode & ~_OTHERS)
+                _log.warning("the %s %s was open to other users (mode %o), and now is to its owner only", form.what, each, mode)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            _log.warning("the %s %s is open to other users, and that can't be changed: %s", form.what, each, error.strerror)
 
 
 def _rewrite(connection: sqlite3.Connection, form: Format, *steps: Callable[[sqlite3.Connection], None]) -> None:

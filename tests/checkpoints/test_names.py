@@ -1,8 +1,9 @@
-"""The names of changed keys, and the requests, that are kept for the next checkpoint are bounded."""
+"""The names of changed keys, and the requests, that are kept for the next checkpoint are bounded; a namespace without keys has none."""
 
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from topicpolicies_server.checkpoints import Keeper
 from topicpolicies_server.checkpoints import keeper as keeping
 from topicpolicies_server.checkpoints.requests import Rows
 
-from .server import Server, a_key
+from .server import NAMESPACE, Server, a_key, ready
 
 
 def gone(keeper: Keeper) -> dict[str, None] | None:
@@ -32,6 +33,22 @@ async def test_names_of_forgotten_keys_are_not_kept_before_the_first_checkpoint(
         assert gone(keeper) == {}
         keeper.start_over()
         assert gone(keeper) is None
+
+
+async def test_a_namespace_that_has_nothing_has_no_checkpoint(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    async with server.running() as registry:
+        for number in range(20):
+            await registry.get(f"acme/nothing-{number}").ready()
+        await ready(registry)
+        await server.keep()
+        assert server.checkpoints is not None
+        assert server.checkpoints.behind_seconds() == 0.0
+        assert server.checkpoints.written == 0
+        await server.set(registry, a_key(1), 1)
+        assert 0.0 < server.checkpoints.behind_seconds() < 10.0
+    with closing(sqlite3.connect(server.file)) as connection:
+        assert connection.execute("SELECT name FROM namespaces").fetchall() == [(NAMESPACE,)]
 
 
 async def test_names_of_changed_keys_are_bounded_while_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,25 @@ async def test_a_write_ahead_log_left_without_its_file_does_not_prevent_new_chec
     assert (await started(server)) == ("checkpoint", before), came
 
 
+def blank(path: Path) -> bytes:
+    """Makes an SQLite file without a table, as a creation leaves it for whose tables the disk has no room; its content."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        connection.execute("PRAGMA user_version = 0")
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("named_here", [False, True])
+async def test_a_creation_that_the_disk_had_no_room_for_is_gone_on_with_when_there_is_room(tmp_path: Path, named_here: bool) -> None:
+    server = Server(tmp_path)
+    server.named_here = named_here
+    before = await filled(server)
+    server.file.unlink()
+    blank(server.file)
+    assert (await started(server)) == ("log", before)
+    assert (await started(server)) == ("checkpoint", before)
+
+
 def our_page(tmp_path: Path) -> bytes:
     store = Store(tmp_path / "ours.db")
     store.open()
@@ -97,12 +117,26 @@ def test_a_file_is_ours_foreign_or_free_by_its_first_page_and_by_who_named_it(tm
     connection.close()
     other = (tmp_path / "other.db").read_bytes()[: file.PAGE_BYTES]
     tables = "\n".join(file._TABLES).encode()
+    empty = blank(tmp_path / "blank.db")
+    with_id, with_version, with_journal = (empty[:at] + b"\2" + empty[at + 1 :] for at in (71, 63, 18))
     shifted = (b"x" * 512 + ours)[: file.PAGE_BYTES]
     for named_here in (False, True):
         assert owner_of(b"", named_here=named_here) is FileOwner.FREE
+        assert owner_of(empty, named_here=named_here) is FileOwner.FREE
         assert owner_of(ours, named_here=named_here) is FileOwner.OURS
         assert owner_of(no_header(ours), named_here=named_here) is FileOwner.OURS
-        for foreign in (other, no_id(other), b"notes", tables, b"head" + tables + bytes(5_000), shifted, b"\1" + bytes(4_095)):
+        for foreign in (
+            with_id,
+            with_version,
+            with_journal,
+            other,
+            no_id(other),
+            b"notes",
+            tables,
+            b"head" + tables + bytes(5_000),
+            shifted,
+            b"\1" + bytes(4_095),
+        ):
             assert owner_of(foreign, named_here=named_here) is FileOwner.FOREIGN
     for lost in (bytes(file.PAGE_BYTES), bytes(3), ours[:60]):
         assert owner_of(lost, named_here=True) is FileOwner.OURS

@@ -13,6 +13,7 @@ import pytest
 from topicpolicies_server.checkpoints import header, open_checkpoints
 from topicpolicies_server.checkpoints.store import Store
 from topicpolicies_server.logs.sqlite import Compaction
+from topicpolicies_server.sqlite_file import FileError
 
 from .server import NAMESPACE, Server, a_key, loaded_from, ready
 from .test_restarts import shown, view_of
@@ -57,6 +58,11 @@ def garbage(file: Path) -> None:
     file.write_bytes(bytes(data))
 
 
+def misdescribed(file: Path) -> None:
+    """A bit of the name of a column is not what was written."""
+    file.write_bytes(file.read_bytes().replace(b"cell BLOB", b"ceml BLOB", 1))
+
+
 def edited(statement: str) -> Callable[[Path], None]:
     """Returns a function that changes rows of the file."""
 
@@ -74,6 +80,7 @@ def edited(statement: str) -> Callable[[Path], None]:
         without,
         cut,
         garbage,
+        misdescribed,
         edited("UPDATE cells SET cell = cell || x'00' WHERE key LIKE '%topic-2'"),
         edited("UPDATE cells SET kind = kind + 2 WHERE key LIKE '%topic-2'"),
         edited("UPDATE cells SET key = key || 'x' WHERE key LIKE '%topic-2'"),
@@ -153,6 +160,24 @@ async def test_a_server_runs_without_checkpoints_while_another_process_has_the_f
     finally:
         other.close()
     assert (await started(server)) == ("checkpoint", before)
+
+
+async def test_a_damaged_file_to_which_a_link_leads_is_replaced_where_it_is_and_belongs_to_one_process(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "links").mkdir()
+    server = Server(tmp_path / "links")
+    there = tmp_path / "kept" / "there.db"
+    server.file.symlink_to(there)
+    before = await filled(server)
+    misdescribed(there)
+    assert (await started(server)) == ("log", before)
+    async with server.running():
+        other = Store(there)
+        with pytest.raises(FileError, match="is in use"):
+            other.open()
+    assert (await started(server)) == ("checkpoint", before)
+    assert server.file.is_symlink()
+    assert sorted(each.name for each in (tmp_path / "kept").iterdir()) == ["there.db", "there.db.lock"]
 
 
 async def test_a_checkpoint_newer_than_a_restored_backup_of_the_log_is_not_used(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class Log:
         self.identity = identity
         self.partitions = partitions
         self.complete = complete
+        self.shared = True
 
     def follows(self, earlier: str, later: str) -> bool:
         return int(later) == int(earlier or "0") + 1

@@ -9,7 +9,7 @@ import pytest
 from topicpolicies_server.history import Bounds, History, file, open_history
 from topicpolicies_server.history.entries import Gap, GapReason
 from topicpolicies_server.history.following import LogPlace, Recorded, Stretch, UnknownLog
-from topicpolicies_server.history.writer import trim
+from topicpolicies_server.history.trimming import trim
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, update
 

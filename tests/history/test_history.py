@@ -22,7 +22,8 @@ from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.history import Bounds, History, file, open_history, queries, writer
 from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.history.queries import Entry, EntryPlace, Query
-from topicpolicies_server.history.writer import BATCH, Writer, trim
+from topicpolicies_server.history.trimming import trim
+from topicpolicies_server.history.writer import BATCH, Writer
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, position, reader_of, topic, update
 
@@ -277,6 +278,15 @@ async def test_a_file_that_is_not_a_history_is_refused(path: Path, content: byte
         open_history(path, BOUNDS)
     assert caught.value.reason == "HISTORY_FILE_UNUSABLE"
     await open_history(path.with_name("another.db"), BOUNDS).close()
+
+
+async def test_a_file_that_is_in_use_is_refused_by_whatever_link_it_is_named(path: Path, history: History, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.db"
+    link.symlink_to(path)
+    with pytest.raises(PolicyError, match="is in use by process") as caught:
+        open_history(link, BOUNDS)
+    assert caught.value.reason == "LOG_FILE_IN_USE"
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -171,6 +171,18 @@ def test_the_scribe_records_that_a_log_is_followed_until_it_is_closed() -> None:
     assert sink.items == [Followed(NAMESPACE, NOW)] * 3
 
 
+def test_of_a_log_of_ours_without_an_event_the_history_says_nothing() -> None:
+    sink, log = HistorySink(), Log()
+    log.shared = False
+    opening = reader(sink, nothing(), log)
+    opening.scribe.caught_up()
+    opening.scribe.tick()
+    assert sink.items == [], "any caller can name any number of such namespaces"
+    opening.read(update(1, 1))
+    opening.scribe.closed()
+    assert sink.items == [Followed(NAMESPACE, NOW)]
+
+
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.integers(-3, 3), st.booleans()), max_size=30),
     st.lists(st.integers(1, 8), min_size=30, max_size=30),

@@ -21,13 +21,14 @@ import pytest
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
 from tests.logs.sqlite_backend import FaultyConnection
+from topicpolicies_server import path_guard
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events, mark, path_guard, refusals
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events, mark, refusals
 from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.loading import Loading
 from topicpolicies_server.logs.sqlite.namespace import SqliteNamespaceLog
-from topicpolicies_server.logs.sqlite.path_guard import PathGuard
+from topicpolicies_server.path_guard import PathGuard
 
 NAMESPACE = "acme/orders"
 KEY = a_key(NAMESPACE)

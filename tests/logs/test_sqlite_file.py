@@ -71,6 +71,33 @@ async def test_all_files_are_accessible_to_their_owner_only_whatever_the_umask(p
     assert modes == dict.fromkeys(["changes.db", "changes.db-wal", "changes.db-shm", "changes.db-mark", "changes.db.lock"], "0o600")
 
 
+def modes(path: Path) -> dict[str, int]:
+    """What anybody may do with the files of a folder, by their names."""
+    return {found.name: found.stat().st_mode & 0o777 for found in path.parent.iterdir()}
+
+
+def give(path: Path, mode: int) -> None:
+    path.chmod(mode)
+
+
+async def test_a_backup_that_others_can_read_is_for_its_owner_only_once_it_is_opened(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    await one_life(path, 1)
+    give(path, 0o664)
+    change_log = SqliteLog(path)
+    await change_log.start()
+    assert set(modes(path).values()) == {0o600}
+    assert f"{path} was open to other users (mode 664)" in caplog.text
+    await change_log.close()
+
+
+async def test_a_file_of_another_program_keeps_its_mode(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE mine (a)")
+    give(path, 0o644)
+    assert (await refusal(path)).reason == "LOG_FORMAT_UNKNOWN"
+    assert modes(path)["changes.db"] == 0o644
+
+
 async def test_a_second_log_on_the_file_is_refused_at_once_with_the_id_of_the_process_that_has_it(path: Path) -> None:
     first = SqliteLog(path)
     await first.start()
@@ -199,6 +226,20 @@ async def test_only_namespaces_with_appended_events_are_listed(path: Path) -> No
     await recorder.until_settled(1)
     assert change_log.namespaces() == ["acme/one", "acme/three", "acme/two"]
     await change_log.close()
+
+
+async def test_namespaces_that_are_asked_for_and_have_nothing_take_no_memory(path: Path) -> None:
+    change_log = SqliteLog(path)
+    for number in range(100):
+        log = await change_log.open(f"acme/nothing-{number}", Recorder())
+        await log.close()
+    recorder = Recorder()
+    log = await change_log.open("acme/something", recorder)
+    recorder.append(log, an_update(a_key("acme/something")))
+    await log.close()
+    assert list(change_log._namespaces) == ["acme/something"]
+    await change_log.close()
+    assert recorder.failures == []
 
 
 async def test_entries_are_read_with_the_schema_that_they_were_written_with(path: Path) -> None:

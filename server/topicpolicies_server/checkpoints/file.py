@@ -35,7 +35,9 @@ HEADER_BYTES = 100
 MAGIC = b"SQLite format 3\0"
 PAGE_BYTES = 4_096
 """The size of a page, which is also SQLite's default."""
-_ID_AT = 68
+_ID_AT, _VERSION_AT = 68, 60
+_ROLLBACK, _LEAF = b"\x01\x01", b"\x0d"
+"""What the header of a file without a write-ahead log says of its journal, and how a page of a table without further pages begins."""
 _INDEX, _INDEX_BYTES = b"sqlite_autoindex_namespaces_1namespaces", 64
 """What SQLite itself writes on the first page behind the statement of our first table: the names of its index. ``_INDEX_BYTES`` bounds the
 length of this, including the fields that locate it."""
@@ -114,6 +116,19 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
     _prepare(connection, path, FORM)
 
 
+def check_tables(connection: sqlite3.Connection) -> None:
+    """Compares the descriptions of the tables with the statements that made them.
+
+    SQLite takes a damaged description for another table: "no such column" does not tell a damaged file from a disk that fails for now.
+
+    Raises:
+        Damaged: they differ.
+    """
+    found = connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
+    if [sql for (sql,) in found] != [table.encode("ascii") for table in _TABLES]:
+        raise Damaged("its tables are not those that were made")
+
+
 def has_our_id(beginning: bytes) -> bool:
     """Whether a file that begins with these bytes is an SQLite file with our id, of whatever format (SQLite's file format, 1.3)."""
     return beginning.startswith(MAGIC) and beginning[_ID_AT : _ID_AT + 4] == APPLICATION_ID.to_bytes(4, "big")
@@ -123,6 +138,13 @@ def has_our_table(beginning: bytes) -> bool:
     """Whether a first page ends with our first table and its index, even if all before is damaged (SQLite's file format, 1.6, 2.6)."""
     found, table, rest = beginning[:PAGE_BYTES].rpartition(_TABLES[0].encode("ascii"))
     return len(found + table + rest) == PAGE_BYTES and len(rest) < _INDEX_BYTES and _INDEX in rest
+
+
+def is_blank(beginning: bytes) -> bool:
+    """Whether a file begins as an SQLite file that has no table and no id, and no write-ahead log (SQLite's file format, 1.3, 1.6)."""
+    header, page = beginning[:HEADER_BYTES], beginning[HEADER_BYTES : HEADER_BYTES + 5]
+    unnamed = header[_ID_AT : _ID_AT + 4] == header[_VERSION_AT : _VERSION_AT + 4] == bytes(4)
+    return header.startswith(MAGIC) and header[18:20] == _ROLLBACK and unnamed and page[:1] == _LEAF and page[3:5] == bytes(2)
 
 
 def namespace(connection: sqlite3.Connection, name: str) -> NamespaceRow | None:

@@ -159,8 +159,8 @@ class Keeper:
 
     @property
     def has_news(self) -> bool:
-        """Whether there is something that is not in the checkpoint."""
-        return not self._base or self.events > 0
+        """Whether there is something that is not in the checkpoint. A log without an entry needs none."""
+        return self.events > 0 or not (self._base or self._is_empty)
 
     def behind_seconds(self, now: float) -> float:
         """Returns for how many seconds something new has been in no checkpoint; 0: nothing is. ``now``: monotonic seconds."""
@@ -203,7 +203,7 @@ class Keeper:
 
     def took(self, events: Sequence[Placed]) -> None:
         """Notes events that were folded."""
-        if not self.events and self._base:
+        if not self.events and (self._base or self._is_empty):
             self._news_at = time.monotonic()
         self.events += len(events)
         changed, last, told = self._changed if self._base else None, self._last, self._events
@@ -311,6 +311,10 @@ class Keeper:
         self._noted = copy.noted
         self._rows.take_back(copy.requests)
         self._bound()
+
+    @property
+    def _is_empty(self) -> bool:
+        return not (self._last or self._anchors)
 
     def _bound(self) -> None:
         """Starts over if there are many more changed names than keys: most are of keys that have gone, so copying all keys costs less."""

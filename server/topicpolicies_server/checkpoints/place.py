@@ -6,6 +6,8 @@ An SQLite file names its application by its ``application_id``, which is in the 
 how the file begins                         who named the file    whose it is
 ==========================================  ====================  =================================================================
 there is no file, or it is empty            anybody               FREE: a new file is made
+as an SQLite file without a table and an    anybody               FREE: a creation that the disk had no room for left it. SQLite tells
+id, which has no write-ahead log                                  whether it really holds nothing (``prepare``)
 with SQLite's header, and our id            anybody               OURS, of whatever format, and however damaged behind that
 with anything; the first page ends with     anybody               OURS: no page of another file ends like this
 the statement that made our first table,
@@ -48,7 +50,7 @@ def owner_of(beginning: bytes, *, named_here: bool) -> FileOwner:
         beginning: the first ``file.PAGE_BYTES`` bytes of the file, or all of them.
         named_here: whether this server chose the file's name.
     """
-    if not beginning:
+    if not beginning or file.is_blank(beginning):
         return FileOwner.FREE
     if file.has_our_id(beginning) or file.has_our_table(beginning):
         return FileOwner.OURS

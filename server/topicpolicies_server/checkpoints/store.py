@@ -17,6 +17,7 @@ a file that can't be written                ``FileError``
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -62,10 +63,10 @@ class Store:
             kind: the class of the connection that writes: tests inject faults with it.
             named_here: whether this server chose the file's name.
         """
-        self.path = path
+        self.path = Path(os.path.realpath(path))  # SQLite's other files stand beside the file to which a link leads
         self._kind = kind
-        self._place = FilePlace(path, named_here=named_here)
-        self._lock = FileLock(path)
+        self._place = FilePlace(self.path, named_here=named_here)
+        self._lock = FileLock(self.path)
         self._connection: sqlite3.Connection | None = None
         self._row: NamespaceRow | None = None
         """The row of the namespace whose checkpoint is being written; None: none is."""
@@ -234,6 +235,7 @@ class Store:
         try:
             self._connection = file.connect(self.path, self._kind)
             file.prepare(self._connection, self.path)
+            file.check_tables(self._connection)
             file.names(self._connection)
         except (*ERRORS, OSError) as error:
             raise FileError(Problem.UNUSABLE, f"{self.path} can't be read: {error}.") from error

@@ -2,6 +2,6 @@
 
 from .history import History, open_history
 from .scribe import Scribe
-from .writer import Bounds
+from .trimming import Bounds
 
 __all__ = ["Bounds", "History", "Scribe", "open_history"]

@@ -301,13 +301,22 @@ def trim_by_age(connection: sqlite3.Connection, before: int, most: int) -> int:
         for scope in (0, 1, 2):
             query = f"{_DROPPABLE} AND namespace = ? AND scope = ? AND at < ? ORDER BY at LIMIT ?"
             dropped += _drop(connection, connection.execute(query, (namespace, scope, before, most)).fetchall())
-        connection.execute(
-            "DELETE FROM holes WHERE gap IN (SELECT id FROM gaps WHERE namespace = ? AND until < ?)"
-            " AND position <= (SELECT dropped FROM streams WHERE id = stream)",
-            (namespace, before),
-        )
-        connection.execute("DELETE FROM gaps WHERE namespace = ? AND until < ? AND id NOT IN (SELECT gap FROM holes)", (namespace, before))
+        _drop_gaps(connection, namespace, before)
     return dropped
+
+
+def _drop_gaps(connection: sqlite3.Connection, namespace: int, before: int) -> None:
+    """Drops the gaps that ended before a time (ms). What is trimmed reaches to the end of the newest one, so that it stays told."""
+    connection.execute(
+        "DELETE FROM holes WHERE gap IN (SELECT id FROM gaps WHERE namespace = ? AND until < ?)"
+        " AND position <= (SELECT dropped FROM streams WHERE id = stream)",
+        (namespace, before),
+    )
+    chosen = "FROM gaps WHERE namespace = ? AND until < ? AND id NOT IN (SELECT gap FROM holes)"
+    (until,) = connection.execute(f"SELECT max(until) {chosen}", (namespace, before)).fetchone()
+    if until is not None:
+        _update(connection, "namespaces", namespace, "trimmed_until = max(trimmed_until, ?)", (until,))
+        connection.execute(f"DELETE {chosen}", (namespace, before))
 
 
 def trim_oldest(connection: sqlite3.Connection, most: int) -> int:

@@ -7,6 +7,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
@@ -23,9 +24,10 @@ from . import as_of, file, following, queries
 from .as_of import Past
 from .entries import Gap, GapReason, Marks
 from .following import LogPlace, Stretch
-from .queries import LAST, Page, Query
+from .queries import Entry, Page, Query
 from .scribe import Scribe, set_back
-from .writer import Bounds, Figures, Writer
+from .trimming import Bounds
+from .writer import Figures, Writer
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -137,9 +139,7 @@ class History:
             if entry is None and unwritten and (head is None or head.version != version):
                 raise _unavailable("it can't be written")
             return as_of.of_version(entry, version, head)
-        (last, first), gaps = await self._read(
-            lambda connection: (queries.around(connection, key, at), queries.gaps(connection, namespace, 0, LAST[0]))
-        )
+        last, first, gaps = await self._read(lambda connection: _around(connection, namespace, key, at))
         now = self._now()
         gaps[:0] = unwritten
         if not followed:
@@ -193,8 +193,11 @@ class History:
     def _answer(self, query: Callable[[sqlite3.Connection], _T]) -> _T:
         connection = self._connections.pop()  # there are as many connections as threads, so one is free
         try:
+            connection.execute("BEGIN")  # all statements of a question see the same entries and gaps, whatever is trimmed meanwhile
             return query(connection)
         finally:
+            with suppress(sqlite3.Error):
+                connection.rollback()
             self._connections.append(connection)
 
     def _close_one(self) -> None:
@@ -240,6 +243,11 @@ def open_history(path: Path, bounds: Bounds, *, now: Callable[[], int] = _wall_c
     except BaseException:
         lock.release()
         raise
+
+
+def _around(connection: sqlite3.Connection, namespace: str, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None, list[Gap]]:
+    last, first = queries.around(connection, key, at)
+    return last, first, queries.gaps_around(connection, namespace, at, last, first)
 
 
 def _unavailable(why: str) -> PolicyError:

@@ -212,20 +212,54 @@ def _walk(connection: sqlite3.Connection, namespace: int, scope: int, query: Que
 
 def gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int) -> list[Gap]:
     """Returns the newest gaps of a namespace that overlap a time, newest first."""
-    known = sealed(connection, "namespaces", "WHERE name = ?", (namespace,))
-    if not known:
+    known = _namespace(connection, namespace)
+    if known is None:
         return []
-    ((number, _, _, trimmed),) = known
-    rows = sealed(
-        connection,
-        "gaps",
-        "WHERE namespace = ? AND until >= ? AND (since IS NULL OR since < ?) ORDER BY until DESC LIMIT ?",
-        (number, start, end, MOST_GAPS),
-    )
-    found = [Gap(namespace, since, until, GapReason(reason)) for _, _, since, until, reason in rows]
-    if trimmed and trimmed >= start:
-        found.append(Gap(namespace, None, trimmed, GapReason.TRIMMED))
-    return found
+    return [*_overlapping(connection, known, start, end), *(gap for gap in known.trimmed if gap.until >= start)]
+
+
+def gaps_around(connection: sqlite3.Connection, namespace: str, at: int, last: Entry | None, first: Entry | None) -> list[Gap]:
+    """Returns the gaps that decide whether a document is certain at a time (``as_of.of_time``).
+
+    These are the newest ones between the entries around the time, and the newest one that was over by then.
+
+    Args:
+        connection: a connection to the file.
+        namespace: the namespace of the document's topic.
+        at: the time, in milliseconds since 1970.
+        last: the last entry of the policy key at that time or before it.
+        first: the first entry of the policy key after that time.
+    """
+    known = _namespace(connection, namespace)
+    if known is None:
+        return []
+    start, end = at if last is None else last.at, LAST[0] if first is None else first.at
+    over = _read_gaps(connection, known, "until <= ? ORDER BY until DESC LIMIT 1", (at,))
+    return [*_overlapping(connection, known, start, end), *over, *known.trimmed]
+
+
+class _Namespace(NamedTuple):
+    id: int
+    name: str
+    trimmed: list[Gap]
+
+
+def _namespace(connection: sqlite3.Connection, name: str) -> _Namespace | None:
+    known = sealed(connection, "namespaces", "WHERE name = ?", (name,))
+    if not known:
+        return None
+    ((number, _, _, until),) = known
+    return _Namespace(number, name, [Gap(name, None, until, GapReason.TRIMMED)] if until else [])
+
+
+def _overlapping(connection: sqlite3.Connection, namespace: _Namespace, start: int, end: int) -> list[Gap]:
+    rest = "until >= ? AND (since IS NULL OR since < ?) ORDER BY until DESC LIMIT ?"
+    return _read_gaps(connection, namespace, rest, (start, end, MOST_GAPS))
+
+
+def _read_gaps(connection: sqlite3.Connection, namespace: _Namespace, rest: str, values: tuple[int, ...]) -> list[Gap]:
+    rows = sealed(connection, "gaps", f"WHERE namespace = ? AND {rest}", (namespace.id, *values))
+    return [Gap(namespace.name, since, until, GapReason(reason)) for _, _, since, until, reason in rows]
 
 
 def around(connection: sqlite3.Connection, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None]:

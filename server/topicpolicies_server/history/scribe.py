@@ -35,6 +35,10 @@ class Log(Protocol):
     def partitions(self) -> int:
         """The number of partitions."""
 
+    @property
+    def shared(self) -> bool:
+        """Whether others may append to the log."""
+
     def follows(self, earlier: Position, later: Position) -> bool:
         """Whether it is proven that no event stands between two positions."""
 
@@ -222,8 +226,11 @@ class Scribe:
         self.tick()
 
     def tick(self) -> None:
-        """Records that the log is followed until now, if it is; called from time to time."""
-        if self._following:
+        """Records that the log is followed until now, if it is; called from time to time.
+
+        A log to which nobody else appends, and of which nothing is recorded, leaves no trace: callers may name any number of namespaces.
+        """
+        if self._following and self._log is not None and (self._log.shared or not self._marks.empty):
             now = self._now()
             self._marks.followed_until = now
             self._sink.tell(Followed(self.namespace, now))

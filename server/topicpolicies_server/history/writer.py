@@ -13,12 +13,15 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from ..path_guard import PathGuard, is_moved, secure
 from ..sqlite_file import ERRORS, Damaged, FileError, Problem, close
 from . import file
 from .entries import Followed, Gap, GapReason, Marks, Noted, Rows, SetBack, Stream
+from .trimming import Bounds, trim
 from .waiting import Item, Unwritten, Waiting
 
 _log = logging.getLogger(__name__)
@@ -34,8 +37,6 @@ PAUSE_SECONDS = 1.0
 twice as much. Requests for the history do not wait for this."""
 _RETRY_SECONDS = 1.0
 _TRIM_SECONDS = 10.0
-_TRIM_ENTRIES = 1_000
-"""How many entries are dropped in one transaction."""
 
 
 _FILE_ERRORS = (sqlite3.OperationalError, sqlite3.InternalError, Damaged, UnicodeDecodeError)
@@ -44,13 +45,6 @@ _FILE_ERRORS = (sqlite3.OperationalError, sqlite3.InternalError, Damaged, Unicod
 def _may_pass(error: Exception) -> bool:
     """Whether the error is the file's and may pass (the disk is full, the file is locked or damaged), rather than caused by an event."""
     return isinstance(error, _FILE_ERRORS) or type(error) is sqlite3.DatabaseError
-
-
-class Bounds(NamedTuple):
-    """What the history keeps: entries that are at most so old, and so many bytes."""
-
-    age_seconds: float
-    bytes: int
 
 
 class Figures(NamedTuple):
@@ -84,6 +78,7 @@ class Writer:
         self._connection = file.prepare(path)
         self.marks = self._read_marks()
         """By namespace: how far the history goes. The scribes keep them up to date."""
+        self._path_guard = PathGuard(path, journal=False)  # commits in a write-ahead log that is lost are read from the change log again
         self._loop = asyncio.get_running_loop()
         self._wake = threading.Event()
         self._hurry = threading.Event()
@@ -92,6 +87,8 @@ class Writer:
         self._singly = 0
         """How many of the next items are committed one by one, because one of them may be an event that can't be written."""
         self._trimmed_at = time.monotonic()
+        self._to_trim = False
+        """Whether trimming was interrupted, because somebody waited for what is written."""
         self._failing = False
         self._gaps: Counter[str] = Counter()
         """How many gaps ``tell`` took, by reason. The event loop counts them."""
@@ -161,7 +158,7 @@ class Writer:
     def _turn(self) -> bool:
         """Waits until there is something to write, and writes it. Returns whether the writer was stopped and the thread is to end."""
         if self._waiting.empty and not self._stopping:
-            self._wake.wait(_TRIM_SECONDS)
+            self._wake.wait(0 if self._to_trim else _TRIM_SECONDS)
         self._wake.clear()
         if not self._hurry.is_set():
             self._hurry.wait(self._pause)
@@ -226,6 +223,9 @@ class Writer:
         if not self._failing:
             _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
         self._failing = True
+        if isinstance(error, sqlite3.Error) and is_moved(error):
+            with suppress(sqlite3.Error):
+                secure(self._connection)
         if self._stopping:
             return
         self._tell_loop(asking, self._waiting.unwritten())
@@ -234,6 +234,7 @@ class Writer:
 
     def _transact(self, batch: Sequence[Item]) -> None:
         try:
+            self._path_guard.check_now_and_then()
             self._connection.execute("BEGIN IMMEDIATE")
             self._commit(batch)
             self._connection.execute("COMMIT")
@@ -290,15 +291,19 @@ class Writer:
         return number
 
     def _trim(self) -> None:
-        """Drops entries beyond the bounds, a batch at a time; at most once in ``_TRIM_SECONDS``."""
+        """Drops entries beyond the bounds, a batch at a time, until there is something urgent; begins at most once in ``_TRIM_SECONDS``."""
         now = time.monotonic()
-        if self._stopping or now - self._trimmed_at < _TRIM_SECONDS:
+        if self._stopping or (now - self._trimmed_at < _TRIM_SECONDS and not self._to_trim):
             return
-        self._trimmed_at = now
+        self._trimmed_at, self._to_trim = now, False
         try:
-            trim(self._connection, self._bounds, time.time_ns() // 1_000_000)
+            self._path_guard.check()
+            self._to_trim = not trim(self._connection, self._bounds, time.time_ns() // 1_000_000, self._has_time)
         except sqlite3.Error as error:
             _log.warning("the history %s could not be trimmed: %s", self._path, error)
+
+    def _has_time(self) -> bool:
+        return not (self._stopping or self._hurry.is_set())
 
     def _tell_loop(self, waiting: Sequence[asyncio.Future[Unwritten]], unwritten: Unwritten) -> None:
         def tell() -> None:
@@ -322,24 +327,3 @@ class Writer:
 def _topic_of(numbered: tuple[int, Noted]) -> str:
     event = numbered[1].placed.event
     return "" if event is None else event.key.topic
-
-
-def trim(connection: sqlite3.Connection, bounds: Bounds, now: int) -> None:
-    """Drops entries beyond the bounds, a transaction at a time. ``now``: milliseconds since 1970."""
-    while _in_transaction(connection, file.trim_by_age, now - int(bounds.age_seconds * 1000), _TRIM_ENTRIES):
-        pass
-    while file.used_bytes(connection) > bounds.bytes and _in_transaction(connection, file.trim_oldest, _TRIM_ENTRIES):
-        pass
-
-
-def _in_transaction(connection: sqlite3.Connection, drop: object, *arguments: int) -> int:
-    assert callable(drop), "one of the file's"
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        dropped: int = drop(connection, *arguments)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-    return dropped

@@ -1,8 +1,8 @@
 """The embedded change log: durable, in one SQLite file, for one sidecar without a broker.
 
 - ``file``, ``events``, ``floors``: the format of the file, and the SQL for its events and namespaces
-- ``opening``, ``mark``, ``path_guard``: a file is opened, compared with the mark beside it, and checked to be still in its place
-- ``writer``, ``appending``, ``fate``, ``refusals``: the thread that commits appended events in groups, and what becomes of failed commits
+- ``opening``, ``mark``: a file is opened, and compared with the mark beside it
+- ``writer``, ``appending``, ``jobs``, ``fate``, ``refusals``: the thread that commits events in groups, and what becomes of failed commits
 - ``loading``: stored events, read page by page on another thread while the event loop goes on
 - ``slim``: rows that leave out what an older row of their key holds
 - ``compaction``: superseded events are deleted, in small steps

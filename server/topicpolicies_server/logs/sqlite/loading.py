@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...core.policies.events import Placed, Position
+from ...path_guard import PathGuard
 from ...sqlite_file import Damaged
 from .. import rows
 from ..avro import Codec
 from ..change_log import anchor_of
 from . import events, file, floors
-from .path_guard import PathGuard
 from .slim import Completing, strings
 
 PAGE = 64

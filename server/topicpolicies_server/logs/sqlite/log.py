@@ -125,7 +125,8 @@ class SqliteLog:
         state = self._namespaces.setdefault(namespace, NamespaceState(WriterNamespace(namespace, 0, identity.base), identity.base))
         if state.log is not None:
             raise already_open(namespace)
-        log = SqliteNamespaceLog(f"{identity.name}/{namespace}", state, sink, self._codec, self._in_flight, self._writer.append)
+        name = f"{identity.name}/{namespace}"
+        log = SqliteNamespaceLog(name, state, sink, self._codec, self._in_flight, self._writer.append, self._forget)
         known = None
         if start is not None and start.identity == log.identity and len(start.positions) == 1 and not start.in_place:
             known = Known(start.positions[0], start.anchors[0])
@@ -137,6 +138,12 @@ class SqliteLog:
         state.rows = 0
         await log.load(loading, self._readers)
         return log
+
+    def _forget(self, state: NamespaceState) -> None:
+        """Forgets a namespace to which nothing was ever appended: callers may ask for any number of them."""
+        name = state.namespace.name
+        if not state.is_needed and self._namespaces.get(name) is state:
+            del self._namespaces[name]
 
     async def reach(self) -> None:
         """Returns when the file can be written (see ``change_log.Reached``); opens the file anew after a loss."""

@@ -64,8 +64,15 @@ class NamespaceState:
     """Bytes of the events that were appended since the last compaction, or since the file was opened."""
     damage: str = ""
     """The damage that was last logged; "" if the last load found none."""
+    appended: bool = False
+    """Whether an event was handed to the writer since the file was opened."""
     log: SqliteNamespaceLog | None = field(default=None, repr=False)
     """The open log of the namespace; None if it is not open."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the state may not be forgotten: the log is open, or the namespace has, or may get, events."""
+        return self.log is not None or self.appended or self.namespace.id != 0
 
     @property
     def begun(self) -> bool:
@@ -81,14 +88,23 @@ class SqliteNamespaceLog(Brokerless):
     """One namespace's log, with one partition and dense row numbers. Made by ``SqliteLog.open``."""
 
     def __init__(
-        self, identity: str, state: NamespaceState, sink: LogSink, codec: Codec, in_flight: InFlight, append: Callable[[NewRow], None]
+        self,
+        identity: str,
+        state: NamespaceState,
+        sink: LogSink,
+        codec: Codec,
+        in_flight: InFlight,
+        append: Callable[[NewRow], None],
+        ended: Callable[[NamespaceState], None] = lambda _: None,
     ) -> None:
+        """Opens the log; ``ended`` is called when it is not open any more."""
         self._identity = identity
         self._state = state
         self._sink = sink
         self._encode = codec.encode
         self._in_flight = in_flight
         self._append = append
+        self._tell_end = ended
         self._pending: deque[NewRow] = deque()
         self._floor = 0
         self.resumed = False
@@ -160,6 +176,7 @@ class SqliteNamespaceLog(Brokerless):
         text = text_of(properties)
         row = NewRow(self, self._state.namespace, event, key, text, payload, len(key) + len(text) + (len(payload) if payload else 0))
         in_flight.bytes_now += row.size
+        self._state.appended = True
         self._pending.append(row)
         self._append(row)
 
@@ -197,7 +214,7 @@ class SqliteNamespaceLog(Brokerless):
             error: why.
         """
         self._ended = error
-        self._state.log = None
+        self._leave()
         if self._loading is None:  # still in ``load``, which raises the error to the opener
             return
         self._loading.cancel()
@@ -234,7 +251,7 @@ class SqliteNamespaceLog(Brokerless):
             if self._ended is not None:
                 raise self._ended
         except BaseException as error:
-            self._state.log = None
+            self._leave()
             if loading is not None:
                 with suppress(RuntimeError):  # the readers were shut down: the connection is closed when its object is collected
                     readers.submit(loading.close)
@@ -293,4 +310,8 @@ class SqliteNamespaceLog(Brokerless):
             self._loading.cancel()
             await asyncio.wait([self._loading])
         if self._state.log is self:
-            self._state.log = None
+            self._leave()
+
+    def _leave(self) -> None:
+        self._state.log = None
+        self._tell_end(self._state)

@@ -11,13 +11,13 @@ from pathlib import Path
 from ...core.errors import Kind
 from ...core.reasons import Reason
 from ...file_lock import FileLock
+from ...path_guard import PathGuard
 from ...sqlite_file import ERRORS, Damaged, FileError, Problem, check_pages, checkpoint, create_private
 from ..avro import Codec
 from ..change_log import LogError
 from . import events, file, floors
 from .loading import Codecs, definition_of
 from .mark import LEAP, HighWaterMark, Mark, Verdict, judge
-from .path_guard import PathGuard
 
 _log = logging.getLogger(__name__)
 

@@ -6,11 +6,11 @@ import asyncio
 import sqlite3
 
 from ...core.reasons import Reason
+from ...path_guard import PathGuard, secure
 from ...threads import DaemonThreads
 from ..change_log import LogError
 from .file import overwrite_unfinished
 from .namespace import InFlight
-from .path_guard import PathGuard
 from .refusals import explained
 from .writer import Writer
 
@@ -30,7 +30,7 @@ class Reach:
             LogError: the file can't be written (``APPEND_FAILED``).
         """
         try:
-            await asyncio.get_running_loop().run_in_executor(self._looking, path_guard.check)
+            await self._check(path_guard, writer)
             if self._in_flight.doubt is not None:
                 raise self._in_flight.doubt
             if self._in_flight.refused is not None:
@@ -38,6 +38,14 @@ class Reach:
                 self._in_flight.refused = None
         except sqlite3.Error as error:
             raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {explained(error)}") from error
+
+    async def _check(self, path_guard: PathGuard, writer: Writer) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._looking, path_guard.check)
+        except sqlite3.Error:
+            if self._in_flight.doubt is None:
+                await writer.run(secure)
+            raise
 
     def close(self) -> None:
         """Stops the thread."""

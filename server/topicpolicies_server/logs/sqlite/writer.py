@@ -27,17 +27,18 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...core.policies.events import Placed
+from ...path_guard import PathGuard, is_moved
 from ...sqlite_file import checkpoint
 from .. import rows
 from . import events, floors
 from .appending import Appender, Committed, NewRow, acknowledge, refuse
 from .fate import Fate, fate
 from .file import overwrite_unfinished
+from .jobs import Job, settle
 from .mark import HighWaterMark, Mark
-from .path_guard import PathGuard
 from .refusals import Refusals
 from .slim import Shortening
 
@@ -58,16 +59,6 @@ RETRY_SECONDS = 0.5
 """The pause between two attempts to find out what became of a commit."""
 
 _log = logging.getLogger(__name__)
-
-
-class _Job(Generic[T]):
-    """Work on the connection other than a commit of events."""
-
-    __slots__ = ("future", "work")
-
-    def __init__(self, work: Callable[[sqlite3.Connection], T], future: asyncio.Future[T]) -> None:
-        self.work = work
-        self.future = future
 
 
 class _Stop:
@@ -129,9 +120,11 @@ class Writer:
         self._reopen = reopen
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[NewRow | _Job[Any] | _Stop] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[NewRow | Job[Any] | _Stop] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._committing: list[NewRow] = []
+        self._job: Job[Any] | None = None
+        """The job that was taken from the queue last; its caller is told even if the writer ends before or in it."""
         self._shortening = Shortening()
         self._pages = 0
         self._ended: sqlite3.Error | None = None
@@ -149,7 +142,7 @@ class Writer:
         if self._ended is not None:
             raise self._ended
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Job(work, future))
+        self._queue.put(Job(work, future))
         return await future
 
     async def stop(self, seconds: float) -> bool:
@@ -168,7 +161,8 @@ class Writer:
             _log.error("the change log's file can't be written any more", exc_info=error)
             failure = error
         try:
-            self._connection.close()
+            with self._path_guard.reopening():  # who has come to read is told that the log is lost or closed
+                self._connection.close()
         except sqlite3.Error as error:
             _log.warning("the change log's file was not closed properly: %s", error)
         self._mark.close()
@@ -179,10 +173,12 @@ class Writer:
         if failure is not None:
             self._owner.broken(failure, Counter(row.appender for row in self._committing))
         self._ended = sqlite3.ProgrammingError("the change log's writer has ended")
+        if self._job is not None:
+            settle(self._job.future, None, self._ended)
         while not self._queue.empty():
             item = self._queue.get_nowait()
-            if isinstance(item, _Job):
-                _settle(item.future, None, self._ended)
+            if isinstance(item, Job):
+                settle(item.future, None, self._ended)
         self._stopped.set_result(None)
 
     def _turn(self) -> bool:
@@ -198,10 +194,11 @@ class Writer:
                 item = self._queue.get_nowait()
             except queue.Empty:
                 break
+        self._job = item if isinstance(item, Job) else None
         if self._committing:
             self._commit()
-        if isinstance(item, _Job):
-            self._do(item)
+        if self._job is not None:
+            self._do(self._job)
         if self._pages >= (CHECKPOINT_PAGES if self._queue.empty() else CHECKPOINT_PAGES_AT_MOST):
             self._checkpoint()
         return isinstance(item, _Stop)
@@ -227,6 +224,8 @@ class Writer:
                 namespace.last = last
             self._shortening.forget()
             self._refusals.refused(failed)
+            if is_moved(failed):
+                self._checkpoint(truncate=True)  # see ``path_guard``
             self._report(refuse, Counter(row.appender for row in group), failed)
             return
         self._refusals.written()
@@ -302,11 +301,12 @@ class Writer:
         """Opens the file anew, and returns whether an event stands in ``place``; None if the file can't be written yet."""
         try:
             self._path_guard.check()
-            self._connection.close()
-            self._connection = self._reopen()
-            # An fsync failed: only what a checkpoint has written again, into the file itself, is on the disk for certain.
-            if not checkpoint(self._connection):
-                return None
+            with self._path_guard.reopening():
+                self._connection.close()
+                self._connection = self._reopen()
+                # An fsync failed: only what a checkpoint has written again, into the file itself, is on the disk for certain.
+                if not checkpoint(self._connection):
+                    return None
             if place is not None and events.holds(self._connection, place):
                 return True
             overwrite_unfinished(self._connection)  # else a recovery after a crash could find the commit
@@ -316,15 +316,15 @@ class Writer:
                 raise
             return None
 
-    def _do(self, job: _Job[Any]) -> None:
+    def _do(self, job: Job[Any]) -> None:
         self._pages += JOB_PAGES
         try:
             result = job.work(self._connection)
         except sqlite3.Error as error:
-            self._report(_settle, job.future, None, error)
+            self._report(settle, job.future, None, error)
             self._is_stored(error, None)
         else:
-            self._report(_settle, job.future, result, None)
+            self._report(settle, job.future, result, None)
 
     def _checkpoint(self, *, truncate: bool = False) -> None:
         self._pages = 0
@@ -338,12 +338,3 @@ class Writer:
             self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:  # the loop was closed: no owner is left to notify
             _log.warning("the change log's file outlived its event loop")
-
-
-def _settle(future: asyncio.Future[Any], result: object, error: BaseException | None) -> None:
-    if future.done():  # the caller was cancelled
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)

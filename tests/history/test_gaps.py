@@ -1,0 +1,125 @@
+"""What the history does not have is told, however many gaps there are, however old they are, and whatever is trimmed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from topicpolicies_server.core.errors import PolicyError
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.history import Bounds, History, file, following, open_history, writer
+from topicpolicies_server.history.entries import Gap, GapReason
+from topicpolicies_server.history.following import LogPlace, Recorded
+from topicpolicies_server.history.queries import MOST_GAPS, Query
+from topicpolicies_server.history.trimming import trim
+
+from .conftest import BEGIN, NAMESPACE, Log, Reader, position, reader_of, topic, update
+
+KEY = PolicyKey(topic(), Scope.LOCAL)
+
+
+def trimmed(path: Path, bounds: Bounds, at: int = BEGIN) -> None:
+    connection = file.prepare(path)
+    trim(connection, bounds, at)
+    connection.close()
+
+
+async def test_a_gap_makes_a_document_uncertain_however_many_gaps_came_after_it(history: History) -> None:
+    reader = await reader_of(history)
+    reader.scribe._sink.tell(Gap(NAMESPACE, None, BEGIN + 4_000, GapReason.COMPACTED))
+    reader.read(update(6, 1))
+    for number in range(MOST_GAPS + 1):
+        since = BEGIN + 10_000 + number * 1_000
+        reader.scribe._sink.tell(Gap(NAMESPACE, since, since + 500, GapReason.COMPACTED))
+    with pytest.raises(PolicyError, match="COMPACTED"):
+        await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 2_000)
+    past = await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 5_000)
+    assert (past.document, past.version) == (None, "0")  # behind that gap it is certain
+
+
+async def test_before_the_first_entry_that_is_kept_there_is_what_it_met_however_many_gaps_came_since(history: History, path: Path) -> None:
+    reader = await reader_of(history)
+    reader.read(*(update(row, row) for row in range(1, 4)))
+    await history.page(Query(NAMESPACE))
+    trimmed(path, Bounds(1.5, 1 << 30), BEGIN + 3_000)
+    for number in range(MOST_GAPS + 1):
+        since = BEGIN + 10_000 + number * 1_000
+        reader.scribe._sink.tell(Gap(NAMESPACE, since, since + 500, GapReason.COMPACTED))
+    past = await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 1_500)
+    assert past.version == position(1)
+
+
+async def test_a_gap_that_is_older_than_what_is_kept_is_told_as_trimmed_and_nothing_is_certain_in_it(
+    history: History, path: Path, now: list[int]
+) -> None:
+    now[0] = BEGIN + 100_000
+    first = await reader_of(history)
+    first.read(update(1, 1))
+    first.scribe.caught_up()
+    now[0] = BEGIN + 110_000
+    first.scribe.closed()
+    now[0] = BEGIN + 115_000  # a backup from before the topic is restored
+    restored = Reader(await history.scribe(NAMESPACE), Log("restored"))
+    restored.scribe.caught_up()
+    now[0] = BEGIN + 130_000
+    restored.read(update(2, 2, at=BEGIN + 120_000), update(3, 3, name="other", at=BEGIN + 125_000))
+    head = restored.view.head(KEY)
+    for reason, until in ((GapReason.LOG_REPLACED, 115_000), (GapReason.TRIMMED, 115_000)):
+        with pytest.raises(PolicyError, match=reason.name):
+            await history.past(NAMESPACE, KEY, head, at=BEGIN + 50_000)
+        page = await history.page(Query(NAMESPACE, topic(), start=BEGIN + 50_000))
+        assert [(gap.reason, gap.until) for gap in page.gaps] == [(reason, BEGIN + until)]
+        trimmed(path, Bounds(1_000.0, 1 << 30), BEGIN + 1_118_000)
+        assert [entry.version for entry in page.entries] == [position(2)]
+
+
+async def test_entries_that_are_trimmed_while_they_are_read_are_read_or_told_as_a_gap(
+    history: History, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = await reader_of(history)
+    reader.read(*(update(row, row) for row in range(1, 11)))
+    walk = following._walk
+
+    def trim_first(*arguments: object) -> object:
+        trimmed(path, Bounds(4.5, 1 << 30), BEGIN + 10_000)
+        return walk(*arguments)  # type: ignore[arg-type]
+
+    await history.page(Query(NAMESPACE))
+    monkeypatch.setattr(following, "_walk", trim_first)
+    during = await history.stretch(NAMESPACE, LogPlace("", ()), 100)
+    assert [piece.entry.position for piece in during.pieces if isinstance(piece, Recorded)] == [position(row) for row in range(1, 11)]
+    after = await history.stretch(NAMESPACE, LogPlace("", ()), 100)
+    assert isinstance(after.pieces[0], Gap) and after.pieces[0].reason is GapReason.TRIMMED
+    assert len(after.pieces) == 6
+
+
+async def test_who_asks_while_much_is_trimmed_does_not_wait_for_all_of_it_and_all_of_it_is_trimmed(
+    path: Path, now: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = 40
+    trimming = threading.Event()
+
+    def trim_slowly(*_: object) -> int:
+        nonlocal left
+        trimming.set()
+        time.sleep(0.05)
+        left -= 1
+        return int(left > 0)
+
+    monkeypatch.setattr(writer, "_TRIM_SECONDS", 0.01)
+    monkeypatch.setattr(writer, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(file, "trim_oldest", trim_slowly)
+    history = open_history(path, Bounds(366 * 86_400.0, 0), now=lambda: now[0])
+    reader = await reader_of(history)
+    reader.read(update(1, 1))
+    await asyncio.to_thread(trimming.wait, 20)
+    assert (await history.page(Query(NAMESPACE))).entries
+    assert left > 30
+    async with asyncio.timeout(20):
+        while left > 0:  # noqa: ASYNC110 (nobody tells of it)
+            await asyncio.sleep(0.01)
+    await history.close()
