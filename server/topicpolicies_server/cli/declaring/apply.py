@@ -130,7 +130,7 @@ def export_(
         if file is not None:
             write_text(file, text)
     if file is None:
-        typer.echo(text, nl=False)
+        typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 
 
 def _plan(client: Client, chosen: Settings, declared: Declared, *, prune: bool, topics: Path | None) -> list[Planned]:
