@@ -199,11 +199,14 @@ def _show(planned: Sequence[Planned], state: str) -> None:
         typer.echo(f"{len(planned)} document{' is' if len(planned) == 1 else 's are'} {state}.", err=True)
 
 
-def _report_refused(steps_refused: Iterable[Invalid], chosen: Settings) -> None:
-    """Reports all steps that the server refuses, and that nothing was changed."""
+def _report_refused(steps_refused: Sequence[Invalid], chosen: Settings) -> None:
+    """Reports all steps that the server refuses, and that nothing was changed. The code is that of the first refusal."""
     if chosen.json:
         told = [{"topic": step.key[0], "scope": step.key[1].name, "error": error_json(error)} for step, error in steps_refused]
-        typer.echo(json_forms.dumps({"error": {"code": "INVALID_ARGUMENT", "reason": "REFUSED", "refused": told}}), err=True)
+        count = f"{len(told)} change{'' if len(told) == 1 else 's'}"
+        code = steps_refused[0].error.code.name
+        message = f"The server refuses {count}; nothing was changed."
+        typer.echo(json_forms.dumps({"error": {"code": code, "reason": "REFUSED", "message": message, "refused": told}}), err=True)
         return
     for step, error in steps_refused:
         typer.echo(f"refused  {_title(step)}", err=True)
@@ -231,11 +234,9 @@ def _report_failed(planned: Iterable[Planned], applied: Applied) -> None:
 
 
 def _json(planned: Iterable[Planned], applied: Applied) -> dict[str, Any]:
-    """Returns what was done; if a change failed or the command was interrupted, also what failed and what was not sent."""
+    """Returns what was done, what failed, and what was not sent."""
     by_key = {each.step.key: {"topic": each.step.key[0], "scope": each.step.key[1].name} for each in planned}
     told = {"done": [named | {"version": applied.done[key]} for key, named in by_key.items() if key in applied.done]}
-    if not applied.failed and not applied.interrupted:
-        return told
     failed = [named | {"error": error_json(applied.failed[key])} for key, named in by_key.items() if key in applied.failed]
     return told | {"failed": failed, "not_sent": [named for key, named in by_key.items() if key not in {*applied.done, *applied.failed}]}
 
