@@ -78,3 +78,7 @@ def test_top_shows_a_namespace_that_may_not_be_watched_as_a_problem(tmp_path: Pa
         assert found["loading"] == []
         code, error = terminal.failing("top", "public/b", "public/c", *once)
         assert (code, error["reason"]) == (1, "PERMISSION_DENIED")
+
+
+def test_without_a_token_the_option_is_named_that_gives_one(asked: Terminal) -> None:
+    assert "Say --token-file FILE" in asked.run("get", TOPIC).stderr

@@ -18,7 +18,7 @@ from ..showing.rendering import compact, console, differences, lines, printable
 from .assignments import parse
 from .moments import Moment, parse_moment, read_at
 
-Topic = Annotated[str, typer.Argument(help="The topic: persistent://tenant/namespace/topic, or without persistent://.")]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic: persistent://tenant/namespace/topic, or without persistent://.")]
 OneScope = Annotated[ScopeName, typer.Option("--scope", help="The document of this cluster, or the one of all clusters.")]
 Etag = Annotated[str, typer.Option("--etag", metavar="VERSION", help="The version that the document must have.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check everything and write nothing.")]
@@ -120,6 +120,10 @@ def update(  # noqa: PLR0913, PLR0917 - options
       topicpolicies update public/default/t max_producer_per_topic=5 --mask '*'
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
+    if not assignments and not unset and not mask:
+        raise typer.BadParameter("Name what to change: PATH=VALUE to set, --unset PATH to clear.", param_hint="PATH=VALUE")
+    if must_not_exist and skip_if_absent:
+        raise typer.BadParameter("Say --must-not-exist or --skip-if-absent, not both.", param_hint="--must-not-exist")
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         wanted = parse(assignments or (), unset or ())
         result = client.update(
@@ -169,7 +173,7 @@ def delete(
 
 def list_(
     context: typer.Context,
-    namespace: Annotated[str, typer.Argument(help="The namespace: tenant/namespace.")],
+    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace: tenant/namespace.")],
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
 ) -> None:
     """List the documents of a namespace, by topic and scope.

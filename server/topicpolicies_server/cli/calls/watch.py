@@ -61,6 +61,8 @@ def watch(
           --mode entries --resume-file audit.token --output json >> audit.jsonl
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
+    if from_beginning and mode is ModeName.LATEST:
+        raise typer.BadParameter("The newest states have no beginning: say --mode every too.", param_hint="--from-beginning")
     topics, namespaces = sort_targets(targets)
     place = ResumeFile(resume_file)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
