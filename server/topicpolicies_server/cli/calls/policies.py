@@ -15,6 +15,7 @@ from ..showing.fitting import Row, settings_rows
 from ..showing.freshness import report_unconfirmed
 from ..showing.listing import listed
 from ..showing.rendering import compact, console, differences, lines, printable
+from ..waiting import waiting
 from .assignments import parse
 from .moments import Moment, parse_moment, read_at
 
@@ -62,7 +63,7 @@ def get(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     moment = parse_moment(as_of, "--as-of") if as_of else None
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
         documents = _read(client, topic, scope, moment)
     if chosen.json:
         both = scope is ScopeNames.BOTH
@@ -124,7 +125,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
         raise typer.BadParameter("Name what to change: PATH=VALUE to set, --unset PATH to clear.", param_hint="PATH=VALUE")
     if must_not_exist and skip_if_absent:
         raise typer.BadParameter("Say --must-not-exist or --skip-if-absent, not both.", param_hint="--must-not-exist")
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
         wanted = parse(assignments or (), unset or ())
         result = client.update(
             topic,
@@ -162,7 +163,7 @@ def delete(
       topicpolicies delete public/default/orders --etag 12
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
         how = _how(chosen, scope, etag, request_id, validate_only=validate_only, include_previous=include_previous)
         result = client.delete(topic, **how)
     if chosen.json:
@@ -184,7 +185,7 @@ def list_(
       topicpolicies list public/default --scope global --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
         listing = client.list(namespace, scopes=scope.scopes)
         documents = list(listing)
     report_unconfirmed([listing.unconfirmed_since, *(document.unconfirmed_since for document in documents)], json=chosen.json)

@@ -20,10 +20,13 @@ from ..settings import Output, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.differences import show
 from ..showing.rendering import console, printable
+from ..waiting import waiting
 from .applying import Applied, Invalid, Planned, make, validated
 from .declared import Declared, export, export_json, load
 from .planning import Key, Step, steps, topics_of
 
+_COMPARING = "Comparing the file with the documents of the server"
+"""What plan and apply do before they show anything."""
 File = Annotated[
     Path,
     typer.Option(
@@ -59,7 +62,7 @@ def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topic
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     _check_files(file, topics)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen, _COMPARING):
         planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
     if chosen.json:
         json_forms.write({"steps": [each.json() for each in planned]})
@@ -86,7 +89,8 @@ def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topi
     chosen = settings(context)
     _check_files(file, topics)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
+        with waiting(chosen, _COMPARING):
+            planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
         if chosen.json:
             applied = make(client, planned, actor=chosen.actor, reason=chosen.reason)
         else:
@@ -125,7 +129,8 @@ def export_(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
+        with waiting(chosen):
+            documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
         text = (export_json if chosen.json else export)(documents, dict.fromkeys(namespaces))
         if file is not None:
             write_text(file, text)
