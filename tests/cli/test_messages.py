@@ -11,26 +11,32 @@ from topicpolicies.errors import outcome_unknown
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "said", "reason"),
     [
-        (("update", TOPIC), "PATH=VALUE to set, --unset PATH to clear"),
-        (("update", TOPIC, "max_producer_per_topic=5", "--must-not-exist", "--skip-if-absent"), "Say --must-not-exist or --skip-if-absent"),
-        (("watch", A, "--from-beginning"), "say --mode every too"),
-        (("history", "orders"), '"orders" is neither a topic nor a namespace'),
-        (("watch", "orders"), '"orders" is neither a topic nor a namespace'),
-        (("get",), "Missing argument 'TOPIC'"),
-        (("list",), "Missing argument 'NAMESPACE'"),
-        (("get", TOPIC, "--output", "xml"), ": 'xml' is not one of 'table', 'json'"),
-        (("watch", A, "--mode", "some"), ": 'some' is not one of 'latest', 'every', 'entries'"),
+        (("update", TOPIC), "PATH=VALUE to set, --unset PATH to clear", "EMPTY_MASK"),
+        (("update", TOPIC, "max_message_size=5", "--must-not-exist", "--skip-if-absent"), "--must-not-exist, not both", "CONTRADICTION"),
+        (("watch", A, "--from-beginning"), "say --mode every too", "CONTRADICTION"),
+        (("history", "orders"), "orders: This is neither a topic nor a namespace", "MALFORMED_NAME"),
+        (("watch", "orders"), "orders: This is neither a topic nor a namespace", "MALFORMED_NAME"),
+        (("get",), "Missing argument 'TOPIC'", "USAGE"),
+        (("list",), "Missing argument 'NAMESPACE'", "USAGE"),
+        (("watch", A, "--mode", "some"), ": 'some' is not one of 'latest', 'every', 'entries'", "USAGE"),
     ],
 )
-def test_wrong_usage_is_told_in_the_words_of_the_command_line(terminal: Terminal, arguments: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_told_in_the_words_of_the_command_line(
+    terminal: Terminal, arguments: tuple[str, ...], said: str, reason: str
+) -> None:
     told = terminal.run(*arguments)
     assert (told.exit_code, "Value error" in told.stderr) == (2, False)
     assert said in told.stderr
-    if "xml" not in arguments:
-        code, error = terminal.failing(*arguments)
-        assert (code, error["reason"]) == (2, "USAGE")
+    code, error = terminal.failing(*arguments)
+    assert (code, error["reason"]) == (2, reason)
+
+
+def test_a_choice_that_there_is_not_is_told_with_those_that_there_are(terminal: Terminal) -> None:
+    told = terminal.run("get", TOPIC, "--output", "xml")
+    assert told.exit_code == 2
+    assert told.stderr.rstrip().endswith("(env var: 'TOPICPOLICIES_OUTPUT'): 'xml' is not one of 'table', 'json'.")
 
 
 def test_a_server_that_does_not_answer_is_named_with_what_to_do(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:

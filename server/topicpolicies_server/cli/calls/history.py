@@ -22,7 +22,7 @@ from ..showing.rendering import console, printable
 from ..waiting import waiting
 from .moments import parse_moment, parse_time, read_at
 from .policies import OneScope, Topic
-from .targets import sort_targets
+from .targets import check_topics, sort_targets
 
 
 def history(
@@ -57,6 +57,7 @@ def history(
     unconfirmed: list[datetime | None] = []
     shown = 0
     with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen) as answered:
+        check_topics(topics)
         pages = client.history_pages(
             topic="".join(topics),
             namespace="".join(namespaces),

@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
-from topicpolicies import ChangeOptions, Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult
+from topicpolicies import ChangeOptions, Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult, Violation
 
 from ..exits import ExitCode, reporting
+from ..files import wrong
 from ..settings import ScopeName, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.fitting import Row, settings_rows
@@ -27,6 +28,8 @@ IncludePrevious = Annotated[bool, typer.Option("--include-previous", help="Show 
 RequestId = Annotated[str, typer.Option("--request-id", help="A UUID of your own, so that the command can be repeated safely.")]
 
 _LOCAL = ScopeNames.LOCAL
+_EMPTY = "EMPTY_MASK"
+_CONTRADICTION = "CONTRADICTION"
 _OUTCOMES = {
     UpdateOutcome.APPLIED: "Applied",
     UpdateOutcome.UNCHANGED: "Unchanged: the document already was like this",
@@ -121,11 +124,11 @@ def update(  # noqa: PLR0913, PLR0917 - options
       topicpolicies update public/default/t max_producer_per_topic=5 --mask '*'
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    if not assignments and not unset and not mask:
-        raise typer.BadParameter("Name what to change: PATH=VALUE to set, --unset PATH to clear.", param_hint="PATH=VALUE")
-    if must_not_exist and skip_if_absent:
-        raise typer.BadParameter("Say --must-not-exist or --skip-if-absent, not both.", param_hint="--must-not-exist")
     with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
+        if not assignments and not unset and not mask:
+            raise wrong(_EMPTY, Violation(topic, _EMPTY, "Name what to change: PATH=VALUE to set, --unset PATH to clear."))
+        if must_not_exist and skip_if_absent:
+            raise wrong(_CONTRADICTION, Violation("--skip-if-absent", _CONTRADICTION, "Say this or --must-not-exist, not both."))
         wanted = parse(assignments or (), unset or ())
         result = client.update(
             topic,

@@ -4,25 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import typer
+from topicpolicies import Violation
+
+from ..files import wrong
+
+_MALFORMED = "MALFORMED_NAME"
 
 
 def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
-    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain.
-
-    Raises:
-        typer.BadParameter: a target has a single part, so that it is neither.
-    """
+    """Returns the topics and the namespaces among targets: a namespace has two parts and no domain."""
     topics: list[str] = []
     namespaces: list[str] = []
     for target in targets:
-        if "/" not in target:
-            raise typer.BadParameter(
-                f'"{target}" is neither a topic nor a namespace: write persistent://tenant/namespace/topic, or tenant/namespace.',
-                param_hint="TOPIC_OR_NAMESPACE",
-            )
         (namespaces if "://" not in target and target.count("/") == 1 else topics).append(target)
     return topics, namespaces
+
+
+def check_topics(topics: Iterable[str]) -> None:
+    """Checks the topics of a command that takes namespaces too: the server would say only what a topic is.
+
+    Raises:
+        InvalidArgument: a name has a single part, so that it is neither.
+    """
+    for name in topics:
+        if "/" not in name:
+            told = "This is neither a topic nor a namespace: write persistent://tenant/namespace/topic, or tenant/namespace."
+            raise wrong(_MALFORMED, Violation(name, _MALFORMED, told))
 
 
 def sort_tenants(targets: Iterable[str]) -> tuple[list[str], list[str]]:
