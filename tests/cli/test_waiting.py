@@ -8,8 +8,8 @@ import time
 import pytest
 from rich.console import Console
 
-from topicpolicies_server.cli import waiting as waits
 from topicpolicies_server.cli.settings import Output, Settings
+from topicpolicies_server.cli.showing import waiting as waits
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     lines: list[str] = []
     monkeypatch.setattr(waits, "SILENT_SECONDS", 0.01)
     monkeypatch.setattr(waits, "console", lambda **_: Console(file=io.StringIO(), force_terminal=True))
-    monkeypatch.setattr(waits.typer, "echo", lambda line, **_: lines.append(line))
+    monkeypatch.setattr("typer.echo", lambda line, **_: lines.append(line))
     return lines
 
 

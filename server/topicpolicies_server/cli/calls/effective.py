@@ -18,7 +18,7 @@ from ..showing import json_forms
 from ..showing.fitting import Row, settings_rows
 from ..showing.freshness import report_unconfirmed
 from ..showing.rendering import console, lines, printable
-from ..waiting import waiting
+from ..showing.waiting import waiting
 from .policies import Topic
 
 _SOURCES = {

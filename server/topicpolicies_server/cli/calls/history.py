@@ -19,7 +19,7 @@ from ..showing.differences import Difference, between, show
 from ..showing.entries import gap_line, show_entry
 from ..showing.freshness import report_unconfirmed
 from ..showing.rendering import console, printable
-from ..waiting import waiting
+from ..showing.waiting import waiting
 from .moments import parse_moment, parse_time, read_at
 from .policies import OneScope, Topic
 from .targets import check_topics, sort_targets

@@ -12,7 +12,7 @@ from ..exits import reporting
 from ..settings import settings
 from ..showing import json_forms
 from ..showing.rendering import console, printable
-from ..waiting import waiting
+from ..showing.waiting import waiting
 
 _LOGS = {
     LogKind.EMBEDDED: "embedded, in a file of the server",

@@ -16,7 +16,7 @@ from ..showing.fitting import Row, settings_rows
 from ..showing.freshness import report_unconfirmed
 from ..showing.listing import listed
 from ..showing.rendering import compact, console, differences, lines, printable
-from ..waiting import waiting
+from ..showing.waiting import waiting
 from .assignments import parse
 from .moments import Moment, parse_moment, read_at
 

@@ -20,7 +20,7 @@ from ..settings import Output, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.differences import show
 from ..showing.rendering import console, printable
-from ..waiting import waiting
+from ..showing.waiting import waiting
 from .applying import Applied, Invalid, Planned, make, validated
 from .declared import Declared, export, export_json, load
 from .planning import Key, Step, steps, topics_of

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import typer
 
-from .settings import Settings
-from .showing.rendering import console, printable
+from ..settings import Settings
+from .rendering import console, printable
 
 SILENT_SECONDS = 3.0
 """How long a command waits before it says so."""
