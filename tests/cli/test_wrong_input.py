@@ -95,7 +95,7 @@ def test_half_a_character_in_a_file_is_refused(terminal: Terminal, tmp_path: Pat
     code, error = terminal.failing("plan", "-f", str(file))
     assert code == 2
     assert [each["field"] for each in error["violations"]] == [f"half.yaml:{line}" for line in (2, 4, 5, 6)]
-    assert terminal.run("plan", "-f", str(file)).stderr.startswith("Error: the request has 4 problems.")
+    assert terminal.run("plan", "-f", str(file)).stderr.startswith("Error: there are 4 problems.")
 
 
 def test_a_single_problem_of_a_file_is_told_with_its_line(terminal: Terminal, tmp_path: Path) -> None:

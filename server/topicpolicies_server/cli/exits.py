@@ -115,7 +115,7 @@ def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     if len(error.violations) < 2:
         typer.echo(f"Error: {error.message}", err=True)
         return
-    typer.echo(f"Error: the request has {len(error.violations)} problems.", err=True)
+    typer.echo(f"Error: there are {len(error.violations)} problems.", err=True)
     for violation in error.violations:
         typer.echo(f"  - {violation.field}: {violation.description}", err=True)
 

@@ -87,7 +87,10 @@ def history(
     for gap in gaps:
         typer.echo(gap_line(gap), err=True)
     if not following:
-        typer.echo("The server can't read the log now: the newest events may be missing.", err=True)
+        typer.echo(
+            "The server does not follow the log now, because it can't or because topic policies are disabled: events may be missing.",
+            err=True,
+        )
     typer.echo(f"{shown} event{'' if shown == 1 else 's'}", err=True)
 
 
