@@ -112,7 +112,8 @@ def count(results: Sequence[Result], level: Level) -> int:
 def summary(results: Sequence[Result]) -> str:
     """Returns the numbers of results in a sentence."""
     bad, warned, left = (count(results, level) for level in (Level.FAILED, Level.WARNING, Level.SKIPPED))
-    return f"{len(results)} checks: {bad} failed, {warned} warnings, {left} skipped."
+    checks, warnings = ("" if number == 1 else "s" for number in (len(results), warned))
+    return f"{len(results)} check{checks}: {bad} failed, {warned} warning{warnings}, {left} skipped."
 
 
 def of_results(results: Sequence[Result], left_over: str = "") -> dict[str, Any]:
