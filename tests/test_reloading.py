@@ -172,7 +172,7 @@ async def test_a_broken_file_leaves_in_force_what_was_and_is_told_once(
     number.path.write_text("1")
     await until(lambda: not reloader.problems)
     assert number.taken == []
-    assert [record.message for record in caplog.records][1:] == [f"the number: {number.path} has the content in force"]
+    assert [record.message for record in caplog.records][1:] == [f"the number: the content of {number.path} is in force already"]
 
 
 async def test_a_file_that_has_gone_leaves_in_force_what_was(reloader: Reloader, number: Number) -> None:
@@ -229,7 +229,7 @@ async def test_whoever_asks_is_told_of_each_file_at_once(number: Number, caplog:
         await until(lambda expected=count: len(caplog.records) == expected)  # type: ignore[misc]  # bound at once
     await reloader.close()
     told = [record.message for record in caplog.records]
-    assert "has the content in force" in told[0] and "and in force" in told[1]
+    assert "is in force already" in told[0] and "and in force" in told[1]
     assert all("stays in force" in line for line in told[2:])
 
 
@@ -284,7 +284,7 @@ async def test_a_file_that_hangs_keeps_no_other_from_being_read_and_is_told_of(
     await until(lambda: sum("the slow one" in record.message for record in caplog.records) == 2)
     gate.set()
     await until(lambda: not reloader.problems)
-    assert "the slow one: " in caplog.records[-1].message and "has the content in force" in caplog.records[-1].message
+    assert "the slow one: " in caplog.records[-1].message and "is in force already" in caplog.records[-1].message
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")

@@ -197,7 +197,7 @@ class Reloader:
             source.present = value
             _LOG.info("%s: read again from %s, and in force", source.name, _named(source.files))
         elif source.problem or asked:
-            _LOG.info("%s: %s has the content in force", source.name, _named(source.files))
+            _LOG.info("%s: the content of %s is in force already", source.name, _named(source.files))
         source.problem = problem
 
     def _tell(self, source: _Source, problem: str, *, asked: bool) -> None:

@@ -99,7 +99,7 @@ def test_plan_on_an_unchanged_system_prints_no_difference_and_apply_twice_writes
     again = shop.run("plan")
     assert (again.exit_code, again.stdout) == (0, "")
     assert "as declared" in again.stderr
-    assert shop.json("apply") == {"done": []}
+    assert shop.json("apply") == {"done": [], "failed": [], "not_sent": []}
     assert shop.events() == events == 3
 
 
@@ -118,6 +118,7 @@ def test_apply_of_a_file_of_which_one_entry_is_refused_changes_nothing(shop: Sho
         assert "Nothing was changed." in result.stderr
         told = json.loads(shop.run(command, "-o", "json").stderr)["error"]
         assert [each["error"]["reason"] for each in told["refused"]] == ["HALF_OBJECT", "REDACTED_SECRET"]
+        assert (told["code"], told["message"]) == ("INVALID_ARGUMENT", "The server refuses 2 changes; nothing was changed.")
     assert shop.versions() == {}
 
 

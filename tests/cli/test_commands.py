@@ -234,7 +234,7 @@ def test_every_violation_is_told(terminal: Terminal, proxy: Proxy) -> None:
     proxy.faults.extend([Fault(refusal)] * 2)
     result = terminal.run("update", TOPIC, "max_producer_per_topic=1")
     assert result.exit_code == 2
-    assert result.stderr.splitlines() == ["Error: the request has 2 problems.", "  - policies.x: A.", "  - policies.y: B."]
+    assert result.stderr.splitlines() == ["Error: there are 2 problems.", "  - policies.x: A.", "  - policies.y: B."]
     _, error = terminal.failing("update", TOPIC, "max_producer_per_topic=1")
     assert error["violations"] == [
         {"field": "policies.x", "reason": "X", "description": "A."},

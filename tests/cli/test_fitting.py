@@ -7,14 +7,17 @@ import io
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
 from tests.core.policies import policies
-from topicpolicies import Document, Scope, TopicPolicies
+from topicpolicies import Document, HistoryEntry, Scope, TopicPolicies
 from topicpolicies.masks import format_path
+from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies_server.cli.serving.demo_run import setting_of
+from topicpolicies_server.cli.showing import entries
 from topicpolicies_server.cli.showing.differences import between, show
-from topicpolicies_server.cli.showing.fitting import WIDEST_LINE, Row, brief, settings_rows
+from topicpolicies_server.cli.showing.fitting import WIDEST_LINE, Row, brief, broken, settings_rows
 from topicpolicies_server.cli.showing.listing import listed
 from topicpolicies_server.cli.showing.rendering import lines
 
@@ -114,3 +117,29 @@ def test_differences_break_no_word_either() -> None:
     assert max(map(len, written.splitlines())) <= 80
     for word in ("subscription_policies.`client-15`.dispatch_rate", ".dispatch_throttling_rate_in_msg", "retention_time_in_minutes"):
         assert word in written
+
+
+@given(st.text("ab. ,\u65e5", max_size=40), st.integers(2, 20))
+def test_a_broken_text_fits_and_loses_nothing(text: str, width: int) -> None:
+    found = broken(text, width)
+    assert all(cell_len(line) <= width for line in found)
+    assert "".join(found).replace(" ", "") == text.replace(" ", "")
+
+
+def test_a_change_in_the_history_fits_the_terminal_and_its_lines_are_indented(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown, printed = terminal(80)
+    monkeypatch.setattr(entries, "console", lambda: shown)
+    message = service_pb2.HistoryEntry(kind=service_pb2.HISTORY_KIND_UPDATE, outcome=service_pb2.HISTORY_OUTCOME_APPLIED)
+    message.origin.MergeFrom(service_pb2.ChangeOrigin(actor="somebody", actor_standing=service_pb2.ACTOR_STANDING_UNAUTHENTICATED))
+    for document in (message.document, message.previous):
+        document.topic, document.scope, document.version = "persistent://public/default/orders-of-all", policies_pb2.SCOPE_LOCAL, "16"
+    message.document.policies.MergeFrom(of_the_demo(2))
+    entry = HistoryEntry.of(message)
+    assert entry is not None
+    entries.show_entry(entry)
+    told = printed.getvalue().splitlines()
+    assert max(map(len, told)) <= 80
+    assert [line for line in told if line != line.rstrip()] == []
+    assert told[1:3] == ["  LOCAL  version 16", "  update  by somebody (not authenticated)"]
+    assert told[3:] and all(line.startswith("    ") for line in told[3:])
+    assert told[3] == "    created: max_producer_per_topic=50, max_subscriptions_per_topic=400,"

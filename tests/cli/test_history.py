@@ -7,8 +7,9 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.cli.conftest import Terminal
+from tests.cli.conftest import A, Terminal
 from tests.cli.real_server import running
+from topicpolicies_server.config import EmbeddedLogConfig
 
 TOPIC = "persistent://public/a/orders"
 
@@ -121,3 +122,12 @@ def test_what_is_neither_a_version_nor_a_time_is_told_the_forms(recorded: Termin
         if last == "1d":
             break
     assert recorded.json("get", TOPIC, "--as-of", "1d")["version"] == "1d"
+
+
+def test_where_topic_policies_are_disabled_the_history_is_told_to_stand_still_and_the_log_not_to_be_broken(tmp_path: Path) -> None:
+    facts = tmp_path / "cluster.toml"
+    facts.write_text(f'cluster = "us"\n[namespaces."{A}"]\nproperties = {{ __topic_policies_disabled = "true" }}\n')
+    with running(tmp_path, log=EmbeddedLogConfig(path=tmp_path / "policies.db", cluster_file=facts)) as address:
+        told = Terminal(address).run("history", A)
+    assert told.exit_code == 0
+    assert "because it can't or because topic policies are disabled: events may be missing." in told.stderr

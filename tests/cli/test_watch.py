@@ -160,6 +160,7 @@ def test_something_else_in_the_file_is_refused_and_kept(terminal: Terminal, tmp_
     place.write_text("precious")
     code, error = terminal.failing("watch", A, "--until-synced", "--resume-file", str(place))
     assert (code, error["reason"]) == (2, "MALFORMED_TOKEN")
+    assert error["message"].startswith(f"{place.name}: The file has no place of a watch: name another one, or remove it")
     assert place.read_text() == "precious"
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.cli import programs
 from tests.cli.conftest import TOPIC, A, Terminal
+from topicpolicies_server.cli.files import STANDARD_INPUT, read_text
 
 pytestmark = pytest.mark.slow
 BYTES = b"x\xff"
@@ -72,6 +74,13 @@ def test_files_that_are_not_utf_8_are_told_with_their_line(terminal: Terminal, t
     assert (result.exit_code, result.stdout, result.stderr) == (2, "", "Error: wrong.yaml:3: Byte 0xff is not UTF-8.\n")
 
 
+def test_standard_input_that_is_closed_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)  # as Python has it where a shell said <&-
+    with pytest.raises(OSError, match="closed") as told:
+        read_text(STANDARD_INPUT)
+    assert told.value.filename == "standard input"
+
+
 def test_half_a_character_in_a_file_is_refused(terminal: Terminal, tmp_path: Path) -> None:
     file = tmp_path / "half.yaml"
     lines = [
@@ -86,7 +95,7 @@ def test_half_a_character_in_a_file_is_refused(terminal: Terminal, tmp_path: Pat
     code, error = terminal.failing("plan", "-f", str(file))
     assert code == 2
     assert [each["field"] for each in error["violations"]] == [f"half.yaml:{line}" for line in (2, 4, 5, 6)]
-    assert terminal.run("plan", "-f", str(file)).stderr.startswith("Error: the request has 4 problems.")
+    assert terminal.run("plan", "-f", str(file)).stderr.startswith("Error: there are 4 problems.")
 
 
 def test_a_single_problem_of_a_file_is_told_with_its_line(terminal: Terminal, tmp_path: Path) -> None:

@@ -50,6 +50,35 @@ def test_what_is_wrong_is_said_before_anything_starts(arguments: tuple[str, ...]
     assert "Error" in result.output or "Usage" in result.output
 
 
+def test_what_comes_from_outside_is_shown_as_it_is_and_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    told = ["[red]release[/red] 12", "a [/] b", "\x1b[2Jgone", ["x\ty"], ":smile:" + "long" * 100]
+    commands.print_table("Changes", ["reason"], [{"reason": each} for each in told])
+    shown = capsys.readouterr().out
+    for each in ("[red]release[/red] 12", "a [/] b", "\\x1b[2Jgone", "x\\ty", told[-1]):
+        assert f" {each} " in shown
+    assert "\x1b" not in shown
+
+
+def test_a_page_that_can_not_be_written_is_told_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def unwritable(**_: object) -> None:
+        tmp_path.write_text("")
+
+    monkeypatch.setattr(commands, "app", unwritable)
+    with pytest.raises(SystemExit, match="2"):
+        commands.main()
+    assert capsys.readouterr().err == f"Error: {tmp_path}: Is a directory\n"
+
+
+@pytest.mark.parametrize("command", ["", "ingest", "state", "who", "drift", "churn", "export", "report"])
+def test_help_fits_80_columns_and_cuts_no_sentence_off(command: str) -> None:
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(commands.app, [*filter(None, [command]), "-h"])
+    assert result.exit_code == 0
+    lines = result.output.splitlines()
+    assert [line for line in lines if len(line) > 80 or (line.startswith("  ") and line.endswith("..."))] == []
+
+
 @pytest.mark.parametrize(
     ("master", "meant"),
     [

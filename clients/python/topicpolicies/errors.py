@@ -237,8 +237,9 @@ def connection_evicted() -> TopicPoliciesError:
 
 def outcome_unknown(cause: TopicPoliciesError, request_id: str) -> OutcomeUnknown:
     """Returns the exception for a change whose outcome is not known. ``cause``: the error of its last attempt."""
+    why = cause.message if cause.message.endswith((".", "!", "?")) else f"{cause.message}."  # gRPC's own messages have no full stop
     error = OutcomeUnknown(
-        f"It is not known whether the change was made: {cause.message} Repeat it with request id {request_id} to learn it.",
+        f"It is not known whether the change was made: {why} Repeat it with request id {request_id} to learn it.",
         code=cause.code,
         reason=cause.reason,
         metadata=cause.metadata,

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 from topicpolicies import DEFAULT_TARGET
 
 from ..control_signals import SERVERS
-from .arguments import check, write_options
+from .arguments import check, plainly, write_options
 from .commands import Commands
 from .exits import EXIT_CODES, ExitCode
 from .interrupts import code_of, terminable
@@ -54,7 +54,8 @@ class Application(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses the arguments, once the global options are moved before the command."""
-        rest = super().parse_args(ctx, globals_first(args))
+        with plainly():
+            rest = super().parse_args(ctx, globals_first(args))
         check(ctx)
         return rest
 

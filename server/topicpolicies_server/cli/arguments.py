@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -30,6 +31,23 @@ def check(context: Any) -> None:
             raise typer.BadParameter("The value has bytes that are not UTF-8.", ctx=context, param=parameter)
 
 
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Removes from the message of a wrong value what Typer's parser writes before it: the kind of a Python exception.
+
+    Raises:
+        typer.BadParameter: the error of the body.
+    """
+    try:
+        yield
+    except typer.BadParameter as error:
+        error.message = error.message.removeprefix(_KIND)
+        raise
+
+
+_KIND = "Value error, "
+
+
 def _texts(value: object) -> Iterable[str]:
     if isinstance(value, str):
         return (value,)
@@ -41,7 +59,8 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parses and checks the arguments."""
-        rest = super().parse_args(ctx, args)
+        with plainly():
+            rest = super().parse_args(ctx, args)
         check(ctx)
         return rest
 

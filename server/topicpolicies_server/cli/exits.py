@@ -106,18 +106,30 @@ def error_json(error: TopicPoliciesError) -> dict[str, Any]:
 
 def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     """Reports an error on standard error: as a sentence and the violations, or as one JSON document."""
-    unknown = _UNRESOLVED in error.message
-    if server and (error.never_sent or unknown):
-        error = type(error)(_unreached(error.message, server, unknown=unknown), code=error.code)
+    message = _for_the_command_line(error, server)
+    if message != error.message:
+        error = type(error)(message, code=error.code, reason=error.reason, metadata=error.metadata)
     if output is Output.JSON:
         typer.echo(json.dumps({"error": error_json(error)}), err=True)
         return
     if len(error.violations) < 2:
         typer.echo(f"Error: {error.message}", err=True)
         return
-    typer.echo(f"Error: the request has {len(error.violations)} problems.", err=True)
+    typer.echo(f"Error: there are {len(error.violations)} problems.", err=True)
     for violation in error.violations:
         typer.echo(f"  - {violation.field}: {violation.description}", err=True)
+
+
+def _for_the_command_line(error: TopicPoliciesError, server: str) -> str:
+    """Returns the message of an error, with the options of the command line that help against it."""
+    unknown = _UNRESOLVED in error.message
+    if server and (error.never_sent or unknown):
+        return _unreached(error.message, server, unknown=unknown)
+    if server and error.code is StatusCode.DEADLINE_EXCEEDED and not error.from_service and not isinstance(error, OutcomeUnknown):
+        return f"The server at {server} did not answer in time (--timeout). topicpolicies doctor --server {server} checks what is wrong."
+    if error.reason == "CREDENTIALS_MISSING":
+        return f"{error.message} Say --token-file FILE, or --tls-certificate FILE and --tls-key FILE."
+    return error.message
 
 
 def _unreached(told: str, server: str, *, unknown: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,13 +55,19 @@ def read_text(path: Path, reason: str = "NOT_UTF8") -> str:
     """
     name = name_of(path)
     with naming(name):
-        content = sys.stdin.buffer.read() if path == STANDARD_INPUT else path.read_bytes()
+        content = _standard_input() if path == STANDARD_INPUT else path.read_bytes()
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise wrong(reason, Violation(f"{name}:{line}", reason, f"Byte 0x{content[error.start]:02x} is not UTF-8.")) from None
     return text
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:  # Python's value for a stream that was closed before the program started
+        raise OSError(errno.EBADF, "it is closed")
+    return sys.stdin.buffer.read()
 
 
 def wrong(reason: str, *violations: Violation) -> InvalidArgument:

@@ -1,7 +1,8 @@
-"""Output that can't be written: how a command ends when the disk is full or the terminal is gone."""
+"""Output: its encoding, and how a command ends when the disk is full or the terminal is gone."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -13,11 +14,16 @@ from .settings import Output
 
 @contextmanager
 def writing(output: Output) -> Iterator[None]:
-    """Ends the command with a message on standard error if its output can't be written. An OSError with a file name is not handled.
+    r"""Ends the command with a message on standard error if its output can't be written. An OSError with a file name is not handled.
+
+    JSON is written as UTF-8, whatever the locale. In tables, characters that the locale's encoding lacks are escaped: ``\u65e5``.
 
     Raises:
         SystemExit: the output can't be written.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8" if output is Output.JSON else None, errors="backslashreplace")
     try:
         yield
     except OSError as error:

@@ -21,7 +21,7 @@ class CheckpointsConfig:
 
     def problems(self) -> list[str]:
         """Returns what is wrong, a sentence each."""
-        return misplaced("checkpoint", self.path, create_parent=self.create_parent)
+        return misplaced("file of checkpoints", self.path, create_parent=self.create_parent)
 
 
 def checkpoints_beside(log: Path) -> Path:

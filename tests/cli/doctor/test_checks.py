@@ -30,7 +30,7 @@ from topicpolicies_server.cli.doctor.disk import Facts, facts_of, judged_bound, 
 from topicpolicies_server.cli.doctor.metrics import OPEN_FILES, judged_limits, numbers
 from topicpolicies_server.cli.doctor.permissions import judged_permissions
 from topicpolicies_server.cli.doctor.reaching import Speech, judged
-from topicpolicies_server.cli.doctor.report import lines, of_results
+from topicpolicies_server.cli.doctor.report import lines, of_results, summary
 from topicpolicies_server.cli.doctor.scratch import topic_in
 from topicpolicies_server.cli.doctor.sidecar import judged_refusal
 from topicpolicies_server.cli.doctor.tokens import claims_of, judged_token
@@ -274,3 +274,8 @@ def test_the_time_of_a_check_is_told() -> None:
 )
 def test_errors_are_told_in_the_systems_words(error: OSError, told: str) -> None:
     assert why(error) == told
+
+
+async def test_one_check_and_one_warning_are_counted_as_one() -> None:
+    found = await results(check("a", giving(warning("it is late"))))
+    assert summary([*found.values()]) == "1 check: 0 failed, 1 warning, 0 skipped."

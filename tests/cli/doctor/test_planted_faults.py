@@ -421,12 +421,14 @@ def test_people_are_told_in_80_columns(terminal: Terminal) -> None:
     result = terminal.run("doctor", "--tls")
     assert result.exit_code == UNWELL
     assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
-    assert "hint:" in result.stdout and result.stdout.splitlines()[-1].startswith("15 checks: 1 failed")
+    assert "    remedy: " in result.stdout and result.stdout.splitlines()[-1].startswith("15 checks: 1 failed")
 
 
 def test_what_is_left_out_for_the_same_reason_is_one_line(terminal: Terminal) -> None:
-    lines = terminal.run("doctor", "--tls").stdout.splitlines()
-    assert "- tls.chain, tls.name, tls.expiry: not checked: it needs address.grpc" in [line.replace("[skipped]", "-") for line in lines]
+    result = terminal.run("doctor", "--tls")
+    lines = result.stdout.splitlines()
+    assert "- tls.chain, tls.name, tls.expiry: not checked: first address.grpc must hold" in "\n".join(lines).replace("[skipped]", "-")
+    assert "(gRPC is spoken" in " ".join(result.stdout.split())
     groups = [above for above, below in itertools.pairwise(lines) if below and set(below) == {"-"}]
     assert groups == ["address", "tls", "server", "limits", "scratch"]
 

@@ -6,7 +6,7 @@ import contextlib
 import enum
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ..options import OptionError, read_options, time_of
 from . import archive as archives
@@ -29,6 +30,8 @@ from .state import before, since, state
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="What happened to topic policies: copy the brokers' change logs into an archive, and query it.",
 )
 
@@ -54,11 +57,11 @@ class Format(enum.Enum):
     JSON = "json"
 
 
-Archive = Annotated[str, typer.Argument(help="The archive: a directory, or any place that Spark can reach.")]
+Archive = Annotated[str, typer.Argument(metavar="ARCHIVE", help="The archive: a directory, or any place that Spark can reach.")]
 Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Only from this time on, such as 2030-01-31T12:00:00Z.")]
 Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Only before this time.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="The most rows to show.")]
-Out = Annotated[Output, typer.Option("--output", "-o", help="A table for people, or JSON lines for programs.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="The most rows to show.")]
+Out = Annotated[Output, typer.Option("--output", "-o", metavar="table|json", help="A table for people, or JSON lines for programs.")]
 
 
 class _Settings:
@@ -69,9 +72,9 @@ class _Settings:
 
 @app.callback()
 def settings(
-    master: Annotated[str, typer.Option("--master", help="Spark's master: local[N], or a cluster's.")] = "local[2]",
+    master: Annotated[str, typer.Option("--master", metavar="MASTER", help="Spark's master: local[N], or a cluster's.")] = "local[2]",
     remote: Annotated[str, typer.Option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server, in place of --master.")] = "",
-    driver_memory: Annotated[str, typer.Option("--driver-memory", help="The driver's heap.")] = "1g",
+    driver_memory: Annotated[str, typer.Option("--driver-memory", metavar="SIZE", help="The driver's heap.")] = "1g",
 ) -> None:
     """Where Spark runs."""
     _Settings.master, _Settings.remote, _Settings.memory = master, remote, driver_memory
@@ -82,22 +85,27 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
     archive: Archive,
     pulsar: Annotated[str, typer.Option("--pulsar", metavar="pulsar://HOST:PORT", help="The brokers.")],
     admin_url: Annotated[str, typer.Option("--admin-url", metavar="http://HOST:PORT", help="Their admin API.")],
-    tenants: Annotated[str, typer.Option("--tenants", help="Only these tenants, separated by commas.")] = "",
-    namespaces: Annotated[str, typer.Option("--namespaces", help="Only these namespaces, separated by commas.")] = "",
-    token_file: Annotated[str, typer.Option("--token-file", help="A file with the token for the brokers.")] = "",
-    tls_trust_certs: Annotated[str, typer.Option("--tls-trust-certs", help="The authorities of the brokers' certificates, PEM.")] = "",
+    tenants: Annotated[str, typer.Option("--tenants", metavar="TENANT,...", help="Only these tenants, separated by commas.")] = "",
+    namespaces: Annotated[
+        str, typer.Option("--namespaces", metavar="NAMESPACE,...", help="Only these namespaces, separated by commas.")
+    ] = "",
+    token_file: Annotated[str, typer.Option("--token-file", metavar="FILE", help="A file with the token for the brokers.")] = "",
+    tls_trust_certs: Annotated[
+        str, typer.Option("--tls-trust-certs", metavar="FILE", help="The authorities of the brokers' certificates, PEM.")
+    ] = "",
     allow_data_loss: Annotated[
         bool, typer.Option("--allow-data-loss", help="Continue without a log that was deleted before it was read to its end.")
     ] = False,
-    every: Annotated[float, typer.Option("--every", min=0, help="Repeat, with this many seconds between two batches; 0: run once.")] = 0,
-    most_rows: Annotated[int, typer.Option("--most-rows", min=1, help="The most rows of one batch.")] = 100_000,
+    every: Annotated[
+        float, typer.Option("--every", min=0, metavar="SECONDS", help="Repeat, with this time between two batches; 0: run once.")
+    ] = 0,
+    most_rows: Annotated[int, typer.Option("--most-rows", min=1, metavar="N", help="The most rows of one batch.")] = 100_000,
 ) -> None:
-    """Copy changes into an archive, each exactly once. Run again, even after it was killed, it continues where it was.
+    """Copy changes into an archive, each exactly once.
 
-    \b
-    Brokers compact their logs and drop superseded events: an archive has what still existed when it was filled.
-    So let it run: --every 30.
-    """  # noqa: D301 - "\b" keeps the lines
+    Run again, even after it was killed, it continues where it was. Brokers compact their logs and drop superseded events: an archive has
+    what still existed when it was filled. So let it run: --every 30.
+    """
     options = {"serviceUrl": pulsar, "adminUrl": admin_url, "maxRowsPerTrigger": str(most_rows)}
     named = {"tenants": tenants, "namespaces": namespaces, "tokenFile": token_file, "tlsTrustCertsFile": tls_trust_certs}
     options |= {name: value for name, value in named.items() if value}
@@ -114,11 +122,14 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
 def show_state(
     archive: Archive,
     as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="The time; now if it is left out.")] = "",
-    namespace: Annotated[str, typer.Option("--namespace", help="Only this namespace.")] = "",
+    namespace: Annotated[str, typer.Option("--namespace", metavar="NAMESPACE", help="Only this namespace.")] = "",
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
-    """The documents of the whole cluster as of a time: those that its brokers applied then."""
+    """The documents of the whole cluster as of a time.
+
+    They are those that its brokers applied then.
+    """
     _check(as_of)
     with _changes(archive) as changes:
         found = state(changes, as_of)
@@ -130,9 +141,9 @@ def show_state(
 @app.command("who")
 def show_who(
     archive: Archive,
-    topic: Annotated[str, typer.Option("--topic", help="Only this topic, by its full name.")] = "",
-    by: Annotated[str, typer.Option("--by", help="Only this actor's changes.")] = "",
-    field: Annotated[str, typer.Option("--field", help="Only changes of this field, such as retention_policies.")] = "",
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="Only this topic, by its full name.")] = "",
+    by: Annotated[str, typer.Option("--by", metavar="ACTOR", help="Only this actor's changes.")] = "",
+    field: Annotated[str, typer.Option("--field", metavar="FIELD", help="Only changes of this field, such as retention_policies.")] = "",
     since_time: Since = "",
     until_time: Until = "",
     limit: Limit = 100,
@@ -155,7 +166,10 @@ def show_drift(
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
-    """How two states differ: those of two times, or a file's declared documents and the live ones. The exit code is 1 if they differ."""
+    """How the documents of two times differ.
+
+    With --declared: how those that a file declares differ from the live ones. The exit code is 1 if they differ.
+    """
     if bool(from_time) == bool(file):
         raise typer.BadParameter("Give either --from TIME or --declared FILE.")
     _check(from_time, to_time)
@@ -171,30 +185,40 @@ def show_churn(
     archive: Archive,
     since_time: Since = "",
     until_time: Until = "",
-    at_least: Annotated[int, typer.Option("--at-least", min=1, help="Topics with at least this many changes.")] = 10,
-    fights_at_least: Annotated[int, typer.Option("--fights-at-least", min=1, help="Fields changed back at least this often.")] = 2,
+    at_least: Annotated[int, typer.Option("--at-least", min=1, metavar="N", help="Topics with at least this many changes.")] = 10,
+    fights_at_least: Annotated[
+        int, typer.Option("--fights-at-least", min=1, metavar="N", help="Fields changed back at least this often.")
+    ] = 2,
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
-    """Topics that change too often, and fields that automations keep changing back."""
+    """Topics that change often, and fields changed back.
+
+    Such fields are changed back and forth, as by two automations that want different values.
+    """
     _check(since_time, until_time)
     with _changes(archive) as changes:
         within = _period(changes, since_time, until_time)
-        _show(frequently_changed(within, at_least), limit, output, "Restless topics")
-        _show(reverted_fields(within, fights_at_least), limit, output, "Fields that are fought over")
+        _show(frequently_changed(within, at_least), limit, output, "Topics that change often")
+        _show(reverted_fields(within, fights_at_least), limit, output, "Fields that are changed back")
 
 
 @app.command()
 def export(
     archive: Archive,
-    to: Annotated[str, typer.Argument(help="A new directory, or any place that Spark can write to.")],
-    what: Annotated[What, typer.Option("--what", help="The changes with their fields, or the documents.")] = What.CHANGES,
-    form: Annotated[Format, typer.Option("--format", help="The format of the files.")] = Format.PARQUET,
+    to: Annotated[str, typer.Argument(metavar="TO", help="A new directory, or any place that Spark can write to.")],
+    what: Annotated[
+        What, typer.Option("--what", metavar="changes|state", help="The changes with their fields, or the documents.")
+    ] = What.CHANGES,
+    form: Annotated[Format, typer.Option("--format", metavar="parquet|json", help="The format of the files.")] = Format.PARQUET,
     as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="The time of the documents.")] = "",
     since_time: Since = "",
     until_time: Until = "",
 ) -> None:
-    """Write changes or documents for other tools, without the secrets of object storages."""
+    """Write changes or documents for other tools.
+
+    They are written without the secrets of object storages.
+    """
     _check(as_of, since_time, until_time)
     with _changes(archive) as changes:
         found = state(changes, as_of) if what is What.STATE else _period(changed(changes), since_time, until_time)
@@ -208,7 +232,10 @@ def write_report(
     since_time: Since = "",
     until_time: Until = "",
 ) -> None:
-    """One self-contained page with plots: who changed what, when and where, and which fields are changed back again and again."""
+    """Write a page with plots: who changed what, and when.
+
+    It also shows where, and which fields are changed back. It needs no other file.
+    """
     _check(since_time, until_time)
     with _changes(archive) as changes:
         period = f"{since_time or 'the beginning'} to {until_time or 'now'}"
@@ -219,7 +246,10 @@ def main() -> None:
     """Runs a command. An error is one sentence on standard error; the exit code is 2 if the command was wrong, and 1 if Spark failed."""
     try:
         app(standalone_mode=True)
-    except (OptionError, FileNotFoundError, ValueError) as error:
+    except OSError as error:
+        typer.echo(f"Error: {f'{error.filename}: {error.strerror}' if error.filename else error}", err=True)
+        sys.exit(2)
+    except (OptionError, ValueError) as error:
         typer.echo(f"Error: {error}", err=True)
         sys.exit(2)
     except PySparkException as error:
@@ -274,19 +304,30 @@ def _show(found: DataFrame, limit: int, output: Output, title: str) -> int:
         for row in rows:
             typer.echo(json.dumps(row))
         return len(rows)
-    table = Table(title=title if rows else f"{title}: none")
-    for column in found.columns:
-        table.add_column(column.replace("_", " "), overflow="fold")
-    for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in found.columns))
-    Console().print(table)
+    print_table(title, found.columns, rows)
     return len(rows)
 
 
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+    """Prints rows as a table, as they are: names and reasons come from outside. Elsewhere than on a terminal its lines are unbroken."""
+    console = Console(markup=False, highlight=False, emoji=False)
+    if not console.is_terminal:
+        console.width = 10_000
+    table = Table(title=title if rows else f"{title}: none")
+    for column in columns:
+        table.add_column(column.replace("_", " "), overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(row.get(column))) for column in columns))
+    console.print(table)
+
+
 def _cell(value: object) -> str:
+    """Returns a value as it is shown. Unprintable characters are escaped: they could move the cursor or change colours."""
     if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return json.dumps(value) if isinstance(value, dict) else "" if value is None else str(value)
+        text = ", ".join(map(str, value))
+    else:
+        text = json.dumps(value) if isinstance(value, dict) else "" if value is None else str(value)
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def check(archive: str) -> None:
         FileNotFoundError: there is no archive.
     """
     if "://" not in archive and not (Path(archive) / _CHANGES).exists():
-        raise FileNotFoundError(f'"{archive}" is not an archive: fill it with `topicpolicies-audit ingest` first')
+        raise FileNotFoundError(f'"{archive}" is not an archive: fill it with `topicpolicies-audit ingest` first.')
 
 
 def changes(spark: SparkSession, archive: str) -> DataFrame:

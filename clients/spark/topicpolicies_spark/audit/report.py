@@ -54,7 +54,7 @@ def report(changes: DataFrame, period: str, churn_at_least: int = 10, reverts_at
         _bars(namespaces, "changes by namespace"),
         f"<h2>Topics that changed {churn_at_least} times or more</h2>",
         _table(frequently_changed(changes, churn_at_least).limit(50).collect(), ("topic", "scope", "changes", "actors", "last")),
-        "<h2>Fields that are fought over</h2>",
+        "<h2>Fields that are changed back</h2>",
         _table(
             reverted_fields(changes, reverts_at_least).limit(50).collect(), ("topic", "scope", "field", "times_undone", "actors", "last")
         ),

@@ -18,6 +18,7 @@ from ..showing import json_forms
 from ..showing.fitting import Row, settings_rows
 from ..showing.freshness import report_unconfirmed
 from ..showing.rendering import console, lines, printable
+from ..showing.waiting import waiting
 from .policies import Topic
 
 _SOURCES = {
@@ -55,7 +56,7 @@ def effective(
           --view applied-global --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
         found = client.effective(topic, view=EffectiveView[view.name])
     report_unconfirmed([found.unconfirmed_since], json=chosen.json)
     if chosen.json:

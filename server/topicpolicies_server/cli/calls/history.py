@@ -19,9 +19,10 @@ from ..showing.differences import Difference, between, show
 from ..showing.entries import gap_line, show_entry
 from ..showing.freshness import report_unconfirmed
 from ..showing.rendering import console, printable
+from ..showing.waiting import waiting
 from .moments import parse_moment, parse_time, read_at
 from .policies import OneScope, Topic
-from .targets import sort_targets
+from .targets import check_topics, sort_targets
 
 
 def history(
@@ -55,7 +56,8 @@ def history(
     gaps: list[HistoryGap] = []
     unconfirmed: list[datetime | None] = []
     shown = 0
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen) as answered:
+        check_topics(topics)
         pages = client.history_pages(
             topic="".join(topics),
             namespace="".join(namespaces),
@@ -68,6 +70,7 @@ def history(
         )
         following = True
         for page in _whole(pages, limit):
+            answered()
             gaps, following = gaps or list(page.gaps), page.following
             unconfirmed.append(page.unconfirmed_since)
             for entry in page.entries:
@@ -84,7 +87,10 @@ def history(
     for gap in gaps:
         typer.echo(gap_line(gap), err=True)
     if not following:
-        typer.echo("The server can't read the log now: the newest events may be missing.", err=True)
+        typer.echo(
+            "The server does not follow the log now, because it can't or because topic policies are disabled: events may be missing.",
+            err=True,
+        )
     typer.echo(f"{shown} event{'' if shown == 1 else 's'}", err=True)
 
 
@@ -107,7 +113,7 @@ def diff(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
         first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
     report_unconfirmed([first.unconfirmed_since, second.unconfirmed_since], json=chosen.json)
     found = between(first.policies, second.policies)

@@ -12,6 +12,7 @@ from ..exits import reporting
 from ..settings import settings
 from ..showing import json_forms
 from ..showing.rendering import console, printable
+from ..showing.waiting import waiting
 
 _LOGS = {
     LogKind.EMBEDDED: "embedded, in a file of the server",
@@ -43,7 +44,7 @@ def info(context: typer.Context) -> None:
       topicpolicies info --server sidecar:6680 --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
         found = client.server_info()
     if chosen.json:
         json_forms.write(json_forms.of_server_info(found))

@@ -6,19 +6,21 @@ from typing import Annotated
 
 import typer
 
-from topicpolicies import ChangeOptions, Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult
+from topicpolicies import ChangeOptions, Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult, Violation
 
 from ..exits import ExitCode, reporting
+from ..files import wrong
 from ..settings import ScopeName, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.fitting import Row, settings_rows
 from ..showing.freshness import report_unconfirmed
 from ..showing.listing import listed
 from ..showing.rendering import compact, console, differences, lines, printable
+from ..showing.waiting import waiting
 from .assignments import parse
 from .moments import Moment, parse_moment, read_at
 
-Topic = Annotated[str, typer.Argument(help="The topic: persistent://tenant/namespace/topic, or without persistent://.")]
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic: persistent://tenant/namespace/topic, or without persistent://.")]
 OneScope = Annotated[ScopeName, typer.Option("--scope", help="The document of this cluster, or the one of all clusters.")]
 Etag = Annotated[str, typer.Option("--etag", metavar="VERSION", help="The version that the document must have.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check everything and write nothing.")]
@@ -26,6 +28,8 @@ IncludePrevious = Annotated[bool, typer.Option("--include-previous", help="Show 
 RequestId = Annotated[str, typer.Option("--request-id", help="A UUID of your own, so that the command can be repeated safely.")]
 
 _LOCAL = ScopeNames.LOCAL
+_EMPTY = "EMPTY_MASK"
+_CONTRADICTION = "CONTRADICTION"
 _OUTCOMES = {
     UpdateOutcome.APPLIED: "Applied",
     UpdateOutcome.UNCHANGED: "Unchanged: the document already was like this",
@@ -62,7 +66,7 @@ def get(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     moment = parse_moment(as_of, "--as-of") if as_of else None
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
         documents = _read(client, topic, scope, moment)
     if chosen.json:
         both = scope is ScopeNames.BOTH
@@ -120,7 +124,11 @@ def update(  # noqa: PLR0913, PLR0917 - options
       topicpolicies update public/default/t max_producer_per_topic=5 --mask '*'
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
+        if not assignments and not unset and not mask:
+            raise wrong(_EMPTY, Violation(topic, _EMPTY, "Name what to change: PATH=VALUE to set, --unset PATH to clear."))
+        if must_not_exist and skip_if_absent:
+            raise wrong(_CONTRADICTION, Violation("--skip-if-absent", _CONTRADICTION, "Say this or --must-not-exist, not both."))
         wanted = parse(assignments or (), unset or ())
         result = client.update(
             topic,
@@ -158,7 +166,7 @@ def delete(
       topicpolicies delete public/default/orders --etag 12
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
         how = _how(chosen, scope, etag, request_id, validate_only=validate_only, include_previous=include_previous)
         result = client.delete(topic, **how)
     if chosen.json:
@@ -169,7 +177,7 @@ def delete(
 
 def list_(
     context: typer.Context,
-    namespace: Annotated[str, typer.Argument(help="The namespace: tenant/namespace.")],
+    namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace: tenant/namespace.")],
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
 ) -> None:
     """List the documents of a namespace, by topic and scope.
@@ -180,7 +188,7 @@ def list_(
       topicpolicies list public/default --scope global --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
         listing = client.list(namespace, scopes=scope.scopes)
         documents = list(listing)
     report_unconfirmed([listing.unconfirmed_since, *(document.unconfirmed_since for document in documents)], json=chosen.json)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import typer
 
-from topicpolicies import ResumeToken
+from topicpolicies import InvalidArgument, ResumeToken, Violation
 
-from ..files import naming, read_text
+from ..files import name_of, naming, read_text, wrong
+
+_MALFORMED = "MALFORMED_TOKEN"
 
 
 class ResumeFile:
@@ -39,7 +41,12 @@ class ResumeFile:
         """
         if self._path is None or not self._path.exists():
             return None
-        return ResumeToken.loads(read_text(self._path, "MALFORMED_TOKEN"))
+        text = read_text(self._path, _MALFORMED)
+        try:
+            return ResumeToken.loads(text)
+        except InvalidArgument:
+            told = "The file has no place of a watch: name another one, or remove it to begin with the present documents."
+            raise wrong(_MALFORMED, Violation(name_of(self._path), _MALFORMED, told)) from None
 
     def reached(self, token: ResumeToken) -> None:
         """Notes the place up to which all output is written and flushed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +14,8 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from topicpolicies import Watch, WatchMode
+from topicpolicies import PermissionDenied, Watch, WatchMode
+from topicpolicies.names import namespace_of
 
 from ..exits import reporting
 from ..settings import ScopeNames, Settings, settings
@@ -82,9 +83,16 @@ def top(  # noqa: PLR0913 - options
     with reporting(chosen.output, chosen.server), chosen.client() as client:
         if tenants or not others:
             namespaces = [*dict.fromkeys([*namespaces, *namespaces_of(tenants, admin_url, token_file, trust_certs)])]
-        opened = client.watch(
-            topics=topics, namespaces=namespaces, scopes=scope.scopes, mode=WatchMode.EVERY, patience=chosen.timeout_seconds
-        )
+
+        def opened(refused: Collection[str]) -> Watch:
+            return client.watch(
+                topics=[topic for topic in topics if namespace_of(topic) not in refused],
+                namespaces=[namespace for namespace in namespaces if namespace not in refused],
+                scopes=scope.scopes,
+                mode=WatchMode.EVERY,
+                patience=chosen.timeout_seconds,
+            )
+
         try:
             _show(_Following(opened), chosen, seconds, limit, once=once)
         except KeyboardInterrupt:
@@ -109,12 +117,16 @@ def _show(watched: _Following, chosen: Settings, seconds: float, limit: int, *, 
 
 
 class _Following:
-    """Reads a watch in a thread of its own, and counts its changes."""
+    """Reads a watch in a thread of its own, and counts its changes. A namespace that the caller may not watch is left out."""
 
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-        self._busiest = Busiest(watch.namespaces)
+    def __init__(self, opened: Callable[[Collection[str]], Watch]) -> None:
+        """``opened``: opens the watch without the namespaces that it gets."""
+        self._opened = opened
+        self._refused: set[str] = set()
+        self._watch = opened(self._refused)
+        self._busiest = Busiest(self._watch.namespaces)
         self._lock = threading.Lock()
+        self._closed = False
         self._settled = False
         self._thread = threading.Thread(target=self._read, name="top", daemon=True)
         self.error: Exception | None = None
@@ -125,7 +137,9 @@ class _Following:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._watch.close()
+        with self._lock:
+            self._closed = True
+            self._watch.close()
         self._thread.join(_JOIN_SECONDS)
 
     def goes_on(self, seconds: float) -> bool:
@@ -148,15 +162,35 @@ class _Following:
             yield self._busiest
 
     def _read(self) -> None:
-        try:
-            while events := self._watch.batch():
-                now, clock = time.monotonic(), datetime.now(UTC)
-                with self._lock:
-                    for event in events:
-                        self._busiest.apply(event, now, clock)
-                    self._settled = self._settled or self._busiest.settled
-        except Exception as error:  # noqa: BLE001 - the command ends with it
-            self.error = error
+        while True:
+            try:
+                self._count()
+            except PermissionDenied as error:
+                if self._goes_on_without(error.metadata.get("namespace", ""), error.message):
+                    continue
+                self.error = error
+            except Exception as error:  # noqa: BLE001 - the command ends with it
+                self.error = error
+            return
+
+    def _count(self) -> None:
+        while events := self._watch.batch():
+            now, clock = time.monotonic(), datetime.now(UTC)
+            with self._lock:
+                for event in events:
+                    self._busiest.apply(event, now, clock)
+                self._settled = self._settled or self._busiest.settled
+
+    def _goes_on_without(self, namespace: str, why: str) -> bool:
+        """Opens the watch anew without a namespace, which becomes a problem. Returns whether it did: not without the last one."""
+        with self._lock:
+            if namespace not in self._watch.namespaces or len(self._watch.namespaces) == 1 or self._closed:
+                return False
+            self._refused.add(namespace)
+            self._busiest.refused(namespace, why)
+            self._watch.close()
+            self._watch = self._opened(self._refused)
+            return True
 
 
 @contextmanager

@@ -8,16 +8,17 @@ from typing import Annotated
 
 import typer
 
-from topicpolicies import Bookmark, Entry, Mirror, Synced, Watch, WatchEvent, WatchMode
+from topicpolicies import Bookmark, Entry, Mirror, Synced, Violation, Watch, WatchEvent, WatchMode
 
 from ..exits import reporting
+from ..files import wrong
 from ..interrupts import uninterrupted
 from ..settings import ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.entries import show_entry
 from ..showing.watch_lines import line
 from .resuming import ResumeFile
-from .targets import sort_targets
+from .targets import check_topics, sort_targets
 
 
 class ModeName(enum.Enum):
@@ -64,6 +65,10 @@ def watch(
     topics, namespaces = sort_targets(targets)
     place = ResumeFile(resume_file)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
+        check_topics(topics)
+        if from_beginning and mode is ModeName.LATEST:
+            told = "The newest states have no beginning: say --mode every too."
+            raise wrong("CONTRADICTION", Violation("--from-beginning", "CONTRADICTION", told))
         opened = client.watch(
             topics=topics,
             namespaces=namespaces,

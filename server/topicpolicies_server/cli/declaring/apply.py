@@ -20,10 +20,13 @@ from ..settings import Output, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.differences import show
 from ..showing.rendering import console, printable
+from ..showing.waiting import waiting
 from .applying import Applied, Invalid, Planned, make, validated
 from .declared import Declared, export, export_json, load
 from .planning import Key, Step, steps, topics_of
 
+_COMPARING = "Comparing the file with the documents of the server"
+"""What plan and apply do before they show anything."""
 File = Annotated[
     Path,
     typer.Option(
@@ -59,7 +62,7 @@ def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topic
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     _check_files(file, topics)
-    with reporting(chosen.output, chosen.server), chosen.client() as client:
+    with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen, _COMPARING):
         planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
     if chosen.json:
         json_forms.write({"steps": [each.json() for each in planned]})
@@ -86,7 +89,8 @@ def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topi
     chosen = settings(context)
     _check_files(file, topics)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
+        with waiting(chosen, _COMPARING):
+            planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
         if chosen.json:
             applied = make(client, planned, actor=chosen.actor, reason=chosen.reason)
         else:
@@ -125,12 +129,13 @@ def export_(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
-        documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
+        with waiting(chosen):
+            documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
         text = (export_json if chosen.json else export)(documents, dict.fromkeys(namespaces))
         if file is not None:
             write_text(file, text)
     if file is None:
-        typer.echo(text, nl=False)
+        typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 
 
 def _plan(client: Client, chosen: Settings, declared: Declared, *, prune: bool, topics: Path | None) -> list[Planned]:
@@ -199,11 +204,14 @@ def _show(planned: Sequence[Planned], state: str) -> None:
         typer.echo(f"{len(planned)} document{' is' if len(planned) == 1 else 's are'} {state}.", err=True)
 
 
-def _report_refused(steps_refused: Iterable[Invalid], chosen: Settings) -> None:
-    """Reports all steps that the server refuses, and that nothing was changed."""
+def _report_refused(steps_refused: Sequence[Invalid], chosen: Settings) -> None:
+    """Reports all steps that the server refuses, and that nothing was changed. The code is that of the first refusal."""
     if chosen.json:
         told = [{"topic": step.key[0], "scope": step.key[1].name, "error": error_json(error)} for step, error in steps_refused]
-        typer.echo(json_forms.dumps({"error": {"code": "INVALID_ARGUMENT", "reason": "REFUSED", "refused": told}}), err=True)
+        count = f"{len(told)} change{'' if len(told) == 1 else 's'}"
+        code = steps_refused[0].error.code.name
+        message = f"The server refuses {count}; nothing was changed."
+        typer.echo(json_forms.dumps({"error": {"code": code, "reason": "REFUSED", "message": message, "refused": told}}), err=True)
         return
     for step, error in steps_refused:
         typer.echo(f"refused  {_title(step)}", err=True)
@@ -231,11 +239,9 @@ def _report_failed(planned: Iterable[Planned], applied: Applied) -> None:
 
 
 def _json(planned: Iterable[Planned], applied: Applied) -> dict[str, Any]:
-    """Returns what was done; if a change failed or the command was interrupted, also what failed and what was not sent."""
+    """Returns what was done, what failed, and what was not sent."""
     by_key = {each.step.key: {"topic": each.step.key[0], "scope": each.step.key[1].name} for each in planned}
     told = {"done": [named | {"version": applied.done[key]} for key, named in by_key.items() if key in applied.done]}
-    if not applied.failed and not applied.interrupted:
-        return told
     failed = [named | {"error": error_json(applied.failed[key])} for key, named in by_key.items() if key in applied.failed]
     return told | {"failed": failed, "not_sent": [named for key, named in by_key.items() if key not in {*applied.done, *applied.failed}]}
 

@@ -17,7 +17,7 @@ import enum
 import os
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -118,13 +118,18 @@ async def examine(checks: Sequence[Check], begins: Callable[[Check], None] = lam
         begins: called with each check before it is run.
     """
     levels: dict[str, Level] = {}
+    holds = {check.name: check.holds for check in checks}
     for check in checks:
         begins(check)
         began = time.monotonic()
         lacking = next((name for name in check.needs if levels.get(name, Level.SKIPPED) in (Level.FAILED, Level.SKIPPED)), None)
-        finding = await _found(check) if lacking is None else skipped(f"not checked: it needs {lacking}")
+        finding = await _found(check) if lacking is None else skipped(_not_checked(lacking, holds))
         levels[check.name] = finding.level
         yield Result(check, finding, time.monotonic() - began)
+
+
+def _not_checked(lacking: str, holds: Mapping[str, str]) -> str:
+    return f"not checked: first {lacking} must hold" + (f" ({holds[lacking]})" if lacking in holds else "")
 
 
 async def _found(check: Check) -> Finding:

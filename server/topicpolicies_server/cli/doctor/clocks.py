@@ -11,12 +11,12 @@ _FAILED_SECONDS = 60.0
 
 
 def judged_clock(said: str | None, asked: float, answered: float) -> Finding:
-    """Judges how far another clock is from ours.
+    """Judges how far another clock is from the user's.
 
     Args:
         said: the header Date of an answer, in whole seconds; None: it has none.
-        asked: our clock before the request, in seconds since 1970.
-        answered: our clock after the answer, in seconds since 1970.
+        asked: the user's clock before the request, in seconds since 1970.
+        answered: the user's clock after the answer, in seconds since 1970.
     """
     try:
         theirs = email.utils.parsedate_to_datetime(said or "").timestamp()
@@ -27,7 +27,7 @@ def judged_clock(said: str | None, asked: float, answered: float) -> Finding:
     off = max(ahead, behind, 0.0)
     way = "ahead of" if ahead > behind else "behind"
     if off > _FAILED_SECONDS:
-        return failed(f"it is {off:.0f} s {way} ours")
+        return failed(f"it is {off:.0f} s {way} yours")
     if off > _WARNED_SECONDS:
-        return warning(f"it is {off:.0f} s {way} ours")
-    return ok("it agrees with ours" if off < 1 else f"it is {off:.0f} s {way} ours")
+        return warning(f"it is {off:.0f} s {way} yours")
+    return ok("to the second" if off < 1 else f"it is {off:.0f} s {way} yours")

@@ -22,8 +22,8 @@ def lines(result: Result, *, marks: bool = True) -> Iterator[str]:
     told = f": {result.finding.told}" if result.finding.told else ""
     yield from _wrapped(f"{mark} ", f"{result.check.holds}{told}")
     if result.remedy:
-        yield from _wrapped("    hint: ", result.remedy)
-        yield from _wrapped("    why:  ", result.check.why)
+        yield from _wrapped("    remedy: ", result.remedy)
+        yield from _wrapped("    why:    ", result.check.why)
 
 
 def left_out(results: Sequence[Result], *, marks: bool = True) -> list[str]:
@@ -95,7 +95,8 @@ class Screen(Silent):
 
 
 def _wrapped(first: str, text: str) -> list[str]:
-    return textwrap.wrap(printable(text), WIDTH - 1, initial_indent=first, subsequent_indent=" " * len(first)) or [first.rstrip()]
+    wrapper = textwrap.TextWrapper(WIDTH - 1, initial_indent=first, subsequent_indent=" " * len(first), break_on_hyphens=False)
+    return wrapper.wrap(printable(text)) or [first.rstrip()]
 
 
 def heading(group: str) -> str:
@@ -111,7 +112,8 @@ def count(results: Sequence[Result], level: Level) -> int:
 def summary(results: Sequence[Result]) -> str:
     """Returns the numbers of results in a sentence."""
     bad, warned, left = (count(results, level) for level in (Level.FAILED, Level.WARNING, Level.SKIPPED))
-    return f"{len(results)} checks: {bad} failed, {warned} warnings, {left} skipped."
+    checks, warnings = ("" if number == 1 else "s" for number in (len(results), warned))
+    return f"{len(results)} check{checks}: {bad} failed, {warned} warning{warnings}, {left} skipped."
 
 
 def of_results(results: Sequence[Result], left_over: str = "") -> dict[str, Any]:

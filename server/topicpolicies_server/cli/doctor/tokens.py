@@ -81,7 +81,7 @@ class ShownToken:
             return []
         check = Check(
             name="server.token",
-            holds="your token can be read, and is valid",
+            holds="your token can be read, and has not expired",
             why="A server that authenticates callers refuses calls without a token.",
             run=run,
             remedy="Put a valid token into the file of --token-file.",

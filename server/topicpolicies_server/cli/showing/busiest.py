@@ -79,6 +79,11 @@ class Busiest:
             case _:
                 pass
 
+    def refused(self, namespace: str, why: str) -> None:
+        """Keeps as a problem that a namespace may not be watched."""
+        self._problems[namespace] = printable(why)
+        self._waited_for.discard(namespace)
+
     def _follows(self, namespace: str, now: float) -> None:
         self._problems.pop(namespace, None)
         self._waited_for.discard(namespace)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from topicpolicies import ActorStanding, HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome
 
+from .fitting import broken
 from .rendering import compact, console, differences, printable
 
 _KINDS = {
@@ -34,16 +36,26 @@ _WHY = {
 
 
 def show_entry(entry: HistoryEntry) -> None:
-    """Prints an event in two or three lines."""
+    """Prints an event in two or three lines; on a terminal that is too narrow in more, which are indented alike."""
     what = _KINDS[entry.kind]
     restated = _RESTATED.get(entry.kind) if entry.outcome is HistoryOutcome.RESTATED else None
     if entry.outcome not in (HistoryOutcome.APPLIED, HistoryOutcome.RESTATED):
         what = f"{what}, {entry.outcome.name.lower()}"
-    console().print(Text(f"{_time(entry.time)}  {_where(entry)}", style="bold"))
-    console().print(Text(f"  {restated or f'{what}  by {_who(entry)}'}"))
-    told = _change(entry)
-    if told:
-        console().print(Text(f"    {told}"))
+    where, version = _where(entry)
+    if cell_len(heading := f"{_time(entry.time)}  {where}{version and f'  {version}'}") <= console().width:
+        _print(heading, 0, "bold")
+    else:
+        _print(f"{_time(entry.time)}  {where}", 0, "bold")
+        _print(version, 2, "bold")
+    _print(restated or f"{what}  by {_who(entry)}", 2)
+    _print(_change(entry), 4)
+
+
+def _print(text: str, indent: int, style: str = "") -> None:
+    """Prints a text in lines that fit the console, all of them indented; an empty text not at all."""
+    terminal = console()
+    for line in broken(text, max(1, terminal.width - indent)) if text else ():
+        terminal.print(Text(f"{' ' * indent}{line}", style=style), soft_wrap=True)
 
 
 def gap_line(gap: HistoryGap) -> str:
@@ -52,10 +64,11 @@ def gap_line(gap: HistoryGap) -> str:
     return f"Gap: events may be missing from {begin} to {_time(gap.end)}: {_WHY[gap.reason]}."
 
 
-def _where(entry: HistoryEntry) -> str:
+def _where(entry: HistoryEntry) -> tuple[str, str]:
+    """Returns the topic of an event, and its scope and version."""
     if entry.document is None:
-        return "an entry that can't be read"
-    return f"{printable(entry.document.topic)}  {entry.document.scope.name}  version {entry.document.version}"
+        return "an entry that can't be read", ""
+    return printable(entry.document.topic), f"{entry.document.scope.name}  version {entry.document.version}"
 
 
 def _who(entry: HistoryEntry) -> str:

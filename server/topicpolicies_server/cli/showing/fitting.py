@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -86,6 +88,22 @@ def _broken(path: Path, room: int) -> list[str]:
         else:
             found.append(_INDENT + segment)
     return [line[at : at + max(1, room)] for line in found for at in range(0, len(line), max(1, room))]
+
+
+def broken(text: str, width: int) -> list[str]:
+    """Returns a text in lines of ``width`` columns: broken at blanks, a word that is too long before a dot, or else anywhere."""
+    found = [""]
+    for word in re.split(r"(?<= )(?=[^ ])", text):
+        for piece in [word] if cell_len(word.rstrip()) <= width else re.split(r"(?=\.[^\d.])", word):
+            if found[-1] and cell_len(found[-1] + piece.rstrip()) > width:
+                found.append("")
+            rest = piece
+            while cell_len(rest.rstrip()) > width:
+                fitting = next((at for at in range(len(rest), 1, -1) if cell_len(rest[:at]) <= width), 1)
+                found[-1:] = [rest[:fitting], ""]
+                rest = rest[fitting:]
+            found[-1] += rest
+    return [line.rstrip() for line in found]
 
 
 def brief(policies: TopicPolicies, room: int) -> str:

@@ -1,0 +1,56 @@
+"""Errors name what a user of the command line writes: options and arguments, not the fields of requests."""
+
+from __future__ import annotations
+
+import pytest
+from grpc import StatusCode
+
+from tests.cli.conftest import TOPIC, A, Terminal
+from topicpolicies import DeadlineExceeded, TopicPoliciesError
+from topicpolicies.errors import outcome_unknown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "reason"),
+    [
+        (("update", TOPIC), "PATH=VALUE to set, --unset PATH to clear", "EMPTY_MASK"),
+        (("update", TOPIC, "max_message_size=5", "--must-not-exist", "--skip-if-absent"), "--must-not-exist, not both", "CONTRADICTION"),
+        (("watch", A, "--from-beginning"), "say --mode every too", "CONTRADICTION"),
+        (("history", "orders"), "orders: This is neither a topic nor a namespace", "MALFORMED_NAME"),
+        (("watch", "orders"), "orders: This is neither a topic nor a namespace", "MALFORMED_NAME"),
+        (("get",), "Missing argument 'TOPIC'", "USAGE"),
+        (("list",), "Missing argument 'NAMESPACE'", "USAGE"),
+        (("watch", A, "--mode", "some"), ": 'some' is not one of 'latest', 'every', 'entries'", "USAGE"),
+    ],
+)
+def test_wrong_usage_is_told_in_the_words_of_the_command_line(
+    terminal: Terminal, arguments: tuple[str, ...], said: str, reason: str
+) -> None:
+    told = terminal.run(*arguments)
+    assert (told.exit_code, "Value error" in told.stderr) == (2, False)
+    assert said in told.stderr
+    code, error = terminal.failing(*arguments)
+    assert (code, error["reason"]) == (2, reason)
+
+
+def test_a_choice_that_there_is_not_is_told_with_those_that_there_are(terminal: Terminal) -> None:
+    told = terminal.run("get", TOPIC, "--output", "xml")
+    assert told.exit_code == 2
+    assert told.stderr.rstrip().endswith("(env var: 'TOPICPOLICIES_OUTPUT'): 'xml' is not one of 'table', 'json'.")
+
+
+def test_a_server_that_does_not_answer_is_named_with_what_to_do(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*_: object, **_extra: object) -> None:
+        raise DeadlineExceeded("Deadline Exceeded", code=StatusCode.DEADLINE_EXCEEDED)
+
+    monkeypatch.setattr("topicpolicies.Client.get", silent)
+    told = terminal.run("get", TOPIC)
+    assert told.exit_code == 5
+    assert f"The server at {terminal.address} did not answer in time (--timeout)." in told.stderr
+    assert f"topicpolicies doctor --server {terminal.address}" in told.stderr
+
+
+def test_an_unknown_outcome_is_told_in_sentences() -> None:
+    cause = TopicPoliciesError("Deadline Exceeded", code=StatusCode.DEADLINE_EXCEEDED)
+    assert "made: Deadline Exceeded. Repeat it with request id 7 " in outcome_unknown(cause, "7").message
+    assert "made: It was lost. Repeat it" in outcome_unknown(TopicPoliciesError("It was lost.", code=StatusCode.UNAVAILABLE), "7").message
