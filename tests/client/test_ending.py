@@ -1,4 +1,4 @@
-"""A program that ends right after its client was closed: none of gRPC's threads is stopped with a lock in its hands."""
+"""A program that ends right after its client was closed: no thread of gRPC is stopped while it holds a lock."""
 
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ kept[:] = [kept, grpc]  # found by the collector, at the end
 
 
 @pytest.mark.parametrize("stream", ["changes", "left", "watch"])
-async def test_a_program_ends_whose_stream_has_just_been_closed(address: str, service: FaultService, stream: str) -> None:
+async def test_a_program_that_ends_right_after_its_stream_was_closed_exits_without_errors(
+    address: str, service: FaultService, stream: str
+) -> None:
     service.model.write("public/default", "orders", 1)
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PROGRAM, address, stream, TOPIC,
@@ -63,7 +65,7 @@ async def test_a_program_ends_whose_stream_has_just_been_closed(address: str, se
 
 
 class Call:
-    """A stream."""
+    """A fake call of a stream."""
 
     def __init__(self, *, ended: bool) -> None:
         self.ended = ended
@@ -74,7 +76,7 @@ class Call:
         return not self.ended
 
 
-def test_nobody_waits_for_himself_or_for_streams_that_never_began() -> None:
+def test_waiting_skips_the_current_thread_ended_streams_and_streams_that_never_began() -> None:
     threads = StreamThreads()
     threads.began(Call(ended=True))
     threads.began(Call(ended=False))
@@ -85,7 +87,7 @@ def test_nobody_waits_for_himself_or_for_streams_that_never_began() -> None:
     assert time.monotonic() - began < 30
 
 
-def test_who_still_sends_is_waited_for_and_no_longer_than_it_may_take() -> None:
+def test_a_sending_thread_is_waited_for_at_most_the_given_time() -> None:
     threads, let_go = StreamThreads(), threading.Event()
     taking = threads.sending(iter([1]))
     sender = threading.Thread(target=lambda: (next(taking), let_go.wait(30)))

@@ -1,4 +1,4 @@
-"""The history as the clients tell it, from a real server."""
+"""The history of a real server, as the clients read it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def address(tmp_path: Path) -> AsyncIterator[str]:
         yield server.address
 
 
-async def test_the_history_and_documents_as_they_were(address: str) -> None:
+async def test_the_client_reads_the_history_and_past_versions_of_documents(address: str) -> None:
     async with AsyncClient(address, actor="ann") as client:
         first = await client.update(TOPIC, max_producer_per_topic=1)
         await asyncio.sleep(0.01)
@@ -58,7 +58,7 @@ async def test_the_history_and_documents_as_they_were(address: str) -> None:
             await client.get(TOPIC, as_of_version=first.version, as_of_time=between)
 
 
-async def test_both_clients_tell_the_same(address: str) -> None:
+async def test_both_clients_read_the_same_history(address: str) -> None:
     def told() -> list[HistoryEntry]:
         with Client(address, actor="bob") as client:
             for number in (1, 2, 3):

@@ -1,4 +1,4 @@
-"""Caches that fill themselves, of both clients, against the real server."""
+"""The policy caches of both clients against the real server."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def _values(change: tp.Change) -> tuple[int | None, int | None]:
 
 async def _until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - nothing tells of it
+        while not holds():  # noqa: ASYNC110 - there is no event for this
             await asyncio.sleep(0.005)
 
 
-async def test_a_cache_has_the_snapshot_and_tells_every_change(server: Server) -> None:
+async def test_a_cache_has_the_snapshot_and_calls_listeners_for_every_change(server: Server) -> None:
     async with tp.AsyncClient(server.address) as client:
         await client.update(TOPIC, max_producer_per_topic=1)
         async with client.cache(namespaces=[NAMESPACE], bookmark_interval=1) as cache:
@@ -68,7 +68,7 @@ async def test_a_cache_has_the_snapshot_and_tells_every_change(server: Server) -
         assert _value(cache.get(TOPIC)) == 3
 
 
-async def test_the_cache_for_threads_does_the_same(server: Server) -> None:
+async def test_the_synchronous_cache_has_the_snapshot_and_calls_listeners(server: Server) -> None:
     def use() -> list[tuple[int | None, int | None]]:
         told: list[tuple[int | None, int | None]] = []
         with tp.Client(server.address) as client, client.cache(topics=[TOPIC]) as cache:
@@ -87,7 +87,7 @@ async def test_the_cache_for_threads_does_the_same(server: Server) -> None:
         assert await asyncio.to_thread(use) == [(None, 1)]
 
 
-async def test_a_cache_serves_what_it_knows_while_the_server_is_away_and_catches_up(tmp_path: Path) -> None:
+async def test_a_cache_keeps_its_documents_while_the_server_is_down_and_catches_up_later(tmp_path: Path) -> None:
     log = EmbeddedLogConfig(path=tmp_path / "policies.db")
     async with _server(log) as first:
         client = tp.AsyncClient(first.address, retries=HASTY)
@@ -106,7 +106,7 @@ async def test_a_cache_serves_what_it_knows_while_the_server_is_away_and_catches
         await client.close()
 
 
-async def test_a_cache_that_can_not_follow_says_why(server: Server) -> None:
+async def test_a_cache_that_can_not_follow_raises_the_reason(server: Server) -> None:
     async with tp.AsyncClient(server.address) as client:
         with pytest.raises(tp.InvalidArgument):
             client.cache()
@@ -122,7 +122,9 @@ async def test_a_cache_that_can_not_follow_says_why(server: Server) -> None:
                 await unsynced.wait_synced()
 
 
-async def test_a_listener_that_raises_disturbs_nobody(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_listener_that_raises_is_logged_and_does_not_stop_the_cache_or_other_listeners(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
     async with tp.AsyncClient(server.address) as client, client.cache(topics=[TOPIC]) as cache:
         assert await cache.wait_synced(20)
         told: list[str] = []
