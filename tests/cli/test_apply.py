@@ -34,7 +34,7 @@ def topic(name: str) -> str:
 
 
 class Shop:
-    """A terminal with a file of declared policies."""
+    """A terminal, and a file of declared policies."""
 
     def __init__(self, terminal: Terminal, file: Path) -> None:
         self.terminal = terminal
@@ -62,7 +62,7 @@ def shop(tmp_path: Path, proxy: Proxy) -> Iterator[Shop]:
         yield Shop(Terminal(address), tmp_path / "policies.yaml")
 
 
-def test_plan_shows_the_difference_and_writes_nothing(shop: Shop) -> None:
+def test_plan_shows_the_differences_and_writes_nothing(shop: Shop) -> None:
     shop.terminal.json("update", topic("orders"), "max_producer_per_topic=1", "message_ttl_in_seconds=60")
     shop.declare("{topic: public/a/orders, set: {max_producer_per_topic: 2, message_ttl_in_seconds: null, compaction_threshold: 9}}")
     before = shop.events()
@@ -80,13 +80,13 @@ def test_plan_shows_the_difference_and_writes_nothing(shop: Shop) -> None:
     assert shop.events() == before == 1
 
 
-def test_the_difference_is_coloured_on_a_terminal(shop: Shop) -> None:
+def test_differences_are_coloured_on_a_terminal(shop: Shop) -> None:
     shop.declare("{topic: public/a/orders, set: {max_producer_per_topic: 2}}")
     shop.terminal.environment |= {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
     assert "\x1b[32m" in shop.run("plan").stdout
 
 
-def test_plan_on_an_unchanged_system_prints_no_difference_and_apply_twice_writes_nothing(shop: Shop) -> None:
+def test_after_apply_plan_shows_no_differences_and_a_second_apply_writes_nothing(shop: Shop) -> None:
     shop.declare(
         "{topic: public/a/orders, set: {max_producer_per_topic: 2, dispatch_rate: {dispatch_throttling_rate_in_msg: 5}}}",
         "{topic: public/a/orders, scope: global, set: {max_producer_per_topic: 3, subscription_types_enabled: [shared, failover]}}",
@@ -103,7 +103,7 @@ def test_plan_on_an_unchanged_system_prints_no_difference_and_apply_twice_writes
     assert shop.events() == events == 3
 
 
-def test_apply_of_a_file_of_which_one_entry_is_refused_changes_nothing(shop: Shop) -> None:
+def test_a_file_with_refused_entries_names_them_and_changes_nothing(shop: Shop) -> None:
     shop.declare(
         "{topic: public/a/good, set: {max_producer_per_topic: 2}}",
         "{topic: public/a/half, set: {retention_policies: {retention_time_in_minutes: 5}}}",
@@ -121,7 +121,7 @@ def test_apply_of_a_file_of_which_one_entry_is_refused_changes_nothing(shop: Sho
     assert shop.versions() == {}
 
 
-def test_a_file_that_is_wrong_is_refused_with_its_lines(shop: Shop) -> None:
+def test_an_invalid_or_missing_file_is_wrong_usage(shop: Shop) -> None:
     shop.declare("{topic: public/a/orders, set: {max_producer: 2}}")
     result = shop.run("apply")
     assert result.exit_code == 2
@@ -129,7 +129,7 @@ def test_a_file_that_is_wrong_is_refused_with_its_lines(shop: Shop) -> None:
     assert shop.terminal.run("apply", "-f", str(shop.file.with_name("none.yaml"))).exit_code == 2
 
 
-def test_one_update_for_each_document_on_the_version_that_was_read(shop: Shop) -> None:
+def test_apply_makes_one_update_for_each_document_that_differs(shop: Shop) -> None:
     shop.terminal.json("update", topic("one"), "max_producer_per_topic=1")
     shop.declare("{pattern: public/a/*, set: {max_producer_per_topic: 2, compaction_threshold: 5}}", "{topic: public/a/two, set: {}}")
     assert shop.run("apply").exit_code == 0
@@ -139,7 +139,7 @@ def test_one_update_for_each_document_on_the_version_that_was_read(shop: Shop) -
     assert masks == {name: ["compaction_threshold", "max_producer_per_topic"] for name in (topic("one"), topic("two"))}
 
 
-def test_patterns_match_topics_that_are_listed(shop: Shop, tmp_path: Path) -> None:
+def test_patterns_also_match_topics_of_the_given_list(shop: Shop, tmp_path: Path) -> None:
     shop.declare("{pattern: public/a/orders-*, set: {max_producer_per_topic: 2}}")
     listed = tmp_path / "topics"
     listed.write_text('persistent://public/a/orders-1-partition-0\n"persistent://public/a/orders-1-partition-1"\n\npublic/a/invoices\n')
@@ -149,7 +149,7 @@ def test_patterns_match_topics_that_are_listed(shop: Shop, tmp_path: Path) -> No
     assert shop.run("plan", "--topics", str(listed)).exit_code == 2
 
 
-def test_prune_clears_and_deletes_what_is_no_longer_declared(shop: Shop) -> None:
+def test_prune_clears_settings_and_deletes_documents_that_are_not_declared(shop: Shop) -> None:
     for name in ("kept", "dropped"):
         shop.terminal.json("update", topic(name), "max_producer_per_topic=1", "message_ttl_in_seconds=60")
     shop.declare("{topic: public/a/kept, set: {max_producer_per_topic: 1}}", namespaces="[public/a]")
@@ -165,7 +165,7 @@ def test_prune_clears_and_deletes_what_is_no_longer_declared(shop: Shop) -> None
     assert shop.run("plan", "--prune").exit_code == 0
 
 
-def test_what_is_exported_is_as_declared_and_rebuilds_what_was_there(shop: Shop) -> None:
+def test_an_exported_file_has_no_differences_and_restores_the_documents(shop: Shop) -> None:
     shop.terminal.json("update", topic("one"), "max_producer_per_topic=1", "subscription_types_enabled=shared", "--scope", "global")
     shop.terminal.json("update", topic("two"), "subscription_policies.`a.b`.dispatch_rate.dispatch_throttling_rate_in_msg=4")
     shop.terminal.json("update", topic("two"), "offload_policies=" + json.dumps(YAML(typ="safe").load(OFFLOAD.format("hush"))))
@@ -184,10 +184,10 @@ def test_what_is_exported_is_as_declared_and_rebuilds_what_was_there(shop: Shop)
     assert [each | {"version": ""} for each in after] == [each | {"version": ""} for each in before]
 
 
-def test_all_changes_go_over_one_stream_and_say_who_asked_and_why(shop: Shop, proxy: Proxy) -> None:
+def test_all_changes_go_over_one_stream_and_have_the_actor_and_the_reason(shop: Shop, proxy: Proxy) -> None:
     shop.declare(*(f"{{topic: public/a/{number:03}, set: {{max_producer_per_topic: 2}}}}" for number in range(300)))
     assert len(shop.json("apply", "--reason", "release 12")["done"]) == 300
-    assert proxy.calls["UpdatePolicies"] == 2, "one to check, one to make"
+    assert proxy.calls["UpdatePolicies"] == 2, "one stream to validate, one to make the changes"
     assert proxy.calls["UpdatePolicy"] == 0
     origins = [each["entry"]["origin"] for each in shop.terminal.lines("history", NAMESPACE, "--limit", "1000")]
     assert {(origin["actor"], origin["reason"]) for origin in origins} == {("tests", "release 12")}
@@ -195,12 +195,12 @@ def test_all_changes_go_over_one_stream_and_say_who_asked_and_why(shop: Shop, pr
 
 @pytest.fixture
 def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One change is on its way at most, so that it is certain what was not sent."""
+    """Allows one change in flight, so that it is certain which changes were not sent."""
     monkeypatch.setattr(applying, "IN_FLIGHT", 1)
 
 
 def meanwhile(patched: pytest.MonkeyPatch, step: str, happens: Callable[[], object]) -> None:
-    """Something happens right before apply goes on to a step: ``validated`` or ``make``."""
+    """Calls ``happens`` right before apply starts a step: ``validated`` or ``make``."""
     go_on = getattr(applying, step)
 
     def late(*arguments: Any, **options: Any) -> Any:
@@ -211,11 +211,11 @@ def meanwhile(patched: pytest.MonkeyPatch, step: str, happens: Callable[[], obje
 
 
 def overtaken(patched: pytest.MonkeyPatch, shop: Shop, *names: str, before: str = "make") -> None:
-    """Somebody else changes topics after they were looked at, and before that step."""
+    """Has another client change topics after apply has read them, right before a step."""
     meanwhile(patched, before, lambda: [shop.terminal.write(NAMESPACE, name, 9) for name in names])
 
 
-def test_a_deletion_is_checked_before_anything_is_sent(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deletion_that_conflicts_is_refused_before_any_change_is_made(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.terminal.json("update", topic("dropped"), "max_producer_per_topic=1")
     shop.declare("{topic: public/a/made, set: {max_producer_per_topic: 1}}", namespaces="[public/a]")
     overtaken(monkeypatch, shop, "dropped", before="validated")
@@ -226,7 +226,7 @@ def test_a_deletion_is_checked_before_anything_is_sent(shop: Shop, monkeypatch: 
 
 
 @pytest.mark.usefixtures("one_at_a_time")
-def test_a_failure_half_way_says_exactly_what_was_done_and_again_completes_it(shop: Shop) -> None:
+def test_a_failure_reports_what_was_done_failed_and_not_sent_and_a_second_apply_completes_it(shop: Shop) -> None:
     shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c", "d")))
     with pytest.MonkeyPatch.context() as patched:
         overtaken(patched, shop, "c")
@@ -243,7 +243,7 @@ def test_a_failure_half_way_says_exactly_what_was_done_and_again_completes_it(sh
     assert shop.run("plan").exit_code == 0
 
 
-def test_what_was_on_its_way_beside_a_failure_is_told_as_it_was(shop: Shop) -> None:
+def test_changes_in_flight_during_a_failure_are_reported_with_their_own_results(shop: Shop) -> None:
     shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c", "d")))
     with pytest.MonkeyPatch.context() as patched:
         overtaken(patched, shop, "a", "c")
@@ -262,13 +262,13 @@ def test_nothing_is_deleted_once_an_update_has_failed(shop: Shop) -> None:
     with pytest.MonkeyPatch.context() as patched:
         overtaken(patched, shop, "kept")
         result = shop.run("apply", "--prune", "-o", "json")
-    assert result.exit_code == 3, "nothing was done"
+    assert result.exit_code == 3, "nothing was changed"
     assert [each["topic"] for each in json.loads(result.stdout)["not_sent"]] == [topic("dropped")]
     assert topic("dropped") in shop.versions()
 
 
 @pytest.mark.usefixtures("one_at_a_time")
-def test_people_are_told_what_was_done_and_what_was_not(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_output_for_people_lists_what_was_done_failed_and_not_sent(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c")))
     overtaken(monkeypatch, shop, "b")
     result = shop.run("apply")
@@ -280,10 +280,10 @@ def test_people_are_told_what_was_done_and_what_was_not(shop: Shop, monkeypatch:
 
 
 @pytest.mark.usefixtures("one_at_a_time")
-def test_an_update_whose_outcome_is_unknown_is_told_as_such_and_again_completes_it(shop: Shop, proxy: Proxy) -> None:
+def test_an_unknown_outcome_is_reported_as_such_and_a_second_apply_completes_the_file(shop: Shop, proxy: Proxy) -> None:
     shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b")))
     with pytest.MonkeyPatch.context() as patched:
-        meanwhile(patched, "make", lambda: proxy.faults.extend([Fault()] * 50))  # it is done, and its answer lost
+        meanwhile(patched, "make", lambda: proxy.faults.extend([Fault()] * 50))  # the first change is made, and its result is lost
         result = shop.run("apply", "--timeout", "0.5")
     assert result.exit_code == 8
     assert f"unknown   {topic('a')}" in result.stderr
@@ -293,7 +293,7 @@ def test_an_update_whose_outcome_is_unknown_is_told_as_such_and_again_completes_
 
 
 @pytest.mark.parametrize(("refusal", "code"), [(Refusal(Code.PERMISSION_DENIED, "no"), 1), (BROKEN, 5)])
-def test_a_service_that_breaks_before_anything_was_sent_is_an_error_of_its_own(
+def test_a_service_that_fails_before_any_change_was_sent_is_reported_with_its_own_error(
     shop: Shop, proxy: Proxy, refusal: Refusal, code: int
 ) -> None:
     shop.declare("{topic: public/a/one, set: {max_producer_per_topic: 2}}")
@@ -305,7 +305,10 @@ def test_a_service_that_breaks_before_anything_was_sent_is_an_error_of_its_own(
 
 
 def interrupting(monkeypatch: pytest.MonkeyPatch, *, after: int, number: int, stuck: bool) -> None:
-    """Has changes that are not dry runs interrupted after so many results; if stuck, others are on their way, whose results do not come."""
+    """Sends the process a signal after ``after`` results of changes that are not dry runs.
+
+    If ``stuck``, other changes are in flight at that moment, and their results do not come.
+    """
     usual = Client.update_many
 
     def update_many(self: Client, changes: Iterable[Update | Deletion], **options: Any) -> Iterator[Settled]:
@@ -333,7 +336,7 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, *, after: int, number: int, st
 
 @pytest.fixture
 def heeded() -> Iterator[None]:
-    """Signals do what they do in a program of its own: tests in the background ignore SIGINT, and a run of tests heeds SIGTERM itself."""
+    """Gives signals their usual effect: test runs in the background ignore SIGINT, and every test run handles SIGTERM itself."""
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     terminated = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
@@ -344,7 +347,7 @@ def heeded() -> Iterator[None]:
 @pytest.mark.usefixtures("heeded")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("stuck", [False, True])
-def test_interrupted_it_tells_programs_what_was_done_and_what_was_not(
+def test_an_interrupted_apply_reports_as_json_what_was_done_failed_and_not_sent(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, number: int, code: int, stuck: bool
 ) -> None:
     shop.declare(*(f"{{topic: {topic(name)}, set: {{max_producer_per_topic: 1}}}}" for name in "abcdef"))
@@ -356,13 +359,13 @@ def test_interrupted_it_tells_programs_what_was_done_and_what_was_not(
     assert sorted([*done, *failed, *not_sent]) == [topic(name) for name in "abcdef"]
     assert len(done) >= 2 and not_sent
     assert bool(failed) is stuck
-    assert all(each["error"]["request_id"] for each in told["failed"]), "those whose answer was not waited for"
+    assert all(each["error"]["request_id"] for each in told["failed"]), "the changes in flight"
     assert set(done) <= shop.versions().keys() <= {*done, *failed}
     monkeypatch.undo()
     assert shop.run("apply").exit_code == 0
 
 
-def test_the_example_of_the_documentation_is_taken_as_it_stands(terminal: Terminal) -> None:
+def test_the_example_of_the_documentation_can_be_planned_and_applied(terminal: Terminal) -> None:
     example = str(Path(__file__).parents[2] / "docs" / "policies.yaml")
     planned = terminal.run("plan", "-f", example)
     assert (planned.exit_code, planned.stderr) == (7, "1 document is not as declared.\n")

@@ -1,4 +1,4 @@
-"""Commands against a server that asks who calls: the token stands in a file, and is told to nobody else."""
+"""Commands against a server that requires tokens: the token is read from a file, and sent to no other machine without TLS."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topicpolicies_server.config import AuthenticationConfig, TokenConfig
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Iterator[Terminal]:
-    """A terminal of a server that asks for tokens; ``gateway`` is a proxy."""
+    """A terminal of a server that requires tokens."""
     key = tmp_path / "secret.key"
     key.write_bytes(SECRET)
     authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
@@ -23,7 +23,7 @@ def asked(tmp_path: Path) -> Iterator[Terminal]:
         yield Terminal(address)
 
 
-def test_the_token_of_a_file_says_who_calls(asked: Terminal, tmp_path: Path) -> None:
+def test_the_caller_is_the_subject_of_the_token_in_the_file(asked: Terminal, tmp_path: Path) -> None:
     mine = tmp_path / "token"
     mine.write_text(token(sub="alice"))
     assert asked.run("update", TOPIC, "max_producer_per_topic=5", "--token-file", str(mine)).exit_code == 0
@@ -37,7 +37,7 @@ def test_the_token_of_a_file_says_who_calls(asked: Terminal, tmp_path: Path) -> 
     assert (origin["principal"], origin["claimed_actor"]) == ("alice", "tests")
 
 
-def test_without_a_token_or_with_a_bad_one_the_command_says_why(asked: Terminal, tmp_path: Path) -> None:
+def test_a_missing_or_invalid_token_is_reported_with_the_reason(asked: Terminal, tmp_path: Path) -> None:
     _, error = asked.failing("get", TOPIC)
     assert (error["code"], error["reason"]) == ("UNAUTHENTICATED", "CREDENTIALS_MISSING")
     bad = tmp_path / "bad"
@@ -57,5 +57,5 @@ def test_a_token_goes_to_no_other_machine_without_tls(asked: Terminal, tmp_path:
     assert error["reason"] == "TOKEN_IN_THE_CLEAR"
 
 
-def test_health_needs_none(asked: Terminal) -> None:
+def test_health_needs_no_token(asked: Terminal) -> None:
     assert asked.run("health").exit_code == 0

@@ -1,4 +1,4 @@
-"""Signals that come while a program still imports what it needs."""
+"""Signals that arrive while a program is still importing modules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ main()
 
 
 def signalled(amid: str, name: str, *arguments: str) -> tuple[int, str, str]:
-    """The end of a program that gets a signal as it begins to import a module."""
+    """Runs a program that gets a signal when it begins to import a module; returns its exit code and its output."""
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM, amid, name, *arguments],
         env={"PYTHONPATH": os.pathsep.join(sys.path)},
@@ -44,22 +44,22 @@ def signalled(amid: str, name: str, *arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("amid", ["typer", "grpc", "topicpolicies_server.cli.calls.info"])
-def test_an_interrupt_amid_the_imports_ends_the_program_without_a_traceback(amid: str) -> None:
+def test_an_interrupt_during_the_imports_ends_the_program_without_a_traceback(amid: str) -> None:
     code, said, errors = signalled(amid, "SIGINT", "info")
     assert (code, errors) == (130, "")
     assert said in ("", "amid\n")
 
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGUSR1", "SIGUSR2"])
-def test_nobody_who_asks_for_something_ends_a_server_that_imports(name: str, tmp_path: Path) -> None:
+def test_a_control_signal_during_the_imports_does_not_end_the_server(name: str, tmp_path: Path) -> None:
     code, said, errors = signalled("typer", name, "serve", "--data", str(tmp_path / "none" / "p.db"), "--listen", "nowhere.invalid:1")
     assert said == "amid\n"
     assert code in (2, 9) and errors
 
 
 @pytest.mark.parametrize(("command", "told", "wanted"), [("info", None, "NONE"), ("info", "INFO", "INFO"), ("serve", None, "unset")])
-def test_grpc_is_silent_for_a_client_unless_it_is_told_to_speak(command: str, told: str | None, wanted: str) -> None:
-    """What gRPC finds when it is imported."""
+def test_grpc_is_silent_in_client_commands_unless_its_verbosity_is_set(command: str, told: str | None, wanted: str) -> None:
+    """Checks the value of ``GRPC_VERBOSITY`` at the import of gRPC."""
     said = 'print(os.environ.get("GRPC_VERBOSITY", "unset"), flush=True); os._exit(0)'
     amid = PROGRAM.replace("os.kill(os.getpid(), number)", said)
     ran = subprocess.run(

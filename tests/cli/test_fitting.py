@@ -1,4 +1,4 @@
-"""What people see fits the width of their terminal, and breaks no word of a setting's name."""
+"""Tables fit the width of the terminal, and no word of a setting's path is broken."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TOPIC = "persistent://public/default/demo"
 
 
 def terminal(width: int) -> tuple[Console, io.StringIO]:
-    """A console of so many columns, and what is printed there."""
+    """Returns a console of this width, and its output."""
     printed = io.StringIO()
     return Console(file=printed, width=width, highlight=False, markup=False, emoji=False), printed
 
 
 def of_the_demo(clients: int = 64) -> TopicPolicies:
-    """The document that so many clients of the demo leave."""
+    """Returns the document that this number of clients of the demo makes."""
     made = TopicPolicies(max_producer_per_topic=50, max_subscriptions_per_topic=400, message_ttl_in_seconds=50)
     for client in range(clients):
         if "`" in (setting_of(client) or ""):
@@ -49,7 +49,7 @@ def shown(settings: TopicPolicies, width: int) -> list[str]:
 
 
 @given(policies(), st.integers(min_value=12, max_value=300))
-def test_a_document_in_short_is_one_line_of_whole_settings(settings: TopicPolicies, room: int) -> None:
+def test_the_short_form_of_a_document_is_one_line_of_whole_settings(settings: TopicPolicies, room: int) -> None:
     told = brief(settings, room)
     every = list(lines(settings))
     assert len(told) <= max(min(room, WIDEST_LINE), len(f"{len(every)} settings"))
@@ -58,7 +58,7 @@ def test_a_document_in_short_is_one_line_of_whole_settings(settings: TopicPolici
         assert told.startswith(f"{format_path(every[0][0])}=")
 
 
-def test_a_document_in_short_says_how_many_settings_it_leaves_out() -> None:
+def test_the_short_form_of_a_document_counts_the_settings_that_it_leaves_out() -> None:
     settings = of_the_demo()
     count = len(list(lines(settings)))
     assert brief(settings, 60) == f"max_producer_per_topic=50 and {count - 1} more"
@@ -70,7 +70,7 @@ def test_a_document_in_short_says_how_many_settings_it_leaves_out() -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 4), (120, 6), (10_000, 6)])
-def test_a_list_has_a_line_of_settings_for_each_document(width: int, height: int) -> None:
+def test_a_list_has_one_line_of_settings_for_each_document(width: int, height: int) -> None:
     told, printed = terminal(width)
     listed([document(of_the_demo()), document(None)], told)
     written = printed.getvalue().splitlines()
@@ -82,20 +82,20 @@ def test_a_list_has_a_line_of_settings_for_each_document(width: int, height: int
 
 
 @pytest.mark.parametrize("width", [80, 60])
-def test_no_word_of_a_settings_path_is_broken_where_it_is_too_long(width: int) -> None:
+def test_a_path_that_is_too_long_is_broken_only_between_words(width: int) -> None:
     settings = of_the_demo()
     written = shown(settings, width)
     assert max(map(len, written)) <= width
     words = {word for path, _ in lines(settings) for word in path}
     cells = [line.split("│")[1].strip() for line in written if line.startswith("│")]
     assert {part for cell in cells for part in cell.replace("`", "").split(".") if part} == words
-    if width == 80:  # what several have in common is said once
+    if width == 80:  # a common beginning is shown once
         heading = "subscription_policies.`client-63`.dispatch_rate"
         at = cells.index(heading)
         assert cells[at + 1 : at + 3] == [".dispatch_throttling_rate_in_byte", ".dispatch_throttling_rate_in_msg"]
 
 
-def test_paths_that_fit_are_whole() -> None:
+def test_paths_that_fit_are_shown_on_one_line() -> None:
     settings = of_the_demo()
     written = shown(settings, 120)
     assert sum(format_path(path) in line for line in written for path, _ in lines(settings)) == len(list(lines(settings)))
@@ -107,7 +107,7 @@ def test_every_document_is_shown_within_the_width(settings: TopicPolicies, width
     assert max(map(len, shown(settings, width))) <= width
 
 
-def test_differences_break_no_word_either() -> None:
+def test_differences_fit_the_width_and_break_no_word() -> None:
     told, printed = terminal(80)
     told.print(show(between(TopicPolicies(max_producer_per_topic=1), of_the_demo(16)), told))
     written = printed.getvalue()

@@ -1,4 +1,4 @@
-"""``topicpolicies health``: which server it asks, and how it ends."""
+"""The health command: which server it asks, and its exit codes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_of_several_addresses_the_first_that_answers_is_asked(recorded: Terminal
     "arguments",
     [("--server", "localhost:99999"), ("--tls-ca", "{missing}"), ("--tls-certificate", "{missing}"), ("--token-file", "{missing}")],
 )
-def test_what_other_commands_refuse_as_wrong_it_refuses_too(recorded: Terminal, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_health_refuses_the_same_wrong_options_as_other_commands(recorded: Terminal, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     given = [argument.format(missing=tmp_path / "missing") for argument in arguments]
     errors = [recorded.failing(*given, command) for command in ("info", "health")]
     assert errors[0] == errors[1] and errors[0][0] == 2

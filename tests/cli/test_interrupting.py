@@ -1,4 +1,4 @@
-"""A watch that is cut short: its place covers what it wrote, whatever ended it."""
+"""Interrupted commands: the resume file of a watch covers exactly the events that it wrote, and apply prints a summary."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ main()
 
 
 def start(terminal: Terminal, arguments: Sequence[str], stdout: IO[str] | int) -> subprocess.Popen[str]:
-    """A real process, which Ctrl-C interrupts."""
+    """Starts a command as a real process, which SIGINT interrupts."""
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *arguments],
         env={**terminal.environment, "PYTHONPATH": ":".join(sys.path)},
@@ -58,7 +58,7 @@ def positions(lines: Sequence[str]) -> list[str]:
     return [told["entry"]["position"] for told in map(json.loads, lines) if "entry" in told]
 
 
-def test_interrupted_at_any_moment_it_loses_nothing_and_tells_nothing_twice(recorded: Terminal, tmp_path: Path) -> None:
+def test_a_watch_interrupted_at_any_moment_loses_and_repeats_no_event(recorded: Terminal, tmp_path: Path) -> None:
     fill(recorded, EVENTS)
     place, out = tmp_path / "token", tmp_path / "out.jsonl"
     everything = positions(recorded.run(*watching(tmp_path / "other", "--until-synced")).stdout.splitlines())
@@ -78,14 +78,14 @@ def test_interrupted_at_any_moment_it_loses_nothing_and_tells_nothing_twice(reco
             ended = programs.interrupted(watching(place), recorded.environment, file, written)
             assert (ended.returncode, ended.stderr) == (0, "")
         told = positions(out.read_text().splitlines())
-        assert told == everything[: len(told)], "in their order, none missing, none twice"
+        assert told == everything[: len(told)], "in order, none missing, none repeated"
         cut += 0 < len(told) < EVENTS
-    assert cut > 1, "some were interrupted before the end"
+    assert cut > 1, "at least two interruptions came before the last event"
     rest = positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines())
     assert [*told, *rest] == everything
 
 
-def test_terminated_it_keeps_its_place(recorded: Terminal, tmp_path: Path) -> None:
+def test_a_terminated_watch_saves_its_token(recorded: Terminal, tmp_path: Path) -> None:
     fill(recorded, 3)
     place, out = tmp_path / "token", tmp_path / "out.jsonl"
     with out.open("ab") as file:
@@ -102,7 +102,9 @@ def until(file: Path, text: bytes) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_declarations_that_are_cut_short_are_summed_up(recorded: Terminal, tmp_path: Path, number: int, code: int) -> None:
+def test_an_interrupted_apply_prints_how_many_changes_were_done_and_not_sent(
+    recorded: Terminal, tmp_path: Path, number: int, code: int
+) -> None:
     declared, out = tmp_path / "policies.yaml", tmp_path / "out"
     topics = [f"persistent://{A}/t{each}" for each in range(3_000)]
     lines = (f"  - {{topic: '{each}', set: {{max_producer_per_topic: 1}}}}" for each in topics)
@@ -118,7 +120,7 @@ def test_declarations_that_are_cut_short_are_summed_up(recorded: Terminal, tmp_p
 
 
 @pytest.mark.parametrize("output", ["json", "table"])
-def test_what_could_not_be_written_comes_again(recorded: Terminal, tmp_path: Path, output: str) -> None:
+def test_events_that_could_not_be_written_are_delivered_again(recorded: Terminal, tmp_path: Path, output: str) -> None:
     place = tmp_path / "token"
     fill(recorded, 1)
     recorded.lines(*watching(place, "--until-synced"))
@@ -131,7 +133,7 @@ def test_what_could_not_be_written_comes_again(recorded: Terminal, tmp_path: Pat
     assert "No space left on device" in errors and "Traceback" not in errors and "ignored" not in errors
 
 
-def test_what_a_closed_pipe_did_not_take_comes_again(recorded: Terminal, tmp_path: Path) -> None:
+def test_events_for_a_closed_pipe_are_delivered_again(recorded: Terminal, tmp_path: Path) -> None:
     place = tmp_path / "token"
     fill(recorded, 1)
     recorded.lines(*watching(place, "--until-synced"))
@@ -145,7 +147,7 @@ def test_what_a_closed_pipe_did_not_take_comes_again(recorded: Terminal, tmp_pat
     assert len(positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines())) == 3
 
 
-def test_a_place_that_can_not_be_kept_is_told_before_anything_is_watched(recorded: Terminal, tmp_path: Path) -> None:
+def test_a_resume_file_that_can_not_be_written_is_refused_before_the_watch_begins(recorded: Terminal, tmp_path: Path) -> None:
     fill(recorded, 1)
     result = recorded.run(*watching(tmp_path / "none" / "token", "--until-synced"))
     assert (result.exit_code, result.stdout) == (2, "")

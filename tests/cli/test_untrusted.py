@@ -1,4 +1,4 @@
-"""Connections that can't succeed because of TLS: the cause is told, and the option that helps, and not gRPC's words for it."""
+"""Connections that fail because of TLS: the error names the cause and the option that helps, and not gRPC's own message."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def listening(tmp_path: Path) -> Iterator[dict[str, str]]:
     ],
     ids=["another authority", "another name", "no TLS at a server with it", "TLS at a server without it"],
 )
-def test_a_connection_that_tls_keeps_from_being_made_is_told_with_the_option_that_helps(
+def test_a_connection_that_fails_because_of_tls_is_reported_with_the_cause_and_the_option_that_helps(
     terminal: Terminal, listening: dict[str, str], tmp_path: Path, kind: str, authority: str, options: tuple[str, ...], told: str
 ) -> None:
     if authority:
