@@ -1,4 +1,4 @@
-"""The examples of all languages, as their READMEs have them run, against a server beside a real broker."""
+"""The examples of all languages, run as their READMEs describe, against a server with a real broker."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(600), py
 
 _ROOT = Path(__file__).parents[2]
 _MISSING = "create it first"
-"""What is said of a topic that does not exist."""
+"""A part of the error for a topic that does not exist."""
 
 
 @pytest_asyncio.fixture
 async def beside_broker(broker: Broker, tmp_path: Path) -> AsyncIterator[ServerProcess]:
-    """A server beside a broker, with the options of the READMEs."""
+    """A server with a broker, with the options of the READMEs."""
     process = ServerProcess(["--pulsar", broker.service_url, "--admin-url", broker.admin_url], tmp_path / "server.log")
     await process.start()
     yield process
@@ -49,7 +49,7 @@ def java_tour() -> tuple[list[str], str]:
 
 
 def _topic_to_create(client: str) -> str:
-    """The topic that a client's README has its reader create, as ``tenant/namespace/topic``."""
+    """Returns the topic that the README of a client tells its reader to create, as ``tenant/namespace/topic``."""
     text = (_ROOT / "clients" / client / "README.md").read_text()
     assert "topicpolicies serve --pulsar pulsar://localhost:6650 --admin-url http://localhost:8080" in text
     (topic,) = re.findall(r"^curl -X PUT http://localhost:8080/admin/v2/persistent/(\S+)", text, re.MULTILINE)
@@ -64,7 +64,7 @@ def _topic_to_create(client: str) -> str:
         pytest.param(java_tour, ["updated", "producers", "cached", "exists"], id="java"),
     ],
 )
-async def test_an_example_runs_to_its_end_once_its_topic_exists_and_says_so_before(
+async def test_an_example_fails_with_a_hint_until_its_topic_exists_and_then_runs(
     beside_broker: ServerProcess, admin: Admin, build: Callable[[], tuple[list[str], str]], says: Sequence[str], tmp_path: Path
 ) -> None:
     command, topic = await asyncio.to_thread(build)
@@ -73,7 +73,7 @@ async def test_an_example_runs_to_its_end_once_its_topic_exists_and_says_so_befo
         await asyncio.to_thread(run, [*command, beside_broker.address], tmp_path, seconds=60)
     admin.create_topic(topic)
     try:
-        for _ in range(2):  # it leaves nothing behind that would be in its way
+        for _ in range(2):  # a run leaves nothing that makes the next one fail
             said = await asyncio.to_thread(run, [*command, beside_broker.address], tmp_path, seconds=60)
             assert [line.split()[0] for line in said.splitlines()] == says
             assert "nothing" not in said
@@ -84,7 +84,7 @@ async def test_an_example_runs_to_its_end_once_its_topic_exists_and_says_so_befo
 @pytest.mark.parametrize(
     "build", [pytest.param(go, id="go"), pytest.param(typescript, id="typescript"), pytest.param(java_tour, id="java")]
 )
-async def test_an_example_runs_without_its_topic_where_missing_topics_are_allowed(
+async def test_an_example_runs_without_its_topic_if_missing_topics_are_allowed(
     broker: Broker, admin: Admin, build: Callable[[], tuple[list[str], str]], tmp_path: Path
 ) -> None:
     command, topic = await asyncio.to_thread(build)
@@ -99,7 +99,7 @@ async def test_an_example_runs_without_its_topic_where_missing_topics_are_allowe
     assert said.startswith("updated") and said.splitlines()[-1] in ("deleted", "exists false")
 
 
-async def test_the_python_of_the_readme_runs_beside_a_broker(beside_broker: ServerProcess, admin: Admin, tmp_path: Path) -> None:
+async def test_the_python_program_of_the_readme_runs_with_a_broker(beside_broker: ServerProcess, admin: Admin, tmp_path: Path) -> None:
     (program,) = re.findall(r"```python\n(.*?)```", (_ROOT / "README.md").read_text(), re.DOTALL)
     assert program.count("localhost:6680") == 1
     _delete(admin, "public/default/orders")
@@ -112,7 +112,7 @@ async def test_the_python_of_the_readme_runs_beside_a_broker(beside_broker: Serv
 
 
 def _until_synced(program: str) -> list[str]:
-    """Runs a program that follows a watch; what it printed until its snapshot was complete."""
+    """Runs a program that prints the events of a watch; returns the lines until the watch is synced."""
     environment = {**os.environ, "PYTHONPATH": str(_ROOT / "clients/python"), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-c", program]
     said = []
