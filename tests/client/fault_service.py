@@ -49,7 +49,7 @@ class FaultService(TopicPoliciesServiceServicer):
         self.faults: deque[Fault] = deque()
         """The faults of the next calls, in order."""
         self.met: Counter[str] = Counter()
-        """How many faults happened, by the name of the call; conflicts are counted as ``conflict``, refused unary changes as ``refused``."""
+        """How many faults happened, by the name of the call; ``conflict`` counts conflicts, and ``refused`` refused unary changes."""
         self.documents: dict[str, tuple[TopicPolicies, int]] = {}
         self.updates: dict[str, service_pb2.UpdatePolicyResponse] = {}
         self.deletions: dict[str, service_pb2.DeletePolicyResponse] = {}
