@@ -80,15 +80,15 @@ class _Forking:
 
     def begin(self, arguments: Sequence[str | bytes], environment: Mapping[str, str], streams: Sequence[int]) -> int:
         """Starts a command; returns the id of its process."""
-        asked = [list(map(os.fsdecode, arguments)), dict(environment)]
-        socket.send_fds(self._asking, [json.dumps(asked).encode()], streams)
-        return self._told()
+        request = [list(map(os.fsdecode, arguments)), dict(environment)]
+        socket.send_fds(self._asking, [json.dumps(request).encode()], streams)
+        return self._received()
 
     def code(self) -> int:
         """Waits until the command ends; returns its exit code, or the negative number of the signal that ended it."""
-        return self._told()
+        return self._received()
 
-    def _told(self) -> int:
+    def _received(self) -> int:
         try:
             return int(self._asking.recv(100))
         except (OSError, ValueError):
@@ -119,18 +119,18 @@ def run(arguments: Sequence[str | bytes], environment: Mapping[str, str], *, std
         stdout: the file for its standard output; None: the output is returned.
 
     Raises:
-        OSError: it did not end in time.
+        OSError: the command did not end in time.
     """
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as errors:
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
-        streams = [each.fileno() for each in (given, stdout or told, errors)]
+        streams = [each.fileno() for each in (given, stdout or output, errors)]
         forking = _forking()
         forking.begin(arguments, environment, streams)
         code = forking.code()
-        told.seek(0)
+        output.seek(0)
         errors.seek(0)
-        return Ended(code, told.read().decode(), errors.read().decode())
+        return Ended(code, output.read().decode(), errors.read().decode())
 
 
 def interrupted(
@@ -146,7 +146,7 @@ def interrupted(
         number: the signal.
 
     Raises:
-        OSError: it did not end in time.
+        OSError: the command did not end in time.
     """
     with Path(os.devnull).open("rb") as nothing, tempfile.TemporaryFile() as errors:
         forking = _forking()

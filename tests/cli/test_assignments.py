@@ -193,10 +193,10 @@ def test_a_document_assigned_leaf_by_leaf_as_shown_is_the_same_document(document
 @given(policies())
 def test_a_document_assigned_from_its_json_is_the_same_document(document: TopicPolicies) -> None:
     for preserving in (True, False):
-        told = MessageToDict(document, preserving_proto_field_name=preserving)
+        as_json = MessageToDict(document, preserving_proto_field_name=preserving)
         names = {field.json_name: field.name for field in TopicPolicies.DESCRIPTOR.fields}
         typed = []
-        for name, value in told.items():
+        for name, value in as_json.items():
             text = value if isinstance(value, str) else json.dumps(value)
             typed.append(f"{names.get(name, name)}={text}")
         assert not typed or message(parse(typed)) == document

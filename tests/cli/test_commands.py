@@ -64,16 +64,16 @@ def test_a_dry_run_shows_the_result_and_writes_nothing(terminal: Terminal) -> No
     assert "Would be applied; nothing was written" in terminal.run("update", TOPIC, "max_producer_per_topic=5", "--validate-only").stdout
     version = terminal.json("update", TOPIC, "max_producer_per_topic=6")["version"]
     assert terminal.json("delete", TOPIC, "--validate-only")["outcome"] == "DELETE_OUTCOME_WOULD_DELETE"
-    told = terminal.run("delete", TOPIC, "--validate-only").stdout
-    assert told == f"LOCAL: would be deleted; nothing was written (version {version})\n"
+    output = terminal.run("delete", TOPIC, "--validate-only").stdout
+    assert output == f"LOCAL: would be deleted; nothing was written (version {version})\n"
     assert terminal.json("get", TOPIC)["version"] == version
 
 
 def test_the_previous_document_is_shown_only_if_that_is_requested(terminal: Terminal) -> None:
     first = terminal.json("update", TOPIC, "max_producer_per_topic=5", "--include-previous")
     assert first["previous"] == {"topic": TOPIC, "scope": "SCOPE_LOCAL", "version": "0"}
-    told = terminal.run("update", TOPIC, "max_producer_per_topic=6", "--include-previous").stdout
-    assert "Changed: max_producer_per_topic: 5 -> 6\n" in told
+    output = terminal.run("update", TOPIC, "max_producer_per_topic=6", "--include-previous").stdout
+    assert "Changed: max_producer_per_topic: 5 -> 6\n" in output
     assert "previous" not in terminal.json("update", TOPIC, "max_producer_per_topic=7")
     assert terminal.json("delete", TOPIC, "--include-previous")["previous"]["policies"] == {"max_producer_per_topic": 7}
 
@@ -125,7 +125,7 @@ def test_an_absent_document_is_exit_code_four(terminal: Terminal) -> None:
 def test_secrets_are_masked_in_output_for_people_even_if_the_server_shows_them() -> None:
     with running(None, show_secrets=True) as address:
         terminal = Terminal(address)
-        told = terminal.json(
+        output = terminal.json(
             "update",
             TOPIC,
             "offload_policies.managed_ledger_offload_driver=aws-s3",
@@ -135,7 +135,7 @@ def test_secrets_are_masked_in_output_for_people_even_if_the_server_shows_them()
             "offload_policies.managed_ledger_extra_configurations.`azure.accessKey`=hush",
             "offload_policies.managed_ledger_offload_bucket=bucket",
         )
-        assert "hush" in json.dumps(told)
+        assert "hush" in json.dumps(output)
         assert "hush" not in terminal.run("list", A).output
         for command in (("get", TOPIC), ("update", TOPIC, "max_producer_per_topic=1")):
             shown = terminal.run(*command).output
@@ -335,9 +335,9 @@ def test_list_shows_the_documents_of_all_pages(terminal: Terminal) -> None:
     with Client(terminal.address) as client:
         for settled in client.update_many(Update(name, max_producer_per_topic=1) for name in reversed(names)):
             settled.unwrap()
-    told = terminal.json("list", A)
-    assert [document["topic"] for document in told["documents"]] == names
-    assert told["token"]["positions"]
+    output = terminal.json("list", A)
+    assert [document["topic"] for document in output["documents"]] == names
+    assert output["token"]["positions"]
     shown = terminal.run("list", A)
     assert shown.stdout.count("max_producer_per_topic=1") == 250
     assert shown.stderr == f"250 documents in {A}\n"
@@ -345,11 +345,15 @@ def test_list_shows_the_documents_of_all_pages(terminal: Terminal) -> None:
 
 
 def test_info_shows_the_log_the_features_and_the_limits_of_the_server(recorded: Terminal) -> None:
-    told = recorded.json("info")
-    assert (told["log"], told["writer_mode"], told["features"]) == ("LOG_KIND_EMBEDDED", "WRITER_MODE_SOLE", ["SERVER_FEATURE_HISTORY"])
-    assert int(told["limits"]["message_bytes"]) > 0 and told["limits"]["update_timeout"].endswith("s")
+    output = recorded.json("info")
+    assert (output["log"], output["writer_mode"], output["features"]) == (
+        "LOG_KIND_EMBEDDED",
+        "WRITER_MODE_SOLE",
+        ["SERVER_FEATURE_HISTORY"],
+    )
+    assert int(output["limits"]["message_bytes"]) > 0 and output["limits"]["update_timeout"].endswith("s")
     shown = dict(rows(recorded.run("info").stdout))
-    assert shown["version"] == told["version"]
+    assert shown["version"] == output["version"]
     assert shown["log"].startswith("embedded") and shown["features"] == "keeps a history"
 
 

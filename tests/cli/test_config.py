@@ -59,13 +59,13 @@ def test_json_has_the_same_options_with_their_sources_and_the_errors(home: Path,
         TOPICPOLICIES_PULSAR="pulsar://b:1",
         TOPICPOLICIES_OF_OTHERS="x",
     )
-    told = json.loads(shown.stdout)
-    assert told["options"]["max_watches"] == {"value": 7, "source": "file", "where": str(file)}
-    assert told["options"]["pulsar"] == {"value": "pulsar://b:1", "source": "environment", "where": "TOPICPOLICIES_PULSAR"}
-    assert told["options"]["guard"] == {"value": ["acme/*"], "source": "flag", "where": "--guard"}
-    assert told["options"]["history"] == {"value": None, "source": "default", "where": ""}
-    assert (told["file"], told["ignored"]) == (str(file), ["TOPICPOLICIES_OF_OTHERS"])
-    assert list(told["options"]) == list(options())
+    printed = json.loads(shown.stdout)
+    assert printed["options"]["max_watches"] == {"value": 7, "source": "file", "where": str(file)}
+    assert printed["options"]["pulsar"] == {"value": "pulsar://b:1", "source": "environment", "where": "TOPICPOLICIES_PULSAR"}
+    assert printed["options"]["guard"] == {"value": ["acme/*"], "source": "flag", "where": "--guard"}
+    assert printed["options"]["history"] == {"value": None, "source": "default", "where": ""}
+    assert (printed["file"], printed["ignored"]) == (str(file), ["TOPICPOLICIES_OF_OTHERS"])
+    assert list(printed["options"]) == list(options())
     assert shown.exit_code == 2, "the admin URL is missing"
     assert [each["description"] for each in json.loads(shown.stderr)["error"]["violations"]] == [
         "The admin URL (--admin-url) is missing: write http://host:port or https://host:port."

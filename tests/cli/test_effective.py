@@ -78,10 +78,10 @@ def test_the_view_applied_global_has_no_local_settings(server: str) -> None:
 
 
 def test_json_has_the_policies_their_sources_and_both_versions(server: str) -> None:
-    told = json.loads(run(server, "effective", TOPIC, "--output", "json").stdout)
-    assert told["policies"]["max_producer_per_topic"] == 5
-    assert {"path": "max_producer_per_topic", "source": "POLICY_SOURCE_TOPIC_LOCAL"} in told["sources"]
-    assert (told["topic"], told["local_version"] != told["global_version"]) == (TOPIC, True)
+    printed = json.loads(run(server, "effective", TOPIC, "--output", "json").stdout)
+    assert printed["policies"]["max_producer_per_topic"] == 5
+    assert {"path": "max_producer_per_topic", "source": "POLICY_SOURCE_TOPIC_LOCAL"} in printed["sources"]
+    assert (printed["topic"], printed["local_version"] != printed["global_version"]) == (TOPIC, True)
 
 
 def test_the_heading_says_that_the_topics_own_policies_are_disabled(server: str) -> None:

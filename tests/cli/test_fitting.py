@@ -43,19 +43,19 @@ def document(settings: TopicPolicies | None) -> Document:
 
 
 def shown(settings: TopicPolicies, width: int) -> list[str]:
-    told, printed = terminal(width)
-    told.print(settings_rows(("setting", "value"), (Row(path, (value,)) for path, value in lines(settings)), told))
+    console, printed = terminal(width)
+    console.print(settings_rows(("setting", "value"), (Row(path, (value,)) for path, value in lines(settings)), console))
     return printed.getvalue().splitlines()
 
 
 @given(policies(), st.integers(min_value=12, max_value=300))
 def test_the_short_form_of_a_document_is_one_line_of_whole_settings(settings: TopicPolicies, room: int) -> None:
-    told = brief(settings, room)
+    text = brief(settings, room)
     every = list(lines(settings))
-    assert len(told) <= max(min(room, WIDEST_LINE), len(f"{len(every)} settings"))
-    assert "\n" not in told
-    if every and not told.startswith(f"{len(every)} setting"):
-        assert told.startswith(f"{format_path(every[0][0])}=")
+    assert len(text) <= max(min(room, WIDEST_LINE), len(f"{len(every)} settings"))
+    assert "\n" not in text
+    if every and not text.startswith(f"{len(every)} setting"):
+        assert text.startswith(f"{format_path(every[0][0])}=")
 
 
 def test_the_short_form_of_a_document_counts_the_settings_that_it_leaves_out() -> None:
@@ -71,8 +71,8 @@ def test_the_short_form_of_a_document_counts_the_settings_that_it_leaves_out() -
 
 @pytest.mark.parametrize(("width", "height"), [(80, 4), (120, 6), (10_000, 6)])
 def test_a_list_has_one_line_of_settings_for_each_document(width: int, height: int) -> None:
-    told, printed = terminal(width)
-    listed([document(of_the_demo()), document(None)], told)
+    console, printed = terminal(width)
+    listed([document(of_the_demo()), document(None)], console)
     written = printed.getvalue().splitlines()
     assert len(written) == height
     assert max(map(len, written)) <= min(width, 200)
@@ -108,8 +108,8 @@ def test_every_document_is_shown_within_the_width(settings: TopicPolicies, width
 
 
 def test_differences_fit_the_width_and_break_no_word() -> None:
-    told, printed = terminal(80)
-    told.print(show(between(TopicPolicies(max_producer_per_topic=1), of_the_demo(16)), told))
+    console, printed = terminal(80)
+    console.print(show(between(TopicPolicies(max_producer_per_topic=1), of_the_demo(16)), console))
     written = printed.getvalue()
     assert max(map(len, written.splitlines())) <= 80
     for word in ("subscription_policies.`client-15`.dispatch_rate", ".dispatch_throttling_rate_in_msg", "retention_time_in_minutes"):

@@ -23,9 +23,9 @@ def terminal(tmp_path: Path, proxy: Proxy) -> Iterator[Terminal]:
     (tmp_path / "cluster.toml").write_text(CLUSTER)
     log = EmbeddedLogConfig(path=tmp_path / "policies.db", cluster_file=tmp_path / "cluster.toml")
     with running(tmp_path, proxy=proxy, log=log) as address:
-        told = Terminal(address)
-        told.write(A, "orders", 5)
-        yield told
+        made = Terminal(address)
+        made.write(A, "orders", 5)
+        yield made
 
 
 READS = [

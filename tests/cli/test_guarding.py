@@ -66,7 +66,7 @@ def test_serve_can_guard_namespaces_or_be_read_only(configured: list[Any], tmp_p
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("guard", *CLUSTER), "Name the namespaces to guard"),
         (("guard", "acme", *CLUSTER), "not a pattern of namespaces"),
@@ -79,9 +79,11 @@ def test_serve_can_guard_namespaces_or_be_read_only(configured: list[Any], tmp_p
         (("serve", *CLUSTER, "--guard", "acme/*", "--writer", "exclusive"), "goes with --writer shared"),
     ],
 )
-def test_an_invalid_combination_of_options_is_refused_with_a_sentence(configured: list[Any], arguments: tuple[str, ...], said: str) -> None:
+def test_an_invalid_combination_of_options_is_refused_with_a_sentence(
+    configured: list[Any], arguments: tuple[str, ...], message: str
+) -> None:
     result = run(*arguments)
-    assert result.exit_code == 2 and said in " ".join(result.output.split())
+    assert result.exit_code == 2 and message in " ".join(result.output.split())
     assert configured == []
 
 

@@ -15,9 +15,9 @@ TOPIC = "persistent://public/a/orders"
 
 def now() -> str:
     time.sleep(0.01)
-    told = datetime.now(UTC).isoformat()
+    moment = datetime.now(UTC).isoformat()
     time.sleep(0.01)
-    return told
+    return moment
 
 
 def test_history_shows_the_changes_of_a_topic_from_the_newest(recorded: Terminal) -> None:

@@ -44,8 +44,8 @@ def start(terminal: Terminal, arguments: Sequence[str], stdout: IO[str] | int) -
     )
 
 
-def watching(place: Path, *more: str) -> tuple[str, ...]:
-    return ("watch", A, "--mode", "entries", "--output", "json", "--resume-file", str(place), *more)
+def watching(resume_file: Path, *more: str) -> tuple[str, ...]:
+    return ("watch", A, "--mode", "entries", "--output", "json", "--resume-file", str(resume_file), *more)
 
 
 def fill(terminal: Terminal, events: int, first: int = 1) -> None:
@@ -55,16 +55,16 @@ def fill(terminal: Terminal, events: int, first: int = 1) -> None:
 
 
 def positions(lines: Sequence[str]) -> list[str]:
-    return [told["entry"]["position"] for told in map(json.loads, lines) if "entry" in told]
+    return [event["entry"]["position"] for event in map(json.loads, lines) if "entry" in event]
 
 
 def test_a_watch_interrupted_at_any_moment_loses_and_repeats_no_event(recorded: Terminal, tmp_path: Path) -> None:
     fill(recorded, EVENTS)
-    place, out = tmp_path / "token", tmp_path / "out.jsonl"
+    resume_file, out = tmp_path / "token", tmp_path / "out.jsonl"
     everything = positions(recorded.run(*watching(tmp_path / "other", "--until-synced")).stdout.splitlines())
     assert len(everything) == EVENTS
     chance = random.Random(5)
-    cut, told = 0, list[str]()
+    cut, delivered = 0, list[str]()
     for _ in range(ROUNDS):
         with out.open("ab") as file:
             begun, give_up = out.stat().st_size, time.monotonic() + 20
@@ -75,23 +75,23 @@ def test_a_watch_interrupted_at_any_moment_loses_and_repeats_no_event(recorded: 
                     time.sleep(0.001)
                 time.sleep(chance.uniform(0, 0.01))
 
-            ended = programs.interrupted(watching(place), recorded.environment, file, written)
+            ended = programs.interrupted(watching(resume_file), recorded.environment, file, written)
             assert (ended.returncode, ended.stderr) == (0, "")
-        told = positions(out.read_text().splitlines())
-        assert told == everything[: len(told)], "in order, none missing, none repeated"
-        cut += 0 < len(told) < EVENTS
+        delivered = positions(out.read_text().splitlines())
+        assert delivered == everything[: len(delivered)], "in order, none missing, none repeated"
+        cut += 0 < len(delivered) < EVENTS
     assert cut > 1, "at least two interruptions came before the last event"
-    rest = positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines())
-    assert [*told, *rest] == everything
+    rest = positions(recorded.run(*watching(resume_file, "--until-synced")).stdout.splitlines())
+    assert [*delivered, *rest] == everything
 
 
 def test_a_terminated_watch_saves_its_token(recorded: Terminal, tmp_path: Path) -> None:
     fill(recorded, 3)
-    place, out = tmp_path / "token", tmp_path / "out.jsonl"
+    resume_file, out = tmp_path / "token", tmp_path / "out.jsonl"
     with out.open("ab") as file:
-        ended = programs.interrupted(watching(place), recorded.environment, file, lambda: until(out, b"SYNCED"), signal.SIGTERM)
+        ended = programs.interrupted(watching(resume_file), recorded.environment, file, lambda: until(out, b"SYNCED"), signal.SIGTERM)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines()) == []
+    assert positions(recorded.run(*watching(resume_file, "--until-synced")).stdout.splitlines()) == []
 
 
 def until(file: Path, text: bytes) -> None:
@@ -112,39 +112,39 @@ def test_an_interrupted_apply_prints_how_many_changes_were_done_and_not_sent(
     with out.open("ab") as file:
         arguments = ["apply", "-f", str(declared)]
         ended = programs.interrupted(arguments, recorded.environment, file, lambda: until(out, b"\nchanged"), number)
-    told = out.read_text().count("\nchanged")
+    done = out.read_text().count("\nchanged")
     assert ended.returncode == code
-    assert ended.stderr.splitlines()[-1] == f"{told} done, {len(topics) - told} not sent: apply again to complete it."
-    assert 0 < told < len(topics)
-    assert len(recorded.json("list", A)["documents"]) == told
+    assert ended.stderr.splitlines()[-1] == f"{done} done, {len(topics) - done} not sent: apply again to complete it."
+    assert 0 < done < len(topics)
+    assert len(recorded.json("list", A)["documents"]) == done
 
 
 @pytest.mark.parametrize("output", ["json", "table"])
 def test_events_that_could_not_be_written_are_delivered_again(recorded: Terminal, tmp_path: Path, output: str) -> None:
-    place = tmp_path / "token"
+    resume_file = tmp_path / "token"
     fill(recorded, 1)
-    recorded.lines(*watching(place, "--until-synced"))
+    recorded.lines(*watching(resume_file, "--until-synced"))
     fill(recorded, 3, first=2)
-    arguments = watching(place, "--until-synced", "--output", output)
+    arguments = watching(resume_file, "--until-synced", "--output", output)
     with Path("/dev/full").open("w") as full, start(recorded, arguments, full) as process:
         _, errors = process.communicate(timeout=20)
-    assert len(positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines())) == 3
+    assert len(positions(recorded.run(*watching(resume_file, "--until-synced")).stdout.splitlines())) == 3
     assert process.returncode == 1
     assert "No space left on device" in errors and "Traceback" not in errors and "ignored" not in errors
 
 
 def test_events_for_a_closed_pipe_are_delivered_again(recorded: Terminal, tmp_path: Path) -> None:
-    place = tmp_path / "token"
+    resume_file = tmp_path / "token"
     fill(recorded, 1)
-    recorded.lines(*watching(place, "--until-synced"))
+    recorded.lines(*watching(resume_file, "--until-synced"))
     fill(recorded, 3, first=2)
     reading, writing = os.pipe()
     os.close(reading)
-    with start(recorded, watching(place, "--until-synced"), writing) as process:
+    with start(recorded, watching(resume_file, "--until-synced"), writing) as process:
         os.close(writing)
         process.communicate(timeout=20)
     assert process.returncode == 1
-    assert len(positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines())) == 3
+    assert len(positions(recorded.run(*watching(resume_file, "--until-synced")).stdout.splitlines())) == 3
 
 
 def test_a_resume_file_that_can_not_be_written_is_refused_before_the_watch_begins(recorded: Terminal, tmp_path: Path) -> None:

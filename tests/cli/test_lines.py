@@ -57,17 +57,17 @@ def serve(*arguments: str, calls: int = 1) -> tuple[int, bytes]:
                 for _ in range(calls):
                     TopicPoliciesServiceStub(channel).UpdatePolicy(UPDATE, wait_for_ready=True, timeout=30)
             process.send_signal(signal.SIGTERM)
-            _, told = process.communicate(timeout=30)
+            _, output = process.communicate(timeout=30)
         finally:
             process.kill()
-    return process.returncode, told
+    return process.returncode, output
 
 
 @pytest.mark.parametrize("form", ["json", "logfmt"])
 def test_every_line_of_a_run_is_structured(form: str, tmp_path: Path) -> None:
-    code, told = serve("--data", str(tmp_path / "p.db"), "--log-format", form, calls=3)
+    code, output = serve("--data", str(tmp_path / "p.db"), "--log-format", form, calls=3)
     assert code == 0
-    lines = [json.loads(line) if form == "json" else parsed(line) for line in told.decode("ascii").splitlines()]
+    lines = [json.loads(line) if form == "json" else parsed(line) for line in output.decode("ascii").splitlines()]
     assert all({"ts", "level", "logger", "msg"} <= line.keys() for line in lines)
     by_logger: dict[str, list[str]] = {}
     for line in lines:
@@ -93,12 +93,12 @@ def test_a_server_that_can_not_start_logs_one_structured_line(tmp_path: Path) ->
 
 def test_in_text_format_the_record_of_calls_is_on_standard_error_in_a_file_or_off(tmp_path: Path) -> None:
     record = tmp_path / "calls.log"
-    _, told = serve("--data", str(tmp_path / "a.db"))
-    assert told.count(b"msg=call call=UpdatePolicy") == 1
-    _, told = serve("--data", str(tmp_path / "b.db"), "--call-record-file", str(record))
-    assert b"msg=call" not in told and record.read_text().count("outcome=APPLIED") == 1
-    _, told = serve("--data", str(tmp_path / "c.db"), "--call-record", "off")
-    assert b"msg=call" not in told
+    _, output = serve("--data", str(tmp_path / "a.db"))
+    assert output.count(b"msg=call call=UpdatePolicy") == 1
+    _, output = serve("--data", str(tmp_path / "b.db"), "--call-record-file", str(record))
+    assert b"msg=call" not in output and record.read_text().count("outcome=APPLIED") == 1
+    _, output = serve("--data", str(tmp_path / "c.db"), "--call-record", "off")
+    assert b"msg=call" not in output
 
 
 @pytest.mark.parametrize("form", ["json", "text"])

@@ -15,7 +15,7 @@ from tests.cli.conftest import TOPIC, A, Terminal
 pytestmark = pytest.mark.slow
 
 
-def anew(arguments: tuple[str | bytes, ...], environment: dict[str, str], stdin: bytes, stdout: IO[bytes] | None) -> programs.Ended:
+def unforked(arguments: tuple[str | bytes, ...], environment: dict[str, str], stdin: bytes, stdout: IO[bytes] | None) -> programs.Ended:
     done = subprocess.run(
         [sys.executable, "-m", "topicpolicies_server.cli", *arguments],
         env={**environment, "PYTHONPATH": ":".join(sys.path)},
@@ -48,7 +48,7 @@ def test_a_forked_command_has_the_output_and_the_exit_code_of_a_new_process(
     file.write_text("version: 1\npolicies: []\n")
     given = tuple(str(file) if argument == "FILE" else argument for argument in arguments)
     with Path(stdout or "/dev/null").open("wb") as full:
-        ended, wanted = (run(given, recorded.environment, stdin, full if stdout else None) for run in (forked, anew))
+        ended, wanted = (run(given, recorded.environment, stdin, full if stdout else None) for run in (forked, unforked))
     assert ended == wanted
     assert ended.stdout or ended.stderr
 

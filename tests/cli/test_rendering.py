@@ -36,20 +36,20 @@ def test_every_leaf_is_shown_once_and_in_order(document: TopicPolicies) -> None:
 
 @given(policies(), policies())
 def test_differences_name_every_changed_path_and_every_new_value(before: TopicPolicies, after: TopicPolicies) -> None:
-    told = differences(before, after)
+    text = differences(before, after)
     if before == after:
-        assert told == "no settings changed"
+        assert text == "no settings changed"
     for path in paths_between(before, after):
-        assert parse_path(path)[0] in told
+        assert parse_path(path)[0] in text
     for leaf, value in set(lines(after)) - set(lines(before)):
-        assert value in told, leaf
+        assert value in text, leaf
 
 
 def test_a_difference_shows_the_old_and_the_new_value() -> None:
     before = TopicPolicies(max_producer_per_topic=1, shadow_topics=["a"])
     after = TopicPolicies(max_producer_per_topic=2, deduplication_enabled=False)
-    told = differences(before, after).split(", ")
-    assert set(told) == {"max_producer_per_topic: 1 -> 2", "shadow_topics: a -> unset", "deduplication_enabled: unset -> false"}
+    text = differences(before, after).split(", ")
+    assert set(text) == {"max_producer_per_topic: 1 -> 2", "shadow_topics: a -> unset", "deduplication_enabled: unset -> false"}
     assert differences(None, after) == "deduplication_enabled: unset -> false, max_producer_per_topic: unset -> 2"
 
 

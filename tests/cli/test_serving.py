@@ -87,7 +87,7 @@ def test_serve_with_pulsar_accepts_all_its_options(configured: list[ServerConfig
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--data", "p.db", "--pulsar", "pulsar://a:1"), "--data FILE.db or --pulsar"),
         (("--data", "p.db", "--admin-url", "http://a:1"), "go with --pulsar"),
@@ -104,10 +104,10 @@ def test_serve_with_pulsar_accepts_all_its_options(configured: list[ServerConfig
         (("--data", "p.db", "--tls-certificate", "c", "--tls-key", "k", "--tls-server-name", "n"), "are for clients"),
     ],
 )
-def test_a_wrong_configuration_is_refused_with_a_sentence(configured: list[ServerConfig], arguments: tuple[str, ...], said: str) -> None:
+def test_a_wrong_configuration_is_refused_with_a_sentence(configured: list[ServerConfig], arguments: tuple[str, ...], message: str) -> None:
     result = serve(*arguments)
     assert result.exit_code == 2
-    assert said in " ".join(result.stderr.split())
+    assert message in " ".join(result.stderr.split())
     assert not configured
 
 

@@ -28,7 +28,7 @@ def run(*arguments: str, **environment: str) -> programs.Ended:
     return programs.run(arguments, environment)
 
 
-def anew(module: str, *arguments: str) -> tuple[int, str, str]:
+def unforked(module: str, *arguments: str) -> tuple[int, str, str]:
     """Runs a command as a module in a new process."""
     ended = subprocess.run(command(*arguments, module=module), env=PATHS, capture_output=True, text=True, check=False, timeout=50)
     return ended.returncode, ended.stdout, ended.stderr
@@ -61,8 +61,8 @@ def test_the_environment_alone_configures_a_server(tmp_path: Path) -> None:
     log = str(tmp_path / "p.db")
     with serving(TOPICPOLICIES_LISTEN="127.0.0.1:0", TOPICPOLICIES_DATA=log, TOPICPOLICIES_MAX_WATCHES="3") as (listening, kept):
         address = listening.removeprefix("Listening on ")
-        told = run("info", "--output", "json", TOPICPOLICIES_SERVER=address)
-        assert json.loads(told.stdout)["limits"]["watches"] == 3
+        info = run("info", "--output", "json", TOPICPOLICIES_SERVER=address)
+        assert json.loads(info.stdout)["limits"]["watches"] == 3
         assert kept == f"The change log is {log}"
 
 
@@ -75,8 +75,8 @@ def port_in_use(directory: Path) -> tuple[list[str], str]:
 
 
 def metrics_port_in_use(directory: Path) -> tuple[list[str], str]:
-    arguments, said = port_in_use(directory)
-    return ["--listen", "127.0.0.1:0", "--metrics-listen", arguments[1]], said
+    arguments, message = port_in_use(directory)
+    return ["--listen", "127.0.0.1:0", "--metrics-listen", arguments[1]], message
 
 
 def unknown_host(directory: Path) -> tuple[list[str], str]:
@@ -114,12 +114,12 @@ def nothing_held() -> Iterator[None]:
 def test_a_server_that_can_not_start_prints_the_reason_in_one_sentence(
     tmp_path: Path, arrange: Callable[[Path], tuple[list[str], str]]
 ) -> None:
-    arguments, said = arrange(tmp_path)
+    arguments, message = arrange(tmp_path)
     ended = run("serve", "--data", str(tmp_path / "p.db"), *arguments)
     assert ended.returncode == 9, ended.stderr
     assert "Traceback" not in ended.stderr
     (sentence,) = ended.stderr.splitlines()
-    assert sentence.startswith("Error: the server could not start: ") and said in sentence
+    assert sentence.startswith("Error: the server could not start: ") and message in sentence
 
 
 def test_a_unix_socket_on_which_another_server_listens_is_not_taken_over(tmp_path: Path) -> None:
@@ -128,8 +128,8 @@ def test_a_unix_socket_on_which_another_server_listens_is_not_taken_over(tmp_pat
         assert listening == f"Listening on {address}"
         ended = run("serve", "--data", str(tmp_path / "b.db"), "--listen", address)
         assert ended.returncode == 9
-        said = f"nothing can listen on {address}: another program listens there; stop it, or name another address."
-        assert ended.stderr == f"Error: the server could not start: {said}\n"
+        message = f"nothing can listen on {address}: another program listens there; stop it, or name another address."
+        assert ended.stderr == f"Error: the server could not start: {message}\n"
         assert run("health", "--server", address).returncode == 0
     with serving("--data", str(tmp_path / "b.db"), "--listen", address) as (listening, _):  # the socket that the first left is replaced
         assert listening == f"Listening on {address}"
@@ -141,10 +141,10 @@ def test_a_host_with_several_addresses_is_listened_on_at_those_that_are_possible
 
 
 def test_a_demo_that_can_not_start_prints_the_reason_in_one_sentence(tmp_path: Path) -> None:
-    arguments, said = port_in_use(tmp_path)
+    arguments, message = port_in_use(tmp_path)
     ended = run("demo", "--once", "--data", str(tmp_path), *arguments)
     assert ended.returncode == 9, ended.stderr
-    assert ended.stderr.splitlines()[-1] == f"Error: the demo could not start: {said}."
+    assert ended.stderr.splitlines()[-1] == f"Error: the demo could not start: {message}."
 
 
 def test_the_reason_that_a_server_can_not_start_is_also_printed_as_json(tmp_path: Path) -> None:
@@ -172,6 +172,6 @@ def test_a_data_folder_that_is_a_file_is_reported_in_one_sentence(tmp_path: Path
 
 @pytest.mark.parametrize("arguments", [("--help",), ("serve", "--help"), ("serve", "--max-watche", "1"), ("nonsense",), ("version",)])
 def test_both_modules_and_the_program_have_the_same_output(arguments: tuple[str, ...]) -> None:
-    one, other = (anew(module, *arguments) for module in ("topicpolicies_server", "topicpolicies_server.cli"))
+    one, other = (unforked(module, *arguments) for module in ("topicpolicies_server", "topicpolicies_server.cli"))
     assert one == other == run(*arguments)
     assert "python -m" not in one[1] + one[2]

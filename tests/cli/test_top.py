@@ -43,7 +43,7 @@ def changing(terminal: Terminal) -> Iterator[None]:
         thread.join(20)
 
 
-def looked(terminal: Terminal, topics: int, *targets: str) -> Any:
+def shown_once(terminal: Terminal, topics: int, *targets: str) -> Any:
     """Runs top once, with longer times until it shows this number of topics; returns its JSON."""
     found: Any = None
     for seconds in ("1", "5", "15"):
@@ -56,7 +56,7 @@ def looked(terminal: Terminal, topics: int, *targets: str) -> Any:
 def test_top_once_counts_changes_by_topic_and_namespace(terminal: Terminal) -> None:
     terminal.write(A, "before", 1)
     with changing(terminal):
-        found = looked(terminal, 2, A, "public/quiet")
+        found = shown_once(terminal, 2, A, "public/quiet")
     assert [each["topic"] for each in found["topics"]] == [f"persistent://{A}/often", f"persistent://{A}/seldom"]
     often, seldom = found["topics"]
     assert often["actor"] == "somebody" and often["changes"] >= seldom["changes"] > 0
@@ -131,7 +131,7 @@ def test_on_a_terminal_lines_are_replaced_and_ctrl_c_ends_top(terminal: Terminal
     ours, theirs = pty.openpty()
     os.set_blocking(ours, False)
     environment = {**terminal.environment, "PYTHONPATH": ":".join(sys.path), "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
-    told = b""
+    output = b""
 
     def read() -> bytes:
         try:
@@ -144,21 +144,21 @@ def test_on_a_terminal_lines_are_replaced_and_ctrl_c_ends_top(terminal: Terminal
         subprocess.Popen(command(A, "--seconds", "0.1"), env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as process,
     ):
         give_up = time.monotonic() + 20
-        while told.count(b"often") < 3 and time.monotonic() < give_up:
-            told += read()
+        while output.count(b"often") < 3 and time.monotonic() < give_up:
+            output += read()
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGINT)
         while process.poll() is None and time.monotonic() < give_up + 20:
-            told += read()
+            output += read()
             time.sleep(0.01)
     os.close(theirs)
-    told += read()
+    output += read()
     os.close(ours)
-    assert process.returncode in (0, 130), told
-    assert b"Traceback" not in told
-    assert b"\x1b[1A" in told, "the previous lines are replaced"
-    assert told.rstrip().endswith(b"\x1b[?25h"), "the cursor is shown again"
+    assert process.returncode in (0, 130), output
+    assert b"Traceback" not in output
+    assert b"\x1b[1A" in output, "the previous lines are replaced"
+    assert output.rstrip().endswith(b"\x1b[?25h"), "the cursor is shown again"
 
 
 def test_the_namespaces_of_a_tenant_or_of_all_are_read_from_the_admin_api(terminal: Terminal) -> None:
@@ -166,7 +166,7 @@ def test_the_namespaces_of_a_tenant_or_of_all_are_read_from_the_admin_api(termin
     with admin_api(answers) as api:
         url = f"http://127.0.0.1:{api.port}"
         with changing(terminal):
-            found = looked(terminal, 2, "public", "--admin-url", url)
+            found = shown_once(terminal, 2, "public", "--admin-url", url)
         of_one, of_all = (terminal.run("top", *named, "--admin-url", url, "--once", "--seconds", "0.2") for named in (("public",), ()))
         code, error = terminal.failing("top", "nobody", "--admin-url", url)
     assert [each["topic"] for each in found["topics"]] == [f"persistent://{A}/often", f"persistent://{A}/seldom"]
@@ -185,5 +185,5 @@ def test_an_admin_api_that_refuses_and_an_invalid_admin_url_are_reported(termina
 def test_without_a_namespace_the_error_names_the_possible_arguments(terminal: Terminal, named: tuple[str, ...]) -> None:
     result = terminal.run("top", *named)
     assert result.exit_code == 2
-    told = " ".join(result.stderr.replace("│", " ").split())
-    assert "tenant/namespace" in told and "--admin-url" in told and "pulsar-admin namespaces list" in told
+    message = " ".join(result.stderr.replace("│", " ").split())
+    assert "tenant/namespace" in message and "--admin-url" in message and "pulsar-admin namespaces list" in message

@@ -39,11 +39,11 @@ def run(terminal: Terminal, *arguments: str | bytes, stdout: str = "/dev/null", 
     ],
 )
 def test_arguments_that_are_not_utf_8_are_wrong_usage(terminal: Terminal, arguments: tuple[str | bytes, ...]) -> None:
-    code, told = run(terminal, *arguments)
-    assert (code, "Traceback" in told) == (2, False), told
-    assert "Error: " in told
-    code, told = run(terminal, *arguments, "--output", "json")
-    assert (code, json.loads(told)["error"]["reason"]) == (2, "USAGE")
+    code, errors = run(terminal, *arguments)
+    assert (code, "Traceback" in errors) == (2, False), errors
+    assert "Error: " in errors
+    code, errors = run(terminal, *arguments, "--output", "json")
+    assert (code, json.loads(errors)["error"]["reason"]) == (2, "USAGE")
 
 
 def test_half_of_a_surrogate_pair_in_json_is_refused(terminal: Terminal) -> None:
@@ -62,10 +62,10 @@ def test_files_that_are_not_utf_8_are_reported_with_the_line(terminal: Terminal,
         assert (result.exit_code, result.stderr) == (2, "Error: wrong.yaml:3: Byte 0xff is not UTF-8.\n")
         result = terminal.run(command, "-f", str(right), "--topics", str(wrong))
         assert (result.exit_code, result.stderr) == (2, "Error: wrong.yaml:3: Byte 0xff is not UTF-8.\n")
-    told = run(terminal, "plan", "-f", str(right), "--topics", "-", stdin=BYTES)
-    assert told == (2, "Error: standard input:1: Byte 0xff is not UTF-8.\n")
-    told = run(terminal, "plan", "-f", "-", stdin=b"version: 1\npolicies: []\n")
-    assert told == (0, "Everything is as declared.\n")
+    errors = run(terminal, "plan", "-f", str(right), "--topics", "-", stdin=BYTES)
+    assert errors == (2, "Error: standard input:1: Byte 0xff is not UTF-8.\n")
+    errors = run(terminal, "plan", "-f", "-", stdin=b"version: 1\npolicies: []\n")
+    assert errors == (0, "Everything is as declared.\n")
     assert run(terminal, "plan", "-f", "-", stdin=BYTES) == (2, "Error: standard input:1: Byte 0xff is not UTF-8.\n")
     assert run(terminal, "plan", "-f", "-", "--topics", "-")[0] == 2
     result = terminal.run("watch", A, "--until-synced", "--resume-file", str(wrong))
@@ -133,9 +133,9 @@ def test_a_missing_file_is_wrong_usage(terminal: Terminal, tmp_path: Path, argum
 def test_output_that_can_not_be_written_is_reported_as_an_error(recorded: Terminal, arguments: tuple[str, ...]) -> None:
     recorded.write(A, "orders", 1)
     for form in ((), ("--output", "json")):
-        code, told = run(recorded, *arguments, *form, stdout="/dev/full")
-        sentence = json.loads(told)["error"]["message"] if form else told
-        assert (code, told.count("\n")) == (1, 1), told
+        code, errors = run(recorded, *arguments, *form, stdout="/dev/full")
+        sentence = json.loads(errors)["error"]["message"] if form else errors
+        assert (code, errors.count("\n")) == (1, 1), errors
         assert "No space left on device" in sentence
 
 

@@ -30,7 +30,7 @@ def test_an_address_is_parsed_into_its_hosts_and_ports_or_its_socket(address: st
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "reason"),
     [
         ("", "has no host"),
         (":80", "has no host"),
@@ -42,6 +42,6 @@ def test_an_address_is_parsed_into_its_hosts_and_ports_or_its_socket(address: st
         ("::1::6680", r"in brackets, such as \[::1\]:6680"),
     ],
 )
-def test_a_malformed_address_is_refused_with_the_reason(address: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_a_malformed_address_is_refused_with_the_reason(address: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
         places_of(address)

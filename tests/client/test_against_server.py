@@ -184,14 +184,14 @@ async def test_a_watch_of_every_change_has_each_version_and_its_origin(client: t
         assert not absent.document.exists
         assert isinstance(await anext(watch), tp.Synced)
         results = [await client.update(TOPIC, max_producer_per_topic=value, reason="why") for value in range(1, 20)]
-        told: list[tp.Changed] = []
-        while len(told) < len(results):
+        changes: list[tp.Changed] = []
+        while len(changes) < len(results):
             event = await anext(watch)
             if isinstance(event, tp.Changed):
-                told.append(event)
+                changes.append(event)
     pairs = [(result.document, result.previous_version) for result in results]
-    assert [(event.document, event.previous_version) for event in told] == pairs
-    origins = [event.origin for event in told if event.origin is not None]
+    assert [(event.document, event.previous_version) for event in changes] == pairs
+    origins = [event.origin for event in changes if event.origin is not None]
     assert {(each.actor, each.reason, each.update_mask) for each in origins} == {("tests", "why", ("max_producer_per_topic",))}
     assert [each.request_id for each in origins] == [result.request_id for result in results]
 
@@ -239,7 +239,7 @@ class Traffic:
         self.results: dict[str, list[tp.UpdateResult]] = defaultdict(list)
         """The results of the updates by topic."""
         self.interrupted: list[tp.Interrupted] = []
-        self.told: list[tuple[str, str]] = []
+        self.delivered: list[tuple[str, str]] = []
         """The topic and the version of each change that the watch delivered."""
 
     @property
@@ -271,13 +271,13 @@ class Traffic:
             if isinstance(event, tp.Interrupted):
                 self.interrupted.append(event)
             elif isinstance(event, tp.Changed) and not event.snapshot:
-                self.told.append((event.document.topic, event.document.version))
+                self.delivered.append((event.document.topic, event.document.version))
 
     def check(self) -> None:
         """Checks that no update was lost, that each was applied once, and that the watch missed and repeated none."""
         for name, mine in self.results.items():
             assert all(previous == before for previous, before in chain(mine))
-            assert [version for topic, version in self.told if topic == name] == sorted(result.version for result in mine)
+            assert [version for topic, version in self.delivered if topic == name] == sorted(result.version for result in mine)
 
 
 @pytest.mark.parametrize("topics", [6, pytest.param(1, marks=pytest.mark.slow)])
@@ -303,7 +303,7 @@ async def test_updates_and_watches_over_cut_connections_lose_and_repeat_nothing(
         cutting.cancel()
         await asyncio.gather(cutting, return_exceptions=True)
         async with asyncio.timeout(30):
-            while len(traffic.told) < traffic.made:  # noqa: ASYNC110 - there is no event for this
+            while len(traffic.delivered) < traffic.made:  # noqa: ASYNC110 - there is no event for this
                 await asyncio.sleep(0.01)
         await watch.close()
         await following

@@ -164,17 +164,17 @@ async def test_updates_over_broken_streams_are_each_made_once_and_in_order(
 
 
 async def test_the_first_result_is_delivered_while_the_source_still_waits(client: tp.AsyncClient) -> None:
-    goes_on = asyncio.Event()
+    resume = asyncio.Event()
 
     async def updates() -> AsyncIterator[tp.Update]:
         yield tp.Update(TOPIC, {"max_producer_per_topic": 1})
-        await goes_on.wait()
+        await resume.wait()
         yield tp.Update(TOPIC, {"max_producer_per_topic": 2})
 
     results = client.update_many(updates())
     first = await asyncio.wait_for(anext(results), 10)
     assert first.sequence == 0
-    goes_on.set()
+    resume.set()
     assert [each.sequence async for each in results] == [1]
 
 
@@ -226,11 +226,11 @@ async def test_each_of_many_updates_without_a_service_gets_an_error() -> None:
             with pytest.raises((tp.Unavailable, tp.DeadlineExceeded)) as raised:
                 async for each in client.update_many([tp.Update(TOPIC, {"max_producer_per_topic": 1})] * 3, timeout=0.2):
                     taken.append(each)
-        told = tp.Unavailable if raised.type is tp.Unavailable else tp.OutcomeUnknown  # otherwise, the patience ended during an attempt
-        assert [type(each.error) for each in taken] == [told] * 3
-        if told is tp.Unavailable:
+        expected = tp.Unavailable if raised.type is tp.Unavailable else tp.OutcomeUnknown  # otherwise, the patience ended during an attempt
+        assert [type(each.error) for each in taken] == [expected] * 3
+        if expected is tp.Unavailable:
             return
-    raise AssertionError("no attempt of five was refused before patience was over")
+    raise AssertionError("in none of five runs was an attempt refused before the patience ended")
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -277,8 +277,8 @@ async def test_a_watch_over_failing_streams_ends_with_the_documents_of_the_servi
     await until(lambda: interrupted >= 25 and cache.synced(A) and cache.synced(B) and known(cache) == service.model.documents())
     await watch.close()
     await following
-    for told in versions.values():
-        assert told == sorted(set(told)), "versions only grow, and none is delivered twice"
+    for delivered in versions.values():
+        assert delivered == sorted(set(delivered)), "versions only grow, and none is delivered twice"
     assert interrupted >= service.met["WatchPolicies"] == 25
     assert service.model.resumed > 0
 

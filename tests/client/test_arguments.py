@@ -42,22 +42,22 @@ WRONG: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.fixture
-def nowhere() -> Iterator[tp.Client]:
+def unconnected() -> Iterator[tp.Client]:
     with tp.Client("127.0.0.1:1", timeout=0.05) as client:
         yield client
 
 
-@pytest.mark.parametrize("said", WRONG)
-def test_an_argument_of_a_wrong_type_is_named_in_the_error(nowhere: tp.Client, said: str) -> None:
+@pytest.mark.parametrize("message", WRONG)
+def test_an_argument_of_a_wrong_type_is_named_in_the_error(unconnected: tp.Client, message: str) -> None:
     with pytest.raises(tp.InvalidArgument) as caught:
-        WRONG[said](nowhere)
-    assert (str(caught.value), caught.value.reason) == (said, "WRONG_TYPE")
-    assert [violation.field for violation in caught.value.violations] == [said.split(maxsplit=1)[0]]
+        WRONG[message](unconnected)
+    assert (str(caught.value), caught.value.reason) == (message, "WRONG_TYPE")
+    assert [violation.field for violation in caught.value.violations] == [message.split(maxsplit=1)[0]]
 
 
 @pytest.mark.parametrize("make", [tp.Client, tp.AsyncClient])
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("http://localhost:6680", 'The target must be an address, host:port, not a URL: "http://localhost:6680".'),
         ("https://localhost:6680", 'The target must be an address, host:port, not a URL: "https://localhost:6680".'),
@@ -65,10 +65,10 @@ def test_an_argument_of_a_wrong_type_is_named_in_the_error(nowhere: tp.Client, s
         (None, "target must be a text, not None."),
     ],
 )
-def test_a_target_that_is_not_an_address_is_refused_by_the_constructor(make: Callable[[Any], object], target: object, said: str) -> None:
+def test_a_target_that_is_not_an_address_is_refused_by_the_constructor(make: Callable[[Any], object], target: object, message: str) -> None:
     with pytest.raises(tp.InvalidArgument) as caught:
         make(target)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
 def test_files_of_tls_can_be_given_as_strings(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ async def test_an_edit_function_that_returns_other_policies_is_refused(address: 
     assert service.documents[TOPIC][0].max_producer_per_topic == 4
 
 
-def test_values_and_clients_have_short_readable_reprs(nowhere: tp.Client) -> None:
+def test_values_and_clients_have_short_readable_reprs(unconnected: tp.Client) -> None:
     policies = tp.TopicPolicies(max_producer_per_topic=5, shadow_topics=["a"])
     document = tp.Document(TOPIC, tp.Scope.LOCAL, policies, "7")
     shown = '<TopicPolicies max_producer_per_topic: 5 shadow_topics: "a">'
@@ -113,14 +113,14 @@ def test_values_and_clients_have_short_readable_reprs(nowhere: tp.Client) -> Non
     assert repr(tp.Update(TOPIC, policies, mask="*")) == f"Update('{TOPIC}', {shown}, mask='*')"
     assert repr(tp.Update(TOPIC, max_producer_per_topic=5)) == f"Update('{TOPIC}', max_producer_per_topic=5)"
     assert repr(tp.Deletion(TOPIC, scope=tp.Scope.GLOBAL)) == f"Deletion('{TOPIC}', scope=<Scope.GLOBAL: 2>)"
-    assert repr(nowhere.list(NAMESPACE)) == "<Listing of public/default>"
-    with nowhere.watch(topics=[TOPIC]) as watch:
+    assert repr(unconnected.list(NAMESPACE)) == "<Listing of public/default>"
+    with unconnected.watch(topics=[TOPIC]) as watch:
         assert repr(watch) == "<Watch of public/default>"
     assert repr(watch) == "<Watch of public/default, closed>"
-    with nowhere.cache(namespaces=[NAMESPACE, "public/other"]) as cache:
+    with unconnected.cache(namespaces=[NAMESPACE, "public/other"]) as cache:
         assert repr(cache) == "<PolicyCache of public/default, public/other, not synced>"
     assert repr(cache) == "<PolicyCache of public/default, public/other, closed>"
-    assert repr(nowhere) == "<Client of 127.0.0.1:1>"
-    nowhere.close()
-    assert repr(nowhere) == "<Client of 127.0.0.1:1, closed>"
+    assert repr(unconnected) == "<Client of 127.0.0.1:1>"
+    unconnected.close()
+    assert repr(unconnected) == "<Client of 127.0.0.1:1, closed>"
     assert repr(tp.AsyncClient("localhost:6680")) == "<AsyncClient of localhost:6680>"

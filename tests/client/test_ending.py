@@ -21,13 +21,13 @@ import grpc
 from grpc import _channel
 import topicpolicies as tp
 
-told = _channel._handle_event
+handle_event = _channel._handle_event
 
-def slowly(event, state, *more):  # the thread that is told of a stream's end has the stream's lock, and does not get on
+def slowly(event, state, *more):  # the thread that handles the end of a stream pauses while it holds the stream's lock
     if any(each.type() == grpc._cython.cygrpc.OperationType.receive_status_on_client for each in event.batch_operations):
-        print("told", flush=True)
+        print("handled", flush=True)
         time.sleep(0.5)
-    return told(event, state, *more)
+    return handle_event(event, state, *more)
 
 _channel._handle_event = slowly
 kept = []
@@ -56,12 +56,12 @@ async def test_a_program_that_ends_right_after_its_stream_was_closed_exits_witho
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PYTHONPATH": ":".join(sys.path)},
     )  # fmt: skip
     try:
-        said, errors = await asyncio.wait_for(program.communicate(), 30)
+        output, errors = await asyncio.wait_for(program.communicate(), 30)
     finally:
         if program.returncode is None:
             program.kill()
     assert (program.returncode, errors.decode()) == (0, "")
-    assert said.decode().splitlines() == ["told", "['MainThread']"]
+    assert output.decode().splitlines() == ["handled", "['MainThread']"]
 
 
 class Call:
@@ -88,12 +88,12 @@ def test_waiting_skips_the_current_thread_ended_streams_and_streams_that_never_b
 
 
 def test_a_sending_thread_is_waited_for_at_most_the_given_time() -> None:
-    threads, let_go = StreamThreads(), threading.Event()
+    threads, released = StreamThreads(), threading.Event()
     taking = threads.sending(iter([1]))
-    sender = threading.Thread(target=lambda: (next(taking), let_go.wait(30)))
+    sender = threading.Thread(target=lambda: (next(taking), released.wait(30)))
     sender.start()
     threads.wait(0.01)
     assert sender.is_alive()
-    let_go.set()
+    released.set()
     threads.wait(30)
     assert not sender.is_alive()

@@ -92,9 +92,9 @@ def test_missing_or_broken_details_do_not_hide_the_error(trailing: tuple[tuple[s
 
 
 def test_unknown_and_unreadable_details_are_ignored() -> None:
-    stranger = AnyMessage(type_url="type.googleapis.com/no.such.Type", value=b"x")
+    unknown = AnyMessage(type_url="type.googleapis.com/no.such.Type", value=b"x")
     broken = AnyMessage(type_url="type.googleapis.com/google.rpc.ErrorInfo", value=b"\xff\xff")
-    error = from_status(10, "changed", [stranger, broken, *Refusal(Code.ABORTED, reason="ETAG_MISMATCH").details])
+    error = from_status(10, "changed", [unknown, broken, *Refusal(Code.ABORTED, reason="ETAG_MISMATCH").details])
     assert error.reason == "ETAG_MISMATCH"
 
 

@@ -40,7 +40,7 @@ async def address(tmp_path: Path, proxy: Proxy) -> AsyncIterator[str]:
             yield address
 
 
-def told(client: tp.Client) -> dict[str, list[datetime | None]]:
+def unconfirmed(client: tp.Client) -> dict[str, list[datetime | None]]:
     """Returns the ``unconfirmed_since`` of the results of each read."""
     listing, both = client.list(NAMESPACE, page_size=1), client.get_both(TOPIC)
     documents = list(listing)
@@ -53,7 +53,7 @@ def told(client: tp.Client) -> dict[str, list[datetime | None]]:
     }
 
 
-async def told_async(client: tp.AsyncClient) -> dict[str, list[datetime | None]]:
+async def unconfirmed_async(client: tp.AsyncClient) -> dict[str, list[datetime | None]]:
     """Returns the same for the asyncio client."""
     listing, both = client.list(NAMESPACE, page_size=1), await client.get_both(TOPIC)
     documents = [document async for document in listing]
@@ -75,8 +75,8 @@ async def test_each_read_of_both_clients_has_the_time_since_which_it_is_not_conf
         with tp.Client(address) as blocking:
             for since in (None, SINCE, None):
                 proxy.unconfirmed_since = since.isoformat() if since is not None else ""
-                assert await told_async(client) == expected(since)
-                assert await asyncio.to_thread(told, blocking) == expected(since)
+                assert await unconfirmed_async(client) == expected(since)
+                assert await asyncio.to_thread(unconfirmed, blocking) == expected(since)
 
 
 async def test_documents_are_compared_without_their_unconfirmed_since(address: str, proxy: Proxy) -> None:

@@ -59,14 +59,14 @@ async def test_the_client_reads_the_history_and_past_versions_of_documents(addre
 
 
 async def test_both_clients_read_the_same_history(address: str) -> None:
-    def told() -> list[HistoryEntry]:
+    def read() -> list[HistoryEntry]:
         with Client(address, actor="bob") as client:
             for number in (1, 2, 3):
                 client.update(TOPIC, max_producer_per_topic=number)
             since = datetime(2020, 1, 1, tzinfo=UTC)
             return list(client.history(namespace="public/default", oldest_first=True, start=since, actor="bob", page_size=1))
 
-    entries = await asyncio.to_thread(told)
+    entries = await asyncio.to_thread(read)
     policies = [entry.document.policies for entry in entries if entry.document is not None]
     assert [each.max_producer_per_topic for each in policies if each is not None] == [1, 2, 3]
     async with AsyncClient(address) as client:

@@ -77,8 +77,8 @@ def test_a_change_equals_its_message(
         message.origin.actor = actor
     read = Changed.of("acme/orders", message, snapshot)
     origin = None if actor is None else Origin.of(message.origin)
-    told = None if previous is None else made(previous)
-    expected = Changed("acme/orders", made(document), before, told, partition, position, origin, snapshot)
+    earlier = None if previous is None else made(previous)
+    expected = Changed("acme/orders", made(document), before, earlier, partition, position, origin, snapshot)
     assert read == expected and repr(read) == repr(expected)
     assert copy.copy(Changed.of("acme/orders", message, snapshot)) == expected
 
@@ -98,14 +98,14 @@ def test_scopes_with_the_same_number_are_the_same_key() -> None:
     assert len({tp.Scope.LOCAL, tp.Scope.GLOBAL, tp.Scope(2)}) == 2
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_an_absent_document_does_not_keep_a_reference_to_its_message(there: bool) -> None:
-    told = policies_pb2.PolicyDocument(topic="a", scope=policies_pb2.SCOPE_LOCAL, version="1", disabled=not there)
-    answer = service_pb2.GetPolicyResponse(documents=[told])
-    if there:
+@pytest.mark.parametrize("exists", [True, False])
+def test_an_absent_document_does_not_keep_a_reference_to_its_message(exists: bool) -> None:
+    sent = policies_pb2.PolicyDocument(topic="a", scope=policies_pb2.SCOPE_LOCAL, version="1", disabled=not exists)
+    answer = service_pb2.GetPolicyResponse(documents=[sent])
+    if exists:
         answer.documents[0].policies.max_producer_per_topic = 1
     message = answer.documents[0]
     before = sys.getrefcount(message)
     document = Document.of(message)
-    assert sys.getrefcount(message) - before == there
+    assert sys.getrefcount(message) - before == exists
     assert document == made(message)

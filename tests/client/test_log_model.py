@@ -14,7 +14,7 @@ def test_the_stream_yields_rows_written_during_the_events_of_another_namespace_b
     while next(stream) is not None:
         pass
     model.write(B, "t", 1)
-    told = next(stream)
+    first = next(stream)
     model.write(A, "t", 2)
     later = [next(stream), next(stream)]
-    assert [each and each.events[0].namespace for each in (told, *later)] == [B, A, None]
+    assert [each and each.events[0].namespace for each in (first, *later)] == [B, A, None]

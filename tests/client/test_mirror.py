@@ -13,8 +13,8 @@ TOKEN = tp.WatchToken("log", ())
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def changed(namespace: str, local: str, version: str, *, scope: tp.Scope = tp.Scope.LOCAL, there: bool = True) -> tp.Changed:
-    policies = tp.TopicPolicies(max_producer_per_topic=1) if there else None
+def changed(namespace: str, local: str, version: str, *, scope: tp.Scope = tp.Scope.LOCAL, exists: bool = True) -> tp.Changed:
+    policies = tp.TopicPolicies(max_producer_per_topic=1) if exists else None
     document = tp.Document(f"persistent://{namespace}/{local}", scope, policies, version)
     return tp.Changed(namespace, document, "", None, 0, "", None, snapshot=False)
 
@@ -40,8 +40,8 @@ def test_a_mirror_follows_changes_and_deletions() -> None:
     document = mirror.get(f"persistent://{A}/t")
     assert document is not None
     assert document.version == "v3"
-    mirror.apply(changed(A, "t", "v9", there=False))
-    mirror.apply(changed(A, "never-there", "v9", there=False))
+    mirror.apply(changed(A, "t", "v9", exists=False))
+    mirror.apply(changed(A, "never-there", "v9", exists=False))
     assert mirror.get(f"persistent://{A}/t") is None
     assert mirror.get(f"persistent://{A}/t", tp.Scope.GLOBAL) is not None
     assert len(mirror) == 1
@@ -82,23 +82,23 @@ def test_within_a_snapshot_the_newer_of_two_versions_is_kept() -> None:
 
 def test_a_listener_gets_the_current_documents_and_then_each_document_before_and_after_a_change() -> None:
     mirror = mirror_of(changed(A, "t", "v1"), synced(A))
-    told: list[tuple[str | None, str | None]] = []
+    calls: list[tuple[str | None, str | None]] = []
 
     def listen(change: tp.Change) -> None:
-        told.append((change.before.version if change.before else None, change.after.version if change.after else None))
+        calls.append((change.before.version if change.before else None, change.after.version if change.after else None))
 
     stop = mirror.listen(listen)
-    for event in (changed(A, "t", "v2"), changed(A, "t", "v2"), changed(A, "t", "v3", there=False), changed(A, "u", "v1", there=False)):
+    for event in (changed(A, "t", "v2"), changed(A, "t", "v2"), changed(A, "t", "v3", exists=False), changed(A, "u", "v1", exists=False)):
         mirror.apply(event)
     mirror.apply(tp.Reset(A, "LOG_REPLACED", ""))
     mirror.apply(changed(A, "u", "u1"))
     stop()
     mirror.apply(changed(A, "u", "u2"))
-    assert told == [(None, "v1"), ("v1", "v2"), ("v2", None), (None, "u1")]
+    assert calls == [(None, "v1"), ("v1", "v2"), ("v2", None), (None, "u1")]
 
 
 def test_an_absence_is_removed_at_the_next_bookmark() -> None:
-    mirror = mirror_of(synced(A), changed(A, "t", "v6", there=False), changed(A, "t", "v5"))
+    mirror = mirror_of(synced(A), changed(A, "t", "v6", exists=False), changed(A, "t", "v5"))
     assert len(mirror) == 0, "an older change does not restore the document"
     assert len(mirror._namespaces[A].documents) == 1
     mirror.apply(tp.Bookmark(A, TOKEN, NOON))

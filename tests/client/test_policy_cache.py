@@ -51,37 +51,37 @@ async def test_a_cache_has_the_snapshot_and_calls_listeners_for_every_change(ser
         async with client.cache(namespaces=[NAMESPACE], bookmark_interval=1) as cache:
             assert await cache.wait_synced(20)
             assert _value(cache.get("public/default/orders")) == 1
-            told: list[tuple[int | None, int | None]] = []
-            stop = cache.listen(lambda change: told.append(_values(change)))
+            changes: list[tuple[int | None, int | None]] = []
+            stop = cache.listen(lambda change: changes.append(_values(change)))
             await client.update(TOPIC, max_producer_per_topic=2)
-            await _until(lambda: len(told) == 2)
+            await _until(lambda: len(changes) == 2)
             await client.delete(TOPIC)
-            await _until(lambda: len(told) == 3)
-            assert told == [(None, 1), (1, 2), (2, None)]
+            await _until(lambda: len(changes) == 3)
+            assert changes == [(None, 1), (1, 2), (2, None)]
             assert cache.documents() == []
             assert cache.staleness() < 5
             stop()
             await client.update(TOPIC, max_producer_per_topic=3)
             await _until(lambda: _value(cache.get(TOPIC)) == 3)
-            assert len(told) == 3
+            assert len(changes) == 3
         assert cache.closed
         assert _value(cache.get(TOPIC)) == 3
 
 
 async def test_the_synchronous_cache_has_the_snapshot_and_calls_listeners(server: Server) -> None:
     def use() -> list[tuple[int | None, int | None]]:
-        told: list[tuple[int | None, int | None]] = []
+        changes: list[tuple[int | None, int | None]] = []
         with tp.Client(server.address) as client, client.cache(topics=[TOPIC]) as cache:
             assert cache.wait_synced(20)
             assert cache.get(TOPIC) is None
-            cache.listen(lambda change: told.append(_values(change)))
+            cache.listen(lambda change: changes.append(_values(change)))
             client.update(TOPIC, max_producer_per_topic=1)
             while _value(cache.get(TOPIC)) != 1:
                 time.sleep(0.005)
             assert [_value(document) for document in cache.documents()] == [1]
         assert cache.closed
         assert cache.error is None
-        return told
+        return changes
 
     async with asyncio.timeout(30):
         assert await asyncio.to_thread(use) == [(None, 1)]
@@ -127,17 +127,17 @@ async def test_a_listener_that_raises_is_logged_and_does_not_stop_the_cache_or_o
 ) -> None:
     async with tp.AsyncClient(server.address) as client, client.cache(topics=[TOPIC]) as cache:
         assert await cache.wait_synced(20)
-        told: list[str] = []
+        changes: list[str] = []
 
         def fail(_: tp.Change) -> None:
             raise RuntimeError("a bad listener")
 
         cache.listen(fail)
-        cache.listen(lambda change: told.append(change.topic))
+        cache.listen(lambda change: changes.append(change.topic))
         with caplog.at_level(logging.ERROR):
             await client.update(TOPIC, max_producer_per_topic=1)
             await client.update(TOPIC, max_producer_per_topic=2)
             await _until(lambda: _value(cache.get(TOPIC)) == 2)
-        assert told
+        assert changes
         assert "a listener failed on a change of" in caplog.text
         assert not cache.closed

@@ -48,15 +48,15 @@ class _Stub:
 
     def __init__(self, example: dict[str, Any]) -> None:
         self._failures = [_refusal(failure) for failure in example["failures"]]
-        self.asked: list[tuple[str, Any]] = []
+        self.requests: list[tuple[str, Any]] = []
         """The address and the request of each call."""
 
     def at(self, address: str) -> Any:
         return _At(self, address)
 
     def next(self, address: str, request: Any) -> Refusal | None:
-        self.asked.append((address, request))
-        turn = len(self.asked) - 1
+        self.requests.append((address, request))
+        turn = len(self.requests) - 1
         return self._failures[turn] if turn < len(self._failures) else None
 
 
@@ -157,11 +157,11 @@ def _aio_error(refusal: Refusal) -> aio.AioRpcError:
 
 def _judge(example: dict[str, Any], stub: _Stub, clock: FakeClock, error: tp.TopicPoliciesError | None) -> None:
     again = example["then"].startswith("repeat")
-    assert len(stub.asked) == len(example["failures"]) + again
+    assert len(stub.requests) == len(example["failures"]) + again
     if again:
         assert error is None
         assert bool(clock.waits) == (example["then"] == "repeat"), clock.waits
-        assert stub.asked[-1][0] == example.get("at", HERE)
+        assert stub.requests[-1][0] == example.get("at", HERE)
     elif example["then"] == "give up":
         assert error is not None
         assert not isinstance(error, tp.OutcomeUnknown)
@@ -169,9 +169,9 @@ def _judge(example: dict[str, Any], stub: _Stub, clock: FakeClock, error: tp.Top
     else:
         assert example["then"] == "outcome unknown"
         assert isinstance(error, tp.OutcomeUnknown)
-        assert error.request_id == stub.asked[0][1].request_id != ""
+        assert error.request_id == stub.requests[0][1].request_id != ""
     if example["call"] == "change":
-        assert len({request.request_id for _, request in stub.asked}) == 1
+        assert len({request.request_id for _, request in stub.requests}) == 1
 
 
 @pytest.mark.parametrize("example", examples("retries.json"), ids=name)

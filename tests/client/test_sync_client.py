@@ -410,18 +410,18 @@ def test_many_changes_are_sent_over_one_stream_and_again_after_it_breaks(client:
 
 
 def test_available_changes_are_sent_while_the_source_still_waits(client: tp.Client, calls: Calls) -> None:
-    goes_on = threading.Event()
+    resume = threading.Event()
 
     def changes() -> Iterator[tp.Update]:
         yield tp.Update(TOPIC, max_producer_per_topic=1)
         yield tp.Update(TOPIC, max_producer_per_topic=2)
-        goes_on.wait(20)
+        resume.wait(20)
         yield tp.Update(TOPIC, max_producer_per_topic=3)
 
     running = start(lambda: list(client.update_many(changes())))
     stream = stream_updates(calls)
     sent = taken(stream, 2)
-    goes_on.set()
+    resume.set()
     settle(stream, *sent, *taken(stream, 1))
     assert len(running.result()) == 3
 
@@ -478,7 +478,7 @@ def test_a_watch_resumes_over_new_streams(client: tp.Client, calls: Calls, clock
                 watch.close()
         closed.set()
 
-    def told(count: int) -> None:
+    def delivered(count: int) -> None:
         """Waits until ``count`` events were delivered: the fake channel drops messages in flight when a stream breaks."""
         give_up = time.monotonic() + 20
         while len(events) < count and time.monotonic() < give_up:
@@ -487,12 +487,12 @@ def test_a_watch_resumes_over_new_streams(client: tp.Client, calls: Calls, clock
 
     running = start(consume)
     _, call = serve(model, calls, 2)
-    told(2)
+    delivered(2)
     call.terminate((), BROKEN.code, BROKEN.message)
     model.write(A, "t", 2)
     request, call = serve(model, calls, 2)
     assert request.resume[A].positions
-    told(5)
+    delivered(5)
     call.terminate((), grpc.StatusCode.OK, "")
     model.write(A, "u", 3)
     serve(model, calls, 2)
@@ -544,7 +544,7 @@ def test_closing_while_the_stream_is_being_opened_ends_it() -> None:
             cancelled.set()
 
         def __next__(self) -> Any:
-            raise AssertionError("nobody reads any more")
+            raise AssertionError("a closed watch does not read")
 
     class Opened(Connections):
         def stub(self, address: str) -> Any:
@@ -566,8 +566,8 @@ def test_calls_of_the_stub_have_the_actor_the_current_token_and_the_metadata_of_
             running = start(lambda: client.stub.GetServerInfo(service_pb2.GetServerInfoRequest(), metadata=(("x-own", "2"),)))
             calls.answer("GetServerInfo", service_pb2.GetServerInfoResponse(version="1"))
             assert running.result().version == "1"
-            said = {"topicpolicies-actor": "tests", "authorization": f"Bearer {token}", "x-more": "1", "x-own": "2"}
-            assert said.items() <= calls.metadata.items()
+            expected = {"topicpolicies-actor": "tests", "authorization": f"Bearer {token}", "x-more": "1", "x-own": "2"}
+            assert expected.items() <= calls.metadata.items()
 
 
 @pytest.mark.parametrize("make", [tp.Client, tp.AsyncClient])

@@ -31,8 +31,8 @@ def test_a_call_carries_the_current_trace() -> None:
     metadata = metadata_for("ci", "token", (("x", "y"),))
     assert metadata() == (("topicpolicies-actor", "ci"), ("x", "y"), ("authorization", "Bearer token"))
     with trace.use_span(SPAN):
-        told = metadata()
-    assert dict(told) == {
+        sent = metadata()
+    assert dict(sent) == {
         "topicpolicies-actor": "ci",
         "x": "y",
         "traceparent": PARENT,

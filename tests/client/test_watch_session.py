@@ -25,11 +25,11 @@ def take(stream: Iterator[service_pb2.WatchPoliciesResponse | None], session: Wa
         message = next(stream, None)
         if message is None:
             break
-        events += told(session, *message.events)
+        events += receive(session, *message.events)
     return events
 
 
-def told(session: WatchSession, *events: service_pb2.WatchEvent) -> list[tp.WatchEvent]:
+def receive(session: WatchSession, *events: service_pb2.WatchEvent) -> list[tp.WatchEvent]:
     """Receives these events as one message; returns the events of the watch."""
     session.received(service_pb2.WatchPoliciesResponse(events=events), 0.0)
     return list(session.rest())
@@ -139,12 +139,12 @@ def test_an_event_that_the_service_repeats_is_delivered_once() -> None:
     rows = [model.write(A, "t", 1), model.write(A, "u", 2)]
     assert len(take(stream, session)) == 2
     for row in rows:
-        assert told(session, row.change(snapshot=False)) == []
+        assert receive(session, row.change(snapshot=False)) == []
     broken(session)
     session.connect(0.0)
     for row in rows:
-        assert told(session, row.change(snapshot=False)) == []
-    assert len(told(session, model.write(A, "t", 3).change(snapshot=False))) == 1
+        assert receive(session, row.change(snapshot=False)) == []
+    assert len(receive(session, model.write(A, "t", 3).change(snapshot=False))) == 1
 
 
 def test_an_event_repeated_from_before_a_bookmark_is_delivered_once_without_being_remembered() -> None:
@@ -159,8 +159,8 @@ def test_an_event_repeated_from_before_a_bookmark_is_delivered_once_without_bein
     broken(session)
     session.connect(0.0)
     for row in rows:
-        assert told(session, row.change(snapshot=False)) == []
-    assert len(told(session, model.write(A, "t0", 9).change(snapshot=False))) == 1
+        assert receive(session, row.change(snapshot=False)) == []
+    assert len(receive(session, model.write(A, "t0", 9).change(snapshot=False))) == 1
 
 
 def test_a_watch_is_not_resumed_from_a_bookmark_within_a_snapshot() -> None:
@@ -171,7 +171,7 @@ def test_a_watch_is_not_resumed_from_a_bookmark_within_a_snapshot() -> None:
     take(stream, session, 1)
     token = service_pb2.WatchToken(log=A, positions=[position(1)])
     early = service_pb2.Bookmark(kind=service_pb2.BOOKMARK_KIND_TIMER, token=token)
-    assert told(session, service_pb2.WatchEvent(namespace=A, bookmark=early)) == []
+    assert receive(session, service_pb2.WatchEvent(namespace=A, bookmark=early)) == []
     assert not session.token.namespaces
     assert kinds(take(stream, session)) == ["Synced"]
     assert set(session.token.namespaces) == {A}
@@ -205,7 +205,7 @@ def test_after_a_reset_a_broken_namespace_of_the_token_is_not_reported_as_uncove
     assert uncovered == tp.Reset(B, "", f"The namespace {B} begins again: the token does not cover this namespace.")
     document = policies_pb2.PolicyDocument(topic=f"persistent://{A}/t", scope=policies_pb2.SCOPE_LOCAL, version="1")
     change = service_pb2.WatchEvent(namespace=A, change=service_pb2.PolicyChange(document=document))
-    assert kinds(told(session, service_pb2.WatchEvent(namespace=A, reset=service_pb2.WatchReset()), change)) == ["Reset", "Changed"]
+    assert kinds(receive(session, service_pb2.WatchEvent(namespace=A, reset=service_pb2.WatchReset()), change)) == ["Reset", "Changed"]
     broken(session)
     _, (again,) = connected(session)
     assert again == tp.Reset(A, "", f"The namespace {A} begins again: the watch was interrupted before the snapshot was complete.")
@@ -215,10 +215,10 @@ def test_after_a_reset_smaller_versions_are_delivered() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
     take(model.stream(connected(session)[0]), session)
-    assert len(told(session, model.write(A, "u", 1).change(snapshot=False), model.write(A, "t", 2).change(snapshot=False))) == 2
+    assert len(receive(session, model.write(A, "u", 1).change(snapshot=False), model.write(A, "t", 2).change(snapshot=False))) == 2
     reset = service_pb2.WatchEvent(namespace=A, reset=service_pb2.WatchReset(reason=errors_pb2.ERROR_REASON_LOG_REPLACED))
     again = LogModel(A).write(A, "t", 7).change(snapshot=True)
-    assert kinds(told(session, reset, again)) == ["Reset", "Changed"]
+    assert kinds(receive(session, reset, again)) == ["Reset", "Changed"]
 
 
 def test_a_saved_token_resumes_in_another_watch_and_namespaces_that_it_lacks_are_reset() -> None:
@@ -330,9 +330,9 @@ def test_states_of_a_namespace_are_delivered_and_keep_the_token() -> None:
         (service_pb2.NAMESPACE_STATE_DISABLED, tp.NamespaceState.DISABLED),
     ]:
         status = service_pb2.NamespaceStatus(state=state, message="so it is", reason=errors_pb2.ERROR_REASON_LOG_LOST)
-        assert told(session, service_pb2.WatchEvent(namespace=A, status=status)) == [tp.Status(A, name, "LOG_LOST", "so it is")]
+        assert receive(session, service_pb2.WatchEvent(namespace=A, status=status)) == [tp.Status(A, name, "LOG_LOST", "so it is")]
     ready = service_pb2.NamespaceStatus(state=service_pb2.NAMESPACE_STATE_READY)
-    assert told(session, service_pb2.WatchEvent(namespace=A, status=ready)) == [tp.Status(A, tp.NamespaceState.READY, "", "")]
+    assert receive(session, service_pb2.WatchEvent(namespace=A, status=ready)) == [tp.Status(A, tp.NamespaceState.READY, "", "")]
     assert session.token == token
 
 
@@ -347,11 +347,11 @@ def test_unknown_content_of_a_newer_service_is_ignored_and_does_not_end_the_watc
     content = service_pb2.WatchEvent(namespace=A)
     elsewhere = service_pb2.WatchEvent(namespace="not/watched", reset=service_pb2.WatchReset())
     known = model.write(A, "t", 2).change(snapshot=False)
-    events = told(session, strange, content, elsewhere, state, known)
+    events = receive(session, strange, content, elsewhere, state, known)
     assert kinds(events) == ["Status", "Changed"]
     assert events[0] == tp.Status(A, tp.NamespaceState.UNSPECIFIED, "9999", "")
     assert max(session.token.namespaces[A].positions) == position(2), "the position of an ignored event is folded too"
-    assert kinds(told(session, kind)) == ["Bookmark"]
+    assert kinds(receive(session, kind)) == ["Bookmark"]
 
 
 def test_an_absent_topic_that_was_requested_is_delivered_as_absent() -> None:
@@ -359,7 +359,7 @@ def test_an_absent_topic_that_was_requested_is_delivered_as_absent() -> None:
     session = WatchSession(topics=[topic])
     session.connect(0.0)
     document = policies_pb2.PolicyDocument(topic=topic, scope=tp.Scope.LOCAL.number, version="0")
-    (event,) = told(session, service_pb2.WatchEvent(namespace=A, change=service_pb2.PolicyChange(document=document)))
+    (event,) = receive(session, service_pb2.WatchEvent(namespace=A, change=service_pb2.PolicyChange(document=document)))
     assert isinstance(event, tp.Changed)
     assert not event.document.exists
     assert event.snapshot
@@ -379,7 +379,7 @@ def test_entries_and_gaps_are_delivered_and_the_positions_of_entries_are_folded(
         service_pb2.WatchEvent(namespace=A, entry=entry),
         service_pb2.WatchEvent(namespace=A, entry=unreadable),
     ]
-    events = told(session, *batch)
+    events = receive(session, *batch)
     assert kinds(events) == ["Gap", "Synced", "Entry", "Entry"]
     assert session.token.namespaces[A] == tp.WatchToken("L", ("p7",))
     first, second = events[2:]
@@ -389,7 +389,7 @@ def test_entries_and_gaps_are_delivered_and_the_positions_of_entries_are_folded(
     assert (second.entry.document, second.entry.problem) == (None, "not Avro")
     broken(session)
     connected(session)
-    assert told(session, batch[3]) == [], "it was delivered before"
+    assert receive(session, batch[3]) == [], "it was delivered before"
 
 
 def test_a_stream_that_ends_without_an_error_ends_the_watch_only_if_that_was_requested_and_all_is_synced() -> None:
@@ -456,7 +456,7 @@ def run(seed: int) -> Counter[str]:
             message = next(stream)
             if message is None:
                 return True
-            deliver(told(session, *message.events))
+            deliver(receive(session, *message.events))
         return False
 
     for _ in range(40):

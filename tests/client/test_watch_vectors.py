@@ -21,14 +21,14 @@ class _Copy:
         self.now = 0.0
         self._session = WatchSession(namespaces=namespaces, mode=tp.WatchMode(service_pb2.WatchMode.Value(mode)))
         self._mirror = tp.Mirror(namespaces, lambda: self.now)
-        self._told: list[list[str | None]] = []
+        self._changes: list[list[str | None]] = []
         self._entries: list[str] = []
         self._mirror.listen(self._listen)
         self._connected = False
 
     def _listen(self, change: tp.Change) -> None:
         versions = [document.version if document is not None else None for document in (change.before, change.after)]
-        self._told.append([f"{change.topic} {change.scope.name}", *versions])
+        self._changes.append([f"{change.topic} {change.scope.name}", *versions])
 
     def _take(self) -> None:
         for event in self._session.rest():
@@ -55,8 +55,8 @@ class _Copy:
         if what == "documents":
             return {f"{document.topic} {document.scope.name}": document.version for document in self._mirror}
         if what == "told":
-            told, self._told = self._told, []
-            return told
+            changes, self._changes = self._changes, []
+            return changes
         if what == "entries":
             entries, self._entries = self._entries, []
             return entries

@@ -14,8 +14,8 @@ ENTRY = "of python.1"  # a key that has to be quoted with backticks
 
 def main(target: str, topic: str, turns: int) -> None:
     """Waits for a line on standard input, and then makes ``turns`` changes."""
-    told = {"traceparent": os.environ.get("TRACEPARENT", "")}  # each call carries the trace, as instrumentation would add it
-    with Client(target, actor="python", metadata=[(key, value) for key, value in told.items() if value]) as client:
+    trace = {"traceparent": os.environ.get("TRACEPARENT", "")}  # each call carries the trace, as instrumentation would add it
+    with Client(target, actor="python", metadata=[(key, value) for key, value in trace.items() if value]) as client:
         client.get(topic)
         print("ready", flush=True)
         sys.stdin.readline()

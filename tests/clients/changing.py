@@ -46,7 +46,7 @@ async def changed(
         for process in changers.values():
             assert process.stdin is not None
             process.stdin.write(b"go\n")
-        return dict(zip(changers, await asyncio.gather(*map(_told, changers.values())), strict=True))
+        return dict(zip(changers, await asyncio.gather(*map(_output, changers.values())), strict=True))
     finally:
         for process in changers.values():
             if process.returncode is None:
@@ -64,7 +64,7 @@ async def _line(process: asyncio.subprocess.Process) -> str:
     return (await process.stdout.readline()).decode().strip()
 
 
-async def _told(process: asyncio.subprocess.Process) -> list[str]:
+async def _output(process: asyncio.subprocess.Process) -> list[str]:
     """Waits until a changer ends; returns the lines that it printed."""
     output, _ = await process.communicate()
     assert process.returncode == 0

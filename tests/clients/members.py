@@ -48,7 +48,7 @@ class Member:
         """The address of the leader."""
         self.refused: Counter[str] = Counter()
         """How many changes were refused, by actor."""
-        self.taken: Counter[str] = Counter()
+        self.accepted: Counter[str] = Counter()
         """How many changes were accepted, by actor."""
 
     async def __aenter__(self) -> Self:
@@ -68,7 +68,7 @@ class Member:
             self.refused[actor] += 1
             error = NotLeader(namespace_of(request.topic), Leadership(leads=False, leader=self.leader))
             await context.abort(grpc.StatusCode.UNAVAILABLE, error.message, errors.trailing_metadata(error))
-        self.taken[actor] += 1
+        self.accepted[actor] += 1
         try:
             return await self._behind.UpdatePolicy(request, metadata=((ACTOR_KEY, actor),))
         except aio.AioRpcError as error:

@@ -27,19 +27,19 @@ _FIELDS = {
 
 async def test_concurrent_changes_by_clients_of_four_languages_are_all_kept(server: ServerProcess) -> None:
     programs = await asyncio.to_thread(commands)
-    told = await changed(programs, server.address, _TOPIC, _TURNS)
+    printed = await changed(programs, server.address, _TOPIC, _TURNS)
     links: list[Link] = []
     edits = {}
-    for name, lines in told.items():
+    for name, lines in printed.items():
         *changes, last = lines
         links += [Link(f"{name} {turn}", previous, version) for _, turn, previous, version in map(str.split, changes)]
         edits[name] = int(last.removeprefix("runs "))
     found = chain(links)
     assert not found.broken
-    assert len(found.links) == len(told) * _TURNS
+    assert len(found.links) == len(printed) * _TURNS
     # Changes of other languages came between those of each language, and each language repeated edits after conflicts.
     order = [link.request_id.split()[0] for link in found.links]
-    overtaken = {name: sum(a == name != b for a, b in pairwise(order)) for name in told}
+    overtaken = {name: sum(a == name != b for a, b in pairwise(order)) for name in printed}
     assert min(overtaken.values()) > 5, overtaken
     conflicts = {name: count - _TURNS // 2 for name, count in edits.items()}
     assert min(conflicts.values()) > 0, conflicts

@@ -29,11 +29,11 @@ _TOPIC = f"persistent://{_NAMESPACE}/orders"
 class Refused(Exception):
     """Raised for a call that failed."""
 
-    def __init__(self, said: dict[str, Any]) -> None:
+    def __init__(self, error: dict[str, Any]) -> None:
         """``said``: the error as ``buf curl`` printed it."""
-        super().__init__(said)
-        self.code: str = said["code"]
-        details = {detail["type"]: base64.b64decode(detail["value"] + "==") for detail in said.get("details", ())}
+        super().__init__(error)
+        self.code: str = error["code"]
+        details = {detail["type"]: base64.b64decode(detail["value"] + "==") for detail in error.get("details", ())}
         self.reason = error_details_pb2.ErrorInfo.FromString(details["google.rpc.ErrorInfo"]).reason
         violations = error_details_pb2.BadRequest.FromString(details.get("google.rpc.BadRequest", b""))
         self.violations = [violation.reason for violation in violations.field_violations]
@@ -55,8 +55,8 @@ class Raw:
         self.called.add(method)
         url = f"http://{self._address}/{_SERVICE.full_name}/{method}"
         command = [str(_BUF), "curl", "--protocol=grpc", "--timeout=20s", "--data=@-", url]
-        asked = "\n".join(map(json.dumps, messages))
-        done = await asyncio.to_thread(subprocess.run, command, input=asked, capture_output=True, text=True, check=False, timeout=60)
+        request = "\n".join(map(json.dumps, messages))
+        done = await asyncio.to_thread(subprocess.run, command, input=request, capture_output=True, text=True, check=False, timeout=60)
         if done.returncode != 0:
             assert done.returncode >= 8, done.stderr  # a lower code means that it made no call
             raise Refused(json.loads(done.stderr))

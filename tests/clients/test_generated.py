@@ -77,8 +77,8 @@ def test_no_generated_java_is_committed() -> None:
 
 def _attributes(paths: list[Path]) -> dict[tuple[Path, str], str]:
     names = [path.relative_to(ROOT).as_posix() for path in paths]
-    said = _git("check-attr", "-z", "linguist-generated", "diff", "--", *names).split("\0")
-    return {(ROOT / path, attribute): value for path, attribute, value in zip(said[::3], said[1::3], said[2::3], strict=False)}
+    output = _git("check-attr", "-z", "linguist-generated", "diff", "--", *names).split("\0")
+    return {(ROOT / path, attribute): value for path, attribute, value in zip(output[::3], output[1::3], output[2::3], strict=False)}
 
 
 def _git(*arguments: str) -> str:

@@ -29,8 +29,8 @@ def test_the_java_clients_own_tests_pass(tmp_path: Path) -> None:
     server = "\n".join([sys.executable, "-m", "topicpolicies_server", "serve", "--log-level", "warning"])
     paths = os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python")])
     environment = {"JAVA_TESTS_SERVER": server, "JAVA_TESTS_CERTIFICATES": str(tmp_path), "PYTHONPATH": paths}
-    said = java_build.own_tests("stubs", "client", "broker-plugin", environment=environment)
-    assert sum(map(int, _COUNT.findall(said))) > 350, said[-4000:]
+    output = java_build.own_tests("stubs", "client", "broker-plugin", environment=environment)
+    assert sum(map(int, _COUNT.findall(output))) > 350, output[-4000:]
 
 
 def test_the_java_example_runs(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_grou
 
 async def test_the_rust_clients_own_tests_pass(server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOPICPOLICIES_ADDRESS", server.address)
-    said = await asyncio.to_thread(run, [cargo(), "test", "--locked", "--offline"], RUST, seconds=800)
-    assert len(re.findall(r"^test .* \.\.\. ok$", said, re.MULTILINE)) > 10
-    assert not re.search(r" [1-9]\d* ignored", said)
+    output = await asyncio.to_thread(run, [cargo(), "test", "--locked", "--offline"], RUST, seconds=800)
+    assert len(re.findall(r"^test .* \.\.\. ok$", output, re.MULTILINE)) > 10
+    assert not re.search(r" [1-9]\d* ignored", output)
 
 
 def test_the_rust_tests_that_need_a_server_fail_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_all_targets_of_the_rust_client_pass_the_lint() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "finding"),
     [
         ("pub fn planted() -> i32 { return 1; }", "clippy::needless-return"),
         ("fn planted() {}", "dead-code"),
@@ -52,13 +52,13 @@ def test_all_targets_of_the_rust_client_pass_the_lint() -> None:
     ],
     ids=["lint", "warning", "in a test", "nothing"],
 )
-def test_a_finding_of_the_lint_fails_the_build(tmp_path: Path, line: str, told: str) -> None:
+def test_a_finding_of_the_lint_fails_the_build(tmp_path: Path, line: str, finding: str) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "lib.rs").write_text(f"{line}\n")
     (tmp_path / "Cargo.toml").write_text('[package]\nname = "planted"\nversion = "0.1.0"\nedition = "2024"\n[workspace]\n')
     command = [cargo(), "test", "--offline", "--no-run", "--all-targets"]
-    if told:
-        with pytest.raises(AssertionError, match=told):
+    if finding:
+        with pytest.raises(AssertionError, match=finding):
             run(command, tmp_path)
     else:
         run(command, tmp_path)

@@ -19,13 +19,13 @@ def test_a_missing_program_is_an_error_that_names_how_to_install_it(monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("said", "found"), [("go version go1.24.3 linux/amd64", True), ("go version go1.9 linux/amd64", False), ("oops", False)]
+    ("version", "found"), [("go version go1.24.3 linux/amd64", True), ("go version go1.9 linux/amd64", False), ("oops", False)]
 )
 def test_an_old_program_is_an_error_with_its_version_output(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, found: bool
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, found: bool
 ) -> None:
     program = tmp_path / "go"
-    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.write_text(f"#!/bin/sh\necho '{version}'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     if found:

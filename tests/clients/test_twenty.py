@@ -62,14 +62,14 @@ async def server(tmp_path: Path) -> AsyncIterator[ServerProcess]:
 
 
 async def test_clients_of_all_languages_print_the_same_results_of_the_twenty_tasks(server: ServerProcess, tmp_path: Path) -> None:
-    said: dict[str, list[str]] = {}
+    printed: dict[str, list[str]] = {}
     for name, program in PROGRAMS.items():
         command = [*await asyncio.to_thread(program), server.address, f"twenty/{name}"]
-        said[name] = (await asyncio.to_thread(run, command, tmp_path, seconds=400)).splitlines()
+        printed[name] = (await asyncio.to_thread(run, command, tmp_path, seconds=400)).splitlines()
     table = (Path(__file__).parent / "twenty.md").read_text()
     titles = re.findall(r"^\| `(\d\d [^`]+)` \|", table, re.MULTILINE)
     assert len(titles) == 20
-    for name, lines in said.items():
+    for name, lines in printed.items():
         assert [line.partition(":")[0] for line in lines] == titles, name
-        assert lines == said["python"], name
-    assert said["python"][-1] == "20 every change: 9, chained, tour, first, EMBEDDED"
+        assert lines == printed["python"], name
+    assert printed["python"][-1] == "20 every change: 9, chained, tour, first, EMBEDDED"

@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_grou
 def test_the_typescript_clients_own_tests_pass() -> None:
     typescript_program("")
     files = sorted(str(path) for path in (tools.TYPESCRIPT / "dist" / "test").glob("*.test.js"))
-    said = run([tools.node(), "--test", "--test-reporter=tap", "--test-timeout=120000", *files], tools.TYPESCRIPT)
-    counts = {name: int(count) for name, count in re.findall(r"^# (tests|pass|fail|skipped) (\d+)$", said, re.MULTILINE)}
+    output = run([tools.node(), "--test", "--test-reporter=tap", "--test-timeout=120000", *files], tools.TYPESCRIPT)
+    counts = {name: int(count) for name, count in re.findall(r"^# (tests|pass|fail|skipped) (\d+)$", output, re.MULTILINE)}
     assert counts["pass"] == counts["tests"] > 300
     assert counts["fail"] == counts["skipped"] == 0
 
@@ -37,8 +37,8 @@ def test_the_lint_of_the_typescript_client_finds_nothing() -> None:
 
 async def test_the_typescript_example_runs(server: ServerProcess) -> None:
     command = await asyncio.to_thread(typescript_program, "example/main.js")
-    said = await asyncio.to_thread(run, [*command, server.address], tools.TYPESCRIPT, seconds=60)
-    assert [line.split()[0] for line in said.splitlines()] == ["updated", "edited:", "an", "the", "deleted"]
+    output = await asyncio.to_thread(run, [*command, server.address], tools.TYPESCRIPT, seconds=60)
+    assert [line.split()[0] for line in output.splitlines()] == ["updated", "edited:", "an", "the", "deleted"]
 
 
 async def test_the_typescript_client_uses_mutual_tls_and_fails_if_either_side_does_not_trust_the_other(tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ async def test_the_typescript_client_uses_mutual_tls_and_fails_if_either_side_do
     command = await asyncio.to_thread(typescript_program, "test/secured.js")
     async with Server(config) as server:
         files = [str(authority.certificate), str(own.certificate), str(own.key)]
-        said = await asyncio.to_thread(run, [*command, server.address, *files], tools.TYPESCRIPT, seconds=60)
-    assert said.splitlines() == ["version 0", "refused", "refused"]
+        output = await asyncio.to_thread(run, [*command, server.address, *files], tools.TYPESCRIPT, seconds=60)
+    assert output.splitlines() == ["version 0", "refused", "refused"]
 
 
 async def test_the_typescript_client_follows_the_leader_over_mutual_tls(server: ServerProcess, tmp_path: Path) -> None:
@@ -62,9 +62,9 @@ async def test_the_typescript_client_follows_the_leader_over_mutual_tls(server: 
     async with Member(server.address, credentials) as follower, Member(server.address, credentials) as leader:
         follower.leader = leader.address
         files = [str(authority.certificate), str(own.certificate), str(own.key)]
-        said = await asyncio.to_thread(run, [*command, follower.address, *files], tools.TYPESCRIPT, seconds=60)
-    assert said.splitlines() == ["from version 0 to 5"]
-    assert (follower.refused.total(), leader.taken.total()) == (1, 1)
+        output = await asyncio.to_thread(run, [*command, follower.address, *files], tools.TYPESCRIPT, seconds=60)
+    assert output.splitlines() == ["from version 0 to 5"]
+    assert (follower.refused.total(), leader.accepted.total()) == (1, 1)
 
 
 def test_the_lock_file_pins_every_package_by_its_hash_and_names_no_registry() -> None:

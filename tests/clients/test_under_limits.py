@@ -116,7 +116,7 @@ async def _change(server: ServerProcess, record: _Record, name: str, command: li
         assert not changing.done(), f"the calls of {name} were not refused"
     async with _others(server):
         await eventually(lambda: changing.done() or record.refused("UpdatePolicy") > changes, _SECONDS)
-    told = (await changing)[name]
+    printed = (await changing)[name]
     await eventually(lambda: len(record.applied()) == made + _TURNS, _SECONDS)
     assert record.refused("UpdatePolicy") > changes, f"no change of {name} was refused"
     first, *_, last = record.applied()[made:]
@@ -124,7 +124,7 @@ async def _change(server: ServerProcess, record: _Record, name: str, command: li
     seconds = end - begin + first["ms"] / 1000
     least = (_TURNS - _CHANGES_IN_A_SECOND) / _CHANGES_IN_A_SECOND
     assert seconds >= least - 0.005, f"{name} took only {seconds:.3f} s"  # times in the record are in milliseconds
-    return told
+    return printed
 
 
 async def test_no_change_is_lost_under_the_limits_of_a_principal(tmp_path: Path) -> None:

@@ -106,8 +106,8 @@ def test_only_exported_names_of_typescript_are_listed(tmp_path: Path) -> None:
     )
     (tmp_path / "b.ts").write_text("export enum Mode { EVERY = 2 }\nfunction own() {}\nexport function path(segments: string[]) {}\n")
     program = tools.ROOT / "tests" / "clients" / "typescript" / "words.mjs"
-    said = run([tools.node(), str(program), str(tools.node_modules()), str(tmp_path / "index.ts")], tools.ROOT)
-    assert set(said.splitlines()) >= {
+    output = run([tools.node(), str(program), str(tools.node_modules()), str(tmp_path / "index.ts")], tools.ROOT)
+    assert set(output.splitlines()) >= {
         "- A",
         "- C",
         "A shown",
@@ -120,4 +120,4 @@ def test_only_exported_names_of_typescript_are_listed(tmp_path: Path) -> None:
         "- path",
         "path segments",
     }
-    assert not {"hidden", "also", "Unseen", "unseen", "own"} & set(said.split())
+    assert not {"hidden", "also", "Unseen", "unseen", "own"} & set(output.split())

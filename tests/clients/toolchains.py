@@ -144,8 +144,8 @@ def run(command: Sequence[str], directory: Path, *, seconds: float = 280) -> str
         check=False,
         timeout=seconds,
     )
-    told = "\n".join(_failures(done.stdout))
-    assert done.returncode == 0, f"{' '.join(command)} failed:\n{told[:4000]}\n...\n{done.stdout[-4000:]}"
+    failures = "\n".join(_failures(done.stdout))
+    assert done.returncode == 0, f"{' '.join(command)} failed:\n{failures[:4000]}\n...\n{done.stdout[-4000:]}"
     return done.stdout
 
 
@@ -155,7 +155,7 @@ def _environment() -> dict[str, str]:
     return {**variables, "TOPICPOLICIES_PYTHON": sys.executable}
 
 
-def _failures(said: str) -> Iterator[str]:
+def _failures(output: str) -> Iterator[str]:
     """Yields the parts of the output that name a failure."""
-    yield from (line for line in said.splitlines() if _TELLS.search(line))
-    yield from _TAP_FAILURE.findall(said)
+    yield from (line for line in output.splitlines() if _TELLS.search(line))
+    yield from _TAP_FAILURE.findall(output)

@@ -68,8 +68,8 @@ def promises(page: str) -> Iterator[Promise]:
         for language, named in zip(LANGUAGES, words, strict=True):
             for index, word in enumerate(named):
                 # Rows have the same names in the same order in all languages; some languages need fewer.
-                said = words[0][min(index, len(words[0]) - 1)]
-                owners = _CLIENTS[language] if said in _OF_CLIENTS else ("PolicyCache",) if said in _OF_CACHES else ()
+                python_name = words[0][min(index, len(words[0]) - 1)]
+                owners = _CLIENTS[language] if python_name in _OF_CLIENTS else ("PolicyCache",) if python_name in _OF_CACHES else ()
                 yield Promise(language, feature, word, owners)
 
 
@@ -105,9 +105,9 @@ def words(language: str) -> Api:
     return _listed(run([node(), str(program), str(node_modules()), str(index)], ROOT))
 
 
-def _listed(said: str) -> Api:
+def _listed(output: str) -> Api:
     api: Api = defaultdict(set)
-    for line in said.splitlines():
+    for line in output.splitlines():
         owner, _, word = line.partition(" ")
         api[owner].add(word)
     return api

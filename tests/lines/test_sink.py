@@ -56,14 +56,14 @@ def test_logging_does_not_wait_for_the_reader_and_lost_lines_are_counted(pipe: P
     handler = Handler(Sink(pipe.writing))
     logger = logger_to(handler)
 
-    def tell() -> None:
+    def log() -> None:
         for number in range(3_000):
             logger.info("%d %s", number, "x" * 1000)
 
-    told = threading.Thread(target=tell, daemon=True)
-    told.start()
-    told.join(PATIENCE)
-    assert not told.is_alive() and handler.lost > 0
+    logging_thread = threading.Thread(target=log, daemon=True)
+    logging_thread.start()
+    logging_thread.join(PATIENCE)
+    assert not logging_thread.is_alive() and handler.lost > 0
     read: list[bytes] = []
     reading = threading.Thread(target=lambda: read.extend(pipe.lines(b"the end")), daemon=True)
     reading.start()

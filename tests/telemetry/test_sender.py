@@ -35,11 +35,11 @@ def sender(endpoint: str) -> Sender:
     return Sender(endpoint, lambda: (), {"service.name": "tested"}, gather_seconds=0.01, metrics_seconds=0.05)
 
 
-def away() -> str:
+def unused_endpoint() -> str:
     """Returns an endpoint on which no process listens."""
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{place.getsockname()[1]}"
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
 def test_a_change_is_sent_as_a_span_with_a_child_span_for_each_stage(collector: Collector) -> None:
@@ -47,9 +47,11 @@ def test_a_change_is_sent_as_a_span_with_a_child_span_for_each_stage(collector: 
     span = CallSpan(TRACE, PARENT, "a=1")
     times = StageTimes(now, span)
     times.sent, times.acknowledged, times.folded = now + 0.2, now + 0.3, now + 0.4
-    told = Ended(span, "UpdatePolicy", now, now + 0.5, topic="t", outcome="APPLIED", request_id="r", handed_on=now + 0.1, stage_times=times)
+    change = Ended(
+        span, "UpdatePolicy", now, now + 0.5, topic="t", outcome="APPLIED", request_id="r", handed_on=now + 0.1, stage_times=times
+    )
     sent = sender(collector.endpoint)
-    sent.ended(told)
+    sent.ended(change)
     wait_until(lambda: len(collector.spans) == 5)
     sent.close()
     call, *stages = collector.spans
@@ -113,7 +115,7 @@ def test_waiting_spans_are_sent_when_the_sender_is_closed(collector: Collector) 
 def test_an_outage_of_the_collector_is_logged_once_and_its_end_once(how: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "topicpolicies_server.telemetry")
     with Collector(status=503) as collector:
-        sent = sender(collector.endpoint if how == "it refuses" else away())
+        sent = sender(collector.endpoint if how == "it refuses" else unused_endpoint())
         for number in range(20):
             sent.ended(ended(number))
             time.sleep(0.01)
@@ -130,7 +132,7 @@ def test_an_outage_of_the_collector_is_logged_once_and_its_end_once(how: str, ca
 
 def test_waiting_spans_are_bounded_and_further_ones_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "MOST", 10)
-    sent = Sender(away(), lambda: (), {}, gather_seconds=60)
+    sent = Sender(unused_endpoint(), lambda: (), {}, gather_seconds=60)
     for number in range(25):
         sent.ended(ended(number))
     assert sent.lost == 15

@@ -93,9 +93,9 @@ async def test_a_check_that_needs_a_failed_or_skipped_check_is_skipped_and_names
 async def test_lines_are_at_most_80_columns_wide_and_json_has_the_counts_and_remedies() -> None:
     found = list((await results(check("a.failed", giving(failed("no " * 90))), check("a.left", giving(skipped("nothing"))))).values())
     assert [line for result in found for line in lines(result) if len(line) > 80] == []
-    told = json.loads(json.dumps(of_results(found)))
-    assert (told["well"], told["counts"]) == (False, {"ok": 0, "warning": 0, "failed": 1, "skipped": 1})
-    assert told["checks"][0]["remedy"] == "Mend it."
+    document = json.loads(json.dumps(of_results(found)))
+    assert (document["well"], document["counts"]) == (False, {"ok": 0, "warning": 0, "failed": 1, "skipped": 1})
+    assert document["checks"][0]["remedy"] == "Mend it."
 
 
 @pytest.mark.parametrize(
@@ -151,13 +151,13 @@ def test_a_clock_that_is_off_by_seconds_is_a_warning_and_by_minutes_a_failure(of
     assert ("ahead" in found.told) == (level != "ok" and off > 0) or off == 4
 
 
-@pytest.mark.parametrize("said", [None, "", "yesterday", "Thu, 99 Foo 1"])
-def test_a_response_without_a_valid_date_skips_the_check_of_the_clock(said: str | None) -> None:
-    assert judged_clock(said, NOW, NOW).level is Level.SKIPPED
+@pytest.mark.parametrize("date", [None, "", "yesterday", "Thu, 99 Foo 1"])
+def test_a_response_without_a_valid_date_skips_the_check_of_the_clock(date: str | None) -> None:
+    assert judged_clock(date, NOW, NOW).level is Level.SKIPPED
 
 
 @pytest.mark.parametrize(
-    ("claims", "level", "told"),
+    ("claims", "level", "part"),
     [
         ({"sub": "sidecar"}, "ok", "does not expire"),
         ({"sub": "sidecar", "exp": NOW + 30 * 86_400}, "ok", "30.0 days"),
@@ -167,9 +167,9 @@ def test_a_response_without_a_valid_date_skips_the_check_of_the_clock(said: str 
         ({"sub": 5, "exp": "soon"}, "ok", "no subject"),
     ],
 )
-def test_a_token_is_judged_by_its_claims_about_time(claims: dict[str, object], level: str, told: str) -> None:
+def test_a_token_is_judged_by_its_claims_about_time(claims: dict[str, object], level: str, part: str) -> None:
     found = judged_token(web_token(**claims), NOW)
-    assert found.level.value == level and told in found.told
+    assert found.level.value == level and part in found.told
 
 
 @pytest.mark.parametrize("token", ["", "secret", "a.b", "a.b.c", "a.W10.c", "a.é.c", "....", "a." + "A" * 4_001 + ".c"])
@@ -264,7 +264,7 @@ def test_the_result_of_a_check_has_its_duration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "description"),
     [
         (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "/a"), "/a: No such file or directory"),
@@ -274,5 +274,5 @@ def test_the_result_of_a_check_has_its_duration() -> None:
         (OSError(), "OSError"),
     ],
 )
-def test_errors_are_described_in_the_words_of_the_system_on_one_line(error: OSError, told: str) -> None:
-    assert why(error) == told
+def test_errors_are_described_in_the_words_of_the_system_on_one_line(error: OSError, description: str) -> None:
+    assert why(error) == description

@@ -36,7 +36,7 @@ def secured() -> Iterator[Broker]:
         yield broker
 
 
-def beside(broker: Broker, token: Path, *more: str) -> tuple[str, ...]:
+def examining(broker: Broker, token: Path, *more: str) -> tuple[str, ...]:
     """Returns the arguments to examine a broker with a token."""
     return ("--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--pulsar-token-file", str(token), "--no-history", *more)
 
@@ -52,8 +52,8 @@ def test_nothing_fails_for_a_sidecar_without_faults_and_its_broker(secured: Brok
     log = PulsarLogConfig(service_url=secured.service_url, admin_url=secured.admin_url, token_file=token)
     with running(None, log=log) as address:
         looked_at = ("--server", address, "--namespace", NAMESPACE, "--scratch", TOPIC)
-        first = examined(Terminal(address), *looked_at, *beside(secured, token))
-        again = examined(Terminal(address), *looked_at, *beside(secured, token))
+        first = examined(Terminal(address), *looked_at, *examining(secured, token))
+        again = examined(Terminal(address), *looked_at, *examining(secured, token))
         with Client(address) as client:
             assert client.get(TOPIC).policies is None, "the scratch document is removed"
     for found in (first, again):
@@ -79,7 +79,7 @@ def test_nothing_fails_for_a_sidecar_without_faults_and_its_broker(secured: Brok
 
 @pytest.mark.parametrize("role", ["owner", "stranger"])
 def test_a_role_that_is_not_an_admin_of_the_tenant_is_reported(secured: Broker, tmp_path: Path, role: str) -> None:
-    arguments = beside(secured, token_of(secured, role, tmp_path), "--pre", "--namespace", NAMESPACE)
+    arguments = examining(secured, token_of(secured, role, tmp_path), "--pre", "--namespace", NAMESPACE)
     found = examined(Terminal("127.0.0.1:1"), *arguments)
     assert "no superuser" in found["token.role"]["told"]
     assert (f"token.tenant {NAMESPACE}" in bad(found)) == (role == "stranger")
@@ -88,9 +88,9 @@ def test_a_role_that_is_not_an_admin_of_the_tenant_is_reported(secured: Broker, 
 def test_a_token_signed_with_another_key_and_a_missing_namespace_are_found(secured: Broker, tmp_path: Path) -> None:
     forged = tmp_path / "forged"
     forged.write_text(TokenKey().token(SIDECAR))
-    found = examined(Terminal("127.0.0.1:1"), *beside(secured, forged, "--pre"))
+    found = examined(Terminal("127.0.0.1:1"), *examining(secured, forged, "--pre"))
     assert bad(found) == {"token.accepted"}
     token = token_of(secured, SIDECAR, tmp_path)
-    missing = examined(Terminal("127.0.0.1:1"), *beside(secured, token, "--pre", "--namespace", "acme/none"))
+    missing = examined(Terminal("127.0.0.1:1"), *examining(secured, token, "--pre", "--namespace", "acme/none"))
     assert bad(missing) == {"broker.namespace acme/none"}
     assert "namespaces create acme/none" in missing["broker.namespace acme/none"]["remedy"]

@@ -48,11 +48,11 @@ def examined(terminal: Terminal, *arguments: str) -> dict[str, Any]:
     """Runs the doctor; returns its checks by their names."""
     result = terminal.run("doctor", *arguments, "--output", "json")
     assert result.exit_code in (0, UNWELL), result.output
-    told = json.loads(result.stdout)
-    assert (result.exit_code == UNWELL) == (told["counts"]["failed"] > 0) == (not told["well"])
-    for check in told["checks"]:
+    report = json.loads(result.stdout)
+    assert (result.exit_code == UNWELL) == (report["counts"]["failed"] > 0) == (not report["well"])
+    for check in report["checks"]:
         assert bool(check["remedy"]) == (check["level"] in ("warning", "failed")), check
-    return {check["check"]: check for check in told["checks"]}
+    return {check["check"]: check for check in report["checks"]}
 
 
 def levels(found: dict[str, Any]) -> dict[str, str]:
@@ -171,7 +171,7 @@ SECRET = "0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture
-def asking(tmp_path: Path) -> Iterator[str]:
+def requiring_tokens(tmp_path: Path) -> Iterator[str]:
     """The address of a server that requires tokens."""
     key = tmp_path / "secret.key"
     key.write_bytes(SECRET.encode())
@@ -179,17 +179,17 @@ def asking(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-def test_an_expired_empty_or_missing_token_is_found(doctor: Terminal, asking: str, tmp_path: Path) -> None:
+def test_an_expired_empty_or_missing_token_is_found(doctor: Terminal, requiring_tokens: str, tmp_path: Path) -> None:
     tokens = {"well": jwt.encode({"sub": "admin"}, SECRET), "ended": jwt.encode({"sub": "admin", "exp": 1}, SECRET), "none": ""}
     files = {name: tmp_path / name for name in tokens}
     for name, token in tokens.items():
         files[name].write_text(token)
-    well = examined(doctor, "--server", asking, "--token-file", str(files["well"]), "--scratch", "public/a")
+    well = examined(doctor, "--server", requiring_tokens, "--token-file", str(files["well"]), "--scratch", "public/a")
     assert bad(well) == set() and well["server.token"]["level"] == "ok"
-    ended = examined(doctor, "--server", asking, "--token-file", str(files["ended"]))
+    ended = examined(doctor, "--server", requiring_tokens, "--token-file", str(files["ended"]))
     assert bad(ended) == {"server.token", "server.service"}
     for arguments in ((), ("--token-file", str(files["none"])), ("--token-file", str(tmp_path / "missing"))):
-        found = examined(doctor, "--server", asking, *arguments)
+        found = examined(doctor, "--server", requiring_tokens, *arguments)
         assert bad(found) == {"server.service", *(["server.token"] if arguments else [])}
         assert "--token-file" in found["server.service"]["remedy"]
         assert not arguments or "--token-file" in found["server.token"]["remedy"]
@@ -200,8 +200,8 @@ def test_permissions_are_reported_for_each_namespace(doctor: Terminal, tmp_path:
     key.write_bytes(SECRET.encode())
     roles.write_text(ROLES)
     token.write_text(jwt.encode({"sub": "reader"}, SECRET))
-    asks = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
-    with running(tmp_path, authentication=asks, authorization=AuthorizationConfig(file=roles)) as address:
+    tokens = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
+    with running(tmp_path, authentication=tokens, authorization=AuthorizationConfig(file=roles)) as address:
         arguments = ("--server", address, "--token-file", str(token), "--namespace", "public/a", "--namespace", "public/b")
         found = examined(doctor, *arguments)
     assert found["server.permissions public/a"]["told"] == "you may read; not: change, list the history"
@@ -212,8 +212,8 @@ def test_permissions_are_reported_for_each_namespace(doctor: Terminal, tmp_path:
 
 def test_a_server_that_can_not_reach_its_change_log_is_found(doctor: Terminal) -> None:
     cluster = FakeCluster()
-    beside = PulsarLogConfig(service_url=cluster.service_url, admin_url=cluster.admin_url)
-    with running(None, log=beside, limits=replace(LIMITS, drain_seconds=0.5, log_patience_seconds=1.0)) as address:
+    config = PulsarLogConfig(service_url=cluster.service_url, admin_url=cluster.admin_url)
+    with running(None, log=config, limits=replace(LIMITS, drain_seconds=0.5, log_patience_seconds=1.0)) as address:
         deadline = time.monotonic() + 30
         while not bad(found := examined(doctor, "--server", address)) and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -348,9 +348,9 @@ def test_unknown_superusers_of_the_brokers_are_a_warning_unless_they_are_named(
 ) -> None:
     key = tmp_path / "secret.key"
     key.write_bytes(SECRET.encode())
-    asks = ("--authentication-providers", "token", "--token-secret-key", str(key), "--authorization-by-brokers", *named)
+    options = ("--authentication-providers", "token", "--token-secret-key", str(key), "--authorization-by-brokers", *named)
     with admin_api({"tenants": (403, {"reason": "no"})}) as api:
-        found = examined(doctor, *before_the_broker(api.port, *asks))
+        found = examined(doctor, *before_the_broker(api.port, *options))
     assert bad(found) == set()
     assert found["token.role"]["level"] == level
     assert level == "ok" or "--superuser-roles" in found["token.role"]["remedy"]
