@@ -44,7 +44,7 @@ server.Server.start = start
 sys.argv = ["topicpolicies", *sys.argv[1:]]
 runpy.run_module("topicpolicies_server", run_name="__main__")
 """
-"""A server in which Python, gRPC's core, other native code and a failing thread write to standard error."""
+"""A server whose standard error also gets a Python warning, a line in the form of gRPC's core, other output, and a thread's failure."""
 
 
 def serve(*arguments: str, calls: int = 1) -> tuple[int, bytes]:

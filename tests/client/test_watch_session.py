@@ -295,7 +295,7 @@ def test_a_watch_whose_credentials_expire_resumes_unless_they_expire_at_once_aga
     assert caught.value is expired, "the credentials were not renewed"
 
 
-def test_pauses_grow_until_a_stream_delivers_again() -> None:
+def test_pauses_grow_until_a_namespace_is_synced_again() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
     pauses = []
