@@ -23,7 +23,7 @@ from topicpolicies_server.config import (
 )
 from topicpolicies_server.rpc.server import Server
 
-NOBODY_IS_ASKED = AuthenticationConfig()
+NO_AUTHENTICATION = AuthenticationConfig()
 LIMITS = Limits()
 
 
@@ -34,7 +34,7 @@ def running(
     history: bool = True,
     show_secrets: bool = False,
     proxy: Proxy | None = None,
-    authentication: AuthenticationConfig = NOBODY_IS_ASKED,
+    authentication: AuthenticationConfig = NO_AUTHENTICATION,
     tls: TlsConfig | None = None,
     log: LogConfig | None = None,
     authorization: AuthorizationConfig | None = None,

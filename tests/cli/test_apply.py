@@ -199,26 +199,26 @@ def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(applying, "IN_FLIGHT", 1)
 
 
-def meanwhile(patched: pytest.MonkeyPatch, step: str, happens: Callable[[], object]) -> None:
-    """Calls ``happens`` right before apply starts a step: ``validated`` or ``make``."""
+def before_step(patched: pytest.MonkeyPatch, step: str, action: Callable[[], object]) -> None:
+    """Calls ``action`` right before apply starts a step: ``validated`` or ``make``."""
     proceed = getattr(applying, step)
 
     def late(*arguments: Any, **options: Any) -> Any:
-        happens()
+        action()
         return proceed(*arguments, **options)
 
     patched.setattr(f"topicpolicies_server.cli.declaring.apply.{step}", late)
 
 
-def overtaken(patched: pytest.MonkeyPatch, workspace: Workspace, *names: str, before: str = "make") -> None:
+def changed_by_another(patched: pytest.MonkeyPatch, workspace: Workspace, *names: str, before: str = "make") -> None:
     """Has another client change topics after apply has read them, right before a step."""
-    meanwhile(patched, before, lambda: [workspace.terminal.write(NAMESPACE, name, 9) for name in names])
+    before_step(patched, before, lambda: [workspace.terminal.write(NAMESPACE, name, 9) for name in names])
 
 
 def test_a_deletion_that_conflicts_is_refused_before_any_change_is_made(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace.terminal.json("update", topic("dropped"), "max_producer_per_topic=1")
     workspace.declare("{topic: public/a/made, set: {max_producer_per_topic: 1}}", namespaces="[public/a]")
-    overtaken(monkeypatch, workspace, "dropped", before="validated")
+    changed_by_another(monkeypatch, workspace, "dropped", before="validated")
     result = workspace.run("apply", "--prune")
     assert result.exit_code == 3
     assert f"refused  {topic('dropped')}" in result.stderr and "Nothing was changed." in result.stderr
@@ -229,7 +229,7 @@ def test_a_deletion_that_conflicts_is_refused_before_any_change_is_made(workspac
 def test_a_failure_reports_what_was_done_failed_and_not_sent_and_a_second_apply_completes_it(workspace: Workspace) -> None:
     workspace.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c", "d")))
     with pytest.MonkeyPatch.context() as patched:
-        overtaken(patched, workspace, "c")
+        changed_by_another(patched, workspace, "c")
         result = workspace.run("apply", "-o", "json")
     assert result.exit_code == 8
     report = json.loads(result.stdout)
@@ -246,7 +246,7 @@ def test_a_failure_reports_what_was_done_failed_and_not_sent_and_a_second_apply_
 def test_changes_in_flight_during_a_failure_are_reported_with_their_own_results(workspace: Workspace) -> None:
     workspace.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c", "d")))
     with pytest.MonkeyPatch.context() as patched:
-        overtaken(patched, workspace, "a", "c")
+        changed_by_another(patched, workspace, "a", "c")
         result = workspace.run("apply", "-o", "json")
     assert result.exit_code == 8
     report = json.loads(result.stdout)
@@ -260,7 +260,7 @@ def test_nothing_is_deleted_once_an_update_has_failed(workspace: Workspace) -> N
     workspace.terminal.json("update", topic("dropped"), "max_producer_per_topic=1")
     workspace.declare("{topic: public/a/kept, set: {max_producer_per_topic: 2}}", namespaces="[public/a]")
     with pytest.MonkeyPatch.context() as patched:
-        overtaken(patched, workspace, "kept")
+        changed_by_another(patched, workspace, "kept")
         result = workspace.run("apply", "--prune", "-o", "json")
     assert result.exit_code == 3, "nothing was changed"
     assert [each["topic"] for each in json.loads(result.stdout)["not_sent"]] == [topic("dropped")]
@@ -270,7 +270,7 @@ def test_nothing_is_deleted_once_an_update_has_failed(workspace: Workspace) -> N
 @pytest.mark.usefixtures("one_at_a_time")
 def test_the_output_for_people_lists_what_was_done_failed_and_not_sent(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c")))
-    overtaken(monkeypatch, workspace, "b")
+    changed_by_another(monkeypatch, workspace, "b")
     result = workspace.run("apply")
     assert result.exit_code == 8
     assert f"changed  {topic('a')}" in result.stdout
@@ -283,7 +283,7 @@ def test_the_output_for_people_lists_what_was_done_failed_and_not_sent(workspace
 def test_an_unknown_outcome_is_reported_as_such_and_a_second_apply_completes_the_file(workspace: Workspace, proxy: Proxy) -> None:
     workspace.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b")))
     with pytest.MonkeyPatch.context() as patched:
-        meanwhile(patched, "make", lambda: proxy.faults.extend([Fault()] * 50))  # the first change is made, and its result is lost
+        before_step(patched, "make", lambda: proxy.faults.extend([Fault()] * 50))  # the first change is made, and its result is lost
         result = workspace.run("apply", "--timeout", "0.5")
     assert result.exit_code == 8
     assert f"unknown   {topic('a')}" in result.stderr
@@ -335,7 +335,7 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, *, after: int, number: int, st
 
 
 @pytest.fixture
-def heeded() -> Iterator[None]:
+def usual_signals() -> Iterator[None]:
     """Gives signals their usual effect: test runs in the background ignore SIGINT, and every test run handles SIGTERM itself."""
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     terminated = signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -344,7 +344,7 @@ def heeded() -> Iterator[None]:
     signal.signal(signal.SIGTERM, terminated)
 
 
-@pytest.mark.usefixtures("heeded")
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("stuck", [False, True])
 def test_an_interrupted_apply_reports_as_json_what_was_done_failed_and_not_sent(

@@ -24,7 +24,7 @@ class Amid:
             print("amid", flush=True)
 
 sys.meta_path.insert(0, Amid())
-signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where the tests run in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # SIGINT is ignored if the tests run in the background
 from topicpolicies_server.entry import main
 main()
 """

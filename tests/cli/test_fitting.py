@@ -27,7 +27,7 @@ def terminal(width: int) -> tuple[Console, io.StringIO]:
     return Console(file=printed, width=width, highlight=False, markup=False, emoji=False), printed
 
 
-def of_the_demo(clients: int = 64) -> TopicPolicies:
+def demo_document(clients: int = 64) -> TopicPolicies:
     """Returns the document that this number of clients of the demo makes."""
     made = TopicPolicies(max_producer_per_topic=50, max_subscriptions_per_topic=400, message_ttl_in_seconds=50)
     for client in range(clients):
@@ -59,7 +59,7 @@ def test_the_short_form_of_a_document_is_one_line_of_whole_settings(settings: To
 
 
 def test_the_short_form_of_a_document_counts_the_settings_that_it_leaves_out() -> None:
-    settings = of_the_demo()
+    settings = demo_document()
     count = len(list(lines(settings)))
     assert brief(settings, 60) == f"max_producer_per_topic=50 and {count - 1} more"
     assert brief(settings, 20) == f"{count} settings"
@@ -72,7 +72,7 @@ def test_the_short_form_of_a_document_counts_the_settings_that_it_leaves_out() -
 @pytest.mark.parametrize(("width", "height"), [(80, 4), (120, 6), (10_000, 6)])
 def test_a_list_has_one_line_of_settings_for_each_document(width: int, height: int) -> None:
     console, printed = terminal(width)
-    listed([document(of_the_demo()), document(None)], console)
+    listed([document(demo_document()), document(None)], console)
     written = printed.getvalue().splitlines()
     assert len(written) == height
     assert max(map(len, written)) <= min(width, 200)
@@ -83,7 +83,7 @@ def test_a_list_has_one_line_of_settings_for_each_document(width: int, height: i
 
 @pytest.mark.parametrize("width", [80, 60])
 def test_a_path_that_is_too_long_is_broken_only_between_words(width: int) -> None:
-    settings = of_the_demo()
+    settings = demo_document()
     written = shown(settings, width)
     assert max(map(len, written)) <= width
     words = {word for path, _ in lines(settings) for word in path}
@@ -96,7 +96,7 @@ def test_a_path_that_is_too_long_is_broken_only_between_words(width: int) -> Non
 
 
 def test_paths_that_fit_are_shown_on_one_line() -> None:
-    settings = of_the_demo()
+    settings = demo_document()
     written = shown(settings, 120)
     assert sum(format_path(path) in line for line in written for path, _ in lines(settings)) == len(list(lines(settings)))
     assert len(written) == len(list(lines(settings))) + 4
@@ -109,7 +109,7 @@ def test_every_document_is_shown_within_the_width(settings: TopicPolicies, width
 
 def test_differences_fit_the_width_and_break_no_word() -> None:
     console, printed = terminal(80)
-    console.print(show(between(TopicPolicies(max_producer_per_topic=1), of_the_demo(16)), console))
+    console.print(show(between(TopicPolicies(max_producer_per_topic=1), demo_document(16)), console))
     written = printed.getvalue()
     assert max(map(len, written.splitlines())) <= 80
     for word in ("subscription_policies.`client-15`.dispatch_rate", ".dispatch_throttling_rate_in_msg", "retention_time_in_minutes"):

@@ -27,7 +27,7 @@ import signal
 
 from topicpolicies_server.cli.app import main
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where the tests run in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # SIGINT is ignored if the tests run in the background
 main()
 """
 

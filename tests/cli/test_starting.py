@@ -154,7 +154,7 @@ def test_the_reason_that_a_server_can_not_start_is_also_printed_as_json(tmp_path
     assert json.loads(ended.stderr.splitlines()[-1])["error"]["reason"] == "ADDRESS"
 
 
-@pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="a file system in which nobody, not even root, may make a directory")
+@pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="needs a file system in which not even root can make a directory")
 def test_a_data_folder_that_can_not_be_made_is_reported_in_one_sentence() -> None:
     ended = run("serve", XDG_DATA_HOME="/sys/kernel")
     assert ended.returncode == 9

@@ -20,7 +20,7 @@ from topicpolicies_server.rpc.server import Server
 
 NAMESPACE = "public/default"
 TOPIC = f"persistent://{NAMESPACE}/orders"
-HASTY = tp.RetryPolicy(first_delay_seconds=0.005, longest_delay_seconds=0.1, attempt_timeout_seconds=2.0)
+FAST_RETRIES = tp.RetryPolicy(first_delay_seconds=0.005, longest_delay_seconds=0.1, attempt_timeout_seconds=2.0)
 LIMITS = replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=1.0)
 
 
@@ -37,7 +37,7 @@ async def server(log: EmbeddedLogConfig) -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def client(server: Server) -> AsyncIterator[tp.AsyncClient]:
-    async with tp.AsyncClient(server.address, actor="tests", retries=HASTY) as client:
+    async with tp.AsyncClient(server.address, actor="tests", retries=FAST_RETRIES) as client:
         yield client
 
 
@@ -139,7 +139,7 @@ async def test_a_repeated_request_gets_its_first_result_even_after_200_other_cha
 
 
 async def test_no_concurrent_edit_of_six_clients_is_lost(server: Server) -> None:
-    clients = [tp.AsyncClient(server.address, retries=HASTY) for _ in range(6)]
+    clients = [tp.AsyncClient(server.address, retries=FAST_RETRIES) for _ in range(6)]
     runs = 0
 
     def counted(policies: tp.TopicPolicies) -> None:
@@ -293,7 +293,7 @@ async def test_updates_and_watches_over_cut_connections_lose_and_repeat_nothing(
             proxy.cut()
 
     async with proxy.serving(), contextlib.AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(tp.AsyncClient(proxy.address, retries=HASTY)) for _ in range(6)]
+        clients = [await stack.enter_async_context(tp.AsyncClient(proxy.address, retries=FAST_RETRIES)) for _ in range(6)]
         watch = clients[0].watch(namespaces=[NAMESPACE], mode=tp.WatchMode.EVERY)
         while not isinstance(await anext(watch), tp.Synced):
             pass
@@ -323,7 +323,7 @@ async def test_a_watch_and_an_update_survive_a_restart_of_the_server(tmp_path: P
     first = Server(config)
     await first.start()
     address = first.address
-    async with tp.AsyncClient(address, retries=HASTY) as client:
+    async with tp.AsyncClient(address, retries=FAST_RETRIES) as client:
         before = await client.update(TOPIC, max_producer_per_topic=1)
         watch = client.watch(namespaces=[NAMESPACE], mode=tp.WatchMode.EVERY)
         events: list[tp.WatchEvent] = []

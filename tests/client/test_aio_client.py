@@ -16,7 +16,7 @@ from tests.client.statuses import BROKEN, Code, Refusal
 
 TOPIC = "persistent://public/default/orders"
 A, B = "public/a", "public/b"
-HASTY = tp.RetryPolicy(first_delay_seconds=0.001, longest_delay_seconds=0.01, attempt_timeout_seconds=0.3)
+FAST_RETRIES = tp.RetryPolicy(first_delay_seconds=0.001, longest_delay_seconds=0.01, attempt_timeout_seconds=0.3)
 LOST = Fault(BROKEN, after=1)
 
 
@@ -27,7 +27,7 @@ def service() -> FaultService:
 
 @pytest.fixture
 async def client(address: str) -> AsyncIterator[tp.AsyncClient]:
-    async with tp.AsyncClient(address, actor="tests", retries=HASTY) as client:
+    async with tp.AsyncClient(address, actor="tests", retries=FAST_RETRIES) as client:
         yield client
 
 
@@ -67,7 +67,7 @@ async def test_an_update_without_a_response_until_its_deadline_has_an_unknown_ou
 
 
 async def test_without_a_service_an_update_raises_unavailable_and_not_outcome_unknown() -> None:
-    async with tp.AsyncClient("127.0.0.1:1", retries=HASTY) as client:
+    async with tp.AsyncClient("127.0.0.1:1", retries=FAST_RETRIES) as client:
         with pytest.raises(tp.Unavailable):
             await client.update(TOPIC, max_producer_per_topic=5, timeout=0.3)
 
@@ -84,7 +84,7 @@ async def test_a_cancelled_call_ends_and_is_not_repeated(client: tp.AsyncClient,
 
 
 async def test_no_concurrent_edit_of_eight_clients_is_lost(address: str, service: FaultService) -> None:
-    clients = [tp.AsyncClient(address, retries=HASTY) for _ in range(8)]
+    clients = [tp.AsyncClient(address, retries=FAST_RETRIES) for _ in range(8)]
 
     async def several(client: tp.AsyncClient) -> None:
         for _ in range(5):
@@ -222,7 +222,7 @@ async def test_the_results_of_many_updates_can_be_closed_after_the_first(client:
 async def test_each_of_many_updates_without_a_service_gets_an_error() -> None:
     for _ in range(5):
         taken = []
-        async with tp.AsyncClient("127.0.0.1:1", retries=HASTY) as client:
+        async with tp.AsyncClient("127.0.0.1:1", retries=FAST_RETRIES) as client:
             with pytest.raises((tp.Unavailable, tp.DeadlineExceeded)) as raised:
                 async for each in client.update_many([tp.Update(TOPIC, {"max_producer_per_topic": 1})] * 3, timeout=0.2):
                     taken.append(each)
@@ -368,7 +368,7 @@ async def test_the_synchronous_watch_over_failing_streams_ends_with_the_document
             if isinstance(event, tp.Interrupted):
                 interrupted.append(event)
 
-    with tp.Client(address, retries=HASTY) as client:
+    with tp.Client(address, retries=FAST_RETRIES) as client:
         watch = client.watch(namespaces=[A, B])
         following = asyncio.ensure_future(asyncio.to_thread(follow, watch))
         for value in range(60):
@@ -388,7 +388,7 @@ async def test_synchronous_updates_over_broken_streams_are_each_made_once(addres
     service.faults.extend([Fault(after=count) for count in (0, 3, 10, 1)])
 
     def run() -> list[tp.Settled]:
-        with tp.Client(address, retries=HASTY) as client:
+        with tp.Client(address, retries=FAST_RETRIES) as client:
             updates = [tp.Update(TOPIC, {"max_producer_per_topic": value}) for value in range(100)]
             return list(client.update_many(updates, max_in_flight=8))
 

@@ -17,7 +17,7 @@ from topicpolicies_server.rpc.server import Server
 
 NAMESPACE = "public/default"
 TOPIC = f"persistent://{NAMESPACE}/orders"
-HASTY = tp.RetryPolicy(first_delay_seconds=0.005, longest_delay_seconds=0.1, attempt_timeout_seconds=2.0)
+FAST_RETRIES = tp.RetryPolicy(first_delay_seconds=0.005, longest_delay_seconds=0.1, attempt_timeout_seconds=2.0)
 LIMITS = replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=1.0)
 
 
@@ -90,7 +90,7 @@ async def test_the_synchronous_cache_has_the_snapshot_and_calls_listeners(server
 async def test_a_cache_keeps_its_documents_while_the_server_is_down_and_catches_up_later(tmp_path: Path) -> None:
     log = EmbeddedLogConfig(path=tmp_path / "policies.db")
     async with _server(log) as first:
-        client = tp.AsyncClient(first.address, retries=HASTY)
+        client = tp.AsyncClient(first.address, retries=FAST_RETRIES)
         await client.update(TOPIC, max_producer_per_topic=1)
         cache = client.cache(namespaces=[NAMESPACE], bookmark_interval=1)
         assert await cache.wait_synced(20)

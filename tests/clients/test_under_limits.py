@@ -71,7 +71,7 @@ class _Record:
 
 
 @asynccontextmanager
-async def _calls_taken(server: ServerProcess) -> AsyncIterator[None]:
+async def _calls_used_up(server: ServerProcess) -> AsyncIterator[None]:
     """Uses up the principal's limit of calls in progress until the block ends."""
     async with server.stub() as stub:
         watches = [stub.WatchPolicies(service_pb2.WatchPoliciesRequest(topics=[_TOPIC])) for _ in range(_CALLS)]
@@ -110,7 +110,7 @@ async def _change(server: ServerProcess, record: _Record, name: str, command: li
     Its first read comes while no more calls are allowed, and its first changes while other clients use up the limit of changes.
     """
     reads, changes, made = record.refused("GetPolicy"), record.refused("UpdatePolicy"), len(record.applied())
-    async with _calls_taken(server):
+    async with _calls_used_up(server):
         changing = asyncio.ensure_future(changed({name: command}, server.address, _TOPIC, _TURNS, {"TRACEPARENT": parent}))
         await eventually(lambda: changing.done() or record.refused("GetPolicy") > reads, _SECONDS)
         assert not changing.done(), f"the calls of {name} were not refused"

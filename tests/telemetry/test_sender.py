@@ -111,11 +111,11 @@ def test_waiting_spans_are_sent_when_the_sender_is_closed(collector: Collector) 
     assert len(collector.spans) == sending.TOGETHER + 1
 
 
-@pytest.mark.parametrize("how", ["nobody listens", "it refuses"])
+@pytest.mark.parametrize("how", ["no listener", "refused"])
 def test_an_outage_of_the_collector_is_logged_once_and_its_end_once(how: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "topicpolicies_server.telemetry")
     with Collector(status=503) as collector:
-        sent = sender(collector.endpoint if how == "it refuses" else unused_endpoint())
+        sent = sender(collector.endpoint if how == "refused" else unused_endpoint())
         for number in range(20):
             sent.ended(ended(number))
             time.sleep(0.01)

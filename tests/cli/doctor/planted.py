@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.client.certificates import Authority, Identity
 
 SCHEMA = Path(__file__).parents[3] / "server" / "topicpolicies_server" / "logs" / "schemas"
-WELL: Mapping[str, tuple[int, Any]] = {
+HEALTHY: Mapping[str, tuple[int, Any]] = {
     "brokers/version": (200, "4.2.4"),
     "brokers/configuration/runtime": (200, {"topicLevelPoliciesEnabled": "true", "systemTopicEnabled": "true"}),
     "clusters": (200, ["standalone"]),
@@ -78,14 +78,14 @@ class Api:
 def admin_api(
     changed: Mapping[str, tuple[int, Any]] | None = None, *, date: str | None = None, tls: tuple[Identity, Path] | None = None
 ) -> Iterator[Api]:
-    """Runs an admin API with the responses of ``WELL``, except for some.
+    """Runs an admin API with the responses of ``HEALTHY``, except for some.
 
     Args:
         changed: the responses that differ, by path.
         date: the value of its header Date; None: the current time.
         tls: its certificate, and the authority that must have signed its clients' certificates; None: without TLS.
     """
-    api = Api({**WELL, **(changed or {})}, date, tls)
+    api = Api({**HEALTHY, **(changed or {})}, date, tls)
     api.start()
     try:
         yield api
@@ -101,7 +101,7 @@ def silent() -> Iterator[int]:
 
 
 @contextmanager
-def without_a_goodbye(identity: Identity) -> Iterator[int]:
+def without_close_notify(identity: Identity) -> Iterator[int]:
     """The port of a TLS server that completes the handshake and then sends nothing, not even close_notify."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(identity.certificate, identity.key)
@@ -134,7 +134,7 @@ def web_token(**claims: object) -> str:
     return ".".join([*(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts), "c2ln"])
 
 
-class Past(Authority):
+class ExpiredAuthority(Authority):
     """An authority whose certificates have expired, except for its own."""
 
     def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:

@@ -18,7 +18,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from tests.cli.doctor.planted import web_token, without_a_goodbye
+from tests.cli.doctor.planted import web_token, without_close_notify
 from tests.client.certificates import Authority
 from topicpolicies import Tls, TopicPoliciesError
 from topicpolicies.addresses import Place
@@ -133,7 +133,7 @@ def test_the_chain_the_name_and_the_expiry_of_a_certificate_are_judged_separatel
 
 def test_a_tls_peer_that_does_not_close_leaves_no_open_connection(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "ours")
-    with without_a_goodbye(authority.identity("server", "127.0.0.1")) as port, warnings.catch_warnings(record=True) as left:
+    with without_close_notify(authority.identity("server", "127.0.0.1")) as port, warnings.catch_warnings(record=True) as left:
         warnings.simplefilter("always")
         seen = asyncio.run(shown(Place("127.0.0.1", port), Tls(ca_file=authority.certificate), named=True))
         gc.collect()

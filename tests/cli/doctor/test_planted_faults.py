@@ -18,7 +18,7 @@ import jwt
 import pytest
 
 from tests.cli.conftest import Terminal
-from tests.cli.doctor.planted import Past, admin_api, free_port, silent, web_token
+from tests.cli.doctor.planted import ExpiredAuthority, admin_api, free_port, silent, web_token
 from tests.cli.doctor.test_odd_metrics import showing
 from tests.cli.real_server import LIMITS, running
 from tests.client.certificates import Authority, Identity
@@ -136,7 +136,7 @@ def test_a_valid_certificate_that_expires_soon_is_a_warning(doctor: Terminal, tm
 
 
 def test_an_expired_certificate_is_found(doctor: Terminal, tmp_path: Path) -> None:
-    authority = Past(tmp_path, "past")
+    authority = ExpiredAuthority(tmp_path, "past")
     with running(None, tls=secured(authority.identity("server", "127.0.0.1"))) as address:
         found = examined(doctor, "--server", address, "--tls-ca", str(authority.certificate))
     assert {"tls.expiry", "server.service"} == bad(found)
