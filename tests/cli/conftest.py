@@ -1,4 +1,4 @@
-"""The command line, and servers for it to talk to: one that breaks on request, and one with a history."""
+"""The command line, and servers for it to call: one behind a proxy that breaks calls on request, and one with a history."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPIC = f"persistent://{A}/orders"
 
 
 class Terminal:
-    """Runs commands as a terminal would, against a server."""
+    """Runs commands against a server, with the environment of a terminal."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -30,25 +30,25 @@ class Terminal:
         return CliRunner(env=self.environment).invoke(app, list(arguments))
 
     def json(self, *arguments: str) -> Any:
-        """Runs a command that must succeed; gives its one JSON document."""
+        """Runs a command that must succeed; returns its one JSON document."""
         result = self.run(*arguments, "--output", "json")
         assert result.exit_code == 0, result.output
         return json.loads(result.stdout)
 
     def lines(self, *arguments: str) -> list[Any]:
-        """Runs a command that must succeed; gives its lines of JSON."""
+        """Runs a command that must succeed; returns its lines of JSON."""
         result = self.run(*arguments, "--output", "json")
         assert result.exit_code == 0, result.output
         return [json.loads(line) for line in result.stdout.splitlines()]
 
     def failing(self, *arguments: str) -> tuple[int, dict[str, Any]]:
-        """Runs a command that must fail; gives its exit code and its error."""
+        """Runs a command that must fail; returns its exit code and its error."""
         result = self.run(*arguments, "--output", "json")
         assert result.exit_code != 0, result.output
         return result.exit_code, json.loads(result.stderr)["error"]
 
     def write(self, namespace: str, local: str, value: int | None) -> str:
-        """Somebody else changes a topic, or deletes its document; gives the version."""
+        """Changes a topic or deletes its document, as another client; returns the version."""
         topic = f"persistent://{namespace}/{local}"
         with Client(self.address, actor="somebody") as client:
             if value is None:
@@ -58,7 +58,7 @@ class Terminal:
 
 @pytest.fixture
 def proxy() -> Proxy:
-    """What stands between ``terminal`` and its server, and breaks on request."""
+    """The proxy between ``terminal`` and its server, which breaks calls on request."""
     return Proxy()
 
 

@@ -1,4 +1,4 @@
-"""A proxy in front of a real server, which breaks calls as told."""
+"""A proxy in front of a real server, which breaks calls on request."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ _SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"]
 
 
 class Fault(NamedTuple):
-    """What goes wrong with one call."""
+    """A fault of one call."""
 
     refusal: Refusal = BROKEN
-    """How it ends."""
+    """The status that the call ends with."""
     after: int = 0
-    """Of a unary call, 1: it was done, and its answer is lost. Of a stream: so many answers are passed on, and the next is lost."""
+    """Of a unary call: 1 if the call is made and its response is lost. Of a stream: how many responses are forwarded before the fault."""
 
 
 class Proxy(grpc.GenericRpcHandler):
-    """Passes every call on; those that ``faults`` has something for break."""
+    """Forwards every call; while ``faults`` is not empty, the next call gets the first of them."""
 
     def __init__(self) -> None:
         self.faults: deque[Fault] = deque()
-        """The next calls' faults, in order."""
+        """The faults of the next calls, in order."""
         self.met: Counter[str] = Counter()
-        """Faults that happened, by the name of the call."""
+        """How many faults happened, by the name of the call."""
         self.calls: Counter[str] = Counter()
-        """Calls that came."""
+        """How many calls came, by their name."""
         self.unconfirmed_since = ""
-        """What the trailing metadata of answers says; empty: nothing."""
+        """The value of ``topicpolicies-unconfirmed-since`` in the trailing metadata of unary responses; empty: there is none."""
         self._channel: Any = None
 
     @asynccontextmanager
     async def serving(self, target: str) -> AsyncIterator[str]:
-        """Passes calls on to a server; gives its own address."""
+        """Forwards calls to the server at ``target``; yields the proxy's own address."""
         server = grpc.aio.server()
         server.add_generic_rpc_handlers((self,))
         port = server.add_insecure_port("127.0.0.1:0")
@@ -53,7 +53,7 @@ class Proxy(grpc.GenericRpcHandler):
                 await server.stop(None)
 
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
-        """How a call is answered. Messages are bytes here."""
+        """Returns the handler of a call, which forwards messages as bytes."""
         path: str = details.method
         name = path.rpartition("/")[2]
         method = _SERVICE.methods_by_name.get(name)
@@ -118,12 +118,12 @@ class Proxy(grpc.GenericRpcHandler):
 
 
 def _metadata(context: Any) -> tuple[tuple[str, str], ...]:
-    """The service's own metadata of a call."""
+    """Returns the metadata of a call that is for the service."""
     return tuple((key, value) for key, value in context.invocation_metadata() if key.startswith("topicpolicies-"))
 
 
 def _single(name: str, message: bytes) -> list[bytes]:
-    """A watch's events one by one, so that one can break between any two."""
+    """Splits a message of a watch into one for each event, so that the watch can break between any two events."""
     if name != "WatchPolicies":
         return [message]
     events = service_pb2.WatchPoliciesResponse.FromString(message).events

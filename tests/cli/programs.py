@@ -1,8 +1,8 @@
-"""Commands as real processes that begin where the imports have ended: those are most of what the process of a command costs.
+"""Commands as real processes that start with everything imported: imports are most of the cost of a command's process.
 
-One process imports the command line, and is forked for each command. What is forked has arguments, an environment and streams of its own,
-and ends as the interpreter ends. That it says what a process says that begins anew, ``test_programs`` shows; that one begins at all,
-``test_starting`` and ``test_serving``.
+One process imports the command line and is forked for each command. The fork has its own arguments, environment and streams, and exits as
+the interpreter exits. ``test_programs`` shows that its output equals that of a new process; ``test_starting`` and ``test_serving`` start
+new processes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ main()
 
 
 class Ended(NamedTuple):
-    """What the process of a command came to."""
+    """The exit code and the output of a command."""
 
     returncode: int
     stdout: str
@@ -62,7 +62,7 @@ class Ended(NamedTuple):
 
 
 class _Forking:
-    """The process that has imported the command line."""
+    """The process that has imported the command line, and runs one command at a time in a fork."""
 
     def __init__(self) -> None:
         self._asking, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -79,16 +79,16 @@ class _Forking:
         atexit.register(self.end)
 
     def begin(self, arguments: Sequence[str | bytes], environment: Mapping[str, str], streams: Sequence[int]) -> int:
-        """Begins a command; the process that runs it. One at a time."""
-        asked = [list(map(os.fsdecode, arguments)), dict(environment)]
-        socket.send_fds(self._asking, [json.dumps(asked).encode()], streams)
-        return self._told()
+        """Starts a command; returns the id of its process."""
+        request = [list(map(os.fsdecode, arguments)), dict(environment)]
+        socket.send_fds(self._asking, [json.dumps(request).encode()], streams)
+        return self._received()
 
     def code(self) -> int:
-        """Waits for the command's end; its exit code, or the signal that ended it, as a negative number."""
-        return self._told()
+        """Waits until the command ends; returns its exit code, or the negative number of the signal that ended it."""
+        return self._received()
 
-    def _told(self) -> int:
+    def _received(self) -> int:
         try:
             return int(self._asking.recv(100))
         except (OSError, ValueError):
@@ -97,7 +97,7 @@ class _Forking:
             raise
 
     def end(self) -> None:
-        """Ends it, and the command that it runs."""
+        """Kills the process and the command that it runs."""
         self._asking.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -110,43 +110,43 @@ def _forking() -> _Forking:
 
 
 def run(arguments: Sequence[str | bytes], environment: Mapping[str, str], *, stdin: bytes = b"", stdout: IO[bytes] | None = None) -> Ended:
-    """Runs a command to its end.
+    """Runs a command until it ends.
 
     Args:
         arguments: without the name of the program.
         environment: all of it.
-        stdin: what there is to read.
-        stdout: where its output goes; None: into what is returned.
+        stdin: the content of its standard input.
+        stdout: the file for its standard output; None: the output is returned.
 
     Raises:
-        OSError: it did not end in time.
+        OSError: the command did not end in time.
     """
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as errors:
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         given.write(stdin)
         given.seek(0)
-        streams = [each.fileno() for each in (given, stdout or told, errors)]
+        streams = [each.fileno() for each in (given, stdout or output, errors)]
         forking = _forking()
         forking.begin(arguments, environment, streams)
         code = forking.code()
-        told.seek(0)
+        output.seek(0)
         errors.seek(0)
-        return Ended(code, told.read().decode(), errors.read().decode())
+        return Ended(code, output.read().decode(), errors.read().decode())
 
 
 def interrupted(
     arguments: Sequence[str], environment: Mapping[str, str], stdout: IO[bytes], after: Callable[[], object], number: int = signal.SIGINT
 ) -> Ended:
-    """Runs a command that is sent a signal once something has happened; what it says on its output is in ``stdout`` alone.
+    """Runs a command and sends it a signal once ``after`` returns. Its standard output is written to ``stdout`` and not returned.
 
     Args:
         arguments: without the name of the program.
         environment: all of it.
-        stdout: where its output goes.
-        after: waits for what is to have happened.
+        stdout: the file for its standard output.
+        after: waits for the moment of the signal.
         number: the signal.
 
     Raises:
-        OSError: it did not end in time.
+        OSError: the command did not end in time.
     """
     with Path(os.devnull).open("rb") as nothing, tempfile.TemporaryFile() as errors:
         forking = _forking()

@@ -1,4 +1,4 @@
-"""A real server on the embedded log, in a thread of its own, so that commands may block; and a proxy before it, which breaks on request."""
+"""A real server in a thread of its own, so that commands can block, optionally behind a proxy that breaks calls on request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from topicpolicies_server.config import (
 )
 from topicpolicies_server.rpc.server import Server
 
-NOBODY_IS_ASKED = AuthenticationConfig()
+NO_AUTHENTICATION = AuthenticationConfig()
 LIMITS = Limits()
 
 
@@ -34,25 +34,25 @@ def running(
     history: bool = True,
     show_secrets: bool = False,
     proxy: Proxy | None = None,
-    authentication: AuthenticationConfig = NOBODY_IS_ASKED,
+    authentication: AuthenticationConfig = NO_AUTHENTICATION,
     tls: TlsConfig | None = None,
     log: LogConfig | None = None,
     authorization: AuthorizationConfig | None = None,
     metrics_listen: Address | None = None,
     limits: Limits = LIMITS,
 ) -> Iterator[str]:
-    """Its address, or the proxy's, as long as it runs.
+    """Runs a server; yields its address, or that of the proxy.
 
     Args:
-        directory: where its files are; None: it is in memory, without a history.
-        history: whether it keeps one.
-        show_secrets: whether its answers have secrets.
-        proxy: what is to stand before it.
-        authentication: who calls.
-        tls: its TLS.
+        directory: the directory of its files; None: its log is in memory, and it has no history.
+        history: whether it keeps a history, if there is a directory.
+        show_secrets: whether its responses show secrets.
+        proxy: the proxy in front of it; None: there is none.
+        authentication: how callers authenticate.
+        tls: its TLS; None: without TLS.
         log: its change log; None: the embedded one.
         authorization: what callers may do; None: everything.
-        metrics_listen: where its metrics are shown.
+        metrics_listen: the address of its metrics; None: it has none.
         limits: its limits.
     """
     config = ServerConfig(

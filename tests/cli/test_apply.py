@@ -33,8 +33,8 @@ def topic(name: str) -> str:
     return f"persistent://{NAMESPACE}/{name}"
 
 
-class Shop:
-    """A terminal with a file of declared policies."""
+class Workspace:
+    """A terminal, and a file of declared policies."""
 
     def __init__(self, terminal: Terminal, file: Path) -> None:
         self.terminal = terminal
@@ -57,16 +57,16 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, proxy: Proxy) -> Iterator[Shop]:
+def workspace(tmp_path: Path, proxy: Proxy) -> Iterator[Workspace]:
     with running(tmp_path, proxy=proxy) as address:
-        yield Shop(Terminal(address), tmp_path / "policies.yaml")
+        yield Workspace(Terminal(address), tmp_path / "policies.yaml")
 
 
-def test_plan_shows_the_difference_and_writes_nothing(shop: Shop) -> None:
-    shop.terminal.json("update", topic("orders"), "max_producer_per_topic=1", "message_ttl_in_seconds=60")
-    shop.declare("{topic: public/a/orders, set: {max_producer_per_topic: 2, message_ttl_in_seconds: null, compaction_threshold: 9}}")
-    before = shop.events()
-    result = shop.run("plan")
+def test_plan_shows_the_differences_and_writes_nothing(workspace: Workspace) -> None:
+    workspace.terminal.json("update", topic("orders"), "max_producer_per_topic=1", "message_ttl_in_seconds=60")
+    workspace.declare("{topic: public/a/orders, set: {max_producer_per_topic: 2, message_ttl_in_seconds: null, compaction_threshold: 9}}")
+    before = workspace.events()
+    result = workspace.run("plan")
     assert result.exit_code == 7
     rows = [line.strip("│ ").split() for line in result.stdout.splitlines() if line.startswith("│")]
     assert [[sign, name, was, is_] for sign, _, name, _, was, _, is_ in rows] == [
@@ -74,205 +74,205 @@ def test_plan_shows_the_difference_and_writes_nothing(shop: Shop) -> None:
         ["~", "max_producer_per_topic", "1", "2"],
         ["-", "message_ttl_in_seconds", "60", "unset"],
     ]
-    (step,) = shop.json("plan")["steps"]
+    (step,) = workspace.json("plan")["steps"]
     assert (step["topic"], step["scope"], step["action"]) == (topic("orders"), "LOCAL", "update")
     assert step["update_mask"] == ["compaction_threshold", "max_producer_per_topic", "message_ttl_in_seconds"]
-    assert shop.events() == before == 1
+    assert workspace.events() == before == 1
 
 
-def test_the_difference_is_coloured_on_a_terminal(shop: Shop) -> None:
-    shop.declare("{topic: public/a/orders, set: {max_producer_per_topic: 2}}")
-    shop.terminal.environment |= {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
-    assert "\x1b[32m" in shop.run("plan").stdout
+def test_differences_are_coloured_on_a_terminal(workspace: Workspace) -> None:
+    workspace.declare("{topic: public/a/orders, set: {max_producer_per_topic: 2}}")
+    workspace.terminal.environment |= {"FORCE_COLOR": "1", "TERM": "xterm-256color"}
+    assert "\x1b[32m" in workspace.run("plan").stdout
 
 
-def test_plan_on_an_unchanged_system_prints_no_difference_and_apply_twice_writes_nothing(shop: Shop) -> None:
-    shop.declare(
+def test_after_apply_plan_shows_no_differences_and_a_second_apply_writes_nothing(workspace: Workspace) -> None:
+    workspace.declare(
         "{topic: public/a/orders, set: {max_producer_per_topic: 2, dispatch_rate: {dispatch_throttling_rate_in_msg: 5}}}",
         "{topic: public/a/orders, scope: global, set: {max_producer_per_topic: 3, subscription_types_enabled: [shared, failover]}}",
         "{topic: public/a/empty, set: {subscription_policies: {nobody: {}}, entry_filters: null}}",
         f"{{topic: public/a/secret, set: {{offload_policies: {OFFLOAD.format('hush')}}}}}",
     )
-    done = shop.json("apply")["done"]
+    done = workspace.json("apply")["done"]
     assert {each["topic"] for each in done} == {topic("orders"), topic("secret")}
-    events = shop.events()
-    again = shop.run("plan")
+    events = workspace.events()
+    again = workspace.run("plan")
     assert (again.exit_code, again.stdout) == (0, "")
     assert "as declared" in again.stderr
-    assert shop.json("apply") == {"done": [], "failed": [], "not_sent": []}
-    assert shop.events() == events == 3
+    assert workspace.json("apply") == {"done": [], "failed": [], "not_sent": []}
+    assert workspace.events() == events == 3
 
 
-def test_apply_of_a_file_of_which_one_entry_is_refused_changes_nothing(shop: Shop) -> None:
-    shop.declare(
+def test_a_file_with_refused_entries_names_them_and_changes_nothing(workspace: Workspace) -> None:
+    workspace.declare(
         "{topic: public/a/good, set: {max_producer_per_topic: 2}}",
         "{topic: public/a/half, set: {retention_policies: {retention_time_in_minutes: 5}}}",
         "{topic: public/a/marked, set: {offload_policies: " + OFFLOAD.format("'********'") + "}}",
     )
     for command in ("plan", "apply"):
-        result = shop.run(command)
+        result = workspace.run(command)
         assert result.exit_code == 2
         assert topic("half") in result.stderr
         assert topic("marked") in result.stderr
         assert topic("good") not in result.stderr
         assert "Nothing was changed." in result.stderr
-        told = json.loads(shop.run(command, "-o", "json").stderr)["error"]
-        assert [each["error"]["reason"] for each in told["refused"]] == ["HALF_OBJECT", "REDACTED_SECRET"]
-        assert (told["code"], told["message"]) == ("INVALID_ARGUMENT", "The server refuses 2 changes; nothing was changed.")
-    assert shop.versions() == {}
+        report = json.loads(workspace.run(command, "-o", "json").stderr)["error"]
+        assert [each["error"]["reason"] for each in report["refused"]] == ["HALF_OBJECT", "REDACTED_SECRET"]
+        assert (report["code"], report["message"]) == ("INVALID_ARGUMENT", "The server refuses 2 changes; nothing was changed.")
+    assert workspace.versions() == {}
 
 
-def test_a_file_that_is_wrong_is_refused_with_its_lines(shop: Shop) -> None:
-    shop.declare("{topic: public/a/orders, set: {max_producer: 2}}")
-    result = shop.run("apply")
+def test_an_invalid_or_missing_file_is_wrong_usage(workspace: Workspace) -> None:
+    workspace.declare("{topic: public/a/orders, set: {max_producer: 2}}")
+    result = workspace.run("apply")
     assert result.exit_code == 2
     assert "max_producer" in result.stderr
-    assert shop.terminal.run("apply", "-f", str(shop.file.with_name("none.yaml"))).exit_code == 2
+    assert workspace.terminal.run("apply", "-f", str(workspace.file.with_name("none.yaml"))).exit_code == 2
 
 
-def test_one_update_for_each_document_on_the_version_that_was_read(shop: Shop) -> None:
-    shop.terminal.json("update", topic("one"), "max_producer_per_topic=1")
-    shop.declare("{pattern: public/a/*, set: {max_producer_per_topic: 2, compaction_threshold: 5}}", "{topic: public/a/two, set: {}}")
-    assert shop.run("apply").exit_code == 0
-    lines = shop.terminal.run("history", NAMESPACE, "-o", "json").stdout.splitlines()
+def test_apply_makes_one_update_for_each_document_that_differs(workspace: Workspace) -> None:
+    workspace.terminal.json("update", topic("one"), "max_producer_per_topic=1")
+    workspace.declare("{pattern: public/a/*, set: {max_producer_per_topic: 2, compaction_threshold: 5}}", "{topic: public/a/two, set: {}}")
+    assert workspace.run("apply").exit_code == 0
+    lines = workspace.terminal.run("history", NAMESPACE, "-o", "json").stdout.splitlines()
     entries = [json.loads(line)["entry"] for line in lines[:2]]
     masks = {entry["document"]["topic"]: entry["origin"]["update_mask"] for entry in entries}
     assert masks == {name: ["compaction_threshold", "max_producer_per_topic"] for name in (topic("one"), topic("two"))}
 
 
-def test_patterns_match_topics_that_are_listed(shop: Shop, tmp_path: Path) -> None:
-    shop.declare("{pattern: public/a/orders-*, set: {max_producer_per_topic: 2}}")
+def test_patterns_also_match_topics_of_the_given_list(workspace: Workspace, tmp_path: Path) -> None:
+    workspace.declare("{pattern: public/a/orders-*, set: {max_producer_per_topic: 2}}")
     listed = tmp_path / "topics"
     listed.write_text('persistent://public/a/orders-1-partition-0\n"persistent://public/a/orders-1-partition-1"\n\npublic/a/invoices\n')
-    assert shop.run("plan").exit_code == 0
-    assert [each["topic"] for each in shop.json("apply", "--topics", str(listed))["done"]] == [topic("orders-1")]
+    assert workspace.run("plan").exit_code == 0
+    assert [each["topic"] for each in workspace.json("apply", "--topics", str(listed))["done"]] == [topic("orders-1")]
     listed.write_text("nonsense\n")
-    assert shop.run("plan", "--topics", str(listed)).exit_code == 2
+    assert workspace.run("plan", "--topics", str(listed)).exit_code == 2
 
 
-def test_prune_clears_and_deletes_what_is_no_longer_declared(shop: Shop) -> None:
+def test_prune_clears_settings_and_deletes_documents_that_are_not_declared(workspace: Workspace) -> None:
     for name in ("kept", "dropped"):
-        shop.terminal.json("update", topic(name), "max_producer_per_topic=1", "message_ttl_in_seconds=60")
-    shop.declare("{topic: public/a/kept, set: {max_producer_per_topic: 1}}", namespaces="[public/a]")
-    assert shop.run("plan").exit_code == 0
-    planned = shop.json("plan", "--prune")["steps"]
+        workspace.terminal.json("update", topic(name), "max_producer_per_topic=1", "message_ttl_in_seconds=60")
+    workspace.declare("{topic: public/a/kept, set: {max_producer_per_topic: 1}}", namespaces="[public/a]")
+    assert workspace.run("plan").exit_code == 0
+    planned = workspace.json("plan", "--prune")["steps"]
     assert [(each["topic"], each["action"], each["update_mask"]) for each in planned] == [
         (topic("kept"), "update", ["message_ttl_in_seconds"]),
         (topic("dropped"), "delete", []),
     ]
-    assert shop.run("apply", "--prune").exit_code == 0
-    assert set(shop.versions()) == {topic("kept")}
-    assert shop.terminal.json("get", topic("kept"))["policies"] == {"max_producer_per_topic": 1}
-    assert shop.run("plan", "--prune").exit_code == 0
+    assert workspace.run("apply", "--prune").exit_code == 0
+    assert set(workspace.versions()) == {topic("kept")}
+    assert workspace.terminal.json("get", topic("kept"))["policies"] == {"max_producer_per_topic": 1}
+    assert workspace.run("plan", "--prune").exit_code == 0
 
 
-def test_what_is_exported_is_as_declared_and_rebuilds_what_was_there(shop: Shop) -> None:
-    shop.terminal.json("update", topic("one"), "max_producer_per_topic=1", "subscription_types_enabled=shared", "--scope", "global")
-    shop.terminal.json("update", topic("two"), "subscription_policies.`a.b`.dispatch_rate.dispatch_throttling_rate_in_msg=4")
-    shop.terminal.json("update", topic("two"), "offload_policies=" + json.dumps(YAML(typ="safe").load(OFFLOAD.format("hush"))))
-    before = shop.terminal.json("list", NAMESPACE)["documents"]
-    printed = shop.terminal.run("export", NAMESPACE)
+def test_an_exported_file_has_no_differences_and_restores_the_documents(workspace: Workspace) -> None:
+    workspace.terminal.json("update", topic("one"), "max_producer_per_topic=1", "subscription_types_enabled=shared", "--scope", "global")
+    workspace.terminal.json("update", topic("two"), "subscription_policies.`a.b`.dispatch_rate.dispatch_throttling_rate_in_msg=4")
+    workspace.terminal.json("update", topic("two"), "offload_policies=" + json.dumps(YAML(typ="safe").load(OFFLOAD.format("hush"))))
+    before = workspace.terminal.json("list", NAMESPACE)["documents"]
+    printed = workspace.terminal.run("export", NAMESPACE)
     assert printed.exit_code == 0
     assert "hush" not in printed.stdout
-    assert shop.terminal.run("export", NAMESPACE, "-f", str(shop.file)).exit_code == 0
-    assert shop.file.read_text() == printed.stdout
-    assert shop.run("plan", "--prune").exit_code == 0
-    shop.terminal.json("update", topic("one"), "max_producer_per_topic=7", "--scope", "global")
-    shop.terminal.json("update", topic("two"), "max_message_size=7")
-    shop.terminal.json("update", topic("three"), "max_message_size=7")
-    assert shop.run("apply", "--prune").exit_code == 0
-    after = shop.terminal.json("list", NAMESPACE)["documents"]
+    assert workspace.terminal.run("export", NAMESPACE, "-f", str(workspace.file)).exit_code == 0
+    assert workspace.file.read_text() == printed.stdout
+    assert workspace.run("plan", "--prune").exit_code == 0
+    workspace.terminal.json("update", topic("one"), "max_producer_per_topic=7", "--scope", "global")
+    workspace.terminal.json("update", topic("two"), "max_message_size=7")
+    workspace.terminal.json("update", topic("three"), "max_message_size=7")
+    assert workspace.run("apply", "--prune").exit_code == 0
+    after = workspace.terminal.json("list", NAMESPACE)["documents"]
     assert [each | {"version": ""} for each in after] == [each | {"version": ""} for each in before]
 
 
-def test_all_changes_go_over_one_stream_and_say_who_asked_and_why(shop: Shop, proxy: Proxy) -> None:
-    shop.declare(*(f"{{topic: public/a/{number:03}, set: {{max_producer_per_topic: 2}}}}" for number in range(300)))
-    assert len(shop.json("apply", "--reason", "release 12")["done"]) == 300
-    assert proxy.calls["UpdatePolicies"] == 2, "one to check, one to make"
+def test_all_changes_go_over_one_stream_and_have_the_actor_and_the_reason(workspace: Workspace, proxy: Proxy) -> None:
+    workspace.declare(*(f"{{topic: public/a/{number:03}, set: {{max_producer_per_topic: 2}}}}" for number in range(300)))
+    assert len(workspace.json("apply", "--reason", "release 12")["done"]) == 300
+    assert proxy.calls["UpdatePolicies"] == 2, "one stream to validate, one to make the changes"
     assert proxy.calls["UpdatePolicy"] == 0
-    origins = [each["entry"]["origin"] for each in shop.terminal.lines("history", NAMESPACE, "--limit", "1000")]
+    origins = [each["entry"]["origin"] for each in workspace.terminal.lines("history", NAMESPACE, "--limit", "1000")]
     assert {(origin["actor"], origin["reason"]) for origin in origins} == {("tests", "release 12")}
 
 
 @pytest.fixture
 def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One change is on its way at most, so that it is certain what was not sent."""
+    """Allows one change in flight, so that it is certain which changes were not sent."""
     monkeypatch.setattr(applying, "IN_FLIGHT", 1)
 
 
-def meanwhile(patched: pytest.MonkeyPatch, step: str, happens: Callable[[], object]) -> None:
-    """Something happens right before apply goes on to a step: ``validated`` or ``make``."""
-    go_on = getattr(applying, step)
+def before_step(patched: pytest.MonkeyPatch, step: str, action: Callable[[], object]) -> None:
+    """Calls ``action`` right before apply starts a step: ``validated`` or ``make``."""
+    proceed = getattr(applying, step)
 
     def late(*arguments: Any, **options: Any) -> Any:
-        happens()
-        return go_on(*arguments, **options)
+        action()
+        return proceed(*arguments, **options)
 
     patched.setattr(f"topicpolicies_server.cli.declaring.apply.{step}", late)
 
 
-def overtaken(patched: pytest.MonkeyPatch, shop: Shop, *names: str, before: str = "make") -> None:
-    """Somebody else changes topics after they were looked at, and before that step."""
-    meanwhile(patched, before, lambda: [shop.terminal.write(NAMESPACE, name, 9) for name in names])
+def changed_by_another(patched: pytest.MonkeyPatch, workspace: Workspace, *names: str, before: str = "make") -> None:
+    """Has another client change topics after apply has read them, right before a step."""
+    before_step(patched, before, lambda: [workspace.terminal.write(NAMESPACE, name, 9) for name in names])
 
 
-def test_a_deletion_is_checked_before_anything_is_sent(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    shop.terminal.json("update", topic("dropped"), "max_producer_per_topic=1")
-    shop.declare("{topic: public/a/made, set: {max_producer_per_topic: 1}}", namespaces="[public/a]")
-    overtaken(monkeypatch, shop, "dropped", before="validated")
-    result = shop.run("apply", "--prune")
+def test_a_deletion_that_conflicts_is_refused_before_any_change_is_made(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace.terminal.json("update", topic("dropped"), "max_producer_per_topic=1")
+    workspace.declare("{topic: public/a/made, set: {max_producer_per_topic: 1}}", namespaces="[public/a]")
+    changed_by_another(monkeypatch, workspace, "dropped", before="validated")
+    result = workspace.run("apply", "--prune")
     assert result.exit_code == 3
     assert f"refused  {topic('dropped')}" in result.stderr and "Nothing was changed." in result.stderr
-    assert set(shop.versions()) == {topic("dropped")}
+    assert set(workspace.versions()) == {topic("dropped")}
 
 
 @pytest.mark.usefixtures("one_at_a_time")
-def test_a_failure_half_way_says_exactly_what_was_done_and_again_completes_it(shop: Shop) -> None:
-    shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c", "d")))
+def test_a_failure_reports_what_was_done_failed_and_not_sent_and_a_second_apply_completes_it(workspace: Workspace) -> None:
+    workspace.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c", "d")))
     with pytest.MonkeyPatch.context() as patched:
-        overtaken(patched, shop, "c")
-        result = shop.run("apply", "-o", "json")
+        changed_by_another(patched, workspace, "c")
+        result = workspace.run("apply", "-o", "json")
     assert result.exit_code == 8
-    told = json.loads(result.stdout)
-    assert [each["topic"] for each in told["done"]] == [topic("a"), topic("b")]
-    assert [(each["topic"], each["error"]["code"]) for each in told["failed"]] == [(topic("c"), "ABORTED")]
-    assert [each["topic"] for each in told["not_sent"]] == [topic("d")]
-    assert {each["version"] for each in told["done"]} <= set(shop.versions().values())
-    assert topic("d") not in shop.versions()
-    again = shop.json("apply")
+    report = json.loads(result.stdout)
+    assert [each["topic"] for each in report["done"]] == [topic("a"), topic("b")]
+    assert [(each["topic"], each["error"]["code"]) for each in report["failed"]] == [(topic("c"), "ABORTED")]
+    assert [each["topic"] for each in report["not_sent"]] == [topic("d")]
+    assert {each["version"] for each in report["done"]} <= set(workspace.versions().values())
+    assert topic("d") not in workspace.versions()
+    again = workspace.json("apply")
     assert [each["topic"] for each in again["done"]] == [topic("c"), topic("d")]
-    assert shop.run("plan").exit_code == 0
+    assert workspace.run("plan").exit_code == 0
 
 
-def test_what_was_on_its_way_beside_a_failure_is_told_as_it_was(shop: Shop) -> None:
-    shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c", "d")))
+def test_changes_in_flight_during_a_failure_are_reported_with_their_own_results(workspace: Workspace) -> None:
+    workspace.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c", "d")))
     with pytest.MonkeyPatch.context() as patched:
-        overtaken(patched, shop, "a", "c")
-        result = shop.run("apply", "-o", "json")
+        changed_by_another(patched, workspace, "a", "c")
+        result = workspace.run("apply", "-o", "json")
     assert result.exit_code == 8
-    told = json.loads(result.stdout)
-    assert [each["topic"] for each in told["failed"]] == [topic("a"), topic("c")]
-    assert [each["topic"] for each in told["done"]] == [topic("b"), topic("d")]
-    assert told["not_sent"] == []
-    assert shop.run("apply").exit_code == 0
+    report = json.loads(result.stdout)
+    assert [each["topic"] for each in report["failed"]] == [topic("a"), topic("c")]
+    assert [each["topic"] for each in report["done"]] == [topic("b"), topic("d")]
+    assert report["not_sent"] == []
+    assert workspace.run("apply").exit_code == 0
 
 
-def test_nothing_is_deleted_once_an_update_has_failed(shop: Shop) -> None:
-    shop.terminal.json("update", topic("dropped"), "max_producer_per_topic=1")
-    shop.declare("{topic: public/a/kept, set: {max_producer_per_topic: 2}}", namespaces="[public/a]")
+def test_nothing_is_deleted_once_an_update_has_failed(workspace: Workspace) -> None:
+    workspace.terminal.json("update", topic("dropped"), "max_producer_per_topic=1")
+    workspace.declare("{topic: public/a/kept, set: {max_producer_per_topic: 2}}", namespaces="[public/a]")
     with pytest.MonkeyPatch.context() as patched:
-        overtaken(patched, shop, "kept")
-        result = shop.run("apply", "--prune", "-o", "json")
-    assert result.exit_code == 3, "nothing was done"
+        changed_by_another(patched, workspace, "kept")
+        result = workspace.run("apply", "--prune", "-o", "json")
+    assert result.exit_code == 3, "nothing was changed"
     assert [each["topic"] for each in json.loads(result.stdout)["not_sent"]] == [topic("dropped")]
-    assert topic("dropped") in shop.versions()
+    assert topic("dropped") in workspace.versions()
 
 
 @pytest.mark.usefixtures("one_at_a_time")
-def test_people_are_told_what_was_done_and_what_was_not(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c")))
-    overtaken(monkeypatch, shop, "b")
-    result = shop.run("apply")
+def test_the_output_for_people_lists_what_was_done_failed_and_not_sent(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    workspace.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b", "c")))
+    changed_by_another(monkeypatch, workspace, "b")
+    result = workspace.run("apply")
     assert result.exit_code == 8
     assert f"changed  {topic('a')}" in result.stdout
     assert f"failed    {topic('b')}" in result.stderr
@@ -281,32 +281,35 @@ def test_people_are_told_what_was_done_and_what_was_not(shop: Shop, monkeypatch:
 
 
 @pytest.mark.usefixtures("one_at_a_time")
-def test_an_update_whose_outcome_is_unknown_is_told_as_such_and_again_completes_it(shop: Shop, proxy: Proxy) -> None:
-    shop.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b")))
+def test_an_unknown_outcome_is_reported_as_such_and_a_second_apply_completes_the_file(workspace: Workspace, proxy: Proxy) -> None:
+    workspace.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b")))
     with pytest.MonkeyPatch.context() as patched:
-        meanwhile(patched, "make", lambda: proxy.faults.extend([Fault()] * 50))  # it is done, and its answer lost
-        result = shop.run("apply", "--timeout", "0.5")
+        before_step(patched, "make", lambda: proxy.faults.extend([Fault()] * 50))  # the first change is made, and its result is lost
+        result = workspace.run("apply", "--timeout", "0.5")
     assert result.exit_code == 8
     assert f"unknown   {topic('a')}" in result.stderr
     assert "0 done, 1 unknown, 1 not sent" in result.stderr
     proxy.faults.clear()
-    assert [each["topic"] for each in shop.json("apply")["done"]] == [topic("b")]
+    assert [each["topic"] for each in workspace.json("apply")["done"]] == [topic("b")]
 
 
 @pytest.mark.parametrize(("refusal", "code"), [(Refusal(Code.PERMISSION_DENIED, "no"), 1), (BROKEN, 5)])
-def test_a_service_that_breaks_before_anything_was_sent_is_an_error_of_its_own(
-    shop: Shop, proxy: Proxy, refusal: Refusal, code: int
+def test_a_service_that_fails_before_any_change_was_sent_is_reported_with_its_own_error(
+    workspace: Workspace, proxy: Proxy, refusal: Refusal, code: int
 ) -> None:
-    shop.declare("{topic: public/a/one, set: {max_producer_per_topic: 2}}")
+    workspace.declare("{topic: public/a/one, set: {max_producer_per_topic: 2}}")
     proxy.faults.extend([Fault(refusal)] * 50)
-    assert shop.run("apply", "--timeout", "0.5").exit_code == code
+    assert workspace.run("apply", "--timeout", "0.5").exit_code == code
     assert proxy.met["ListPolicies"]
     proxy.faults.clear()
-    assert shop.versions() == {}
+    assert workspace.versions() == {}
 
 
 def interrupting(monkeypatch: pytest.MonkeyPatch, *, after: int, number: int, stuck: bool) -> None:
-    """Has changes that are not dry runs interrupted after so many results; if stuck, others are on their way, whose results do not come."""
+    """Sends the process a signal after ``after`` results of changes that are not dry runs.
+
+    If ``stuck``, other changes are in flight at that moment, and their results do not come.
+    """
     usual = Client.update_many
 
     def update_many(self: Client, changes: Iterable[Update | Deletion], **options: Any) -> Iterator[Settled]:
@@ -333,8 +336,8 @@ def interrupting(monkeypatch: pytest.MonkeyPatch, *, after: int, number: int, st
 
 
 @pytest.fixture
-def heeded() -> Iterator[None]:
-    """Signals do what they do in a program of its own: tests in the background ignore SIGINT, and a run of tests heeds SIGTERM itself."""
+def usual_signals() -> Iterator[None]:
+    """Gives signals their usual effect: test runs in the background ignore SIGINT, and every test run handles SIGTERM itself."""
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     terminated = signal.signal(signal.SIGTERM, signal.SIG_DFL)
     yield
@@ -342,28 +345,28 @@ def heeded() -> Iterator[None]:
     signal.signal(signal.SIGTERM, terminated)
 
 
-@pytest.mark.usefixtures("heeded")
+@pytest.mark.usefixtures("usual_signals")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 @pytest.mark.parametrize("stuck", [False, True])
-def test_interrupted_it_tells_programs_what_was_done_and_what_was_not(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch, number: int, code: int, stuck: bool
+def test_an_interrupted_apply_reports_as_json_what_was_done_failed_and_not_sent(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, number: int, code: int, stuck: bool
 ) -> None:
-    shop.declare(*(f"{{topic: {topic(name)}, set: {{max_producer_per_topic: 1}}}}" for name in "abcdef"))
+    workspace.declare(*(f"{{topic: {topic(name)}, set: {{max_producer_per_topic: 1}}}}" for name in "abcdef"))
     interrupting(monkeypatch, after=2, number=number, stuck=stuck)
-    result = shop.run("apply", "--output", "json")
+    result = workspace.run("apply", "--output", "json")
     assert result.exit_code == code
-    told = json.loads(result.stdout)
-    done, failed, not_sent = ([each["topic"] for each in told[part]] for part in ("done", "failed", "not_sent"))
+    report = json.loads(result.stdout)
+    done, failed, not_sent = ([each["topic"] for each in report[part]] for part in ("done", "failed", "not_sent"))
     assert sorted([*done, *failed, *not_sent]) == [topic(name) for name in "abcdef"]
     assert len(done) >= 2 and not_sent
     assert bool(failed) is stuck
-    assert all(each["error"]["request_id"] for each in told["failed"]), "those whose answer was not waited for"
-    assert set(done) <= shop.versions().keys() <= {*done, *failed}
+    assert all(each["error"]["request_id"] for each in report["failed"]), "the changes in flight"
+    assert set(done) <= workspace.versions().keys() <= {*done, *failed}
     monkeypatch.undo()
-    assert shop.run("apply").exit_code == 0
+    assert workspace.run("apply").exit_code == 0
 
 
-def test_the_example_of_the_documentation_is_taken_as_it_stands(terminal: Terminal) -> None:
+def test_the_example_of_the_documentation_can_be_planned_and_applied(terminal: Terminal) -> None:
     example = str(Path(__file__).parents[2] / "docs" / "policies.yaml")
     planned = terminal.run("plan", "-f", example)
     assert (planned.exit_code, planned.stderr) == (7, "1 document is not as declared.\n")

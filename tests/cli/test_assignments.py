@@ -1,4 +1,4 @@
-"""What people type after a path is read by the field's type, or refused with a sentence."""
+"""Assignments on the command line are parsed by the type of their field, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from topicpolicies_server.cli.showing.rendering import lines
 
 
 def message(assignments: Assignments) -> TopicPolicies:
-    """The policies of the update that these assignments make."""
+    """Returns the policies of the update with these assignments."""
     return update_request("a/b/c", assignments.values).policies
 
 
 def mask(*texts: str, unset: tuple[str, ...] = (), paths: tuple[str, ...] = ()) -> list[str]:
-    """The mask of the update that these assignments make; nothing: it has none."""
+    """Returns the mask of the update with these assignments; empty: there is no mask."""
     assignments = parse(texts, unset)
     request = update_request("a/b/c", assignments.values, mask=assignments.mask(paths), list_operations=assignments.list_operations)
     return list(request.update_mask.paths)
@@ -36,7 +36,7 @@ def refused(*texts: str, unset: tuple[str, ...] = ()) -> dict[str, str]:
     return {violation.field: violation.reason for violation in caught.value.violations}
 
 
-def test_the_example_of_the_help() -> None:
+def test_the_example_of_the_help_is_parsed() -> None:
     found = parse(
         ["max_producer_per_topic=5", "retention_policies.retention_time_in_minutes=10", "retention_policies.retention_size_in_mb=100"],
         ["message_ttl_in_seconds"],
@@ -73,13 +73,13 @@ def test_the_example_of_the_help() -> None:
         ("offload_policies.managed_ledger_extra_configurations.`k.l`=v", "v"),
     ],
 )
-def test_values_are_read_by_the_type_of_the_field(text: str, value: object) -> None:
+def test_values_are_parsed_by_the_type_of_the_field(text: str, value: object) -> None:
     (found,) = parse([text]).values.values()
     assert found == value
     assert type(found) is type(value) or isinstance(value, list)
 
 
-def test_objects_and_maps_are_json_by_either_name_with_short_enums() -> None:
+def test_objects_and_maps_are_json_with_either_form_of_names_and_short_enums() -> None:
     found = parse(
         [
             'retention_policies={"retention_size_in_mb": "100", "retentionTimeInMinutes": 10}',
@@ -96,7 +96,7 @@ def test_objects_and_maps_are_json_by_either_name_with_short_enums() -> None:
     assert message(found) == expected
 
 
-def test_elements_are_added_and_removed() -> None:
+def test_plus_and_minus_assignments_add_and_remove_elements() -> None:
     found = parse(["replication_clusters+=a,b", "replication_clusters+=c", "shadow_topics-=x"])
     assert found.values == {"replication_clusters": ["a", "b", "c"], "shadow_topics": ["x"]}
     assert found.list_operations == {"replication_clusters": ListOperation.UNION, "shadow_topics": ListOperation.SUBTRACT}
@@ -134,7 +134,7 @@ def test_elements_are_added_and_removed() -> None:
         ("max_producer_per_topic+=5", "WRONG_TYPE"),
     ],
 )
-def test_what_does_not_fit_is_refused(text: str, reason: str) -> None:
+def test_an_invalid_assignment_is_refused_with_its_reason(text: str, reason: str) -> None:
     assert refused(text) == {text: reason}
 
 
@@ -147,23 +147,23 @@ def test_what_does_not_fit_is_refused(text: str, reason: str) -> None:
         ("shadow_topics+=a", "shadow_topics=b"),
     ],
 )
-def test_a_path_is_given_once(texts: tuple[str, str]) -> None:
+def test_a_path_that_is_assigned_twice_is_refused(texts: tuple[str, str]) -> None:
     assert refused(*texts) == {texts[1]: "OVERLAPPING_PATHS"}
 
 
-def test_a_path_is_set_or_unset() -> None:
+def test_a_path_that_is_both_set_and_unset_is_refused() -> None:
     assert refused("max_producer_per_topic=1", unset=("max_producer_per_topic",)) == {"max_producer_per_topic": "OVERLAPPING_PATHS"}
     assert refused(unset=("no_such",)) == {"no_such": "UNKNOWN_PATH"}
 
 
-def test_everything_that_is_wrong_is_said_at_once_and_what_may_be_meant() -> None:
+def test_all_errors_are_reported_together_with_suggestions() -> None:
     with pytest.raises(InvalidArgument) as caught:
         parse(["max_producers_per_topic=1", "max_producer_per_topic=x"], ["nonsense"])
     assert len(caught.value.violations) == 3
     assert "Is max_producer_per_topic or" in caught.value.violations[0].description
 
 
-def test_what_is_set_has_no_mask_and_what_sets_nothing_is_named() -> None:
+def test_assignments_need_no_mask_unless_one_clears_or_sets_nothing() -> None:
     rate = 'publish_rate={"publish_throttling_rate_in_msg": 1}'
     assert mask("max_producer_per_topic=5", rate, "shadow_topics+=a") == []
     assert sorted(mask(rate, unset=("message_ttl_in_seconds",))) == [
@@ -174,7 +174,7 @@ def test_what_is_set_has_no_mask_and_what_sets_nothing_is_named() -> None:
     assert mask("replication_clusters=") == ["replication_clusters"]
 
 
-def test_a_mask_that_is_given_is_sent_with_what_is_to_be_cleared() -> None:
+def test_a_given_mask_is_extended_by_the_unset_paths() -> None:
     rate = 'publish_rate={"publish_throttling_rate_in_msg": 1}'
     assert mask(rate, paths=("publish_rate",)) == ["publish_rate"]
     assert mask(rate, unset=("message_ttl_in_seconds",), paths=("publish_rate",)) == ["publish_rate", "message_ttl_in_seconds"]
@@ -182,8 +182,8 @@ def test_a_mask_that_is_given_is_sent_with_what_is_to_be_cleared() -> None:
 
 
 @given(policies())
-def test_a_document_that_is_typed_leaf_by_leaf_is_the_same_document(document: TopicPolicies) -> None:
-    """What ``get`` shows can be typed into ``update``, but for secrets, and for elements without a name."""
+def test_a_document_assigned_leaf_by_leaf_as_shown_is_the_same_document(document: TopicPolicies) -> None:
+    """The output of ``get`` can be passed to ``update``, except for secrets and empty elements of lists."""
     shown = dict(lines(document))
     assume("" not in (*document.replication_clusters, *document.shadow_topics))
     if shown and REDACTED not in shown.values():
@@ -191,26 +191,26 @@ def test_a_document_that_is_typed_leaf_by_leaf_is_the_same_document(document: To
 
 
 @given(policies())
-def test_a_document_that_is_pasted_from_its_json_is_the_same_document(document: TopicPolicies) -> None:
+def test_a_document_assigned_from_its_json_is_the_same_document(document: TopicPolicies) -> None:
     for preserving in (True, False):
-        told = MessageToDict(document, preserving_proto_field_name=preserving)
+        as_json = MessageToDict(document, preserving_proto_field_name=preserving)
         names = {field.json_name: field.name for field in TopicPolicies.DESCRIPTOR.fields}
         typed = []
-        for name, value in told.items():
+        for name, value in as_json.items():
             text = value if isinstance(value, str) else json.dumps(value)
             typed.append(f"{names.get(name, name)}={text}")
         assert not typed or message(parse(typed)) == document
 
 
 @given(st.text() | st.from_regex(r"[a-z_`.]{0,30}[+-]?=.{0,20}", fullmatch=True))
-def test_anything_is_read_or_refused_as_invalid(text: str) -> None:
+def test_any_text_is_parsed_or_refused_as_an_invalid_argument(text: str) -> None:
     try:
         parse([text])
     except InvalidArgument as error:
         assert error.violations
 
 
-def test_a_backtick_without_its_second_is_a_malformed_path() -> None:
+def test_an_unpaired_backtick_is_a_malformed_path() -> None:
     for text in ("subscription_policies.`ab.dispatch_rate={}", "subscription_policies.`ab.dispatch_rate"):
         assert refused(text) == {text: "MALFORMED_PATH"}
     with pytest.raises(InvalidArgument, match=r'The path "subscription_policies\.`a=b" can\'t be followed: a backtick is unpaired'):

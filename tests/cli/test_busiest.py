@@ -1,4 +1,4 @@
-"""What changes most, for people in 80 columns and for programs: counted from what a watch tells."""
+"""The busiest namespaces and topics, counted from the events of a watch, as lines for people and as JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def change(namespace: str, topic: str, *, actor: str = "", reason: str = "", sna
     return Changed.of(namespace, message, snapshot)
 
 
-def told(*events: object, namespaces: tuple[str, ...] = (A, B)) -> Busiest:
+def counted(*events: object, namespaces: tuple[str, ...] = (A, B)) -> Busiest:
     busiest = Busiest(namespaces)
     for event in events:
         busiest.apply(event, 100.0, CLOCK)  # type: ignore[arg-type]
@@ -55,7 +55,7 @@ def shown(busiest: Busiest, width: int | None = 80, height: int | None = None, m
 
 def test_changes_are_counted_by_namespace_and_topic_and_snapshots_are_not() -> None:
     snapshot = [change(A, "old", snapshot=True)] * 5
-    busiest = told(*snapshot, SYNCED, *[change(A, "t", actor="bot", reason="too fast")] * 20, change(B, "u"))
+    busiest = counted(*snapshot, SYNCED, *[change(A, "t", actor="bot", reason="too fast")] * 20, change(B, "u"))
     found = busiest.json(110.0, CLOCK, most=20)
     assert [(each["namespace"], each["changes"]) for each in found["namespaces"]] == [(A, 20), (B, 1)]
     assert [(each["topic"], each["changes"]) for each in found["topics"]] == [(f"persistent://{A}/t", 20), (f"persistent://{B}/u", 1)]
@@ -67,21 +67,21 @@ def test_changes_are_counted_by_namespace_and_topic_and_snapshots_are_not() -> N
     assert any(line.split()[1:2] == ["20"] and line.endswith("public/a/t  bot: too fast") for line in lines)
 
 
-def test_lines_fit_the_terminal_whatever_names_there_are() -> None:
+def test_lines_fit_the_terminal_whatever_the_names_are() -> None:
     events = [change(A, "t" * 200, actor="a" * 200, reason="why\n" * 50), change(A, "主题" * 60, actor="谁" * 50), change(A, "\x1b[31mred")]
-    busiest = told(SYNCED, *events, *(change(A, f"t{number}") for number in range(100)))
+    busiest = counted(SYNCED, *events, *(change(A, f"t{number}") for number in range(100)))
     for width in (40, 80, 81, 200):
         lines = shown(busiest, width)
         assert [line for line in lines if cell_len(line) > width] == []
         assert "\x1b" not in "".join(lines)
     for height in (5, 12, 24, 50):
         assert len(shown(busiest, height=height)) <= max(height - 1, 7)
-    assert any("t" * 200 in line for line in shown(busiest, None, most=200)), "in a pipe names are whole"
+    assert any("t" * 200 in line for line in shown(busiest, None, most=200)), "without a terminal, names are not cut"
 
 
-def test_what_is_wrong_is_shown_until_it_is_right_again() -> None:
+def test_a_problem_is_shown_until_it_is_solved() -> None:
     broken = Interrupted(TopicPoliciesError("gone\n", code=grpc.StatusCode.UNAVAILABLE), 1, 2.5)
-    busiest = told(SYNCED, Status(B, NamespaceState.FAILED, "LOG", "The log can't be read."), broken)
+    busiest = counted(SYNCED, Status(B, NamespaceState.FAILED, "LOG", "The log can't be read."), broken)
     assert [line for line in shown(busiest) if line.startswith("!")] == [
         "! interrupted, again in 2.5 s: gone\\n",
         "! public/b is unavailable: The log can't be read.",
@@ -95,29 +95,29 @@ def test_what_is_wrong_is_shown_until_it_is_right_again() -> None:
     assert remark.endswith("changes may be missing: The log was replaced.")
 
 
-def test_of_many_namespaces_that_are_wrong_few_are_named() -> None:
+def test_of_many_namespaces_with_problems_only_five_are_named() -> None:
     names = tuple(f"public/n{number}" for number in range(100))
-    busiest = told(*(Status(name, NamespaceState.FAILED, "LOG", "") for name in names), namespaces=names)
+    busiest = counted(*(Status(name, NamespaceState.FAILED, "LOG", "") for name in names), namespaces=names)
     problems = busiest.json(110.0, CLOCK, most=5)["problems"]
     assert len(problems) == 6 and problems[-1] == "and 95 other namespaces"
 
 
-def test_it_is_settled_when_each_namespace_is_followed_or_is_said_not_to_be() -> None:
-    assert not told().settled
-    assert not told(SYNCED, Status(B, NamespaceState.LOADING, "", "")).settled
-    assert told(SYNCED, Status(B, NamespaceState.FAILED, "", "")).settled
-    assert told(SYNCED, namespaces=(A,)).settled
+def test_the_view_is_settled_when_each_namespace_is_synced_or_failed() -> None:
+    assert not counted().settled
+    assert not counted(SYNCED, Status(B, NamespaceState.LOADING, "", "")).settled
+    assert counted(SYNCED, Status(B, NamespaceState.FAILED, "", "")).settled
+    assert counted(SYNCED, namespaces=(A,)).settled
 
 
-def test_nothing_has_changed_yet() -> None:
-    assert shown(told(SYNCED))[-1] == "Nothing has changed yet."
-    assert shown(told())[-1] == "Nothing has changed yet."
+def test_without_changes_the_last_line_says_so() -> None:
+    assert shown(counted(SYNCED))[-1] == "Nothing has changed yet."
+    assert shown(counted())[-1] == "Nothing has changed yet."
 
 
-def test_an_origin_that_says_nothing_and_one_with_a_reason_only() -> None:
+def test_a_change_without_an_actor_is_shown_with_its_reason_if_it_has_one() -> None:
     document = Document(topic=f"persistent://{A}/t", scope=Scope.LOCAL, policies=TopicPolicies(), version="1")
     origin = Origin("", ActorStanding.UNKNOWN, "why", "", None, "", None, None)
-    busiest = told(SYNCED, Changed(A, document, "", None, 0, "1", None, snapshot=False))
+    busiest = counted(SYNCED, Changed(A, document, "", None, 0, "1", None, snapshot=False))
     assert shown(busiest)[-1].endswith("public/a/t")
     busiest.apply(Changed(A, document, "", None, 0, "2", origin, snapshot=False), 101.0, CLOCK)
     assert shown(busiest)[-1].endswith("public/a/t  unknown: why")

@@ -1,4 +1,4 @@
-"""The commands about documents: what they send, what they say, and how they end."""
+"""The commands for documents: what they send, what they print, and their exit codes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ LOST = Fault(after=1)
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of a table."""
+    """Returns the cells of a table."""
     return [[cell.strip() for cell in line.strip("│").split("│")] for line in text.splitlines() if line.startswith("│")]
 
 
-def test_update_then_get(terminal: Terminal) -> None:
+def test_get_shows_the_document_that_update_made(terminal: Terminal) -> None:
     arguments = ("max_producer_per_topic=5", "retention_policies.retention_time_in_minutes=10")
     size = "retention_policies.retention_size_in_mb=100"
     updated = terminal.json("update", TOPIC, *arguments, size, "--unset", "message_ttl_in_seconds")
@@ -37,7 +37,7 @@ def test_update_then_get(terminal: Terminal) -> None:
     assert terminal.json("get", TOPIC) == document
 
 
-def test_both_scopes_at_once(terminal: Terminal) -> None:
+def test_get_of_both_scopes_shows_both_documents(terminal: Terminal) -> None:
     assert terminal.run("get", TOPIC, "--scope", "both").exit_code == 4
     version = terminal.json("update", TOPIC, "max_producer_per_topic=5", "--scope", "global")["version"]
     assert terminal.json("get", TOPIC, "--scope", "both") == {
@@ -51,34 +51,34 @@ def test_both_scopes_at_once(terminal: Terminal) -> None:
     assert result.stderr == f"{TOPIC} has no LOCAL document (version 0).\n"
 
 
-def test_a_change_says_who_asks_and_why(recorded: Terminal) -> None:
+def test_a_change_has_the_actor_and_the_reason_of_its_options(recorded: Terminal) -> None:
     recorded.json("update", TOPIC, "max_producer_per_topic=5", "--actor", "J\u00f6rg", "--reason", "f\u00fcr alle")
     recorded.json("delete", TOPIC, "--reason", "not needed")
     origins = [each["entry"]["origin"] for each in recorded.lines("history", TOPIC) if "actor" in each["entry"]["origin"]]
     assert [(origin["actor"], origin["reason"]) for origin in origins] == [("tests", "not needed"), ("J\u00f6rg", "f\u00fcr alle")]
 
 
-def test_a_dry_run_says_what_would_be_and_writes_nothing(terminal: Terminal) -> None:
+def test_a_dry_run_shows_the_result_and_writes_nothing(terminal: Terminal) -> None:
     would = terminal.json("update", TOPIC, "max_producer_per_topic=5", "--validate-only")
     assert (would["outcome"], would["document"]["policies"]) == ("UPDATE_OUTCOME_WOULD_APPLY", {"max_producer_per_topic": 5})
     assert "Would be applied; nothing was written" in terminal.run("update", TOPIC, "max_producer_per_topic=5", "--validate-only").stdout
     version = terminal.json("update", TOPIC, "max_producer_per_topic=6")["version"]
     assert terminal.json("delete", TOPIC, "--validate-only")["outcome"] == "DELETE_OUTCOME_WOULD_DELETE"
-    told = terminal.run("delete", TOPIC, "--validate-only").stdout
-    assert told == f"LOCAL: would be deleted; nothing was written (version {version})\n"
+    output = terminal.run("delete", TOPIC, "--validate-only").stdout
+    assert output == f"LOCAL: would be deleted; nothing was written (version {version})\n"
     assert terminal.json("get", TOPIC)["version"] == version
 
 
-def test_the_document_before_is_told_where_that_is_asked_for(terminal: Terminal) -> None:
+def test_the_previous_document_is_shown_only_if_that_is_requested(terminal: Terminal) -> None:
     first = terminal.json("update", TOPIC, "max_producer_per_topic=5", "--include-previous")
     assert first["previous"] == {"topic": TOPIC, "scope": "SCOPE_LOCAL", "version": "0"}
-    told = terminal.run("update", TOPIC, "max_producer_per_topic=6", "--include-previous").stdout
-    assert "Changed: max_producer_per_topic: 5 -> 6\n" in told
+    output = terminal.run("update", TOPIC, "max_producer_per_topic=6", "--include-previous").stdout
+    assert "Changed: max_producer_per_topic: 5 -> 6\n" in output
     assert "previous" not in terminal.json("update", TOPIC, "max_producer_per_topic=7")
     assert terminal.json("delete", TOPIC, "--include-previous")["previous"]["policies"] == {"max_producer_per_topic": 7}
 
 
-def test_what_is_set_is_changed_and_what_is_masked_is_replaced(terminal: Terminal) -> None:
+def test_without_a_mask_entries_of_maps_are_merged_and_with_one_its_fields_are_replaced(terminal: Terminal) -> None:
     rate = 'subscription_policies={{"{}": {{"dispatch_rate": {{"dispatch_throttling_rate_in_msg": 1}}}}}}'
     terminal.json("update", TOPIC, rate.format("a"), "max_producer_per_topic=5")
 
@@ -95,7 +95,7 @@ def test_what_is_set_is_changed_and_what_is_masked_is_replaced(terminal: Termina
     assert (code, error["reason"]) == (2, "NOT_IN_MASK")
 
 
-def test_get_for_people(terminal: Terminal) -> None:
+def test_get_shows_a_table_of_the_settings(terminal: Terminal) -> None:
     terminal.json(
         "update", TOPIC, "max_producer_per_topic=5", "subscription_policies.`my-sub`.dispatch_rate.dispatch_throttling_rate_in_msg=9"
     )
@@ -112,7 +112,7 @@ def test_get_for_people(terminal: Terminal) -> None:
     ]
 
 
-def test_a_document_that_is_not_there_is_exit_code_four(terminal: Terminal) -> None:
+def test_an_absent_document_is_exit_code_four(terminal: Terminal) -> None:
     result = terminal.run("get", TOPIC, "--scope", "global")
     assert result.exit_code == 4
     assert result.stdout == ""
@@ -122,10 +122,10 @@ def test_a_document_that_is_not_there_is_exit_code_four(terminal: Terminal) -> N
     assert json.loads(result.stdout) == {"topic": TOPIC, "scope": "SCOPE_LOCAL", "version": "0"}
 
 
-def test_secrets_are_masked_for_people_also_where_the_server_shows_them() -> None:
+def test_secrets_are_masked_in_output_for_people_even_if_the_server_shows_them() -> None:
     with running(None, show_secrets=True) as address:
         terminal = Terminal(address)
-        told = terminal.json(
+        output = terminal.json(
             "update",
             TOPIC,
             "offload_policies.managed_ledger_offload_driver=aws-s3",
@@ -135,7 +135,7 @@ def test_secrets_are_masked_for_people_also_where_the_server_shows_them() -> Non
             "offload_policies.managed_ledger_extra_configurations.`azure.accessKey`=hush",
             "offload_policies.managed_ledger_offload_bucket=bucket",
         )
-        assert "hush" in json.dumps(told)
+        assert "hush" in json.dumps(output)
         assert "hush" not in terminal.run("list", A).output
         for command in (("get", TOPIC), ("update", TOPIC, "max_producer_per_topic=1")):
             shown = terminal.run(*command).output
@@ -145,14 +145,14 @@ def test_secrets_are_masked_for_people_also_where_the_server_shows_them() -> Non
             assert "bucket" in shown
 
 
-def test_what_comes_from_outside_does_not_move_the_cursor(terminal: Terminal) -> None:
+def test_control_characters_in_values_are_escaped_in_the_output(terminal: Terminal) -> None:
     terminal.json("update", TOPIC, "entry_filters.entry_filter_names=a\x1b[31m[bold]b")
     shown = terminal.run("get", TOPIC).stdout
     assert "\x1b" not in shown
     assert "a\\x1b[31m[bold]b" in shown
 
 
-def test_the_global_options_may_stand_anywhere(terminal: Terminal) -> None:
+def test_global_options_are_accepted_at_any_position(terminal: Terminal) -> None:
     before = terminal.run("--output", "json", "get", TOPIC)
     behind = terminal.run("get", "-ojson", TOPIC)
     between = terminal.run("get", "--output", "json", TOPIC, "--timeout=5")
@@ -160,13 +160,13 @@ def test_the_global_options_may_stand_anywhere(terminal: Terminal) -> None:
     assert "policies" not in json.loads(before.stdout)
 
 
-def test_a_path_that_looks_like_an_option_goes_behind_two_dashes(terminal: Terminal) -> None:
+def test_a_path_that_looks_like_an_option_can_follow_two_dashes(terminal: Terminal) -> None:
     result = terminal.run("update", TOPIC, "--", "--server=5")
     assert result.exit_code == 2
     assert "is not a path" in result.stderr
 
 
-def test_conflict_is_exit_code_three(terminal: Terminal) -> None:
+def test_a_conflict_is_exit_code_three(terminal: Terminal) -> None:
     version = terminal.json("update", TOPIC, "max_producer_per_topic=1")["version"]
     code, error = terminal.failing("update", TOPIC, "max_producer_per_topic=1", "--etag", "0")
     assert (code, error["code"], error["reason"]) == (3, "ABORTED", "ETAG_MISMATCH")
@@ -194,7 +194,7 @@ def test_every_kind_of_failure_has_its_exit_code(terminal: Terminal, proxy: Prox
     assert proxy.met["UpdatePolicy"] == 1
 
 
-def test_without_a_server_it_says_where_it_looked(terminal: Terminal) -> None:
+def test_without_a_server_the_error_names_the_address_and_the_options(terminal: Terminal) -> None:
     result = terminal.run("get", TOPIC, "--server", "127.0.0.1:1", "--timeout", "0.3")
     assert result.exit_code == 5
     assert (
@@ -218,7 +218,7 @@ def test_an_unknown_outcome_is_exit_code_six_and_its_request_can_be_repeated(ter
     )
 
 
-def test_a_repeat_tells_its_version_also_when_its_document_is_not_known_any_more(terminal: Terminal) -> None:
+def test_a_repeated_update_shows_its_version_even_if_its_document_is_no_longer_known(terminal: Terminal) -> None:
     first = terminal.json("update", TOPIC, "max_producer_per_topic=1")
     terminal.json("update", TOPIC, "max_producer_per_topic=2")
     again = ("update", TOPIC, "max_producer_per_topic=1", "--request-id", first["request_id"])
@@ -229,7 +229,7 @@ def test_a_repeat_tells_its_version_also_when_its_document_is_not_known_any_more
     assert line.startswith(f"Applied, as the first time (version {first['version']}, ")
 
 
-def test_every_violation_is_told(terminal: Terminal, proxy: Proxy) -> None:
+def test_every_violation_is_reported(terminal: Terminal, proxy: Proxy) -> None:
     refusal = Refusal(Code.INVALID_ARGUMENT, "A. B.", "BAD", violations=[("policies.x", "X", "A."), ("policies.y", "Y", "B.")])
     proxy.faults.extend([Fault(refusal)] * 2)
     result = terminal.run("update", TOPIC, "max_producer_per_topic=1")
@@ -242,7 +242,7 @@ def test_every_violation_is_told(terminal: Terminal, proxy: Proxy) -> None:
     ]
 
 
-def test_a_wrong_value_is_refused_before_anything_is_sent(terminal: Terminal, proxy: Proxy) -> None:
+def test_an_invalid_value_is_refused_before_anything_is_sent(terminal: Terminal, proxy: Proxy) -> None:
     proxy.faults.append(Fault())
     result = terminal.run("update", TOPIC, "max_producer_per_topic=many")
     assert result.exit_code == 2
@@ -276,7 +276,7 @@ def test_contradicting_options_are_wrong_usage(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("option", ["--token-file", "--tls-ca", "--tls-certificate", "--tls-key"])
-def test_a_file_that_is_not_there_is_named_with_its_option(terminal: Terminal, option: str) -> None:
+def test_a_missing_file_is_named_with_its_option(terminal: Terminal, option: str) -> None:
     both = ("--tls-key", "/dev/null") if option == "--tls-certificate" else ("--tls-certificate", "/dev/null")
     beside = both if option in ("--tls-certificate", "--tls-key") else ()
     code, error = terminal.failing("get", TOPIC, option, "no-such.pem", *beside)
@@ -284,25 +284,25 @@ def test_a_file_that_is_not_there_is_named_with_its_option(terminal: Terminal, o
     assert option in error["message"] and "'no-such.pem' does not exist" in error["message"]
 
 
-def test_a_file_that_can_not_be_read_is_named(terminal: Terminal) -> None:
+def test_an_unreadable_file_is_named(terminal: Terminal) -> None:
     code, error = terminal.failing("get", TOPIC, "--tls-ca", "/")
     assert code == 1
     assert error["message"] == "/: Is a directory"
 
 
 @pytest.mark.parametrize("server", ["localhost:99999", "localhost:0", "localhost:many", "[::1]:70000", "127.0.0.1:1,127.0.0.1:99999", "a:"])
-def test_an_address_with_a_wrong_port_is_wrong_usage(terminal: Terminal, server: str) -> None:
+def test_an_address_with_an_invalid_port_is_wrong_usage(terminal: Terminal, server: str) -> None:
     code, error = terminal.failing("get", TOPIC, "--server", server)
     assert (code, error["reason"]) == (2, "USAGE")
     assert "from 1 to 65535" in error["message"] and "--server" in error["message"]
 
 
 @pytest.mark.parametrize("server", ["[::1]:1", "::1", "dns:localhost:1", "ipv4:127.0.0.1:1", "dns:///localhost:1", "unix:/no/such:99999"])
-def test_an_address_with_a_port_that_can_be_is_tried(terminal: Terminal, server: str) -> None:
+def test_an_address_with_a_valid_port_is_tried(terminal: Terminal, server: str) -> None:
     assert terminal.run("get", TOPIC, "--server", server, "--no-tls", "--timeout", "0.2").exit_code == 5
 
 
-def test_of_a_host_that_nobody_knows_that_is_said(terminal: Terminal) -> None:
+def test_an_unknown_host_name_is_reported_as_such(terminal: Terminal) -> None:
     result = terminal.run("get", TOPIC, "--server", "no-such-host.invalid:6680", "--timeout", "2")
     assert result.exit_code == 5
     assert result.stderr == (
@@ -311,7 +311,7 @@ def test_of_a_host_that_nobody_knows_that_is_said(terminal: Terminal) -> None:
     )
 
 
-def test_delete_says_what_became_of_the_document(terminal: Terminal) -> None:
+def test_delete_reports_whether_there_was_a_document(terminal: Terminal) -> None:
     version = terminal.json("update", TOPIC, "max_producer_per_topic=1")["version"]
     assert terminal.json("delete", TOPIC, "--scope", "global")["outcome"] == "DELETE_OUTCOME_ABSENT"
     deleted = terminal.json("delete", TOPIC, "--etag", version)
@@ -321,7 +321,7 @@ def test_delete_says_what_became_of_the_document(terminal: Terminal) -> None:
     assert (result.exit_code, result.stdout) == (0, f"LOCAL: there was no document (version {deleted['version']})\n")
 
 
-def test_a_delete_that_fails_fails(terminal: Terminal) -> None:
+def test_a_refused_delete_is_an_error(terminal: Terminal) -> None:
     version = terminal.json("update", TOPIC, "max_producer_per_topic=1")["version"]
     code, error = terminal.failing("delete", TOPIC, "--etag", "0")
     assert (code, error["reason"], error["metadata"]["version"]) == (3, "ETAG_MISMATCH", version)
@@ -330,30 +330,34 @@ def test_a_delete_that_fails_fails(terminal: Terminal) -> None:
     assert result.stderr.startswith("Error: ")
 
 
-def test_list_goes_through_all_pages(terminal: Terminal) -> None:
+def test_list_shows_the_documents_of_all_pages(terminal: Terminal) -> None:
     names = [f"persistent://{A}/{number:03}" for number in range(250)]
     with Client(terminal.address) as client:
         for settled in client.update_many(Update(name, max_producer_per_topic=1) for name in reversed(names)):
             settled.unwrap()
-    told = terminal.json("list", A)
-    assert [document["topic"] for document in told["documents"]] == names
-    assert told["token"]["positions"]
+    output = terminal.json("list", A)
+    assert [document["topic"] for document in output["documents"]] == names
+    assert output["token"]["positions"]
     shown = terminal.run("list", A)
     assert shown.stdout.count("max_producer_per_topic=1") == 250
     assert shown.stderr == f"250 documents in {A}\n"
     assert terminal.json("list", "public/empty")["documents"] == []
 
 
-def test_what_the_server_is(recorded: Terminal) -> None:
-    told = recorded.json("info")
-    assert (told["log"], told["writer_mode"], told["features"]) == ("LOG_KIND_EMBEDDED", "WRITER_MODE_SOLE", ["SERVER_FEATURE_HISTORY"])
-    assert int(told["limits"]["message_bytes"]) > 0 and told["limits"]["update_timeout"].endswith("s")
+def test_info_shows_the_log_the_features_and_the_limits_of_the_server(recorded: Terminal) -> None:
+    output = recorded.json("info")
+    assert (output["log"], output["writer_mode"], output["features"]) == (
+        "LOG_KIND_EMBEDDED",
+        "WRITER_MODE_SOLE",
+        ["SERVER_FEATURE_HISTORY"],
+    )
+    assert int(output["limits"]["message_bytes"]) > 0 and output["limits"]["update_timeout"].endswith("s")
     shown = dict(rows(recorded.run("info").stdout))
-    assert shown["version"] == told["version"]
+    assert shown["version"] == output["version"]
     assert shown["log"].startswith("embedded") and shown["features"] == "keeps a history"
 
 
-def test_version(terminal: Terminal) -> None:
+def test_the_version_is_shown_by_command_and_option_in_both_forms(terminal: Terminal) -> None:
     assert terminal.run("version").stdout.startswith("topicpolicies ")
     assert set(terminal.json("version")) == {"version"}
     assert terminal.run("--version").stdout == terminal.run("version").stdout

@@ -1,4 +1,4 @@
-"""The config command: what is in force, where it came from, and everything that is wrong."""
+"""The config command: it shows the options in force, their sources, and all errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(home: Path, *arguments: str, **environment: str) -> Any:
     )
 
 
-def test_each_option_is_shown_with_where_its_value_came_from(home: Path, file: Path) -> None:
+def test_each_option_is_shown_with_its_value_and_source(home: Path, file: Path) -> None:
     shown = run(home, "--config", str(file), "--drain-seconds", "3", TOPICPOLICIES_MAX_CONCURRENT_CALLS="71")
     assert shown.exit_code == 0, shown.output
     rows = {cells[0]: cells[1:] for line in shown.stdout.splitlines() if len(cells := line.replace("│", " ").split()) >= 2}
@@ -47,7 +47,7 @@ def test_each_option_is_shown_with_where_its_value_came_from(home: Path, file: P
     assert options().keys() <= {line.replace("│", " ").split()[0] for line in shown.stdout.splitlines() if line.strip("│ ")}
 
 
-def test_programs_are_told_the_same(home: Path, file: Path) -> None:
+def test_json_has_the_same_options_with_their_sources_and_the_errors(home: Path, file: Path) -> None:
     shown = run(
         home,
         "--config",
@@ -59,20 +59,20 @@ def test_programs_are_told_the_same(home: Path, file: Path) -> None:
         TOPICPOLICIES_PULSAR="pulsar://b:1",
         TOPICPOLICIES_OF_OTHERS="x",
     )
-    told = json.loads(shown.stdout)
-    assert told["options"]["max_watches"] == {"value": 7, "source": "file", "where": str(file)}
-    assert told["options"]["pulsar"] == {"value": "pulsar://b:1", "source": "environment", "where": "TOPICPOLICIES_PULSAR"}
-    assert told["options"]["guard"] == {"value": ["acme/*"], "source": "flag", "where": "--guard"}
-    assert told["options"]["history"] == {"value": None, "source": "default", "where": ""}
-    assert (told["file"], told["ignored"]) == (str(file), ["TOPICPOLICIES_OF_OTHERS"])
-    assert list(told["options"]) == list(options())
+    printed = json.loads(shown.stdout)
+    assert printed["options"]["max_watches"] == {"value": 7, "source": "file", "where": str(file)}
+    assert printed["options"]["pulsar"] == {"value": "pulsar://b:1", "source": "environment", "where": "TOPICPOLICIES_PULSAR"}
+    assert printed["options"]["guard"] == {"value": ["acme/*"], "source": "flag", "where": "--guard"}
+    assert printed["options"]["history"] == {"value": None, "source": "default", "where": ""}
+    assert (printed["file"], printed["ignored"]) == (str(file), ["TOPICPOLICIES_OF_OTHERS"])
+    assert list(printed["options"]) == list(options())
     assert shown.exit_code == 2, "the admin URL is missing"
     assert [each["description"] for each in json.loads(shown.stderr)["error"]["violations"]] == [
         "The admin URL (--admin-url) is missing: write http://host:port or https://host:port."
     ]
 
 
-def test_what_is_wrong_is_told_after_the_table_all_of_it(home: Path, file: Path) -> None:
+def test_all_errors_are_reported_after_the_table(home: Path, file: Path) -> None:
     file.write_text("max_watchs = 7\nmax_concurrent_calls = 0\n")
     shown = run(home, "--config", str(file), "--max-watches", "none")
     assert shown.exit_code == 2
@@ -84,7 +84,7 @@ def test_what_is_wrong_is_told_after_the_table_all_of_it(home: Path, file: Path)
     assert "load_timeout_seconds" in shown.stdout
 
 
-def test_what_a_nearer_log_sets_aside_is_said(home: Path, tmp_path: Path) -> None:
+def test_an_option_that_another_log_overrides_is_reported_as_overridden(home: Path, tmp_path: Path) -> None:
     shown = run(home, "--data", str(tmp_path / "p.db"), "-ojson", TOPICPOLICIES_PULSAR="pulsar://b:1")
     assert json.loads(shown.stdout)["options"]["pulsar"]["where"] == "TOPICPOLICIES_PULSAR is overridden by --data"
 
@@ -95,7 +95,7 @@ def test_a_password_in_a_url_is_not_shown(home: Path) -> None:
     assert "fish" not in run(home, "-ojson", TOPICPOLICIES_PULSAR="pulsar://me:sword/fish@b:1").output
 
 
-def test_a_terminal_of_80_columns_folds_and_cuts_nothing(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_table_is_folded_to_80_columns_and_nothing_is_cut_off(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from rich.console import Console  # noqa: PLC0415
 
     from topicpolicies_server.cli.serving import config as config_module  # noqa: PLC0415
@@ -112,14 +112,14 @@ def test_a_terminal_of_80_columns_folds_and_cuts_nothing(home: Path, monkeypatch
     assert f"{home}/.local/share/topicpolicies/policies.db" in folded
 
 
-def test_the_sample_is_toml_that_says_nothing(home: Path) -> None:
+def test_the_sample_is_toml_without_any_option_set(home: Path) -> None:
     shown = run(home, "--sample")
     assert shown.exit_code == 0 and tomllib.loads(shown.stdout) == {}
     assert run(home, "--reference").stdout == reference()
 
 
 @pytest.mark.parametrize("command", ["serve", "guard", "config"])
-def test_the_help_of_80_columns_is_no_wider_and_names_every_option_that_the_command_reads(command: str) -> None:
+def test_the_help_is_at_most_80_columns_wide_and_names_every_option_that_the_command_reads(command: str) -> None:
     shown = CliRunner(env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"}).invoke(app, [command, "--help"], terminal_width=80).stdout
     assert max(map(len, shown.splitlines())) <= 80
     assert "``" not in shown

@@ -1,4 +1,4 @@
-"""Commands against a server that asks who calls: the token stands in a file, and is told to nobody else."""
+"""Commands against a server that requires tokens: the token is read from a file, and sent to no other machine without TLS."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from topicpolicies_server.config import AuthenticationConfig, AuthorizationConfi
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Iterator[Terminal]:
-    """A terminal of a server that asks for tokens; ``gateway`` is a proxy."""
+def secured(tmp_path: Path) -> Iterator[Terminal]:
+    """A terminal of a server that requires tokens."""
     key = tmp_path / "secret.key"
     key.write_bytes(SECRET)
     authentication = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
@@ -23,42 +23,42 @@ def asked(tmp_path: Path) -> Iterator[Terminal]:
         yield Terminal(address)
 
 
-def test_the_token_of_a_file_says_who_calls(asked: Terminal, tmp_path: Path) -> None:
+def test_the_caller_is_the_subject_of_the_token_in_the_file(secured: Terminal, tmp_path: Path) -> None:
     mine = tmp_path / "token"
     mine.write_text(token(sub="alice"))
-    assert asked.run("update", TOPIC, "max_producer_per_topic=5", "--token-file", str(mine)).exit_code == 0
-    asked.environment["TOPICPOLICIES_TOKEN_FILE"] = str(mine)
-    told = asked.run("history", TOPIC)
-    assert told.exit_code == 0
-    assert 'alice, who claimed to be "tests"' in told.stdout
-    (entry,) = (each["entry"] for each in asked.lines("history", TOPIC))
+    assert secured.run("update", TOPIC, "max_producer_per_topic=5", "--token-file", str(mine)).exit_code == 0
+    secured.environment["TOPICPOLICIES_TOKEN_FILE"] = str(mine)
+    history = secured.run("history", TOPIC)
+    assert history.exit_code == 0
+    assert 'alice, who claimed to be "tests"' in history.stdout
+    (entry,) = (each["entry"] for each in secured.lines("history", TOPIC))
     origin = entry["origin"]
     assert (origin["actor"], origin["actor_standing"]) == ("alice", "ACTOR_STANDING_AUTHENTICATED")
     assert (origin["principal"], origin["claimed_actor"]) == ("alice", "tests")
 
 
-def test_without_a_token_or_with_a_bad_one_the_command_says_why(asked: Terminal, tmp_path: Path) -> None:
-    _, error = asked.failing("get", TOPIC)
+def test_a_missing_or_invalid_token_is_reported_with_the_reason(secured: Terminal, tmp_path: Path) -> None:
+    _, error = secured.failing("get", TOPIC)
     assert (error["code"], error["reason"]) == ("UNAUTHENTICATED", "CREDENTIALS_MISSING")
     bad = tmp_path / "bad"
     bad.write_text(token(bytes(32)))
-    _, error = asked.failing("get", TOPIC, "--token-file", str(bad))
+    _, error = secured.failing("get", TOPIC, "--token-file", str(bad))
     assert error["reason"] == "CREDENTIALS_INVALID" and bad.read_text() not in str(error)
     bad.write_text("")
-    assert asked.failing("get", TOPIC, "--token-file", str(bad))[1]["reason"] == "MALFORMED_TOKEN"
-    code, error = asked.failing("get", TOPIC, "--token-file", str(tmp_path / "gone"))
+    assert secured.failing("get", TOPIC, "--token-file", str(bad))[1]["reason"] == "MALFORMED_TOKEN"
+    code, error = secured.failing("get", TOPIC, "--token-file", str(tmp_path / "gone"))
     assert (code, error["reason"]) == (2, "USAGE") and "--token-file" in error["message"]
 
 
-def test_a_token_goes_to_no_other_machine_without_tls(asked: Terminal, tmp_path: Path) -> None:
+def test_a_token_goes_to_no_other_machine_without_tls(secured: Terminal, tmp_path: Path) -> None:
     mine = tmp_path / "token"
     mine.write_text(token())
-    _, error = asked.failing("get", TOPIC, "--server", "policies.example:6680", "--no-tls", "--token-file", str(mine))
+    _, error = secured.failing("get", TOPIC, "--server", "policies.example:6680", "--no-tls", "--token-file", str(mine))
     assert error["reason"] == "TOKEN_IN_THE_CLEAR"
 
 
-def test_health_needs_none(asked: Terminal) -> None:
-    assert asked.run("health").exit_code == 0
+def test_health_needs_no_token(secured: Terminal) -> None:
+    assert secured.run("health").exit_code == 0
 
 
 def test_top_shows_a_namespace_that_may_not_be_watched_as_a_problem(tmp_path: Path) -> None:
@@ -80,5 +80,5 @@ def test_top_shows_a_namespace_that_may_not_be_watched_as_a_problem(tmp_path: Pa
         assert (code, error["reason"]) == (1, "PERMISSION_DENIED")
 
 
-def test_without_a_token_the_option_is_named_that_gives_one(asked: Terminal) -> None:
-    assert "Say --token-file FILE" in asked.run("get", TOPIC).stderr
+def test_without_a_token_the_option_is_named_that_gives_one(secured: Terminal) -> None:
+    assert "Say --token-file FILE" in secured.run("get", TOPIC).stderr

@@ -1,4 +1,4 @@
-"""The file of declared policies: what is read of it, what is wrong with it, and that what is exported is read back."""
+"""The file of declared policies: how it is parsed, how its errors are reported, and that an exported file is parsed back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def wrong(text: str) -> dict[str, str]:
     return {violation.field: violation.reason for violation in caught.value.violations}
 
 
-def test_everything_that_can_be_declared_is_read() -> None:
+def test_all_parts_of_a_file_are_parsed() -> None:
     declared = parse(
         """
 version: 1
@@ -55,7 +55,7 @@ policies:
     }
 
 
-def test_all_that_is_wrong_is_said_at_once_with_its_line() -> None:
+def test_all_errors_are_reported_together_with_their_lines() -> None:
     assert wrong(
         """version: 2
 colour: red
@@ -93,11 +93,11 @@ policies:
         ("version: 1\npolicies:\n  - topic: public/a/b\n    set: {max_producer_per_topic: 1, max_producer_per_topic: 2}\n", "file.yaml:4"),
     ],
 )
-def test_what_is_no_yaml_and_keys_that_are_given_twice_are_refused(text: str, place: str) -> None:
+def test_invalid_yaml_and_duplicate_keys_are_refused(text: str, place: str) -> None:
     assert wrong(text) == {place: "NOT_YAML"}
 
 
-def test_words_are_not_taken_for_true_or_false() -> None:
+def test_the_word_no_is_not_parsed_as_false() -> None:
     assert set(wrong("version: 1\npolicies:\n  - topic: public/a/b\n    set:\n      deduplication_enabled: no\n").values()) == {
         "WRONG_TYPE"
     }
@@ -109,7 +109,7 @@ def test_a_file_of_another_shape_is_refused(text: str) -> None:
 
 
 @given(policies())
-def test_what_is_exported_declares_the_document_as_it_is(document: TopicPolicies) -> None:
+def test_an_exported_document_is_declared_without_differences(document: TopicPolicies) -> None:
     here = Document(TOPIC, Scope.GLOBAL, document, "v1")
     declared = parse(export([here], ["public/a"]), "file.yaml")
     (declaration,) = declared.declarations
@@ -128,7 +128,7 @@ def plan(text: str, present: TopicPolicies | None, prune: tuple[str, ...] | None
 ENTRY = "  - topic: public/a/orders\n    set: "
 
 
-def test_only_leaves_that_differ_are_named() -> None:
+def test_a_step_names_only_the_leaves_that_differ() -> None:
     present = TopicPolicies(max_producer_per_topic=5, subscription_types_enabled=[SUBSCRIPTION_TYPE_EXCLUSIVE, SUBSCRIPTION_TYPE_SHARED])
     present.retention_policies.retention_size_in_mb = 100
     present.retention_policies.retention_time_in_minutes = 10
@@ -138,7 +138,7 @@ def test_only_leaves_that_differ_are_named() -> None:
     assert changed == [(TOPIC, ("retention_policies.retention_size_in_mb",))]
 
 
-def test_a_later_declaration_goes_before_an_earlier_one_and_a_topic_before_a_pattern() -> None:
+def test_a_later_declaration_overrides_an_earlier_one_and_a_topic_overrides_a_pattern() -> None:
     present = TopicPolicies(max_producer_per_topic=3, message_ttl_in_seconds=60)
     text = (
         "  - {topic: public/a/orders, set: {max_producer_per_topic: 3}}\n"
@@ -149,7 +149,7 @@ def test_a_later_declaration_goes_before_an_earlier_one_and_a_topic_before_a_pat
     assert plan(text, present) == []
 
 
-def test_an_entry_of_a_map_is_declared_by_itself_and_pruned_by_itself() -> None:
+def test_entries_of_a_map_are_declared_and_pruned_one_by_one() -> None:
     present = TopicPolicies()
     for name in ("a", "b"):
         present.subscription_policies[name].dispatch_rate.dispatch_throttling_rate_in_msg = 5
@@ -159,7 +159,7 @@ def test_an_entry_of_a_map_is_declared_by_itself_and_pruned_by_itself() -> None:
     assert plan(text, present, prune=()) == [(TOPIC, ("max_message_size", "subscription_policies.b"))]
 
 
-def test_documents_that_nobody_declares_are_deleted_only_in_namespaces_that_are_named() -> None:
+def test_undeclared_documents_are_deleted_only_in_the_named_namespaces() -> None:
     other = "persistent://public/a/other"
     declared = parse(f"version: 1\npolicies:\n{ENTRY}{{max_producer_per_topic: 1}}\n", "file.yaml")
     here = {(topic, Scope.LOCAL): Document(topic, Scope.LOCAL, TopicPolicies(max_producer_per_topic=1), "v1") for topic in (TOPIC, other)}

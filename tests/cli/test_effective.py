@@ -1,4 +1,4 @@
-"""The command about what holds for a topic, with a server that knows its cluster from a file."""
+"""The effective command, with a server that reads the settings of its cluster from a file."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def run(server: str, *arguments: str) -> Result:
 
 
 def rows(result: Result) -> dict[str, tuple[str, str]]:
-    """Value and source, by setting."""
+    """Returns the value and the source of each setting."""
     assert result.exit_code == 0, result.output
     cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in result.stdout.splitlines() if line.startswith("│")]
     return {setting: (value, source) for setting, value, source in cells}
 
 
-def test_every_value_has_its_source(server: str) -> None:
+def test_every_value_is_shown_with_its_source(server: str) -> None:
     shown = rows(run(server, "effective", TOPIC))
     assert shown["max_producer_per_topic"] == ("5", "topic, local")
     assert shown["max_message_size"] == ("800", "topic, global")
@@ -71,20 +71,20 @@ def test_the_heading_names_both_versions(server: str) -> None:
     assert run(server, "effective", TOPIC).stdout.splitlines()[0] == f"{TOPIC}  local version {versions[0]}, global version {versions[1]}"
 
 
-def test_what_the_admin_api_calls_applied(server: str) -> None:
+def test_the_view_applied_global_has_no_local_settings(server: str) -> None:
     shown = rows(run(server, "effective", TOPIC, "--view", "applied-global"))
     assert shown["max_producer_per_topic"] == ("7", "topic, global")
     assert "subscription_policies.`my-sub`.dispatch_rate.dispatch_throttling_rate_in_msg" not in shown
 
 
-def test_for_programs(server: str) -> None:
-    told = json.loads(run(server, "effective", TOPIC, "--output", "json").stdout)
-    assert told["policies"]["max_producer_per_topic"] == 5
-    assert {"path": "max_producer_per_topic", "source": "POLICY_SOURCE_TOPIC_LOCAL"} in told["sources"]
-    assert (told["topic"], told["local_version"] != told["global_version"]) == (TOPIC, True)
+def test_json_has_the_policies_their_sources_and_both_versions(server: str) -> None:
+    printed = json.loads(run(server, "effective", TOPIC, "--output", "json").stdout)
+    assert printed["policies"]["max_producer_per_topic"] == 5
+    assert {"path": "max_producer_per_topic", "source": "POLICY_SOURCE_TOPIC_LOCAL"} in printed["sources"]
+    assert (printed["topic"], printed["local_version"] != printed["global_version"]) == (TOPIC, True)
 
 
-def test_a_disabled_topic_is_said_to_be(server: str) -> None:
+def test_the_heading_says_that_the_topics_own_policies_are_disabled(server: str) -> None:
     result = run(server, "effective", "acme/off/one")
     assert result.exit_code == 0
     assert result.stdout.splitlines()[0].endswith("its own policies are disabled")

@@ -1,4 +1,4 @@
-"""Signals that come while a program still imports what it needs."""
+"""Signals that arrive while a program is still importing modules."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Amid:
             print("amid", flush=True)
 
 sys.meta_path.insert(0, Amid())
-signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where the tests run in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # SIGINT is ignored if the tests run in the background
 from topicpolicies_server.entry import main
 main()
 """
 
 
 def signalled(amid: str, name: str, *arguments: str) -> tuple[int, str, str]:
-    """The end of a program that gets a signal as it begins to import a module."""
+    """Runs a program that gets a signal when it begins to import a module; returns its exit code and its output."""
     ran = subprocess.run(
         [sys.executable, "-c", PROGRAM, amid, name, *arguments],
         env={"PYTHONPATH": os.pathsep.join(sys.path)},
@@ -44,27 +44,27 @@ def signalled(amid: str, name: str, *arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize("amid", ["typer", "grpc", "topicpolicies_server.cli.calls.info"])
-def test_an_interrupt_amid_the_imports_ends_the_program_without_a_traceback(amid: str) -> None:
-    code, said, errors = signalled(amid, "SIGINT", "info")
+def test_an_interrupt_during_the_imports_ends_the_program_without_a_traceback(amid: str) -> None:
+    code, output, errors = signalled(amid, "SIGINT", "info")
     assert (code, errors) == (130, "")
-    assert said in ("", "amid\n")
+    assert output in ("", "amid\n")
 
 
 @pytest.mark.parametrize("name", ["SIGHUP", "SIGUSR1", "SIGUSR2"])
-def test_nobody_who_asks_for_something_ends_a_server_that_imports(name: str, tmp_path: Path) -> None:
-    code, said, errors = signalled("typer", name, "serve", "--data", str(tmp_path / "none" / "p.db"), "--listen", "nowhere.invalid:1")
-    assert said == "amid\n"
+def test_a_control_signal_during_the_imports_does_not_end_the_server(name: str, tmp_path: Path) -> None:
+    code, output, errors = signalled("typer", name, "serve", "--data", str(tmp_path / "none" / "p.db"), "--listen", "nowhere.invalid:1")
+    assert output == "amid\n"
     assert code in (2, 9) and errors
 
 
-@pytest.mark.parametrize(("command", "told", "wanted"), [("info", None, "NONE"), ("info", "INFO", "INFO"), ("serve", None, "unset")])
-def test_grpc_is_silent_for_a_client_unless_it_is_told_to_speak(command: str, told: str | None, wanted: str) -> None:
-    """What gRPC finds when it is imported."""
-    said = 'print(os.environ.get("GRPC_VERBOSITY", "unset"), flush=True); os._exit(0)'
-    amid = PROGRAM.replace("os.kill(os.getpid(), number)", said)
+@pytest.mark.parametrize(("command", "verbosity", "wanted"), [("info", None, "NONE"), ("info", "INFO", "INFO"), ("serve", None, "unset")])
+def test_grpc_is_silent_in_client_commands_unless_its_verbosity_is_set(command: str, verbosity: str | None, wanted: str) -> None:
+    """Checks the value of ``GRPC_VERBOSITY`` at the import of gRPC."""
+    report = 'print(os.environ.get("GRPC_VERBOSITY", "unset"), flush=True); os._exit(0)'
+    amid = PROGRAM.replace("os.kill(os.getpid(), number)", report)
     ran = subprocess.run(
         [sys.executable, "-c", amid, "grpc", "SIGINT", command],
-        env={"PYTHONPATH": os.pathsep.join(sys.path)} | ({"GRPC_VERBOSITY": told} if told else {}),
+        env={"PYTHONPATH": os.pathsep.join(sys.path)} | ({"GRPC_VERBOSITY": verbosity} if verbosity else {}),
         capture_output=True,
         text=True,
         timeout=60,

@@ -1,4 +1,4 @@
-"""What people see fits the width of their terminal, and breaks no word of a setting's name."""
+"""Tables fit the width of the terminal, and no word of a setting's path is broken."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ TOPIC = "persistent://public/default/demo"
 
 
 def terminal(width: int) -> tuple[Console, io.StringIO]:
-    """A console of so many columns, and what is printed there."""
+    """Returns a console of this width, and its output."""
     printed = io.StringIO()
     return Console(file=printed, width=width, highlight=False, markup=False, emoji=False), printed
 
 
-def of_the_demo(clients: int = 64) -> TopicPolicies:
-    """The document that so many clients of the demo leave."""
+def demo_document(clients: int = 64) -> TopicPolicies:
+    """Returns the document that this number of clients of the demo makes."""
     made = TopicPolicies(max_producer_per_topic=50, max_subscriptions_per_topic=400, message_ttl_in_seconds=50)
     for client in range(clients):
         if "`" in (setting_of(client) or ""):
@@ -46,23 +46,23 @@ def document(settings: TopicPolicies | None) -> Document:
 
 
 def shown(settings: TopicPolicies, width: int) -> list[str]:
-    told, printed = terminal(width)
-    told.print(settings_rows(("setting", "value"), (Row(path, (value,)) for path, value in lines(settings)), told))
+    console, printed = terminal(width)
+    console.print(settings_rows(("setting", "value"), (Row(path, (value,)) for path, value in lines(settings)), console))
     return printed.getvalue().splitlines()
 
 
 @given(policies(), st.integers(min_value=12, max_value=300))
-def test_a_document_in_short_is_one_line_of_whole_settings(settings: TopicPolicies, room: int) -> None:
-    told = brief(settings, room)
+def test_the_short_form_of_a_document_is_one_line_of_whole_settings(settings: TopicPolicies, room: int) -> None:
+    text = brief(settings, room)
     every = list(lines(settings))
-    assert len(told) <= max(min(room, WIDEST_LINE), len(f"{len(every)} settings"))
-    assert "\n" not in told
-    if every and not told.startswith(f"{len(every)} setting"):
-        assert told.startswith(f"{format_path(every[0][0])}=")
+    assert len(text) <= max(min(room, WIDEST_LINE), len(f"{len(every)} settings"))
+    assert "\n" not in text
+    if every and not text.startswith(f"{len(every)} setting"):
+        assert text.startswith(f"{format_path(every[0][0])}=")
 
 
-def test_a_document_in_short_says_how_many_settings_it_leaves_out() -> None:
-    settings = of_the_demo()
+def test_the_short_form_of_a_document_counts_the_settings_that_it_leaves_out() -> None:
+    settings = demo_document()
     count = len(list(lines(settings)))
     assert brief(settings, 60) == f"max_producer_per_topic=50 and {count - 1} more"
     assert brief(settings, 20) == f"{count} settings"
@@ -73,9 +73,9 @@ def test_a_document_in_short_says_how_many_settings_it_leaves_out() -> None:
 
 
 @pytest.mark.parametrize(("width", "height"), [(80, 4), (120, 6), (10_000, 6)])
-def test_a_list_has_a_line_of_settings_for_each_document(width: int, height: int) -> None:
-    told, printed = terminal(width)
-    listed([document(of_the_demo()), document(None)], told)
+def test_a_list_has_one_line_of_settings_for_each_document(width: int, height: int) -> None:
+    console, printed = terminal(width)
+    listed([document(demo_document()), document(None)], console)
     written = printed.getvalue().splitlines()
     assert len(written) == height
     assert max(map(len, written)) <= min(width, 200)
@@ -85,21 +85,21 @@ def test_a_list_has_a_line_of_settings_for_each_document(width: int, height: int
 
 
 @pytest.mark.parametrize("width", [80, 60])
-def test_no_word_of_a_settings_path_is_broken_where_it_is_too_long(width: int) -> None:
-    settings = of_the_demo()
+def test_a_path_that_is_too_long_is_broken_only_between_words(width: int) -> None:
+    settings = demo_document()
     written = shown(settings, width)
     assert max(map(len, written)) <= width
     words = {word for path, _ in lines(settings) for word in path}
     cells = [line.split("│")[1].strip() for line in written if line.startswith("│")]
     assert {part for cell in cells for part in cell.replace("`", "").split(".") if part} == words
-    if width == 80:  # what several have in common is said once
+    if width == 80:  # a common beginning is shown once
         heading = "subscription_policies.`client-63`.dispatch_rate"
         at = cells.index(heading)
         assert cells[at + 1 : at + 3] == [".dispatch_throttling_rate_in_byte", ".dispatch_throttling_rate_in_msg"]
 
 
-def test_paths_that_fit_are_whole() -> None:
-    settings = of_the_demo()
+def test_paths_that_fit_are_shown_on_one_line() -> None:
+    settings = demo_document()
     written = shown(settings, 120)
     assert sum(format_path(path) in line for line in written for path, _ in lines(settings)) == len(list(lines(settings)))
     assert len(written) == len(list(lines(settings))) + 4
@@ -110,9 +110,9 @@ def test_every_document_is_shown_within_the_width(settings: TopicPolicies, width
     assert max(map(len, shown(settings, width))) <= width
 
 
-def test_differences_break_no_word_either() -> None:
-    told, printed = terminal(80)
-    told.print(show(between(TopicPolicies(max_producer_per_topic=1), of_the_demo(16)), told))
+def test_differences_fit_the_width_and_break_no_word() -> None:
+    console, printed = terminal(80)
+    console.print(show(between(TopicPolicies(max_producer_per_topic=1), demo_document(16)), console))
     written = printed.getvalue()
     assert max(map(len, written.splitlines())) <= 80
     for word in ("subscription_policies.`client-15`.dispatch_rate", ".dispatch_throttling_rate_in_msg", "retention_time_in_minutes"):
@@ -133,7 +133,7 @@ def test_a_change_in_the_history_fits_the_terminal_and_its_lines_are_indented(mo
     message.origin.MergeFrom(service_pb2.ChangeOrigin(actor="somebody", actor_standing=service_pb2.ACTOR_STANDING_UNAUTHENTICATED))
     for document in (message.document, message.previous):
         document.topic, document.scope, document.version = "persistent://public/default/orders-of-all", policies_pb2.SCOPE_LOCAL, "16"
-    message.document.policies.MergeFrom(of_the_demo(2))
+    message.document.policies.MergeFrom(demo_document(2))
     entry = HistoryEntry.of(message)
     assert entry is not None
     entries.show_entry(entry)

@@ -1,4 +1,4 @@
-"""Commands say on standard error since when a server can't confirm what it answers; what they print is as always."""
+"""Commands report on standard error since when the server can't confirm its answers; their standard output does not change."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def terminal(tmp_path: Path, proxy: Proxy) -> Iterator[Terminal]:
     (tmp_path / "cluster.toml").write_text(CLUSTER)
     log = EmbeddedLogConfig(path=tmp_path / "policies.db", cluster_file=tmp_path / "cluster.toml")
     with running(tmp_path, proxy=proxy, log=log) as address:
-        told = Terminal(address)
-        told.write(A, "orders", 5)
-        yield told
+        made = Terminal(address)
+        made.write(A, "orders", 5)
+        yield made
 
 
 READS = [
@@ -41,7 +41,7 @@ READS = [
 
 
 @pytest.mark.parametrize("command", READS, ids=" ".join)
-def test_an_answer_that_is_not_confirmed_is_told_as_such(terminal: Terminal, proxy: Proxy, command: list[str]) -> None:
+def test_an_unconfirmed_answer_is_reported_on_standard_error_only(terminal: Terminal, proxy: Proxy, command: list[str]) -> None:
     shown, programs = terminal.run(*command), terminal.run(*command, "-o", "json")
     assert "change log" not in shown.stderr and "unconfirmed" not in programs.stderr
     proxy.unconfirmed_since = SINCE

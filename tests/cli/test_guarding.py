@@ -1,4 +1,4 @@
-"""The guard command, the server's options about repairs, and the signals that a running process takes."""
+"""The guard command, the server's options for repairs, and the signals that a running process handles."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOG = PulsarLogConfig(service_url="pulsar://broker:6650", admin_url="http://brok
 
 @pytest.fixture
 def configured(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The configurations of what would have run."""
+    """The configurations of the servers and guards that would have run."""
     configurations: list[Any] = []
     for module in (serve_module, guard_module):
         monkeypatch.setattr(module, "run", lambda config, _: configurations.append(config))
@@ -36,12 +36,12 @@ def run(*arguments: str) -> Any:
     return CliRunner().invoke(app, list(arguments))
 
 
-def test_a_guard_of_some_namespaces(configured: list[Any]) -> None:
+def test_guard_runs_with_the_patterns_of_its_arguments(configured: list[Any]) -> None:
     assert run("guard", "acme/*", "beta/orders", *CLUSTER).exit_code == 0
     assert configured == [GuardConfig(log=LOG, patterns=("acme/*", "beta/orders"))]
 
 
-def test_a_guard_with_everything(configured: list[Any], tmp_path: Path) -> None:
+def test_guard_accepts_all_its_options(configured: list[Any], tmp_path: Path) -> None:
     token, trust = tmp_path / "token", tmp_path / "trust"
     for path in (token, trust):
         path.write_text("x")
@@ -55,7 +55,7 @@ def test_a_guard_with_everything(configured: list[Any], tmp_path: Path) -> None:
     assert config.metrics_listen == parse_address("127.0.0.1:9000") and config.log.token_file == token
 
 
-def test_a_server_that_guards_and_one_that_writes_nothing(configured: list[Any], tmp_path: Path) -> None:
+def test_serve_can_guard_namespaces_or_be_read_only(configured: list[Any], tmp_path: Path) -> None:
     assert run("serve", *CLUSTER, "--guard", "acme/*", "--guard", "beta/*", "--metrics-listen", "localhost:0").exit_code == 0
     assert run("serve", "--data", str(tmp_path / "p.db"), "--read-only", "--pause-repairs").exit_code == 0
     guarding, reading = configured
@@ -66,7 +66,7 @@ def test_a_server_that_guards_and_one_that_writes_nothing(configured: list[Any],
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("guard", *CLUSTER), "Name the namespaces to guard"),
         (("guard", "acme", *CLUSTER), "not a pattern of namespaces"),
@@ -79,13 +79,15 @@ def test_a_server_that_guards_and_one_that_writes_nothing(configured: list[Any],
         (("serve", *CLUSTER, "--guard", "acme/*", "--writer", "exclusive"), "goes with --writer shared"),
     ],
 )
-def test_what_can_not_be_is_said(configured: list[Any], arguments: tuple[str, ...], said: str) -> None:
+def test_an_invalid_combination_of_options_is_refused_with_a_sentence(
+    configured: list[Any], arguments: tuple[str, ...], message: str
+) -> None:
     result = run(*arguments)
-    assert result.exit_code == 2 and said in " ".join(result.output.split())
+    assert result.exit_code == 2 and message in " ".join(result.output.split())
     assert configured == []
 
 
-async def test_signals_pause_and_resume_repairs_and_stop() -> None:
+async def test_signals_pause_and_resume_repairs_and_stop_the_process() -> None:
     gate = Gate(asyncio.get_running_loop(), 10)
     waiting = asyncio.get_running_loop().create_task(until_told_to_stop(gate))
     await asyncio.sleep(0)
@@ -100,6 +102,6 @@ async def test_signals_pause_and_resume_repairs_and_stop() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_whoever_is_told_that_it_runs_may_tell_it_to_stop_at_once(number: signal.Signals) -> None:
+async def test_a_signal_sent_by_the_callback_at_the_start_stops_the_process(number: signal.Signals) -> None:
     gate = Gate(asyncio.get_running_loop(), 10)
     await asyncio.wait_for(until_told_to_stop(gate, lambda: os.kill(os.getpid(), number)), 20)

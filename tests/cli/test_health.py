@@ -1,4 +1,4 @@
-"""``topicpolicies health``: which server it asks, and how it ends."""
+"""The health command: which server it asks, and its exit codes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.ports import free_port
 
 
 def test_of_several_addresses_the_first_that_answers_is_asked(recorded: Terminal) -> None:
-    nobody = f"127.0.0.1:{free_port()}"
-    for server in (f"{nobody},{recorded.address}", f"{recorded.address}, {nobody}"):
+    unused = f"127.0.0.1:{free_port()}"
+    for server in (f"{unused},{recorded.address}", f"{recorded.address}, {unused}"):
         result = recorded.run("--server", server, "health")
         assert (result.exit_code, result.stdout) == (0, "SERVING\n"), result.output
-    code, error = recorded.failing("--server", f"{nobody},{nobody}", "health")
+    code, error = recorded.failing("--server", f"{unused},{unused}", "health")
     assert (code, error["code"]) == (5, "UNAVAILABLE") and "refused" in error["message"]
 
 
@@ -23,7 +23,7 @@ def test_of_several_addresses_the_first_that_answers_is_asked(recorded: Terminal
     "arguments",
     [("--server", "localhost:99999"), ("--tls-ca", "{missing}"), ("--tls-certificate", "{missing}"), ("--token-file", "{missing}")],
 )
-def test_what_other_commands_refuse_as_wrong_it_refuses_too(recorded: Terminal, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_health_refuses_the_same_wrong_options_as_other_commands(recorded: Terminal, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     given = [argument.format(missing=tmp_path / "missing") for argument in arguments]
     errors = [recorded.failing(*given, command) for command in ("info", "health")]
     assert errors[0] == errors[1] and errors[0][0] == 2

@@ -1,4 +1,4 @@
-"""Every command's help, as a terminal of 80 columns shows it: nothing is cut off, and nothing is told in Python's words."""
+"""The help of every command in 80 columns: nothing is cut off, and no Python types are shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from topicpolicies_server.cli.app import app
 from topicpolicies_server.cli.commands import WHERE
 
 WIDEST_EXAMPLE = 90
-"""One path of a nested setting is as long as it is; paragraphs and tables fit."""
+"""The width of an example with the path of a nested setting, which can't be folded. Paragraphs and tables fit 80 columns."""
 
 
 def help_of(*command: str) -> str:
@@ -20,14 +20,14 @@ def help_of(*command: str) -> str:
     return shown.stdout
 
 
-def test_no_commands_sentence_is_cut_off() -> None:
+def test_the_sentence_of_every_command_is_listed_in_full() -> None:
     listed = help_of().partition("Commands:\n")[2].partition("\n\n")[0].splitlines()
     assert {line.split()[0] for line in listed} == WHERE.keys()
     assert [line for line in listed if not line.endswith(".") or line.endswith("...")] == []
 
 
 @pytest.mark.parametrize("command", ["", *WHERE])
-def test_help_fits_80_columns_and_has_words_that_users_know(command: str) -> None:
+def test_help_fits_80_columns_and_shows_no_python_types(command: str) -> None:
     shown = help_of(*([command] if command else []))
     examples = shown.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
     assert [line for line in shown.splitlines() if len(line) > (WIDEST_EXAMPLE if line in examples else 80)] == []
@@ -45,5 +45,5 @@ def test_help_fits_80_columns_and_has_words_that_users_know(command: str) -> Non
         ("guard", "topicpolicies guard [OPTIONS] [NAMESPACE]..."),
     ],
 )
-def test_usage_names_the_arguments_as_usual(command: str, usage: str) -> None:
+def test_usage_names_the_arguments_in_the_usual_form(command: str, usage: str) -> None:
     assert help_of(command).splitlines()[0] == f"Usage: {usage}"

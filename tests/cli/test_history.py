@@ -1,4 +1,4 @@
-"""The commands about what was, against a real server."""
+"""The commands for the history and for past versions, against a real server."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TOPIC = "persistent://public/a/orders"
 
 def now() -> str:
     time.sleep(0.01)
-    told = datetime.now(UTC).isoformat()
+    moment = datetime.now(UTC).isoformat()
     time.sleep(0.01)
-    return told
+    return moment
 
 
-def test_the_history_of_a_topic_for_people(recorded: Terminal) -> None:
+def test_history_shows_the_changes_of_a_topic_from_the_newest(recorded: Terminal) -> None:
     recorded.json("update", TOPIC, "max_producer_per_topic=1", "--actor", "ann", "--reason", "it begins")
     recorded.json("update", TOPIC, "max_producer_per_topic=2", "message_ttl_in_seconds=60", "--actor", "")
     recorded.json("delete", TOPIC)
@@ -37,7 +37,7 @@ def test_the_history_of_a_topic_for_people(recorded: Terminal) -> None:
     assert "Gap" not in result.stderr
 
 
-def test_the_history_for_programs(recorded: Terminal) -> None:
+def test_history_as_json_can_be_filtered_ordered_and_limited(recorded: Terminal) -> None:
     for number in (1, 2, 3):
         recorded.json("update", TOPIC, f"max_producer_per_topic={number}", "--actor", f"actor-{number}")
     (line,) = recorded.lines("history", "public/a", "--by", "actor-2")
@@ -53,7 +53,7 @@ def test_the_history_for_programs(recorded: Terminal) -> None:
     assert len(recorded.run("history", TOPIC, "--since", "1h-ago", "--until", "now", "-o", "json").stdout.splitlines()) == 3
 
 
-def test_a_document_as_it_was(recorded: Terminal) -> None:
+def test_get_shows_a_past_version_by_time_or_version(recorded: Terminal) -> None:
     before = now()
     first = recorded.json("update", TOPIC, "max_producer_per_topic=1")
     between = now()
@@ -69,7 +69,7 @@ def test_a_document_as_it_was(recorded: Terminal) -> None:
     assert (code, error["reason"]) == (1, "NOT_IN_HISTORY")
 
 
-def test_the_difference_between_two_moments(recorded: Terminal) -> None:
+def test_diff_shows_the_differences_between_two_moments(recorded: Terminal) -> None:
     first = recorded.json("update", TOPIC, "max_producer_per_topic=1", "message_ttl_in_seconds=60")
     between = now()
     recorded.json("update", TOPIC, "max_producer_per_topic=2", "--unset", "message_ttl_in_seconds", "compaction_threshold=9")
@@ -90,18 +90,18 @@ def test_the_difference_between_two_moments(recorded: Terminal) -> None:
     assert "no differences" in same.stderr
 
 
-def test_a_server_without_a_history_says_what_to_do(tmp_path: Path) -> None:
+def test_a_server_without_a_history_names_the_option_for_it(tmp_path: Path) -> None:
     with running(tmp_path, history=False) as address:
         code, error = Terminal(address).failing("history", TOPIC)
     assert (code, error["reason"]) == (1, "HISTORY_OFF")
     assert "--history" in error["message"]
 
 
-def test_a_deletion_is_told_once_as_somebodys(recorded: Terminal) -> None:
+def test_a_deletion_is_shown_once_with_its_actor_and_its_tombstone_without_one(recorded: Terminal) -> None:
     recorded.json("update", TOPIC, "max_producer_per_topic=1", "--actor", "ann")
     recorded.json("delete", TOPIC, "--actor", "bob")
     until = time.monotonic() + 30
-    while recorded.lines("history", TOPIC)[0]["entry"]["kind"] != "HISTORY_KIND_TOMBSTONE":  # which comes behind the answer
+    while recorded.lines("history", TOPIC)[0]["entry"]["kind"] != "HISTORY_KIND_TOMBSTONE":  # it is written after the response
         assert time.monotonic() < until
         time.sleep(0.01)
     shown = recorded.run("history", TOPIC).stdout
@@ -111,7 +111,7 @@ def test_a_deletion_is_told_once_as_somebodys(recorded: Terminal) -> None:
     assert not [line for line in shown.splitlines() if line != line.rstrip()]
 
 
-def test_what_is_neither_a_version_nor_a_time_is_told_the_forms(recorded: Terminal) -> None:
+def test_a_text_that_is_neither_a_version_nor_a_time_is_refused_with_the_valid_forms(recorded: Terminal) -> None:
     recorded.json("update", TOPIC, "max_producer_per_topic=1")
     for moment in ("1d", "30m", "zzz", "yesterday", "312d"):
         code, error = recorded.failing("get", TOPIC, "--as-of", moment)

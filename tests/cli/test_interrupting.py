@@ -1,4 +1,4 @@
-"""A watch that is cut short: its place covers what it wrote, whatever ended it."""
+"""Interrupted commands: the resume file of a watch covers exactly the events that it wrote, and apply prints a summary."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ import signal
 
 from topicpolicies_server.cli.app import main
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where the tests run in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # SIGINT is ignored if the tests run in the background
 main()
 """
 
 
 def start(terminal: Terminal, arguments: Sequence[str], stdout: IO[str] | int) -> subprocess.Popen[str]:
-    """A real process, which Ctrl-C interrupts."""
+    """Starts a command as a real process, which SIGINT interrupts."""
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *arguments],
         env={**terminal.environment, "PYTHONPATH": ":".join(sys.path)},
@@ -44,8 +44,8 @@ def start(terminal: Terminal, arguments: Sequence[str], stdout: IO[str] | int) -
     )
 
 
-def watching(place: Path, *more: str) -> tuple[str, ...]:
-    return ("watch", A, "--mode", "entries", "--output", "json", "--resume-file", str(place), *more)
+def watching(resume_file: Path, *more: str) -> tuple[str, ...]:
+    return ("watch", A, "--mode", "entries", "--output", "json", "--resume-file", str(resume_file), *more)
 
 
 def fill(terminal: Terminal, events: int, first: int = 1) -> None:
@@ -55,16 +55,16 @@ def fill(terminal: Terminal, events: int, first: int = 1) -> None:
 
 
 def positions(lines: Sequence[str]) -> list[str]:
-    return [told["entry"]["position"] for told in map(json.loads, lines) if "entry" in told]
+    return [event["entry"]["position"] for event in map(json.loads, lines) if "entry" in event]
 
 
-def test_interrupted_at_any_moment_it_loses_nothing_and_tells_nothing_twice(recorded: Terminal, tmp_path: Path) -> None:
+def test_a_watch_interrupted_at_any_moment_loses_and_repeats_no_event(recorded: Terminal, tmp_path: Path) -> None:
     fill(recorded, EVENTS)
-    place, out = tmp_path / "token", tmp_path / "out.jsonl"
+    resume_file, out = tmp_path / "token", tmp_path / "out.jsonl"
     everything = positions(recorded.run(*watching(tmp_path / "other", "--until-synced")).stdout.splitlines())
     assert len(everything) == EVENTS
     chance = random.Random(5)
-    cut, told = 0, list[str]()
+    cut, delivered = 0, list[str]()
     for _ in range(ROUNDS):
         with out.open("ab") as file:
             begun, give_up = out.stat().st_size, time.monotonic() + 20
@@ -75,23 +75,23 @@ def test_interrupted_at_any_moment_it_loses_nothing_and_tells_nothing_twice(reco
                     time.sleep(0.001)
                 time.sleep(chance.uniform(0, 0.01))
 
-            ended = programs.interrupted(watching(place), recorded.environment, file, written)
+            ended = programs.interrupted(watching(resume_file), recorded.environment, file, written)
             assert (ended.returncode, ended.stderr) == (0, "")
-        told = positions(out.read_text().splitlines())
-        assert told == everything[: len(told)], "in their order, none missing, none twice"
-        cut += 0 < len(told) < EVENTS
-    assert cut > 1, "some were interrupted before the end"
-    rest = positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines())
-    assert [*told, *rest] == everything
+        delivered = positions(out.read_text().splitlines())
+        assert delivered == everything[: len(delivered)], "in order, none missing, none repeated"
+        cut += 0 < len(delivered) < EVENTS
+    assert cut > 1, "at least two interruptions came before the last event"
+    rest = positions(recorded.run(*watching(resume_file, "--until-synced")).stdout.splitlines())
+    assert [*delivered, *rest] == everything
 
 
-def test_terminated_it_keeps_its_place(recorded: Terminal, tmp_path: Path) -> None:
+def test_a_terminated_watch_saves_its_token(recorded: Terminal, tmp_path: Path) -> None:
     fill(recorded, 3)
-    place, out = tmp_path / "token", tmp_path / "out.jsonl"
+    resume_file, out = tmp_path / "token", tmp_path / "out.jsonl"
     with out.open("ab") as file:
-        ended = programs.interrupted(watching(place), recorded.environment, file, lambda: until(out, b"SYNCED"), signal.SIGTERM)
+        ended = programs.interrupted(watching(resume_file), recorded.environment, file, lambda: until(out, b"SYNCED"), signal.SIGTERM)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines()) == []
+    assert positions(recorded.run(*watching(resume_file, "--until-synced")).stdout.splitlines()) == []
 
 
 def until(file: Path, text: bytes) -> None:
@@ -102,7 +102,9 @@ def until(file: Path, text: bytes) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_declarations_that_are_cut_short_are_summed_up(recorded: Terminal, tmp_path: Path, number: int, code: int) -> None:
+def test_an_interrupted_apply_prints_how_many_changes_were_done_and_not_sent(
+    recorded: Terminal, tmp_path: Path, number: int, code: int
+) -> None:
     declared, out = tmp_path / "policies.yaml", tmp_path / "out"
     topics = [f"persistent://{A}/t{each}" for each in range(3_000)]
     lines = (f"  - {{topic: '{each}', set: {{max_producer_per_topic: 1}}}}" for each in topics)
@@ -110,42 +112,42 @@ def test_declarations_that_are_cut_short_are_summed_up(recorded: Terminal, tmp_p
     with out.open("ab") as file:
         arguments = ["apply", "-f", str(declared)]
         ended = programs.interrupted(arguments, recorded.environment, file, lambda: until(out, b"\nchanged"), number)
-    told = out.read_text().count("\nchanged")
+    done = out.read_text().count("\nchanged")
     assert ended.returncode == code
-    assert ended.stderr.splitlines()[-1] == f"{told} done, {len(topics) - told} not sent: apply again to complete it."
-    assert 0 < told < len(topics)
-    assert len(recorded.json("list", A)["documents"]) == told
+    assert ended.stderr.splitlines()[-1] == f"{done} done, {len(topics) - done} not sent: apply again to complete it."
+    assert 0 < done < len(topics)
+    assert len(recorded.json("list", A)["documents"]) == done
 
 
 @pytest.mark.parametrize("output", ["json", "table"])
-def test_what_could_not_be_written_comes_again(recorded: Terminal, tmp_path: Path, output: str) -> None:
-    place = tmp_path / "token"
+def test_events_that_could_not_be_written_are_delivered_again(recorded: Terminal, tmp_path: Path, output: str) -> None:
+    resume_file = tmp_path / "token"
     fill(recorded, 1)
-    recorded.lines(*watching(place, "--until-synced"))
+    recorded.lines(*watching(resume_file, "--until-synced"))
     fill(recorded, 3, first=2)
-    arguments = watching(place, "--until-synced", "--output", output)
+    arguments = watching(resume_file, "--until-synced", "--output", output)
     with Path("/dev/full").open("w") as full, start(recorded, arguments, full) as process:
         _, errors = process.communicate(timeout=20)
-    assert len(positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines())) == 3
+    assert len(positions(recorded.run(*watching(resume_file, "--until-synced")).stdout.splitlines())) == 3
     assert process.returncode == 1
     assert "No space left on device" in errors and "Traceback" not in errors and "ignored" not in errors
 
 
-def test_what_a_closed_pipe_did_not_take_comes_again(recorded: Terminal, tmp_path: Path) -> None:
-    place = tmp_path / "token"
+def test_events_for_a_closed_pipe_are_delivered_again(recorded: Terminal, tmp_path: Path) -> None:
+    resume_file = tmp_path / "token"
     fill(recorded, 1)
-    recorded.lines(*watching(place, "--until-synced"))
+    recorded.lines(*watching(resume_file, "--until-synced"))
     fill(recorded, 3, first=2)
     reading, writing = os.pipe()
     os.close(reading)
-    with start(recorded, watching(place, "--until-synced"), writing) as process:
+    with start(recorded, watching(resume_file, "--until-synced"), writing) as process:
         os.close(writing)
         process.communicate(timeout=20)
     assert process.returncode == 1
-    assert len(positions(recorded.run(*watching(place, "--until-synced")).stdout.splitlines())) == 3
+    assert len(positions(recorded.run(*watching(resume_file, "--until-synced")).stdout.splitlines())) == 3
 
 
-def test_a_place_that_can_not_be_kept_is_told_before_anything_is_watched(recorded: Terminal, tmp_path: Path) -> None:
+def test_a_resume_file_that_can_not_be_written_is_refused_before_the_watch_begins(recorded: Terminal, tmp_path: Path) -> None:
     fill(recorded, 1)
     result = recorded.run(*watching(tmp_path / "none" / "token", "--until-synced"))
     assert (result.exit_code, result.stdout) == (2, "")

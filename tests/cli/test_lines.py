@@ -1,4 +1,4 @@
-"""Each line of a server's standard error is one for programs, if that is asked for, whoever writes it."""
+"""With a structured log format, every line of a server's standard error is structured, whatever code writes it."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ server.Server.start = start
 sys.argv = ["topicpolicies", *sys.argv[1:]]
 runpy.run_module("topicpolicies_server", run_name="__main__")
 """
-"""A server in which everybody writes to standard error."""
+"""A server whose standard error also gets a Python warning, a line in the form of gRPC's core, other output, and a thread's failure."""
 
 
 def serve(*arguments: str, calls: int = 1) -> tuple[int, bytes]:
-    """How a server ended that was called so often, and then told to stop; and what it wrote."""
+    """Runs a server, makes ``calls`` updates and stops it; returns its exit code and its standard error."""
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-c", NOISE, "serve", "--listen", address, *arguments]
     with subprocess.Popen(command, env=_PATHS, stderr=subprocess.PIPE) as process:
@@ -57,17 +57,17 @@ def serve(*arguments: str, calls: int = 1) -> tuple[int, bytes]:
                 for _ in range(calls):
                     TopicPoliciesServiceStub(channel).UpdatePolicy(UPDATE, wait_for_ready=True, timeout=30)
             process.send_signal(signal.SIGTERM)
-            _, told = process.communicate(timeout=30)
+            _, output = process.communicate(timeout=30)
         finally:
             process.kill()
-    return process.returncode, told
+    return process.returncode, output
 
 
 @pytest.mark.parametrize("form", ["json", "logfmt"])
-def test_every_line_of_a_run_can_be_read_by_programs(form: str, tmp_path: Path) -> None:
-    code, told = serve("--data", str(tmp_path / "p.db"), "--log-format", form, calls=3)
+def test_every_line_of_a_run_is_structured(form: str, tmp_path: Path) -> None:
+    code, output = serve("--data", str(tmp_path / "p.db"), "--log-format", form, calls=3)
     assert code == 0
-    lines = [json.loads(line) if form == "json" else parsed(line) for line in told.decode("ascii").splitlines()]
+    lines = [json.loads(line) if form == "json" else parsed(line) for line in output.decode("ascii").splitlines()]
     assert all({"ts", "level", "logger", "msg"} <= line.keys() for line in lines)
     by_logger: dict[str, list[str]] = {}
     for line in lines:
@@ -81,7 +81,7 @@ def test_every_line_of_a_run_can_be_read_by_programs(form: str, tmp_path: Path) 
     assert "stopping: finishing what was accepted" in by_logger["topicpolicies_server.signals"]
 
 
-def test_a_server_that_can_not_start_says_so_in_a_line(tmp_path: Path) -> None:
+def test_a_server_that_can_not_start_logs_one_structured_line(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "topicpolicies_server", "serve", "--data", str(tmp_path / "p.db"), "--log-format", "json"]
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -91,18 +91,18 @@ def test_a_server_that_can_not_start_says_so_in_a_line(tmp_path: Path) -> None:
     assert line["level"] == "critical" and line["msg"].startswith("the server could not start: ") and line["reason"] == "ADDRESS"
 
 
-def test_for_people_the_record_of_calls_is_on_standard_error_or_in_a_file_or_nowhere(tmp_path: Path) -> None:
+def test_in_text_format_the_record_of_calls_is_on_standard_error_in_a_file_or_off(tmp_path: Path) -> None:
     record = tmp_path / "calls.log"
-    _, told = serve("--data", str(tmp_path / "a.db"))
-    assert told.count(b"msg=call call=UpdatePolicy") == 1
-    _, told = serve("--data", str(tmp_path / "b.db"), "--call-record-file", str(record))
-    assert b"msg=call" not in told and record.read_text().count("outcome=APPLIED") == 1
-    _, told = serve("--data", str(tmp_path / "c.db"), "--call-record", "off")
-    assert b"msg=call" not in told
+    _, output = serve("--data", str(tmp_path / "a.db"))
+    assert output.count(b"msg=call call=UpdatePolicy") == 1
+    _, output = serve("--data", str(tmp_path / "b.db"), "--call-record-file", str(record))
+    assert b"msg=call" not in output and record.read_text().count("outcome=APPLIED") == 1
+    _, output = serve("--data", str(tmp_path / "c.db"), "--call-record", "off")
+    assert b"msg=call" not in output
 
 
 @pytest.mark.parametrize("form", ["json", "text"])
-def test_who_does_not_read_what_a_server_tells_holds_it_up_in_nothing(form: str, tmp_path: Path) -> None:
+def test_a_server_whose_standard_error_is_not_read_serves_calls_and_stops(form: str, tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     command = [sys.executable, "-m", "topicpolicies_server", "serve", "--listen", address, "--data", str(tmp_path / "p.db")]
     with subprocess.Popen([*command, "--log-format", form], env=_PATHS, stderr=subprocess.PIPE) as process:
@@ -113,7 +113,7 @@ def test_who_does_not_read_what_a_server_tells_holds_it_up_in_nothing(form: str,
                 for _ in range(1_000):  # a pipe has room for some hundred lines
                     stub.UpdatePolicy(UPDATE, timeout=30)
                 for _ in range(20):
-                    process.send_signal(signal.SIGHUP)  # a line by the event loop itself
+                    process.send_signal(signal.SIGHUP)  # logs a line in the event loop
                     stub.UpdatePolicy(UPDATE, timeout=30)
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0

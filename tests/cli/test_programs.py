@@ -1,4 +1,4 @@
-"""A process that is forked from one that has the imports behind it says what a process says that begins anew."""
+"""A command in a process that is forked after the imports has the same output as one in a new process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.cli.conftest import TOPIC, A, Terminal
 pytestmark = pytest.mark.slow
 
 
-def anew(arguments: tuple[str | bytes, ...], environment: dict[str, str], stdin: bytes, stdout: IO[bytes] | None) -> programs.Ended:
+def unforked(arguments: tuple[str | bytes, ...], environment: dict[str, str], stdin: bytes, stdout: IO[bytes] | None) -> programs.Ended:
     done = subprocess.run(
         [sys.executable, "-m", "topicpolicies_server.cli", *arguments],
         env={**environment, "PYTHONPATH": ":".join(sys.path)},
@@ -40,7 +40,7 @@ def anew(arguments: tuple[str | bytes, ...], environment: dict[str, str], stdin:
     ],
     ids=["answered", "not UTF-8", "no space", "standard input", "wrong usage", "no server"],
 )
-def test_it_says_what_one_says_that_begins_anew(
+def test_a_forked_command_has_the_output_and_the_exit_code_of_a_new_process(
     recorded: Terminal, tmp_path: Path, arguments: tuple[str | bytes, ...], stdin: bytes, stdout: str
 ) -> None:
     recorded.write(A, "orders", 1)
@@ -48,7 +48,7 @@ def test_it_says_what_one_says_that_begins_anew(
     file.write_text("version: 1\npolicies: []\n")
     given = tuple(str(file) if argument == "FILE" else argument for argument in arguments)
     with Path(stdout or "/dev/null").open("wb") as full:
-        ended, wanted = (run(given, recorded.environment, stdin, full if stdout else None) for run in (forked, anew))
+        ended, wanted = (run(given, recorded.environment, stdin, full if stdout else None) for run in (forked, unforked))
     assert ended == wanted
     assert ended.stdout or ended.stderr
 
@@ -57,12 +57,14 @@ def forked(arguments: tuple[str | bytes, ...], environment: dict[str, str], stdi
     return programs.run(arguments, environment, stdin=stdin, stdout=stdout)
 
 
-def test_one_that_serves_until_it_fails_is_told_by_its_exit_code(tmp_path: Path) -> None:
+def test_a_forked_server_that_can_not_start_has_its_exit_code_and_error(tmp_path: Path) -> None:
     ended = programs.run(["serve", "--data", str(tmp_path / "none" / "p.db"), "--listen", "127.0.0.1:0"], {})
     assert ended.returncode in (2, 9) and ended.stderr.startswith(("Usage", "Error: "))
 
 
-def test_what_does_not_end_in_time_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_forked_command_that_does_not_end_in_time_is_killed_and_the_next_one_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(programs, "_SECONDS", 1)
     programs._forking.cache_clear()
     with pytest.raises(TimeoutError):

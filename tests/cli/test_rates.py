@@ -1,4 +1,4 @@
-"""Rates of changes on a given clock: what they count, how they decay, and that what is kept is bounded."""
+"""Rates of changes by a given clock: what they count, how they decay, and that the number of names is bounded."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ def counted(*times: float, most: int = 10) -> Rates:
 
 @pytest.mark.parametrize("per_second", [0.1, 1.0, 50.0])
 @pytest.mark.parametrize("seconds", [10.0, 30.0, 600.0])
-def test_a_steady_rate_is_told_as_it_is_however_long_it_was_looked_at(per_second: float, seconds: float) -> None:
+def test_a_steady_rate_is_measured_correctly_over_any_time(per_second: float, seconds: float) -> None:
     count = int(per_second * seconds)
     (row,) = counted(*((number + 0.5) / per_second for number in range(count))).rows(seconds, 0.0, 5)
     assert row.rate == pytest.approx(per_second, rel=0.05)
     assert (row.name, row.changes, row.last) == ("a", count, LAST)
 
 
-def test_a_rate_goes_down_when_nothing_changes_any_more_and_the_count_does_not() -> None:
+def test_without_further_changes_a_rate_decays_and_its_count_does_not() -> None:
     rates = counted(*range(1_000))
     before, after = (rates.rows(now, 0.0, 1)[0] for now in (1_000.0, 1_000.0 + MEAN_SECONDS))
     assert after.rate == pytest.approx(before.rate / 2.718281828)
     assert after.changes == 1_000
 
 
-def test_what_is_fast_now_goes_before_what_was_and_names_decide_between_equals() -> None:
+def test_rows_are_sorted_by_the_current_rate_and_then_by_name() -> None:
     rates = Rates(10)
     for number in range(100):
         rates.count("was", float(number), LAST)
@@ -48,11 +48,11 @@ def test_what_is_fast_now_goes_before_what_was_and_names_decide_between_equals()
     assert [row.name for row in rates.rows(220.0, 0.0, 1)] == ["is"]
 
 
-def test_nothing_is_told_before_any_time_has_passed() -> None:
+def test_there_are_no_rows_before_any_time_has_passed() -> None:
     assert counted(5.0).rows(5.0, 5.0, 10) == []
 
 
-def test_beyond_the_most_the_slowest_go() -> None:
+def test_beyond_the_maximum_the_names_with_the_lowest_rates_are_dropped() -> None:
     rates = Rates(20)
     for number in range(10):
         rates.count("fast", float(number), LAST)
@@ -61,11 +61,11 @@ def test_beyond_the_most_the_slowest_go() -> None:
         assert len(rates) <= 20
     assert rates.rows(20.0, 0.0, 1)[0].name == "fast"
     assert rates.let_go == 1_001 - len(rates)
-    assert {row.name for row in rates.rows(20.0, 0.0, 20)} >= {"slow-999", "slow-990"}, "of those that are alike the oldest go"
+    assert {row.name for row in rates.rows(20.0, 0.0, 20)} >= {"slow-999", "slow-990"}, "of similar rates, the oldest are dropped"
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.floats(0.0, 30.0)), max_size=100), st.integers(1, 10))
-def test_however_changes_come_rows_are_sorted_and_rates_finite(changes: list[tuple[str, float]], most: int) -> None:
+def test_for_any_sequence_of_changes_rows_are_sorted_and_rates_are_bounded(changes: list[tuple[str, float]], most: int) -> None:
     rates, now = Rates(most), 0.0
     for name, later in changes:
         now += later

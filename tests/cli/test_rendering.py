@@ -1,4 +1,4 @@
-"""Documents for people: everything that is set, nothing that is secret."""
+"""Documents as shown to people: every setting, and no secret."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topicpolicies_server.cli.showing.rendering import compact, differences, lin
 
 
 def leaves(message: Message) -> int:
-    """How many leaves are set, counted without the code under test."""
+    """Counts the leaves that are set, without the code under test."""
     count = 0
     for field, value in message.ListFields():
         if field.message_type is None:
@@ -28,32 +28,32 @@ def leaves(message: Message) -> int:
 
 
 @given(policies())
-def test_every_leaf_is_shown_once_in_order(document: TopicPolicies) -> None:
+def test_every_leaf_is_shown_once_and_in_order(document: TopicPolicies) -> None:
     shown = [path for path, _ in lines(document)]
     assert len(shown) == len(set(shown)) == leaves(document)
     assert [path[0] for path in shown] == sorted(path[0] for path in shown)
 
 
 @given(policies(), policies())
-def test_a_difference_names_every_changed_path(before: TopicPolicies, after: TopicPolicies) -> None:
-    told = differences(before, after)
+def test_differences_name_every_changed_path_and_every_new_value(before: TopicPolicies, after: TopicPolicies) -> None:
+    text = differences(before, after)
     if before == after:
-        assert told == "no settings changed"
+        assert text == "no settings changed"
     for path in paths_between(before, after):
-        assert parse_path(path)[0] in told
+        assert parse_path(path)[0] in text
     for leaf, value in set(lines(after)) - set(lines(before)):
-        assert value in told, leaf
+        assert value in text, leaf
 
 
-def test_a_change_is_told_as_old_and_new() -> None:
+def test_a_difference_shows_the_old_and_the_new_value() -> None:
     before = TopicPolicies(max_producer_per_topic=1, shadow_topics=["a"])
     after = TopicPolicies(max_producer_per_topic=2, deduplication_enabled=False)
-    told = differences(before, after).split(", ")
-    assert set(told) == {"max_producer_per_topic: 1 -> 2", "shadow_topics: a -> unset", "deduplication_enabled: unset -> false"}
+    text = differences(before, after).split(", ")
+    assert set(text) == {"max_producer_per_topic: 1 -> 2", "shadow_topics: a -> unset", "deduplication_enabled: unset -> false"}
     assert differences(None, after) == "deduplication_enabled: unset -> false, max_producer_per_topic: unset -> 2"
 
 
-def test_a_document_in_one_line() -> None:
+def test_the_compact_form_shows_a_document_on_one_line() -> None:
     document = TopicPolicies(subscription_types_enabled=[2, 4], schema_compatibility_strategy=8)  # type: ignore[list-item, arg-type]
     document.persistence.managed_ledger_max_mark_delete_rate = 0.5
     document.subscription_policies["a.b"].SetInParent()
@@ -89,5 +89,5 @@ def test_every_credential_field_of_the_definition_is_masked() -> None:
     assert {value for _, value in lines(TopicPolicies(offload_policies=policies))} == {REDACTED}
 
 
-def test_control_characters_are_spelled_out() -> None:
+def test_control_characters_are_escaped() -> None:
     assert printable("a\x1b[2J\n\u202eb\u00e4") == "a\\x1b[2J\\n\\u202eb\u00e4"

@@ -1,4 +1,8 @@
-"""The rooms of the command line: what shows knows no command, what calls a server none that runs one, and the ground no room."""
+"""The imports between the rooms of the command line: each room imports only from the rooms that it may depend on.
+
+Code that shows values does not know commands, commands that call a server do not know those that run one, and modules outside rooms
+import from no room.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +25,11 @@ BELOW = {
     "serving": {"", "showing"},
     "doctor": {"", "showing", "serving"},
 }
-"""What each room may import from; "" is the ground."""
+"""The rooms that each room may import from; "" stands for the modules outside rooms."""
 
 
 def rooms_imported(path: Path) -> Iterator[str]:
-    """The rooms from which a module imports, its own not counted."""
+    """Yields the other rooms from which a module imports."""
     room = path.parent.relative_to(CLI).as_posix().removeprefix(".")
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level:
@@ -38,18 +42,18 @@ def rooms_imported(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", sorted(CLI.rglob("*.py")), ids=lambda path: path.relative_to(CLI).as_posix())
-def test_no_room_imports_one_above_it(path: Path) -> None:
+def test_a_module_imports_only_from_rooms_that_its_room_may_depend_on(path: Path) -> None:
     room = path.parent.relative_to(CLI).as_posix().removeprefix(".")
     if path.name != "__main__.py":
         assert set(rooms_imported(path)) <= BELOW[room]
 
 
-def test_the_commands_know_all_rooms() -> None:
+def test_every_room_except_showing_has_a_command() -> None:
     modules = [where.partition(":")[0] for where in WHERE.values()]
     assert {module.partition(".")[0] for module in modules if "." in module} == BELOW.keys() - {"", "showing"}
 
 
-def test_a_command_is_imported_when_it_is_asked_for_and_not_before() -> None:
+def test_a_command_is_imported_only_when_it_is_used() -> None:
     script = "import sys; from topicpolicies_server.cli.app import app, Commands; Commands()['version']; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     imported = {module.removeprefix("topicpolicies_server.cli.") for module in ran.stdout.split()}

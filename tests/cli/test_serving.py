@@ -1,4 +1,4 @@
-"""The commands that run a server, and the one that asks after it."""
+"""The commands that run a server, and the health command against it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def serve(*arguments: str) -> Any:
     return CliRunner().invoke(app, ["serve", *arguments])
 
 
-def test_the_embedded_log_on_loopback(configured: list[ServerConfig], tmp_path: Path) -> None:
+def test_serve_with_a_data_file_keeps_history_and_checkpoints_beside_it(configured: list[ServerConfig], tmp_path: Path) -> None:
     assert serve("--data", str(tmp_path / "p.db")).exit_code == 0
     history = HistoryConfig(path=tmp_path / "p.history.db")
     checkpoints = CheckpointsConfig(path=tmp_path / "p.checkpoints.db", default_path=True)
@@ -45,13 +45,13 @@ def test_the_embedded_log_on_loopback(configured: list[ServerConfig], tmp_path: 
     ]
 
 
-def test_secrets_are_shown_only_by_a_server_that_is_told_to(configured: list[ServerConfig], tmp_path: Path) -> None:
+def test_secrets_are_shown_only_with_the_option_for_it(configured: list[ServerConfig], tmp_path: Path) -> None:
     assert serve("--data", str(tmp_path / "p.db")).exit_code == 0
     assert serve("--data", str(tmp_path / "p.db"), "--show-secrets").exit_code == 0
     assert [config.show_secrets for config in configured] == [False, True]
 
 
-def test_a_history_is_kept_where_and_for_as_long_as_it_is_said(configured: list[ServerConfig], tmp_path: Path) -> None:
+def test_the_history_has_the_path_and_the_bounds_of_its_options(configured: list[ServerConfig], tmp_path: Path) -> None:
     pulsar = ("--pulsar", "pulsar://broker:6650", "--admin-url", "http://broker:8080")
     assert serve(*pulsar).exit_code == 0
     assert serve("--data", str(tmp_path / "p.db"), "--no-history").exit_code == 0
@@ -63,7 +63,7 @@ def test_a_history_is_kept_where_and_for_as_long_as_it_is_said(configured: list[
     assert serve(*pulsar, "--history", str(tmp_path / "none" / "h.db")).exit_code == 2
 
 
-def test_a_pulsar_with_everything(configured: list[ServerConfig], tmp_path: Path) -> None:
+def test_serve_with_pulsar_accepts_all_its_options(configured: list[ServerConfig], tmp_path: Path) -> None:
     files = {name: tmp_path / name for name in ("token", "trust", "certificate", "key", "authority")}
     for path in files.values():
         path.write_text("x")
@@ -87,7 +87,7 @@ def test_a_pulsar_with_everything(configured: list[ServerConfig], tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--data", "p.db", "--pulsar", "pulsar://a:1"), "--data FILE.db or --pulsar"),
         (("--data", "p.db", "--admin-url", "http://a:1"), "go with --pulsar"),
@@ -104,19 +104,19 @@ def test_a_pulsar_with_everything(configured: list[ServerConfig], tmp_path: Path
         (("--data", "p.db", "--tls-certificate", "c", "--tls-key", "k", "--tls-server-name", "n"), "are for clients"),
     ],
 )
-def test_a_wrong_configuration_is_refused_with_a_sentence(configured: list[ServerConfig], arguments: tuple[str, ...], said: str) -> None:
+def test_a_wrong_configuration_is_refused_with_a_sentence(configured: list[ServerConfig], arguments: tuple[str, ...], message: str) -> None:
     result = serve(*arguments)
     assert result.exit_code == 2
-    assert said in " ".join(result.stderr.split())
+    assert message in " ".join(result.stderr.split())
     assert not configured
 
 
-def test_another_address_needs_insecure_listen_to_be_said(configured: list[ServerConfig], tmp_path: Path) -> None:
+def test_insecure_listen_allows_an_address_beyond_loopback_without_tls(configured: list[ServerConfig], tmp_path: Path) -> None:
     assert serve("--data", str(tmp_path / "p.db"), "--listen", "0.0.0.0:1", "--insecure-listen").exit_code == 0
     assert configured[0].insecure_listen
 
 
-def test_a_server_serves_says_so_and_stops_when_told(tmp_path: Path) -> None:
+def test_a_server_prints_its_address_serves_calls_and_stops_at_sigterm(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "topicpolicies_server.cli", "serve", "--data", str(tmp_path / "p.db"), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -140,9 +140,9 @@ def test_a_server_serves_says_so_and_stops_when_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-def test_the_demo_loses_nothing_and_says_how_much_it_did(tmp_path: Path) -> None:
+def test_the_demo_loses_no_update_and_reports_its_counts(tmp_path: Path) -> None:
     arguments = ["demo", "--once", "--clients", "24", "--updates", "4", "--listen", "127.0.0.1:0", "--data", str(tmp_path), "-ojson"]
-    for _ in range(2):  # the second time over what the first left behind
+    for _ in range(2):  # the second time with the data of the first
         result = CliRunner().invoke(app, arguments)
         assert result.exit_code == 0, result.output
         report = json.loads(result.stdout)
@@ -152,7 +152,7 @@ def test_the_demo_loses_nothing_and_says_how_much_it_did(tmp_path: Path) -> None
 
 
 @pytest.mark.timeout(120)
-def test_the_demo_serves_on_until_it_is_interrupted() -> None:
+def test_the_demo_keeps_serving_until_it_is_interrupted() -> None:
     command = [sys.executable, "-m", "topicpolicies_server.cli", "demo", "--clients", "4", "--updates", "2", "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -171,7 +171,7 @@ def test_the_demo_serves_on_until_it_is_interrupted() -> None:
 
 
 def without(*packages: str) -> str:
-    """A script's beginning after which these packages can't be imported."""
+    """Returns the beginning of a script after which these packages can't be imported."""
     return f"""
 import sys
 
@@ -190,7 +190,7 @@ def script(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_clients_commands_need_nothing_of_the_servers() -> None:
+def test_client_commands_and_all_help_run_without_the_servers_packages() -> None:
     beginning = without("fastavro", "pulsar", "httpx", "uvloop", "grpc_reflection", "sortedcontainers")
     code = beginning + "from topicpolicies_server.cli.app import main; main()"
     helping = """
@@ -205,7 +205,7 @@ for command in sys.argv[1:]:
     assert failed.returncode == 5, failed.stderr
 
 
-def test_without_its_packages_the_command_line_says_what_to_install() -> None:
+def test_without_its_packages_the_command_line_names_what_to_install() -> None:
     hidden = "import importlib.util as u; find = u.find_spec; u.find_spec = lambda name: None if name == 'typer' else find(name)\n"
     failed = script(hidden + "import topicpolicies_server.cli.app")
     assert "install topicpolicies[cli]" in failed.stderr
@@ -217,7 +217,7 @@ OPTIONS = st.sampled_from(
 
 
 @given(st.lists(OPTIONS))
-def test_moving_options_to_the_front_loses_nothing_and_is_stable(arguments: list[str]) -> None:
+def test_moving_global_options_to_the_front_keeps_all_arguments_and_is_idempotent(arguments: list[str]) -> None:
     moved = globals_first(arguments)
     assert sorted(moved) == sorted(arguments)
     assert globals_first(moved) == moved
@@ -236,5 +236,7 @@ def test_moving_options_to_the_front_loses_nothing_and_is_stable(arguments: list
         (["get"], "", False),
     ],
 )
-def test_programs_are_told_of_wrong_usage_wherever_they_said_what_they_are(arguments: list[str], environment: str, wanted: bool) -> None:
+def test_json_for_errors_of_usage_is_requested_by_any_form_of_the_option_or_the_environment(
+    arguments: list[str], environment: str, wanted: bool
+) -> None:
     assert wants_json(arguments, {"TOPICPOLICIES_OUTPUT": environment}) is wanted

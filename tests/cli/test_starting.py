@@ -1,4 +1,4 @@
-"""A server with nothing said, and servers that can't start: one sentence each, and an exit code of its own."""
+"""A server without options, and servers that can't start: each prints one sentence and exits with code 9."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def command(*arguments: str, module: str = "topicpolicies_server") -> list[str]:
 
 
 def run(*arguments: str, **environment: str) -> programs.Ended:
-    """Runs a command that ends by itself."""
+    """Runs a command until it ends, in a fork."""
     return programs.run(arguments, environment)
 
 
-def anew(module: str, *arguments: str) -> tuple[int, str, str]:
-    """Runs a command as a module, with its imports."""
+def unforked(module: str, *arguments: str) -> tuple[int, str, str]:
+    """Runs a command as a module in a new process."""
     ended = subprocess.run(command(*arguments, module=module), env=PATHS, capture_output=True, text=True, check=False, timeout=50)
     return ended.returncode, ended.stdout, ended.stderr
 
 
 @contextmanager
 def serving(*arguments: str, **environment: str) -> Iterator[list[str]]:
-    """What a server says first, as long as it runs."""
+    """Runs a server; yields its first two lines."""
     with subprocess.Popen(command("serve", *arguments), env=PATHS | environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
@@ -47,7 +47,7 @@ def serving(*arguments: str, **environment: str) -> Iterator[list[str]]:
     assert process.returncode == 0
 
 
-def test_with_nothing_said_it_serves_from_the_users_data_folder_and_says_where(tmp_path: Path) -> None:
+def test_without_options_a_server_uses_the_users_data_folder_and_prints_its_path(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with serving("--listen", "127.0.0.1:0", HOME=str(home)) as (listening, kept):
         folder = home / ".local/share/topicpolicies"
@@ -61,8 +61,8 @@ def test_the_environment_alone_configures_a_server(tmp_path: Path) -> None:
     log = str(tmp_path / "p.db")
     with serving(TOPICPOLICIES_LISTEN="127.0.0.1:0", TOPICPOLICIES_DATA=log, TOPICPOLICIES_MAX_WATCHES="3") as (listening, kept):
         address = listening.removeprefix("Listening on ")
-        told = run("info", "--output", "json", TOPICPOLICIES_SERVER=address)
-        assert json.loads(told.stdout)["limits"]["watches"] == 3
+        info = run("info", "--output", "json", TOPICPOLICIES_SERVER=address)
+        assert json.loads(info.stdout)["limits"]["watches"] == 3
         assert kept == f"The change log is {log}"
 
 
@@ -75,8 +75,8 @@ def port_in_use(directory: Path) -> tuple[list[str], str]:
 
 
 def metrics_port_in_use(directory: Path) -> tuple[list[str], str]:
-    arguments, said = port_in_use(directory)
-    return ["--listen", "127.0.0.1:0", "--metrics-listen", arguments[1]], said
+    arguments, message = port_in_use(directory)
+    return ["--listen", "127.0.0.1:0", "--metrics-listen", arguments[1]], message
 
 
 def unknown_host(directory: Path) -> tuple[list[str], str]:
@@ -111,49 +111,51 @@ def nothing_held() -> Iterator[None]:
 @pytest.mark.parametrize(
     "arrange", [port_in_use, metrics_port_in_use, unknown_host, no_such_address, no_directory_of_a_socket, log_is_no_database]
 )
-def test_a_server_that_can_not_start_says_why_in_a_sentence(tmp_path: Path, arrange: Callable[[Path], tuple[list[str], str]]) -> None:
-    arguments, said = arrange(tmp_path)
+def test_a_server_that_can_not_start_prints_the_reason_in_one_sentence(
+    tmp_path: Path, arrange: Callable[[Path], tuple[list[str], str]]
+) -> None:
+    arguments, message = arrange(tmp_path)
     ended = run("serve", "--data", str(tmp_path / "p.db"), *arguments)
     assert ended.returncode == 9, ended.stderr
     assert "Traceback" not in ended.stderr
     (sentence,) = ended.stderr.splitlines()
-    assert sentence.startswith("Error: the server could not start: ") and said in sentence
+    assert sentence.startswith("Error: the server could not start: ") and message in sentence
 
 
-def test_a_unix_socket_on_which_another_server_listens_is_left_to_it(tmp_path: Path) -> None:
+def test_a_unix_socket_on_which_another_server_listens_is_not_taken_over(tmp_path: Path) -> None:
     address = f"unix:{tmp_path}/socket"
     with serving("--data", str(tmp_path / "a.db"), "--listen", address) as (listening, _):
         assert listening == f"Listening on {address}"
         ended = run("serve", "--data", str(tmp_path / "b.db"), "--listen", address)
         assert ended.returncode == 9
-        said = f"nothing can listen on {address}: another program listens there; stop it, or name another address."
-        assert ended.stderr == f"Error: the server could not start: {said}\n"
+        message = f"nothing can listen on {address}: another program listens there; stop it, or name another address."
+        assert ended.stderr == f"Error: the server could not start: {message}\n"
         assert run("health", "--server", address).returncode == 0
-    with serving("--data", str(tmp_path / "b.db"), "--listen", address) as (listening, _):  # what the first left behind is in nobody's way
+    with serving("--data", str(tmp_path / "b.db"), "--listen", address) as (listening, _):  # the socket that the first left is replaced
         assert listening == f"Listening on {address}"
 
 
-def test_a_host_of_several_addresses_is_listened_on_where_that_is_possible(tmp_path: Path) -> None:
+def test_a_host_with_several_addresses_is_listened_on_at_those_that_are_possible(tmp_path: Path) -> None:
     with serving("--data", str(tmp_path / "p.db"), "--listen", "localhost:0") as (listening, _):
         assert listening.startswith("Listening on localhost:")
 
 
-def test_a_demo_that_can_not_start_says_why_in_a_sentence(tmp_path: Path) -> None:
-    arguments, said = port_in_use(tmp_path)
+def test_a_demo_that_can_not_start_prints_the_reason_in_one_sentence(tmp_path: Path) -> None:
+    arguments, message = port_in_use(tmp_path)
     ended = run("demo", "--once", "--data", str(tmp_path), *arguments)
     assert ended.returncode == 9, ended.stderr
-    assert ended.stderr.splitlines()[-1] == f"Error: the demo could not start: {said}."
+    assert ended.stderr.splitlines()[-1] == f"Error: the demo could not start: {message}."
 
 
-def test_why_it_can_not_start_is_told_to_programs_too(tmp_path: Path) -> None:
+def test_the_reason_that_a_server_can_not_start_is_also_printed_as_json(tmp_path: Path) -> None:
     arguments, _ = port_in_use(tmp_path)
     ended = run("serve", "--data", str(tmp_path / "p.db"), *arguments, "--output", "json", "--log-level", "error")
     assert ended.returncode == 9
     assert json.loads(ended.stderr.splitlines()[-1])["error"]["reason"] == "ADDRESS"
 
 
-@pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="a file system in which nobody, not even root, may make a directory")
-def test_a_data_folder_that_can_not_be_made_is_a_sentence() -> None:
+@pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="needs a file system in which not even root can make a directory")
+def test_a_data_folder_that_can_not_be_made_is_reported_in_one_sentence() -> None:
     ended = run("serve", XDG_DATA_HOME="/sys/kernel")
     assert ended.returncode == 9
     sentence = ended.stderr.splitlines()[-1]
@@ -161,7 +163,7 @@ def test_a_data_folder_that_can_not_be_made_is_a_sentence() -> None:
     assert sentence.endswith("): name another place.")
 
 
-def test_a_data_folder_in_whose_place_a_file_stands_is_a_sentence(tmp_path: Path) -> None:
+def test_a_data_folder_that_is_a_file_is_reported_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "topicpolicies").write_text("x")
     ended = run("serve", XDG_DATA_HOME=str(tmp_path))
     assert ended.returncode == 9
@@ -169,7 +171,7 @@ def test_a_data_folder_in_whose_place_a_file_stands_is_a_sentence(tmp_path: Path
 
 
 @pytest.mark.parametrize("arguments", [("--help",), ("serve", "--help"), ("serve", "--max-watche", "1"), ("nonsense",), ("version",)])
-def test_as_a_module_it_is_the_same_program(arguments: tuple[str, ...]) -> None:
-    one, other = (anew(module, *arguments) for module in ("topicpolicies_server", "topicpolicies_server.cli"))
+def test_both_modules_and_the_program_have_the_same_output(arguments: tuple[str, ...]) -> None:
+    one, other = (unforked(module, *arguments) for module in ("topicpolicies_server", "topicpolicies_server.cli"))
     assert one == other == run(*arguments)
     assert "python -m" not in one[1] + one[2]

@@ -1,4 +1,4 @@
-"""The top command: once, again and again, on a terminal, and its end with Ctrl-C."""
+"""The top command: once, repeatedly into a pipe, on a terminal, and its end at Ctrl-C."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.cli.test_watch import _INTERRUPTIBLE
 
 @contextmanager
 def changing(terminal: Terminal) -> Iterator[None]:
-    """Somebody changes two topics, one of them twice as often, until the body is done."""
+    """Has another client change two topics, one of them twice as often, until the block ends."""
     stop = threading.Event()
 
     def change() -> None:
@@ -43,8 +43,8 @@ def changing(terminal: Terminal) -> Iterator[None]:
         thread.join(20)
 
 
-def looked(terminal: Terminal, topics: int, *targets: str) -> Any:
-    """What is shown once, after as long as it takes until so many topics have changed."""
+def shown_once(terminal: Terminal, topics: int, *targets: str) -> Any:
+    """Runs top once, with longer times until it shows this number of topics; returns its JSON."""
     found: Any = None
     for seconds in ("1", "5", "15"):
         found = terminal.json("top", *targets, "--once", "--seconds", seconds)
@@ -53,10 +53,10 @@ def looked(terminal: Terminal, topics: int, *targets: str) -> Any:
     return found
 
 
-def test_it_is_shown_once(terminal: Terminal) -> None:
+def test_top_once_counts_changes_by_topic_and_namespace(terminal: Terminal) -> None:
     terminal.write(A, "before", 1)
     with changing(terminal):
-        found = looked(terminal, 2, A, "public/quiet")
+        found = shown_once(terminal, 2, A, "public/quiet")
     assert [each["topic"] for each in found["topics"]] == [f"persistent://{A}/often", f"persistent://{A}/seldom"]
     often, seldom = found["topics"]
     assert often["actor"] == "somebody" and often["changes"] >= seldom["changes"] > 0
@@ -65,7 +65,7 @@ def test_it_is_shown_once(terminal: Terminal) -> None:
     assert found["seconds"] >= 1 and found["loading"] == found["problems"] == []
 
 
-def test_people_are_shown_lines(terminal: Terminal) -> None:
+def test_top_once_shows_lines_of_namespaces_and_topics(terminal: Terminal) -> None:
     lines: list[str] = []
     with changing(terminal):
         for seconds in ("0.5", "5", "15"):
@@ -90,14 +90,14 @@ def test_a_stream_that_breaks_is_opened_again(terminal: Terminal, proxy: Proxy) 
     assert "begins again" in found["problems"][0]
 
 
-def test_without_a_server_it_ends_when_patience_does(terminal: Terminal) -> None:
+def test_without_a_server_top_ends_after_its_timeout(terminal: Terminal) -> None:
     result = terminal.run("top", A, "--server", "127.0.0.1:1", "--timeout", "0.3", "--once")
     assert result.exit_code == 5
     assert "No server can be reached at 127.0.0.1:1" in result.stderr
 
 
 @pytest.mark.parametrize("arguments", [("top",), ("top", A, "--seconds", "0"), ("top", A, "--limit", "0"), ("top", "odd", "--once")])
-def test_wrong_usage_is_refused(terminal: Terminal, arguments: tuple[str, ...]) -> None:
+def test_wrong_usage_of_top_is_exit_code_two(terminal: Terminal, arguments: tuple[str, ...]) -> None:
     assert terminal.failing(*arguments)[0] == 2
 
 
@@ -107,7 +107,7 @@ def command(*arguments: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("output", ["json", "table"])
-def test_a_pipe_gets_lines_again_and_again_until_it_is_interrupted(terminal: Terminal, output: str) -> None:
+def test_a_pipe_gets_new_lines_repeatedly_until_top_is_interrupted(terminal: Terminal, output: str) -> None:
     environment = {**terminal.environment, "PYTHONPATH": ":".join(sys.path)}
     arguments = command(A, "--seconds", "0.1", "--output", output)
     with (
@@ -127,16 +127,16 @@ def test_a_pipe_gets_lines_again_and_again_until_it_is_interrupted(terminal: Ter
 
 
 @pytest.mark.slow
-def test_a_terminal_shows_it_in_one_place_and_ends_with_ctrl_c(terminal: Terminal) -> None:
+def test_on_a_terminal_lines_are_replaced_and_ctrl_c_ends_top(terminal: Terminal) -> None:
     ours, theirs = pty.openpty()
     os.set_blocking(ours, False)
     environment = {**terminal.environment, "PYTHONPATH": ":".join(sys.path), "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
-    told = b""
+    output = b""
 
     def read() -> bytes:
         try:
             return os.read(ours, 65_536)
-        except OSError:  # nothing yet, or the end
+        except OSError:  # no output yet, or the end of the output
             return b""
 
     with (
@@ -144,29 +144,29 @@ def test_a_terminal_shows_it_in_one_place_and_ends_with_ctrl_c(terminal: Termina
         subprocess.Popen(command(A, "--seconds", "0.1"), env=environment, stdin=theirs, stdout=theirs, stderr=theirs) as process,
     ):
         give_up = time.monotonic() + 20
-        while told.count(b"often") < 3 and time.monotonic() < give_up:
-            told += read()
+        while output.count(b"often") < 3 and time.monotonic() < give_up:
+            output += read()
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGINT)
         while process.poll() is None and time.monotonic() < give_up + 20:
-            told += read()
+            output += read()
             time.sleep(0.01)
     os.close(theirs)
-    told += read()
+    output += read()
     os.close(ours)
-    assert process.returncode in (0, 130), told
-    assert b"Traceback" not in told
-    assert b"\x1b[1A" in told, "what was shown before is replaced"
-    assert told.rstrip().endswith(b"\x1b[?25h"), "the cursor is back"
+    assert process.returncode in (0, 130), output
+    assert b"Traceback" not in output
+    assert b"\x1b[1A" in output, "the previous lines are replaced"
+    assert output.rstrip().endswith(b"\x1b[?25h"), "the cursor is shown again"
 
 
-def test_the_namespaces_of_a_tenant_are_asked_of_the_brokers(terminal: Terminal) -> None:
+def test_the_namespaces_of_a_tenant_or_of_all_are_read_from_the_admin_api(terminal: Terminal) -> None:
     answers = {"tenants": (200, ["public", "acme"]), "namespaces/public": (200, [A, "public/quiet"]), "namespaces/acme": (200, ["acme/a"])}
     with admin_api(answers) as api:
         url = f"http://127.0.0.1:{api.port}"
         with changing(terminal):
-            found = looked(terminal, 2, "public", "--admin-url", url)
+            found = shown_once(terminal, 2, "public", "--admin-url", url)
         of_one, of_all = (terminal.run("top", *named, "--admin-url", url, "--once", "--seconds", "0.2") for named in (("public",), ()))
         code, error = terminal.failing("top", "nobody", "--admin-url", url)
     assert [each["topic"] for each in found["topics"]] == [f"persistent://{A}/often", f"persistent://{A}/seldom"]
@@ -174,7 +174,7 @@ def test_the_namespaces_of_a_tenant_are_asked_of_the_brokers(terminal: Terminal)
     assert (code, error["message"]) == (4, "There is no tenant nobody.")
 
 
-def test_an_admin_api_that_refuses_or_is_away_is_told(terminal: Terminal) -> None:
+def test_an_admin_api_that_refuses_and_an_invalid_admin_url_are_reported(terminal: Terminal) -> None:
     with admin_api({"namespaces/public": (403, {"reason": "no"})}) as api:
         code, error = terminal.failing("top", "public", "--admin-url", f"http://127.0.0.1:{api.port}")
     assert code != 0 and error["reason"] == "PULSAR_ADMIN_REFUSED"
@@ -182,8 +182,8 @@ def test_an_admin_api_that_refuses_or_is_away_is_told(terminal: Terminal) -> Non
 
 
 @pytest.mark.parametrize("named", [(), ("acme",)])
-def test_where_no_namespace_is_named_it_is_told_what_can_be(terminal: Terminal, named: tuple[str, ...]) -> None:
+def test_without_a_namespace_the_error_names_the_possible_arguments(terminal: Terminal, named: tuple[str, ...]) -> None:
     result = terminal.run("top", *named)
     assert result.exit_code == 2
-    told = " ".join(result.stderr.replace("│", " ").split())
-    assert "tenant/namespace" in told and "--admin-url" in told and "pulsar-admin namespaces list" in told
+    message = " ".join(result.stderr.replace("│", " ").split())
+    assert "tenant/namespace" in message and "--admin-url" in message and "pulsar-admin namespaces list" in message

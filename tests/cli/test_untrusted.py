@@ -1,4 +1,4 @@
-"""Connections that can't succeed because of TLS: the cause is told, and the option that helps, and not gRPC's words for it."""
+"""Connections that fail because of TLS: the error names the cause and the option that helps, and not gRPC's own message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def listening(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "authority", "options", "told"),
+    ("kind", "authority", "options", "message"),
     [
         ("tls", "others", (), "is not trusted: no authority that this client knows has signed its certificate. Say --tls-ca FILE."),
         ("tls", "ours", (), "is for another name. Say --tls-server-name NAME if that is intended."),
@@ -35,8 +35,8 @@ def listening(tmp_path: Path) -> Iterator[dict[str, str]]:
     ],
     ids=["another authority", "another name", "no TLS at a server with it", "TLS at a server without it"],
 )
-def test_a_connection_that_tls_keeps_from_being_made_is_told_with_the_option_that_helps(
-    terminal: Terminal, listening: dict[str, str], tmp_path: Path, kind: str, authority: str, options: tuple[str, ...], told: str
+def test_a_connection_that_fails_because_of_tls_is_reported_with_the_cause_and_the_option_that_helps(
+    terminal: Terminal, listening: dict[str, str], tmp_path: Path, kind: str, authority: str, options: tuple[str, ...], message: str
 ) -> None:
     if authority:
         certificate = tmp_path / f"{authority}.pem"
@@ -46,4 +46,4 @@ def test_a_connection_that_tls_keeps_from_being_made_is_told_with_the_option_tha
     result = terminal.run("info", "--server", listening[kind], "--timeout", "1", *options)
     assert result.exit_code == 5
     assert result.stderr.startswith("Error: The ") and listening[kind] in result.stderr
-    assert result.stderr.endswith(f"{told}\n")
+    assert result.stderr.endswith(f"{message}\n")

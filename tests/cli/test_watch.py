@@ -1,4 +1,4 @@
-"""The watch command: lines for people and for programs, a file to go on from, and an end with Ctrl-C."""
+"""The watch command: lines for people, JSON, the resume file, and its end at Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from topicpolicies import ResumeToken
 from topicpolicies_server.cli.calls.targets import sort_targets
 
 
-def kinds(told: list[dict[str, Any]]) -> list[str]:
-    return [next(kind for kind in each if kind != "namespace") for each in told]
+def kinds(events: list[dict[str, Any]]) -> list[str]:
+    return [next(kind for kind in each if kind != "namespace") for each in events]
 
 
-def told(lines: list[str]) -> list[str]:
-    """Lines without their times."""
+def without_times(lines: list[str]) -> list[str]:
+    """Returns the lines without their times."""
     return [line.rstrip().split("  ", 1)[1] for line in lines]
 
 
@@ -53,17 +53,17 @@ def test_each_line_is_one_json_document(terminal: Terminal) -> None:
     assert bookmark["bookmark"]["token"]["positions"] and bookmark["bookmark"]["confirmed_time"].endswith("Z")
 
 
-def test_masks_of_maps_are_lists_of_paths(terminal: Terminal) -> None:
+def test_a_mask_with_an_entry_of_a_map_is_a_list_of_paths(terminal: Terminal) -> None:
     path = "subscription_policies.`a b`.dispatch_rate.dispatch_throttling_rate_in_msg"
     terminal.json("update", f"{A}/t", f"{path}=5", "--reason", "too fast")
     change, _ = terminal.lines("watch", A, "--until-synced")
     assert (change["change"]["origin"]["update_mask"], change["change"]["origin"]["reason"]) == ([path], "too fast")
 
 
-def test_people_read_what_there_is_and_what_broke(terminal: Terminal, proxy: Proxy) -> None:
+def test_lines_show_the_documents_and_interruptions(terminal: Terminal, proxy: Proxy) -> None:
     version = terminal.write(A, "t", 5)
     proxy.faults.append(Fault(after=1))
-    lines = told(terminal.run("watch", A, "--until-synced").stdout.splitlines())
+    lines = without_times(terminal.run("watch", A, "--until-synced").stdout.splitlines())
     document = f"= persistent://{A}/t LOCAL {version} by somebody  max_producer_per_topic=5"
     assert lines == [
         document,
@@ -76,42 +76,42 @@ def test_people_read_what_there_is_and_what_broke(terminal: Terminal, proxy: Pro
     assert proxy.met["WatchPolicies"] == 1
 
 
-def test_a_watch_goes_on_from_its_file(terminal: Terminal, tmp_path: Path) -> None:
-    place = tmp_path / "token"
+def test_a_watch_resumes_from_its_file(terminal: Terminal, tmp_path: Path) -> None:
+    resume_file = tmp_path / "token"
     terminal.write(A, "t", 1)
-    arguments = ("watch", A, "--until-synced", "--resume-file", str(place))
+    arguments = ("watch", A, "--until-synced", "--resume-file", str(resume_file))
     assert kinds(terminal.lines(*arguments)) == ["change", "bookmark"]
-    assert ResumeToken.loads(place.read_text()).namespaces[A].positions
+    assert ResumeToken.loads(resume_file.read_text()).namespaces[A].positions
     assert kinds(terminal.lines(*arguments)) == ["bookmark"]
     terminal.write(A, "t", 2)
     events = terminal.lines(*arguments)
     assert kinds(events) == ["change", "bookmark"]
     assert events[0]["change"]["snapshot"] is False
-    assert [path.name for path in tmp_path.iterdir()] == ["token"], "nothing is left behind"
+    assert [path.name for path in tmp_path.iterdir()] == ["token"], "no temporary file is left"
 
 
-def test_a_token_that_does_not_serve_begins_anew_and_says_so(terminal: Terminal, tmp_path: Path) -> None:
-    place = tmp_path / "token"
+def test_a_watch_with_an_unusable_token_is_reset_and_begins_with_a_snapshot(terminal: Terminal, tmp_path: Path) -> None:
+    resume_file = tmp_path / "token"
     terminal.write(A, "t", 1)
-    arguments = ("watch", A, "--until-synced", "--resume-file", str(place))
+    arguments = ("watch", A, "--until-synced", "--resume-file", str(resume_file))
     terminal.lines(*arguments)
-    token = json.loads(place.read_text())
+    token = json.loads(resume_file.read_text())
     token["namespaces"][A]["log"] = "another"
-    place.write_text(json.dumps(token))
+    resume_file.write_text(json.dumps(token))
     events = terminal.lines(*arguments)
     assert kinds(events) == ["reset", "change", "bookmark"]
     assert events[0]["reset"]["reason"] == "ERROR_REASON_TOKEN_OUT_OF_RANGE"
     assert events[1]["change"]["snapshot"] is True
-    place.write_text(json.dumps(token))
-    shown = told(terminal.run(*arguments).stdout.splitlines())
+    resume_file.write_text(json.dumps(token))
+    shown = without_times(terminal.run(*arguments).stdout.splitlines())
     assert shown[0].startswith(f"# The watch of {A} can't continue from its token: ")
 
 
-def test_states_are_told(terminal: Terminal) -> None:
+def test_states_of_a_namespace_are_shown(terminal: Terminal) -> None:
     status = terminal.lines("watch", f"{A}/t", "--until-synced", "--scope", "local")[0]
     state = {"state": "NAMESPACE_STATE_LOADING", "reason": "ERROR_REASON_NAMESPACE_LOADING", "message": f"{A} is being read."}
     assert status == {"namespace": A, "status": state}
-    shown = told(terminal.run("watch", "public/b/t", "--until-synced", "--scope", "local").stdout.splitlines())
+    shown = without_times(terminal.run("watch", "public/b/t", "--until-synced", "--scope", "local").stdout.splitlines())
     assert shown == [
         "# public/b is being read",
         "# public/b is followed",
@@ -120,7 +120,7 @@ def test_states_are_told(terminal: Terminal) -> None:
     ]
 
 
-def test_every_change_from_the_beginning(recorded: Terminal) -> None:
+def test_mode_every_from_the_beginning_shows_every_change(recorded: Terminal) -> None:
     for value in (1, 2, None):
         recorded.write(A, "t", value)
     arguments = ("watch", A, "--mode", "every", "--from-beginning", "--until-synced")
@@ -131,7 +131,7 @@ def test_every_change_from_the_beginning(recorded: Terminal) -> None:
         None,
         *(change["document"]["policies"] for change in changes[:-1]),
     ]
-    shown = told(recorded.run(*arguments).stdout.splitlines())
+    shown = without_times(recorded.run(*arguments).stdout.splitlines())
     assert [line.rpartition("  ")[2] for line in shown] == [
         "max_producer_per_topic=1",
         "max_producer_per_topic: 1 -> 2",
@@ -142,36 +142,36 @@ def test_every_change_from_the_beginning(recorded: Terminal) -> None:
     assert (code, error["reason"]) == (2, "CONTRADICTION")
 
 
-def test_every_event_as_the_history_has_it(recorded: Terminal, tmp_path: Path) -> None:
-    place = str(tmp_path / "token")
+def test_mode_entries_shows_the_entries_of_the_history(recorded: Terminal, tmp_path: Path) -> None:
+    resume_file = str(tmp_path / "token")
     for value in (1, 2):
         recorded.write(A, "t", value)
     arguments = ("watch", A, "--mode", "entries", "--until-synced")
-    entries = [each["entry"] for each in recorded.lines(*arguments, "--resume-file", place) if "entry" in each]
+    entries = [each["entry"] for each in recorded.lines(*arguments, "--resume-file", resume_file) if "entry" in each]
     assert [entry["previous"].get("policies") for entry in entries] == [None, {"max_producer_per_topic": 1}]
     assert entries == [each["entry"] for each in recorded.lines("history", A, "--oldest-first")]
-    assert kinds(recorded.lines(*arguments, "--resume-file", place)) == ["bookmark"]
+    assert kinds(recorded.lines(*arguments, "--resume-file", resume_file)) == ["bookmark"]
     shown = recorded.run(*arguments).stdout
     assert shown.index("created: max_producer_per_topic=1") < shown.index("max_producer_per_topic: 1 -> 2") < shown.index("is complete")
 
 
-def test_something_else_in_the_file_is_refused_and_kept(terminal: Terminal, tmp_path: Path) -> None:
-    place = tmp_path / "token"
-    place.write_text("precious")
-    code, error = terminal.failing("watch", A, "--until-synced", "--resume-file", str(place))
+def test_a_resume_file_with_other_content_is_refused_and_left_unchanged(terminal: Terminal, tmp_path: Path) -> None:
+    resume_file = tmp_path / "token"
+    resume_file.write_text("precious")
+    code, error = terminal.failing("watch", A, "--until-synced", "--resume-file", str(resume_file))
     assert (code, error["reason"]) == (2, "MALFORMED_TOKEN")
-    assert error["message"].startswith(f"{place.name}: The file has no place of a watch: name another one, or remove it")
-    assert place.read_text() == "precious"
+    assert error["message"].startswith(f"{resume_file.name}: The file has no place of a watch: name another one, or remove it")
+    assert resume_file.read_text() == "precious"
 
 
-def test_a_watch_of_no_server_ends_when_patience_does(terminal: Terminal) -> None:
+def test_without_a_server_a_watch_ends_after_its_timeout(terminal: Terminal) -> None:
     result = terminal.run("watch", A, "--server", "127.0.0.1:1", "--timeout", "0.3")
     assert result.exit_code == 5
     assert "No server can be reached at 127.0.0.1:1" in result.stderr
     assert "interrupted" in result.stdout
 
 
-def test_targets_are_topics_or_namespaces() -> None:
+def test_targets_are_sorted_into_topics_and_namespaces() -> None:
     targets = ["public/a", "public/a/t", "persistent://public/a/t", "non-persistent://public/a/t", "odd"]
     assert sort_targets(targets) == ([*targets[1:]], ["public/a"])
 
@@ -181,28 +181,29 @@ import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
-"""Where the tests themselves run in the background of a shell, SIGINT is ignored, and children inherit that.
+"""A program that restores the default action of SIGINT and then runs another program.
 
-It is put right in a program of its own: code that runs between fork and exec, in a process with gRPC's threads, may never come to its end.
+If the tests run in the background of a shell, SIGINT is ignored, and children inherit that. A function that runs between fork and exec
+can't restore it: in a process with gRPC's threads, it could block forever.
 """
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("output", ["json", "table"])
-def test_changes_come_as_they_happen_until_it_is_interrupted(terminal: Terminal, tmp_path: Path, output: str) -> None:
-    terminal.write(A, "t", None)  # the namespace is loaded
-    place = tmp_path / "token"
-    watch = ["-m", "topicpolicies_server.cli", "watch", A, "--output", output, "--resume-file", str(place)]
+def test_changes_are_shown_as_they_happen_until_the_watch_is_interrupted(terminal: Terminal, tmp_path: Path, output: str) -> None:
+    terminal.write(A, "t", None)  # loads the namespace
+    resume_file = tmp_path / "token"
+    watch = ["-m", "topicpolicies_server.cli", "watch", A, "--output", output, "--resume-file", str(resume_file)]
     command = [sys.executable, "-c", _INTERRUPTIBLE, *watch]
     environment = {**terminal.environment, "PYTHONPATH": ":".join(sys.path)}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline()]
         give_up = time.monotonic() + 20
-        while not place.exists() and process.poll() is None and time.monotonic() < give_up:
+        while not resume_file.exists() and process.poll() is None and time.monotonic() < give_up:
             time.sleep(0.01)
         assert process.poll() is None, process.communicate()
-        assert A in ResumeToken.loads(place.read_text()).namespaces, "the place is kept before the end, too"
+        assert A in ResumeToken.loads(resume_file.read_text()).namespaces, "the token is also saved before the end"
         versions = []
         for value in (5, 6, None):
             versions.append(terminal.write(A, "t", value))
@@ -214,10 +215,10 @@ def test_changes_come_as_they_happen_until_it_is_interrupted(terminal: Terminal,
         assert kinds([json.loads(line) for line in lines]) == ["bookmark", "change", "change", "change"]
     else:
         topic = f"persistent://{A}/t LOCAL"
-        assert told(lines) == [
+        assert without_times(lines) == [
             f"# {A} is complete; changes follow",
             f"~ {topic} {versions[0]} by somebody  max_producer_per_topic=5",
             f"~ {topic} {versions[1]} by somebody  max_producer_per_topic: 5 -> 6",
             f"- {topic} {versions[2]} by somebody  deleted",
         ]
-    assert max(ResumeToken.loads(place.read_text()).namespaces[A].positions) >= versions[2]
+    assert max(ResumeToken.loads(resume_file.read_text()).namespaces[A].positions) >= versions[2]

@@ -1,4 +1,4 @@
-"""Bytes that are not UTF-8, files that are wrong, and output that can't be written: a sentence and the exit code, never a traceback."""
+"""Bytes that are not UTF-8, invalid files, and output that can't be written cause a sentence and an exit code, never a traceback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BYTES = b"x\xff"
 
 
 def run(terminal: Terminal, *arguments: str | bytes, stdout: str = "/dev/null", stdin: bytes = b"") -> tuple[int, str]:
-    """A real process: its exit code, and what it says on standard error."""
+    """Runs a command as a real process; returns its exit code and its standard error."""
     with Path(stdout).open("wb") as file:
         ended = programs.run(arguments, terminal.environment, stdin=stdin, stdout=file)
     return ended.returncode, ended.stderr
@@ -41,21 +41,21 @@ def run(terminal: Terminal, *arguments: str | bytes, stdout: str = "/dev/null", 
     ],
 )
 def test_arguments_that_are_not_utf_8_are_wrong_usage(terminal: Terminal, arguments: tuple[str | bytes, ...]) -> None:
-    code, told = run(terminal, *arguments)
-    assert (code, "Traceback" in told) == (2, False), told
-    assert "Error: " in told
-    code, told = run(terminal, *arguments, "--output", "json")
-    assert (code, json.loads(told)["error"]["reason"]) == (2, "USAGE")
+    code, errors = run(terminal, *arguments)
+    assert (code, "Traceback" in errors) == (2, False), errors
+    assert "Error: " in errors
+    code, errors = run(terminal, *arguments, "--output", "json")
+    assert (code, json.loads(errors)["error"]["reason"]) == (2, "USAGE")
 
 
-def test_half_a_character_in_json_is_refused(terminal: Terminal) -> None:
+def test_half_of_a_surrogate_pair_in_json_is_refused(terminal: Terminal) -> None:
     code, error = terminal.failing("update", TOPIC, 'replication_clusters=["\\ud800"]')
     assert (code, error["reason"]) == (2, "WRONG_VALUE")
     code, error = terminal.failing("update", TOPIC, 'subscription_policies={"\\ud800": {}}')
     assert (code, error["reason"]) == (2, "WRONG_VALUE")
 
 
-def test_files_that_are_not_utf_8_are_told_with_their_line(terminal: Terminal, tmp_path: Path) -> None:
+def test_files_that_are_not_utf_8_are_reported_with_the_line(terminal: Terminal, tmp_path: Path) -> None:
     wrong, right = tmp_path / "wrong.yaml", tmp_path / "right.yaml"
     wrong.write_bytes(b"version: 1\npolicies:\n  - topic: public/a/\xff\n")
     right.write_text("version: 1\npolicies: []\n")
@@ -64,10 +64,10 @@ def test_files_that_are_not_utf_8_are_told_with_their_line(terminal: Terminal, t
         assert (result.exit_code, result.stderr) == (2, "Error: wrong.yaml:3: Byte 0xff is not UTF-8.\n")
         result = terminal.run(command, "-f", str(right), "--topics", str(wrong))
         assert (result.exit_code, result.stderr) == (2, "Error: wrong.yaml:3: Byte 0xff is not UTF-8.\n")
-    told = run(terminal, "plan", "-f", str(right), "--topics", "-", stdin=BYTES)
-    assert told == (2, "Error: standard input:1: Byte 0xff is not UTF-8.\n")
-    told = run(terminal, "plan", "-f", "-", stdin=b"version: 1\npolicies: []\n")
-    assert told == (0, "Everything is as declared.\n")
+    errors = run(terminal, "plan", "-f", str(right), "--topics", "-", stdin=BYTES)
+    assert errors == (2, "Error: standard input:1: Byte 0xff is not UTF-8.\n")
+    errors = run(terminal, "plan", "-f", "-", stdin=b"version: 1\npolicies: []\n")
+    assert errors == (0, "Everything is as declared.\n")
     assert run(terminal, "plan", "-f", "-", stdin=BYTES) == (2, "Error: standard input:1: Byte 0xff is not UTF-8.\n")
     assert run(terminal, "plan", "-f", "-", "--topics", "-")[0] == 2
     result = terminal.run("watch", A, "--until-synced", "--resume-file", str(wrong))
@@ -81,7 +81,7 @@ def test_standard_input_that_is_closed_is_told(monkeypatch: pytest.MonkeyPatch) 
     assert told.value.filename == "standard input"
 
 
-def test_half_a_character_in_a_file_is_refused(terminal: Terminal, tmp_path: Path) -> None:
+def test_half_of_a_surrogate_pair_in_a_file_is_refused_with_its_line(terminal: Terminal, tmp_path: Path) -> None:
     file = tmp_path / "half.yaml"
     lines = [
         "version: 1",
@@ -98,7 +98,7 @@ def test_half_a_character_in_a_file_is_refused(terminal: Terminal, tmp_path: Pat
     assert terminal.run("plan", "-f", str(file)).stderr.startswith("Error: there are 4 problems.")
 
 
-def test_a_single_problem_of_a_file_is_told_with_its_line(terminal: Terminal, tmp_path: Path) -> None:
+def test_a_single_problem_of_a_file_is_reported_with_its_line(terminal: Terminal, tmp_path: Path) -> None:
     file = tmp_path / "one.yaml"
     file.write_text("version: 1\npolicies:\n  - topic: public/a/t\n    set: {max_producers: 1}\n")
     result = terminal.run("plan", "-f", str(file))
@@ -113,7 +113,7 @@ def test_a_single_problem_of_a_file_is_told_with_its_line(terminal: Terminal, tm
 
 
 @pytest.mark.parametrize("arguments", [("plan",), ("apply",), ("plan", "--topics")])
-def test_a_file_that_is_not_there_is_wrong_usage(terminal: Terminal, tmp_path: Path, arguments: tuple[str, ...]) -> None:
+def test_a_missing_file_is_wrong_usage(terminal: Terminal, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     file, missing = tmp_path / "right.yaml", str(tmp_path / "none.yaml")
     file.write_text("version: 1\npolicies: []\n")
     command, *options = arguments
@@ -139,16 +139,16 @@ def test_a_file_that_is_not_there_is_wrong_usage(terminal: Terminal, tmp_path: P
         ("--help",),
     ],
 )
-def test_output_that_can_not_be_written_is_told(recorded: Terminal, arguments: tuple[str, ...]) -> None:
+def test_output_that_can_not_be_written_is_reported_as_an_error(recorded: Terminal, arguments: tuple[str, ...]) -> None:
     recorded.write(A, "orders", 1)
     for form in ((), ("--output", "json")):
-        code, told = run(recorded, *arguments, *form, stdout="/dev/full")
-        sentence = json.loads(told)["error"]["message"] if form else told
-        assert (code, told.count("\n")) == (1, 1), told
+        code, errors = run(recorded, *arguments, *form, stdout="/dev/full")
+        sentence = json.loads(errors)["error"]["message"] if form else errors
+        assert (code, errors.count("\n")) == (1, 1), errors
         assert "No space left on device" in sentence
 
 
-def test_export_is_json_for_programs_and_declares_the_same(recorded: Terminal, tmp_path: Path) -> None:
+def test_export_as_json_declares_the_same_as_yaml(recorded: Terminal, tmp_path: Path) -> None:
     recorded.json("update", f"{A}/t", "subscription_policies.`\U0001f600 \x7f\u2028`.dispatch_rate.dispatch_throttling_rate_in_msg=4")
     recorded.json("update", TOPIC, "retention_policies.retention_time_in_minutes=10", "retention_policies.retention_size_in_mb=100")
     exported = recorded.json("export", A)

@@ -1,4 +1,4 @@
-"""Certificates for tests, made on the spot: an authority, and whom it vouches for."""
+"""Certificates for tests, generated when they are needed: an authority, and identities that it signs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Authority:
         self.certificate.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 
     def identity(self, name: str, *hosts: str) -> Identity:
-        """A certificate for hosts: names or addresses."""
+        """Returns a new certificate and key for these hosts: names or addresses."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         alternatives = x509.SubjectAlternativeName([_host(host) for host in hosts or (name,)])

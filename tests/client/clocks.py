@@ -1,4 +1,4 @@
-"""Clocks that do not wait: waiting moves them."""
+"""A clock for tests: a wait returns at once and advances the clock."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import threading
 
 
 class FakeClock:
-    """Time that passes only when somebody waits. Chance always falls in the middle."""
+    """A clock that only waits advance. Its random numbers are all 0.5."""
 
     def __init__(self) -> None:
         self.time = 1000.0
         self.waits: list[float] = []
-        """Every wait that took time, in seconds."""
+        """The waits of more than 0 seconds, in order."""
 
     def now(self) -> float:
         return self.time

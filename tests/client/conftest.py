@@ -1,4 +1,4 @@
-"""A service in miniature that breaks on request, for the tests that talk to one."""
+"""A fake service that fails on request, for the tests that call one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,6 @@ def service() -> FaultService:
 
 @pytest.fixture
 async def address(service: FaultService) -> AsyncIterator[str]:
-    """Where it is served."""
+    """The address of ``service``."""
     async with serving(service) as address:
         yield address

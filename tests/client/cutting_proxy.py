@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that cuts its connections when told to."""
+"""A TCP proxy on loopback that aborts its connections on request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 
 class CuttingProxy:
-    """Passes bytes on between clients and one server."""
+    """Forwards bytes between clients and one server."""
 
     def __init__(self, target: str) -> None:
         host, _, port = target.rpartition(":")
@@ -17,10 +17,10 @@ class CuttingProxy:
         self._passing: set[asyncio.Task[None]] = set()
         self.address = ""
         self.cuts = 0
-        """Connections that were cut."""
+        """How many connections were aborted."""
 
     def cut(self) -> None:
-        """Cuts all connections at once, without a word."""
+        """Aborts all connections, without closing them properly."""
         for writer in self._open:
             writer.transport.abort()
             self.cuts += 1

@@ -1,4 +1,4 @@
-"""A service in miniature behind real gRPC, with faults on request: it keeps the promises of updates and watches, and breaks as told."""
+"""A fake service behind real gRPC, with faults on request. Without faults, it keeps the promises of updates and watches."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ T = TypeVar("T")
 
 
 class Fault(NamedTuple):
-    """What goes wrong with one call."""
+    """A fault of one call."""
 
     refusal: Refusal | None = BROKEN
-    """How it ends; None: not at all, it hangs."""
+    """The status that the call ends with; None: it never ends."""
     after: int = 0
-    """Messages of a stream that are sent before; of a unary call, 1 means that it is done before."""
+    """Of a stream: how many messages are sent before the fault. Of a unary call: 1 if the change is made before the fault."""
 
 
 HANGS = Fault(None)
 
 
 class Refused(Exception):
-    """A change is refused."""
+    """Raised for a change that is refused."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.message)
@@ -42,25 +42,25 @@ class Refused(Exception):
 
 
 class FaultService(TopicPoliciesServiceServicer):
-    """Documents by topic, with versions, etags and remembered request ids; and the watch streams of a ``LogModel``."""
+    """Serves documents by topic, with versions, etags and remembered request ids, and the watch streams of a ``LogModel``."""
 
     def __init__(self, *namespaces: str) -> None:
         self.model = LogModel(*namespaces)
         self.faults: deque[Fault] = deque()
-        """The next calls' faults, in order."""
+        """The faults of the next calls, in order."""
         self.met: Counter[str] = Counter()
-        """Faults that happened, by the name of the call; and conflicts."""
+        """How many faults happened, by the name of the call; ``conflict`` counts conflicts, and ``refused`` refused unary changes."""
         self.documents: dict[str, tuple[TopicPolicies, int]] = {}
         self.updates: dict[str, service_pb2.UpdatePolicyResponse] = {}
         self.deletions: dict[str, service_pb2.DeletePolicyResponse] = {}
         self.metadata: dict[str, str] = {}
         self.most_unanswered = 0
         self.batches: list[int] = []
-        """How many changes came together."""
+        """How many changes each message of ``UpdatePolicies`` had."""
         self._written = asyncio.Event()
 
     def write(self, namespace: str, local: str, value: int | None) -> None:
-        """Writes into the model and wakes the watches."""
+        """Writes to the model and wakes the watches."""
         self.model.write(namespace, local, value)
         self._written.set()
 
@@ -76,7 +76,7 @@ class FaultService(TopicPoliciesServiceServicer):
             await context.abort(fault.refusal.code, fault.refusal.message)
 
     async def _make(self, call: str, change: Callable[[], T], context: Any) -> T:
-        """Makes a change, with the fault before it or after."""
+        """Makes a change; the fault happens before or after it."""
         fault = self._fault()
         if fault is not None and not fault.after:
             await self._happen(fault, context, call)
@@ -200,7 +200,7 @@ class FaultService(TopicPoliciesServiceServicer):
         fault = self._fault()
         if fault is not None:
             await self._happen(fault, context, "ListHistory")
-        return service_pb2.ListHistoryResponse(following=True)  # it records nothing
+        return service_pb2.ListHistoryResponse(following=True)  # there is no history
 
     async def UpdatePolicies(  # noqa: N802
         self, request_iterator: AsyncIterator[service_pb2.UpdatePoliciesRequest], context: Any
@@ -215,7 +215,7 @@ class FaultService(TopicPoliciesServiceServicer):
             results: list[service_pb2.PolicyChangeResult] = []
             while len(unanswered) > 2 or (unanswered and unanswered[0].sequence % 5 == 0):
                 if fault is not None and answered == fault.after:
-                    self._change(unanswered[0])  # done, but the answer is lost
+                    self._change(unanswered[0])  # the change is made, but its result is lost
                     yield service_pb2.UpdatePoliciesResponse(results=results)
                     await self._happen(fault, context, "UpdatePolicies")
                 answered += 1
@@ -242,7 +242,7 @@ class FaultService(TopicPoliciesServiceServicer):
 
 @asynccontextmanager
 async def serving(service: FaultService) -> AsyncIterator[str]:
-    """Serves on a free loopback port; gives the address."""
+    """Serves on a free loopback port; yields the address."""
     server = grpc.aio.server()
     add_TopicPoliciesServiceServicer_to_server(service, server)
     port = server.add_insecure_port("127.0.0.1:0")

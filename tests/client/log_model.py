@@ -1,7 +1,7 @@
-"""A service in miniature: the change logs of some namespaces, and watch streams over them, without gRPC.
+"""A model of the service: the change logs of some namespaces, and watch streams over them, without gRPC.
 
-It keeps the promises of ``WatchPolicies`` and nothing else. Positions are row numbers, several partitions share them. A stream is a
-generator: it yields None when there is nothing to say for now, and goes on when asked again after more was written.
+It keeps the promises of ``WatchPolicies`` and nothing else. Positions are row numbers, which all partitions share. A stream is a
+generator: it yields None when there is nothing to send, and resumes if it is asked again after more was written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Row(NamedTuple):
     namespace: str
     topic: str
     value: int | None
-    """max_producer_per_topic; None is a delete."""
+    """The document's max_producer_per_topic; None: the document was deleted."""
     previous: int
 
     @property
@@ -44,24 +44,24 @@ class Row(NamedTuple):
 
 
 def position(number: int) -> str:
-    """String order is number order."""
+    """Returns the position of a row. As strings, positions sort as the numbers."""
     return f"{number:06d}"
 
 
 class LogModel:
-    """The logs, and their present documents."""
+    """The logs of some namespaces, and their current documents."""
 
     def __init__(self, *namespaces: str) -> None:
         self.rows: dict[str, list[Row]] = {name: [] for name in namespaces}
         self.horizon: dict[str, int] = dict.fromkeys(namespaces, 0)
-        """Rows up to here can't be resumed from."""
+        """By namespace: the smallest position that can be resumed from."""
         self.resets = 0
-        """Tokens that were too old."""
+        """How many tokens could not be resumed from."""
         self.resumed = 0
-        """Streams that were resumed from a token."""
+        """How many times a namespace was resumed from a token."""
 
     def write(self, namespace: str, local: str, value: int | None) -> Row:
-        """Sets or deletes the document of a topic."""
+        """Writes or deletes the document of a topic; returns the row."""
         topic = f"persistent://{namespace}/{local}"
         rows = self.rows[namespace]
         previous = max((row.number for row in rows if row.topic == topic), default=0)
@@ -70,16 +70,16 @@ class LogModel:
         return row
 
     def forget(self, namespace: str) -> None:
-        """Moves the horizon to the end: every older token is answered with a reset."""
+        """Moves the horizon to the end of the log: every older token is answered with a reset."""
         self.horizon[namespace] = len(self.rows[namespace])
 
     def documents(self) -> dict[str, int]:
-        """What there is, by topic."""
+        """Returns the values of the current documents by topic."""
         newest = {row.topic: row.value for rows in self.rows.values() for row in rows}
         return {topic: value for topic, value in newest.items() if value is not None}
 
     def stream(self, request: service_pb2.WatchPoliciesRequest, *, most: int = 1) -> Iterator[service_pb2.WatchPoliciesResponse | None]:
-        """The messages of a stream that is opened now, each of so many events at most; None when there is nothing to say for now."""
+        """Yields the messages of a stream that is opened now, of at most ``most`` events each; None: there is nothing to send."""
         parts = [self._part(name, request) for name in [*request.namespaces]]
         while True:
             quiet = True
@@ -94,7 +94,7 @@ class LogModel:
                 if batch:
                     quiet = False
                     yield service_pb2.WatchPoliciesResponse(events=batch)
-            if quiet:  # else a part that was asked first may have more by now
+            if quiet:  # otherwise, an earlier part may have more by now
                 yield None
 
     def _part(self, name: str, request: service_pb2.WatchPoliciesRequest) -> Iterator[service_pb2.WatchEvent | None]:

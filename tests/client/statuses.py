@@ -1,4 +1,4 @@
-"""Errors as the service sends them."""
+"""Statuses of failed calls, as the service sends them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ class Refusal(NamedTuple):
     code: grpc.StatusCode
     message: str = "It does not work."
     reason: str = ""
-    """Set: the service's own error."""
+    """The reason in ``google.rpc.ErrorInfo``; empty: there is none."""
     metadata: Mapping[str, str] = {}
     violations: Sequence[tuple[str, str, str]] = ()
     domain: str = DOMAIN
     retry_seconds: float | None = None
-    """Set: what ``google.rpc.RetryInfo`` says."""
+    """The delay in ``google.rpc.RetryInfo``; None: there is none."""
 
     @property
     def details(self) -> list[AnyMessage]:
@@ -53,12 +53,12 @@ class Refusal(NamedTuple):
 
     @property
     def error(self) -> TopicPoliciesError:
-        """As the client raises it."""
+        """The exception that the client raises for it."""
         return from_status(self.code.value[0], self.message, self.details)
 
 
 BROKEN = Refusal(Code.UNAVAILABLE, "Socket closed")
-"""How a connection breaks."""
+"""The status of a call whose connection breaks."""
 
 
 def _packed(message: error_details_pb2.ErrorInfo | error_details_pb2.BadRequest | error_details_pb2.RetryInfo) -> AnyMessage:

@@ -1,4 +1,4 @@
-"""Where the servers are that an address names."""
+"""Targets of clients are parsed into the hosts, ports and sockets that they name."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from topicpolicies.addresses import Place, places_of
         ("::1", (Place("::1", 443),)),
     ],
 )
-def test_where_an_address_is(address: str, places: tuple[Place, ...]) -> None:
+def test_an_address_is_parsed_into_its_hosts_and_ports_or_its_socket(address: str, places: tuple[Place, ...]) -> None:
     assert places_of(address) == places
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "reason"),
     [
         ("", "has no host"),
         (":80", "has no host"),
@@ -42,6 +42,6 @@ def test_where_an_address_is(address: str, places: tuple[Place, ...]) -> None:
         ("::1::6680", r"in brackets, such as \[::1\]:6680"),
     ],
 )
-def test_what_is_no_address_is_refused_with_what_is_wrong(address: str, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_a_malformed_address_is_refused_with_the_reason(address: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
         places_of(address)

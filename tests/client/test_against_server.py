@@ -1,4 +1,4 @@
-"""The clients against the real server on the embedded log: through cut connections, restarts and each other's changes."""
+"""The clients against the real server on the embedded log: cut connections, restarts and concurrent changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from topicpolicies_server.rpc.server import Server
 
 NAMESPACE = "public/default"
 TOPIC = f"persistent://{NAMESPACE}/orders"
-HASTY = tp.RetryPolicy(first_delay_seconds=0.005, longest_delay_seconds=0.1, attempt_timeout_seconds=2.0)
+FAST_RETRIES = tp.RetryPolicy(first_delay_seconds=0.005, longest_delay_seconds=0.1, attempt_timeout_seconds=2.0)
 LIMITS = replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=1.0)
 
 
@@ -37,7 +37,7 @@ async def server(log: EmbeddedLogConfig) -> AsyncIterator[Server]:
 
 @pytest.fixture
 async def client(server: Server) -> AsyncIterator[tp.AsyncClient]:
-    async with tp.AsyncClient(server.address, actor="tests", retries=HASTY) as client:
+    async with tp.AsyncClient(server.address, actor="tests", retries=FAST_RETRIES) as client:
         yield client
 
 
@@ -52,12 +52,15 @@ def bump(policies: tp.TopicPolicies) -> None:
 
 
 def chain(results: list[tp.UpdateResult]) -> list[tuple[str, str]]:
-    """Distinct updates in the order of their versions, each with the version that it should have been applied to."""
+    """Returns pairs for the distinct updates after the first, in version order.
+
+    Each pair is the previous version that the update reported, and the version of the update before it. They must be equal.
+    """
     links = sorted({(result.version, result.previous_version) for result in results})
     return [(previous, before) for (_, previous), (before, _) in zip(links[1:], links, strict=False)]
 
 
-async def test_a_document_through_its_life(client: tp.AsyncClient) -> None:
+async def test_a_document_can_be_created_changed_checked_cleared_listed_and_deleted(client: tp.AsyncClient) -> None:
     absent = await client.get(TOPIC)
     assert not absent.exists
     first = await client.update(
@@ -92,7 +95,7 @@ async def test_a_document_through_its_life(client: tp.AsyncClient) -> None:
         await client.update(TOPIC, max_producer_per_topic=1, must_not_exist=True)
 
 
-async def test_what_is_not_mentioned_stays_in_maps_too(client: tp.AsyncClient) -> None:
+async def test_entries_of_a_map_that_an_update_does_not_name_are_kept(client: tp.AsyncClient) -> None:
     def entry(rate: int) -> tp.SubscriptionPolicies:
         return tp.SubscriptionPolicies(dispatch_rate=tp.DispatchRate(dispatch_throttling_rate_in_msg=rate))
 
@@ -104,7 +107,7 @@ async def test_what_is_not_mentioned_stays_in_maps_too(client: tp.AsyncClient) -
     assert set(_policies(alone).subscription_policies) == {"four"}
 
 
-async def test_refusals_say_what_is_wrong(client: tp.AsyncClient) -> None:
+async def test_a_refusal_has_the_current_version_or_every_violation(client: tp.AsyncClient) -> None:
     absent = await client.get(TOPIC)
     made = await client.update(TOPIC, max_producer_per_topic=1)
     with pytest.raises(tp.Conflict) as conflict:
@@ -123,7 +126,7 @@ async def test_refusals_say_what_is_wrong(client: tp.AsyncClient) -> None:
         await client.update(TOPIC, max_producer_per_topic=4, request_id=made.request_id)
 
 
-async def test_a_repeat_gets_the_first_answer_however_busy_the_topic_was_meanwhile(client: tp.AsyncClient) -> None:
+async def test_a_repeated_request_gets_its_first_result_even_after_200_other_changes_of_the_topic(client: tp.AsyncClient) -> None:
     first = await client.update(TOPIC, max_producer_per_topic=1)
     async for settled in client.update_many(tp.Update(TOPIC, max_consumer_per_topic=value) for value in range(1, 201)):
         assert settled.unwrap().outcome is tp.UpdateOutcome.APPLIED
@@ -135,8 +138,8 @@ async def test_a_repeat_gets_the_first_answer_however_busy_the_topic_was_meanwhi
         await client.update(TOPIC, max_producer_per_topic=3, request_id=first.request_id)
 
 
-async def test_edits_of_many_clients_all_count(server: Server) -> None:
-    clients = [tp.AsyncClient(server.address, retries=HASTY) for _ in range(6)]
+async def test_no_concurrent_edit_of_six_clients_is_lost(server: Server) -> None:
+    clients = [tp.AsyncClient(server.address, retries=FAST_RETRIES) for _ in range(6)]
     runs = 0
 
     def counted(policies: tp.TopicPolicies) -> None:
@@ -152,10 +155,10 @@ async def test_edits_of_many_clients_all_count(server: Server) -> None:
     await asyncio.gather(*(client.close() for client in clients))
     assert document.policies == tp.TopicPolicies(max_producer_per_topic=30)
     assert all(previous == before for previous, before in chain(results))
-    assert runs > 30, "they met conflicts"
+    assert runs > 30, "some edits met conflicts and ran again"
 
 
-async def test_both_clients_read_what_the_other_wrote(server: Server, client: tp.AsyncClient) -> None:
+async def test_each_client_reads_what_the_other_wrote(server: Server, client: tp.AsyncClient) -> None:
     def synchronous() -> tuple[list[tp.Settled], list[tp.Document]]:
         with tp.Client(server.address, actor="threads") as other:
             other.edit(TOPIC, bump)
@@ -171,7 +174,7 @@ async def test_both_clients_read_what_the_other_wrote(server: Server, client: tp
     assert {document.policies.max_producer_per_topic for document in documents if document.policies} == {2, 57, 58, 59}
 
 
-async def test_a_watch_tells_every_version_and_who_made_it(client: tp.AsyncClient) -> None:
+async def test_a_watch_of_every_change_has_each_version_and_its_origin(client: tp.AsyncClient) -> None:
     async with client.watch(topics=[TOPIC], scopes=[tp.Scope.LOCAL], mode=tp.WatchMode.EVERY) as watch:
         absent = await anext(watch)
         while isinstance(absent, tp.Status):
@@ -181,19 +184,19 @@ async def test_a_watch_tells_every_version_and_who_made_it(client: tp.AsyncClien
         assert not absent.document.exists
         assert isinstance(await anext(watch), tp.Synced)
         results = [await client.update(TOPIC, max_producer_per_topic=value, reason="why") for value in range(1, 20)]
-        told: list[tp.Changed] = []
-        while len(told) < len(results):
+        changes: list[tp.Changed] = []
+        while len(changes) < len(results):
             event = await anext(watch)
             if isinstance(event, tp.Changed):
-                told.append(event)
+                changes.append(event)
     pairs = [(result.document, result.previous_version) for result in results]
-    assert [(event.document, event.previous_version) for event in told] == pairs
-    origins = [event.origin for event in told if event.origin is not None]
+    assert [(event.document, event.previous_version) for event in changes] == pairs
+    origins = [event.origin for event in changes if event.origin is not None]
     assert {(each.actor, each.reason, each.update_mask) for each in origins} == {("tests", "why", ("max_producer_per_topic",))}
     assert [each.request_id for each in origins] == [result.request_id for result in results]
 
 
-async def test_a_watch_goes_on_from_where_a_list_was_read(client: tp.AsyncClient) -> None:
+async def test_a_watch_resumes_from_the_token_of_a_listing(client: tp.AsyncClient) -> None:
     for number in range(5):
         await client.update(f"{TOPIC}-{number}", max_producer_per_topic=1)
     listing = client.list(NAMESPACE, page_size=2)
@@ -206,7 +209,7 @@ async def test_a_watch_goes_on_from_where_a_list_was_read(client: tp.AsyncClient
     assert [type(event) for event in events] == [tp.Changed, tp.Synced]
 
 
-async def test_a_watch_that_ends_when_all_was_told_is_a_copy(client: tp.AsyncClient, server: Server) -> None:
+async def test_a_watch_that_ends_when_synced_delivers_all_documents(client: tp.AsyncClient, server: Server) -> None:
     for number in range(5):
         await client.update(f"{TOPIC}-{number}", max_producer_per_topic=1)
 
@@ -217,7 +220,7 @@ async def test_a_watch_that_ends_when_all_was_told_is_a_copy(client: tp.AsyncCli
     assert sorted(await asyncio.to_thread(copy)) == [f"{TOPIC}-{number}" for number in range(5)]
 
 
-async def test_the_stub_has_what_the_client_has_not(client: tp.AsyncClient) -> None:
+async def test_the_stub_makes_raw_calls_with_the_clients_actor(client: tp.AsyncClient) -> None:
     request = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=tp.TopicPolicies(max_producer_per_topic=1))
     await client.stub.UpdatePolicy(request)
     async with client.watch(topics=[TOPIC], mode=tp.WatchMode.EVERY) as watch:
@@ -229,15 +232,15 @@ async def test_the_stub_has_what_the_client_has_not(client: tp.AsyncClient) -> N
 
 
 class Traffic:
-    """Clients that each change a setting of their own, one of them over a stream, and a watch of it all."""
+    """Clients that each change a setting of their own, the first of them over a stream, and a watch of all topics."""
 
     def __init__(self, topics: int) -> None:
         self._topics = topics
         self.results: dict[str, list[tp.UpdateResult]] = defaultdict(list)
-        """By topic."""
+        """The results of the updates by topic."""
         self.interrupted: list[tp.Interrupted] = []
-        self.told: list[tuple[str, str]] = []
-        """Topics and versions that the watch told of."""
+        self.delivered: list[tuple[str, str]] = []
+        """The topic and the version of each change that the watch delivered."""
 
     @property
     def made(self) -> int:
@@ -268,18 +271,18 @@ class Traffic:
             if isinstance(event, tp.Interrupted):
                 self.interrupted.append(event)
             elif isinstance(event, tp.Changed) and not event.snapshot:
-                self.told.append((event.document.topic, event.document.version))
+                self.delivered.append((event.document.topic, event.document.version))
 
     def check(self) -> None:
-        """No update was lost, each was applied once, and the watch missed and repeated nothing."""
+        """Checks that no update was lost, that each was applied once, and that the watch missed and repeated none."""
         for name, mine in self.results.items():
             assert all(previous == before for previous, before in chain(mine))
-            assert [version for topic, version in self.told if topic == name] == sorted(result.version for result in mine)
+            assert [version for topic, version in self.delivered if topic == name] == sorted(result.version for result in mine)
 
 
 @pytest.mark.parametrize("topics", [6, pytest.param(1, marks=pytest.mark.slow)])
-async def test_cut_connections_lose_and_repeat_nothing(server: Server, topics: int) -> None:
-    """A proxy between the clients and the server cuts every connection again and again."""
+async def test_updates_and_watches_over_cut_connections_lose_and_repeat_nothing(server: Server, topics: int) -> None:
+    """A proxy between the clients and the server aborts all connections every 10 to 80 ms."""
     chance = random.Random(7)
     proxy = CuttingProxy(server.address)
     traffic = Traffic(topics)
@@ -290,7 +293,7 @@ async def test_cut_connections_lose_and_repeat_nothing(server: Server, topics: i
             proxy.cut()
 
     async with proxy.serving(), contextlib.AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(tp.AsyncClient(proxy.address, retries=HASTY)) for _ in range(6)]
+        clients = [await stack.enter_async_context(tp.AsyncClient(proxy.address, retries=FAST_RETRIES)) for _ in range(6)]
         watch = clients[0].watch(namespaces=[NAMESPACE], mode=tp.WatchMode.EVERY)
         while not isinstance(await anext(watch), tp.Synced):
             pass
@@ -300,7 +303,7 @@ async def test_cut_connections_lose_and_repeat_nothing(server: Server, topics: i
         cutting.cancel()
         await asyncio.gather(cutting, return_exceptions=True)
         async with asyncio.timeout(30):
-            while len(traffic.told) < traffic.made:  # noqa: ASYNC110 - nobody could tell of it
+            while len(traffic.delivered) < traffic.made:  # noqa: ASYNC110 - there is no event for this
                 await asyncio.sleep(0.01)
         await watch.close()
         await following
@@ -315,12 +318,12 @@ async def test_cut_connections_lose_and_repeat_nothing(server: Server, topics: i
     assert traffic.interrupted
 
 
-async def test_a_watch_and_an_update_outlive_a_restart_of_the_server(tmp_path: Path) -> None:
+async def test_a_watch_and_an_update_survive_a_restart_of_the_server(tmp_path: Path) -> None:
     config = ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "policies.db"), listen=parse_address("127.0.0.1:0"), limits=LIMITS)
     first = Server(config)
     await first.start()
     address = first.address
-    async with tp.AsyncClient(address, retries=HASTY) as client:
+    async with tp.AsyncClient(address, retries=FAST_RETRIES) as client:
         before = await client.update(TOPIC, max_producer_per_topic=1)
         watch = client.watch(namespaces=[NAMESPACE], mode=tp.WatchMode.EVERY)
         events: list[tp.WatchEvent] = []
@@ -340,7 +343,7 @@ async def test_a_watch_and_an_update_outlive_a_restart_of_the_server(tmp_path: P
     assert isinstance(change, tp.Changed)
     assert change.document.version == after.version
     assert any(isinstance(event, tp.Interrupted) for event in events)
-    assert not any(isinstance(event, tp.Reset) for event in events), "it was resumed, not begun anew"
+    assert not any(isinstance(event, tp.Reset) for event in events), "the watch was resumed, without a new snapshot"
 
 
 async def _read(server: Server, topic: str) -> tp.Document:

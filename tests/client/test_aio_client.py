@@ -1,4 +1,4 @@
-"""The asyncio client against a real gRPC service that breaks on request; and the synchronous one's streams against the same."""
+"""The asyncio client, and the streams of the synchronous client, against a gRPC service that fails on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.client.statuses import BROKEN, Code, Refusal
 
 TOPIC = "persistent://public/default/orders"
 A, B = "public/a", "public/b"
-HASTY = tp.RetryPolicy(first_delay_seconds=0.001, longest_delay_seconds=0.01, attempt_timeout_seconds=0.3)
+FAST_RETRIES = tp.RetryPolicy(first_delay_seconds=0.001, longest_delay_seconds=0.01, attempt_timeout_seconds=0.3)
 LOST = Fault(BROKEN, after=1)
 
 
@@ -27,7 +27,7 @@ def service() -> FaultService:
 
 @pytest.fixture
 async def client(address: str) -> AsyncIterator[tp.AsyncClient]:
-    async with tp.AsyncClient(address, actor="tests", retries=HASTY) as client:
+    async with tp.AsyncClient(address, actor="tests", retries=FAST_RETRIES) as client:
         yield client
 
 
@@ -35,7 +35,7 @@ def bump(policies: tp.TopicPolicies) -> None:
     policies.max_producer_per_topic += 1
 
 
-async def test_an_update_whose_answer_was_lost_is_made_once(client: tp.AsyncClient, service: FaultService) -> None:
+async def test_an_update_whose_response_was_lost_is_repeated_and_made_once(client: tp.AsyncClient, service: FaultService) -> None:
     service.faults.extend([Fault(), LOST, Fault(Refusal(Code.CANCELLED), after=1), Fault(Refusal(Code.DEADLINE_EXCEEDED))])
     result = await client.update(TOPIC, max_producer_per_topic=5)
     assert result.replayed
@@ -45,7 +45,7 @@ async def test_an_update_whose_answer_was_lost_is_made_once(client: tp.AsyncClie
     assert service.metadata["topicpolicies-actor"] == "tests"
 
 
-async def test_an_update_that_hangs_is_repeated_before_its_deadline(client: tp.AsyncClient, service: FaultService) -> None:
+async def test_an_update_without_a_response_is_repeated_before_its_deadline(client: tp.AsyncClient, service: FaultService) -> None:
     service.faults.append(HANGS)
     began = time.monotonic()
     result = await client.update(TOPIC, max_producer_per_topic=5)
@@ -54,7 +54,9 @@ async def test_an_update_that_hangs_is_repeated_before_its_deadline(client: tp.A
     assert service.met["UpdatePolicy"] == 1
 
 
-async def test_an_update_that_is_never_answered_is_unknown(client: tp.AsyncClient, service: FaultService) -> None:
+async def test_an_update_without_a_response_until_its_deadline_has_an_unknown_outcome(
+    client: tp.AsyncClient, service: FaultService
+) -> None:
     service.faults.extend([HANGS] * 10)
     with pytest.raises(tp.OutcomeUnknown) as caught:
         await client.update(TOPIC, max_producer_per_topic=5, timeout=0.5)
@@ -64,13 +66,13 @@ async def test_an_update_that_is_never_answered_is_unknown(client: tp.AsyncClien
     assert again.outcome is tp.UpdateOutcome.APPLIED
 
 
-async def test_without_a_service_a_change_is_unavailable_and_not_unknown() -> None:
-    async with tp.AsyncClient("127.0.0.1:1", retries=HASTY) as client:
+async def test_without_a_service_an_update_raises_unavailable_and_not_outcome_unknown() -> None:
+    async with tp.AsyncClient("127.0.0.1:1", retries=FAST_RETRIES) as client:
         with pytest.raises(tp.Unavailable):
             await client.update(TOPIC, max_producer_per_topic=5, timeout=0.3)
 
 
-async def test_cancelling_a_call_ends_it(client: tp.AsyncClient, service: FaultService) -> None:
+async def test_a_cancelled_call_ends_and_is_not_repeated(client: tp.AsyncClient, service: FaultService) -> None:
     service.faults.append(HANGS)
     call = asyncio.ensure_future(client.get(TOPIC))
     await until(lambda: service.met["GetPolicy"] == 1)
@@ -81,8 +83,8 @@ async def test_cancelling_a_call_ends_it(client: tp.AsyncClient, service: FaultS
     assert (await client.get(TOPIC)).version == "v0"
 
 
-async def test_edits_of_many_at_once_all_count(address: str, service: FaultService) -> None:
-    clients = [tp.AsyncClient(address, retries=HASTY) for _ in range(8)]
+async def test_no_concurrent_edit_of_eight_clients_is_lost(address: str, service: FaultService) -> None:
+    clients = [tp.AsyncClient(address, retries=FAST_RETRIES) for _ in range(8)]
 
     async def several(client: tp.AsyncClient) -> None:
         for _ in range(5):
@@ -105,7 +107,7 @@ async def test_an_edit_may_be_a_coroutine(client: tp.AsyncClient) -> None:
     assert result.document.policies == tp.TopicPolicies(max_producer_per_topic=3)
 
 
-async def test_an_edit_takes_no_longer_than_a_call_may(client: tp.AsyncClient, service: FaultService) -> None:
+async def test_an_edit_with_a_slow_function_ends_at_its_deadline(client: tp.AsyncClient, service: FaultService) -> None:
     async def slow(policies: tp.TopicPolicies) -> None:
         bump(policies)
         await asyncio.sleep(1)
@@ -117,7 +119,7 @@ async def test_an_edit_takes_no_longer_than_a_call_may(client: tp.AsyncClient, s
     assert time.monotonic() - began < 2.3
 
 
-async def test_a_block_sends_what_it_changed_unless_somebody_was_faster(client: tp.AsyncClient, service: FaultService) -> None:
+async def test_an_edit_block_sends_its_changes_unless_it_conflicts_or_raises(client: tp.AsyncClient, service: FaultService) -> None:
     edit = client.edit(TOPIC)
     async with edit as policies:
         bump(policies)
@@ -136,7 +138,9 @@ async def test_a_block_sends_what_it_changed_unless_somebody_was_faster(client: 
 
 
 @pytest.mark.parametrize("source", ["iterable", "async iterable"])
-async def test_many_updates_survive_broken_streams_and_are_made_once(client: tp.AsyncClient, service: FaultService, source: str) -> None:
+async def test_updates_over_broken_streams_are_each_made_once_and_in_order(
+    client: tp.AsyncClient, service: FaultService, source: str
+) -> None:
     topics = ("p", "q", "r")
 
     def updates() -> list[tp.Update]:
@@ -159,22 +163,22 @@ async def test_many_updates_survive_broken_streams_and_are_made_once(client: tp.
     assert 1 <= service.most_unanswered <= 8
 
 
-async def test_results_come_while_the_source_is_slow(client: tp.AsyncClient) -> None:
-    goes_on = asyncio.Event()
+async def test_the_first_result_is_delivered_while_the_source_still_waits(client: tp.AsyncClient) -> None:
+    resume = asyncio.Event()
 
     async def updates() -> AsyncIterator[tp.Update]:
         yield tp.Update(TOPIC, {"max_producer_per_topic": 1})
-        await goes_on.wait()
+        await resume.wait()
         yield tp.Update(TOPIC, {"max_producer_per_topic": 2})
 
     results = client.update_many(updates())
     first = await asyncio.wait_for(anext(results), 10)
     assert first.sequence == 0
-    goes_on.set()
+    resume.set()
     assert [each.sequence async for each in results] == [1]
 
 
-async def test_what_is_at_hand_is_sent_together(client: tp.AsyncClient, service: FaultService) -> None:
+async def test_changes_that_are_available_at_once_are_sent_in_few_batches(client: tp.AsyncClient, service: FaultService) -> None:
     changes = [tp.Update(f"persistent://{A}/t{number % 9}", max_producer_per_topic=number) for number in range(500)]
     settled = [each async for each in client.update_many([*changes, tp.Deletion(f"persistent://{A}/t0")])]
     assert [type(each.unwrap()) for each in settled] == [tp.UpdateResult] * 500 + [tp.DeleteResult]
@@ -183,18 +187,18 @@ async def test_what_is_at_hand_is_sent_together(client: tp.AsyncClient, service:
     assert f"persistent://{A}/t0" not in service.documents
 
 
-async def test_a_list_goes_through_its_pages(client: tp.AsyncClient, service: FaultService) -> None:
+async def test_a_listing_reads_all_pages_and_then_has_a_token(client: tp.AsyncClient, service: FaultService) -> None:
     for local in "pqrst":
         await client.update(f"persistent://{A}/{local}", max_producer_per_topic=1)
     service.faults.append(Fault())
     listing = client.list(A)
-    assert listing.token == tp.ResumeToken(), "which begins with a snapshot"
+    assert listing.token == tp.ResumeToken(), "a watch from this token begins with a snapshot"
     assert [each.topic[-1] async for each in listing] == list("pqrst")
     assert listing.token == tp.ResumeToken({A: tp.WatchToken(A, ("1",))})
     assert service.met["ListPolicies"] == 1
 
 
-async def test_a_deletion_whose_answer_was_lost_is_made_once_and_one_that_is_refused_raises(
+async def test_a_deletion_whose_response_was_lost_is_made_once_and_a_refused_one_raises(
     client: tp.AsyncClient, service: FaultService
 ) -> None:
     await client.update(TOPIC, max_producer_per_topic=1)
@@ -207,7 +211,7 @@ async def test_a_deletion_whose_answer_was_lost_is_made_once_and_one_that_is_ref
     assert service.met["DeletePolicy"] == 2
 
 
-async def test_many_updates_may_be_left_early(client: tp.AsyncClient) -> None:
+async def test_the_results_of_many_updates_can_be_closed_after_the_first(client: tp.AsyncClient) -> None:
     results = client.update_many(tp.Update(TOPIC, {"max_producer_per_topic": value}) for value in range(1000))
     async for each in results:
         assert each.sequence == 0
@@ -215,22 +219,22 @@ async def test_many_updates_may_be_left_early(client: tp.AsyncClient) -> None:
     await results.aclose()  # type: ignore[attr-defined]
 
 
-async def test_many_updates_without_a_service_each_get_their_error() -> None:
+async def test_each_of_many_updates_without_a_service_gets_an_error() -> None:
     for _ in range(5):
         taken = []
-        async with tp.AsyncClient("127.0.0.1:1", retries=HASTY) as client:
+        async with tp.AsyncClient("127.0.0.1:1", retries=FAST_RETRIES) as client:
             with pytest.raises((tp.Unavailable, tp.DeadlineExceeded)) as raised:
                 async for each in client.update_many([tp.Update(TOPIC, {"max_producer_per_topic": 1})] * 3, timeout=0.2):
                     taken.append(each)
-        told = tp.Unavailable if raised.type is tp.Unavailable else tp.OutcomeUnknown  # patience ended in the middle of an attempt
-        assert [type(each.error) for each in taken] == [told] * 3
-        if told is tp.Unavailable:
+        expected = tp.Unavailable if raised.type is tp.Unavailable else tp.OutcomeUnknown  # otherwise, the patience ended during an attempt
+        assert [type(each.error) for each in taken] == [expected] * 3
+        if expected is tp.Unavailable:
             return
-    raise AssertionError("no attempt of five was refused before patience was over")
+    raise AssertionError("in none of five runs was an attempt refused before the patience ended")
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Waits until it holds; nobody could tell of it."""
+    """Waits until the condition holds, by polling: there is no event for it."""
     async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.002)
@@ -241,7 +245,9 @@ def known(cache: tp.Mirror) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_a_watch_sees_everything_through_any_faults(client: tp.AsyncClient, service: FaultService, seed: int) -> None:
+async def test_a_watch_over_failing_streams_ends_with_the_documents_of_the_service(
+    client: tp.AsyncClient, service: FaultService, seed: int
+) -> None:
     chance = random.Random(seed)
     codes = (Code.UNAVAILABLE, Code.CANCELLED, Code.RESOURCE_EXHAUSTED, Code.INTERNAL, Code.UNKNOWN, Code.DEADLINE_EXCEEDED)
     service.faults.extend(Fault(Refusal(chance.choice(codes)), after=chance.randrange(12)) for _ in range(25))
@@ -265,19 +271,21 @@ async def test_a_watch_sees_everything_through_any_faults(client: tp.AsyncClient
             service.model.forget(A)
         await asyncio.sleep(chance.choice([0, 0, 0.002]))
     async with asyncio.timeout(20):
-        while service.met["WatchPolicies"] < 25:  # a fault waits for messages
+        while service.met["WatchPolicies"] < 25:  # a fault happens only after messages
             service.write(A, "t", chance.randrange(9))
             await asyncio.sleep(0.002)
     await until(lambda: interrupted >= 25 and cache.synced(A) and cache.synced(B) and known(cache) == service.model.documents())
     await watch.close()
     await following
-    for told in versions.values():
-        assert told == sorted(set(told)), "versions only grow, and none is told twice"
+    for delivered in versions.values():
+        assert delivered == sorted(set(delivered)), "versions only grow, and none is delivered twice"
     assert interrupted >= service.met["WatchPolicies"] == 25
     assert service.model.resumed > 0
 
 
-async def test_a_token_that_is_too_old_begins_anew(client: tp.AsyncClient, service: FaultService) -> None:
+async def test_a_watch_with_a_token_that_is_too_old_is_reset_and_begins_with_a_snapshot(
+    client: tp.AsyncClient, service: FaultService
+) -> None:
     service.write(A, "t", 1)
     async with client.watch(namespaces=[A]) as watch:
         while not isinstance(await anext(watch), tp.Synced):
@@ -291,7 +299,7 @@ async def test_a_token_that_is_too_old_begins_anew(client: tp.AsyncClient, servi
     assert service.model.resets == 1
 
 
-async def test_giving_up_the_wait_for_an_event_loses_nothing(client: tp.AsyncClient, service: FaultService) -> None:
+async def test_cancelling_a_wait_for_an_event_loses_no_event(client: tp.AsyncClient, service: FaultService) -> None:
     async with client.watch(namespaces=[A]) as watch:
         assert isinstance(await anext(watch), tp.Synced)
         for _ in range(3):
@@ -303,7 +311,7 @@ async def test_giving_up_the_wait_for_an_event_loses_nothing(client: tp.AsyncCli
         assert service.model.resumed == 0
 
 
-async def test_closing_ends_whoever_waits(client: tp.AsyncClient) -> None:
+async def test_closing_the_client_ends_a_waiting_watch(client: tp.AsyncClient) -> None:
     watch = client.watch(namespaces=[A])
 
     async def collect() -> list[tp.WatchEvent]:
@@ -317,7 +325,7 @@ async def test_closing_ends_whoever_waits(client: tp.AsyncClient) -> None:
         await client.get(TOPIC)
 
 
-async def test_closing_ends_a_pause(address: str, service: FaultService) -> None:
+async def test_closing_a_watch_ends_its_pause_before_a_retry(address: str, service: FaultService) -> None:
     service.faults.append(Fault())
     patient = tp.RetryPolicy(first_delay_seconds=3600, longest_delay_seconds=3600)
     async with tp.AsyncClient(address, retries=patient) as client:
@@ -330,7 +338,7 @@ async def test_closing_ends_a_pause(address: str, service: FaultService) -> None
     assert service.met["WatchPolicies"] == 1
 
 
-async def test_a_refused_watch_raises_and_is_over(client: tp.AsyncClient, service: FaultService) -> None:
+async def test_a_refused_watch_raises_once_and_ends(client: tp.AsyncClient, service: FaultService) -> None:
     service.faults.append(Fault(Refusal(Code.INVALID_ARGUMENT, "No.", "MALFORMED_NAME")))
     watch = client.watch(namespaces=[A])
     with pytest.raises(tp.InvalidArgument):
@@ -338,7 +346,7 @@ async def test_a_refused_watch_raises_and_is_over(client: tp.AsyncClient, servic
     assert [event async for event in watch] == []
 
 
-async def test_patience_ends_a_watch_of_nobody() -> None:
+async def test_a_watch_without_a_service_raises_when_its_patience_ends() -> None:
     clock = FakeClock()
     async with tp.AsyncClient("127.0.0.1:1", clock=clock) as client:
         with pytest.raises(tp.Unavailable):
@@ -347,7 +355,9 @@ async def test_patience_ends_a_watch_of_nobody() -> None:
     assert 20 < sum(clock.waits) <= 30
 
 
-async def test_the_synchronous_watch_sees_everything_through_faults(address: str, service: FaultService) -> None:
+async def test_the_synchronous_watch_over_failing_streams_ends_with_the_documents_of_the_service(
+    address: str, service: FaultService
+) -> None:
     service.faults.extend(Fault(after=count) for count in (0, 1, 2, 5, 3, 8, 1))
     cache = tp.Mirror()
     interrupted: list[tp.Interrupted] = []
@@ -358,7 +368,7 @@ async def test_the_synchronous_watch_sees_everything_through_faults(address: str
             if isinstance(event, tp.Interrupted):
                 interrupted.append(event)
 
-    with tp.Client(address, retries=HASTY) as client:
+    with tp.Client(address, retries=FAST_RETRIES) as client:
         watch = client.watch(namespaces=[A, B])
         following = asyncio.ensure_future(asyncio.to_thread(follow, watch))
         for value in range(60):
@@ -374,11 +384,11 @@ async def test_the_synchronous_watch_sees_everything_through_faults(address: str
     assert len(interrupted) >= service.met["WatchPolicies"] == 7
 
 
-async def test_the_synchronous_stream_of_updates_survives_breaks(address: str, service: FaultService) -> None:
+async def test_synchronous_updates_over_broken_streams_are_each_made_once(address: str, service: FaultService) -> None:
     service.faults.extend([Fault(after=count) for count in (0, 3, 10, 1)])
 
     def run() -> list[tp.Settled]:
-        with tp.Client(address, retries=HASTY) as client:
+        with tp.Client(address, retries=FAST_RETRIES) as client:
             updates = [tp.Update(TOPIC, {"max_producer_per_topic": value}) for value in range(100)]
             return list(client.update_many(updates, max_in_flight=8))
 

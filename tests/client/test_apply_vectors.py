@@ -1,6 +1,6 @@
-"""What an update does to a document, as both clients ask for it and read it again.
+"""What an update does to a document, as both clients request it and read it back: the examples of apply.json.
 
-A server without a broker does not know the name of its own cluster, without which it takes lists of clusters in the GLOBAL scope only.
+A server without a broker does not know the name of its own cluster, and therefore accepts lists of clusters only in the GLOBAL scope.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _judge(example: dict[str, Any], error: tp.TopicPoliciesError | None, documen
     if "reason" in example:
         assert isinstance(error, tp.InvalidArgument)
         assert example["reason"] in {violation.reason for violation in error.violations}
-        assert document.policies == _message(example["document"]), "what is refused changes nothing"
+        assert document.policies == _message(example["document"]), "a refused update changes nothing"
     else:
         assert error is None
         assert document.policies == _message(example["after"])
@@ -57,7 +57,7 @@ def _judge(example: dict[str, Any], error: tp.TopicPoliciesError | None, documen
 
 @in_one_loop
 @pytest.mark.parametrize("example", examples("apply.json"), ids=name)
-async def test_the_asyncio_client_makes_of_a_document_what_is_promised(example: dict[str, Any], address: str) -> None:
+async def test_an_update_of_the_asyncio_client_has_the_result_of_the_example(example: dict[str, Any], address: str) -> None:
     topic = f"persistent://public/default/{uuid4()}"
     failure = None
     async with tp.AsyncClient(address) as client:
@@ -72,7 +72,7 @@ async def test_the_asyncio_client_makes_of_a_document_what_is_promised(example: 
 
 @in_one_loop
 @pytest.mark.parametrize("example", examples("apply.json"), ids=name)
-async def test_the_client_for_threads_does_the_same(example: dict[str, Any], address: str) -> None:
+async def test_an_update_of_the_synchronous_client_has_the_result_of_the_example(example: dict[str, Any], address: str) -> None:
     topic = f"persistent://public/default/{uuid4()}"
 
     def use() -> tuple[tp.TopicPoliciesError | None, tp.Document]:
@@ -89,7 +89,7 @@ async def test_the_client_for_threads_does_the_same(example: dict[str, Any], add
     _judge(example, *await asyncio.to_thread(use))
 
 
-def test_the_examples_have_different_names_and_both_ends() -> None:
+def test_the_examples_have_unique_names_and_include_refusals() -> None:
     names = [example["name"] for example in examples("apply.json")]
     assert len(set(names)) == len(names) > 50
     assert sum("reason" in example for example in examples("apply.json")) > 10

@@ -1,4 +1,4 @@
-"""What is wrong with an argument is said by its own name; and what things are shown as in a session."""
+"""Errors of arguments name the argument; and how the values of the package are shown in an interactive session."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ WRONG: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.fixture
-def nowhere() -> Iterator[tp.Client]:
+def unconnected() -> Iterator[tp.Client]:
     with tp.Client("127.0.0.1:1", timeout=0.05) as client:
         yield client
 
 
-@pytest.mark.parametrize("said", WRONG)
-def test_an_argument_of_a_wrong_type_is_named(nowhere: tp.Client, said: str) -> None:
+@pytest.mark.parametrize("message", WRONG)
+def test_an_argument_of_a_wrong_type_is_named_in_the_error(unconnected: tp.Client, message: str) -> None:
     with pytest.raises(tp.InvalidArgument) as caught:
-        WRONG[said](nowhere)
-    assert (str(caught.value), caught.value.reason) == (said, "WRONG_TYPE")
-    assert [violation.field for violation in caught.value.violations] == [said.split(maxsplit=1)[0]]
+        WRONG[message](unconnected)
+    assert (str(caught.value), caught.value.reason) == (message, "WRONG_TYPE")
+    assert [violation.field for violation in caught.value.violations] == [message.split(maxsplit=1)[0]]
 
 
 @pytest.mark.parametrize("make", [tp.Client, tp.AsyncClient])
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("http://localhost:6680", 'The target must be an address, host:port, not a URL: "http://localhost:6680".'),
         ("https://localhost:6680", 'The target must be an address, host:port, not a URL: "https://localhost:6680".'),
@@ -65,19 +65,19 @@ def test_an_argument_of_a_wrong_type_is_named(nowhere: tp.Client, said: str) -> 
         (None, "target must be a text, not None."),
     ],
 )
-def test_a_target_that_is_no_address_is_told_at_once(make: Callable[[Any], object], target: object, said: str) -> None:
+def test_a_target_that_is_not_an_address_is_refused_by_the_constructor(make: Callable[[Any], object], target: object, message: str) -> None:
     with pytest.raises(tp.InvalidArgument) as caught:
         make(target)
-    assert str(caught.value) == said
+    assert str(caught.value) == message
 
 
-def test_files_of_tls_may_be_named_by_texts(tmp_path: Path) -> None:
+def test_files_of_tls_can_be_given_as_strings(tmp_path: Path) -> None:
     own = Authority(tmp_path, "ours").identity("known")
     authority = str(Authority(tmp_path, "theirs").certificate)
     assert tp.Tls(ca_file=authority, certificate_file=str(own.certificate), key_file=str(own.key)).credentials() is not None
 
 
-async def test_an_edit_that_returns_other_policies_is_not_lost_without_a_word(address: str, service: FaultService) -> None:
+async def test_an_edit_function_that_returns_other_policies_is_refused(address: str, service: FaultService) -> None:
     def other(_: tp.TopicPolicies) -> tp.TopicPolicies:
         return tp.TopicPolicies(max_producer_per_topic=3)
 
@@ -98,7 +98,7 @@ async def test_an_edit_that_returns_other_policies_is_not_lost_without_a_word(ad
     assert service.documents[TOPIC][0].max_producer_per_topic == 4
 
 
-def test_what_a_session_shows(nowhere: tp.Client) -> None:
+def test_values_and_clients_have_short_readable_reprs(unconnected: tp.Client) -> None:
     policies = tp.TopicPolicies(max_producer_per_topic=5, shadow_topics=["a"])
     document = tp.Document(TOPIC, tp.Scope.LOCAL, policies, "7")
     shown = '<TopicPolicies max_producer_per_topic: 5 shadow_topics: "a">'
@@ -113,14 +113,14 @@ def test_what_a_session_shows(nowhere: tp.Client) -> None:
     assert repr(tp.Update(TOPIC, policies, mask="*")) == f"Update('{TOPIC}', {shown}, mask='*')"
     assert repr(tp.Update(TOPIC, max_producer_per_topic=5)) == f"Update('{TOPIC}', max_producer_per_topic=5)"
     assert repr(tp.Deletion(TOPIC, scope=tp.Scope.GLOBAL)) == f"Deletion('{TOPIC}', scope=<Scope.GLOBAL: 2>)"
-    assert repr(nowhere.list(NAMESPACE)) == "<Listing of public/default>"
-    with nowhere.watch(topics=[TOPIC]) as watch:
+    assert repr(unconnected.list(NAMESPACE)) == "<Listing of public/default>"
+    with unconnected.watch(topics=[TOPIC]) as watch:
         assert repr(watch) == "<Watch of public/default>"
     assert repr(watch) == "<Watch of public/default, closed>"
-    with nowhere.cache(namespaces=[NAMESPACE, "public/other"]) as cache:
+    with unconnected.cache(namespaces=[NAMESPACE, "public/other"]) as cache:
         assert repr(cache) == "<PolicyCache of public/default, public/other, not synced>"
     assert repr(cache) == "<PolicyCache of public/default, public/other, closed>"
-    assert repr(nowhere) == "<Client of 127.0.0.1:1>"
-    nowhere.close()
-    assert repr(nowhere) == "<Client of 127.0.0.1:1, closed>"
+    assert repr(unconnected) == "<Client of 127.0.0.1:1>"
+    unconnected.close()
+    assert repr(unconnected) == "<Client of 127.0.0.1:1, closed>"
     assert repr(tp.AsyncClient("localhost:6680")) == "<AsyncClient of localhost:6680>"

@@ -1,4 +1,4 @@
-"""Tokens that stand in files: read anew when they change, and the last one that was good stays."""
+"""Bearer tokens in files: a changed file is read again, and the last valid token is used while it can't be read."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from topicpolicies import InvalidArgument, TokenFile, bearer
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file with a token, which is looked at for each call."""
+    """A file with a token. Each call checks whether it has changed."""
     monkeypatch.setattr(bearer, "LOOK_SECONDS", 0.0)
     file = tmp_path / "token"
     file.write_text("first\n")
     return file
 
 
-def test_the_token_is_read_anew_when_the_file_changes(path: Path) -> None:
+def test_the_token_is_read_again_when_the_file_changes(path: Path) -> None:
     token = TokenFile(path)
     assert token() == "first"
     path.write_text(" second \n")
@@ -30,7 +30,7 @@ def test_the_token_is_read_anew_when_the_file_changes(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"two words", b"\xff\xfe", "tökén".encode(), b"a\nb", b"a\0b"])
-def test_what_is_no_token_is_refused_and_the_one_before_stays(path: Path, content: bytes) -> None:
+def test_a_file_without_a_valid_token_is_refused_at_first_and_later_leaves_the_last_token(path: Path, content: bytes) -> None:
     token = TokenFile(path)
     path.write_bytes(content)
     assert token() == "first"
@@ -40,7 +40,7 @@ def test_what_is_no_token_is_refused_and_the_one_before_stays(path: Path, conten
     assert token() == "second"
 
 
-def test_a_file_that_is_gone_leaves_its_token(path: Path) -> None:
+def test_a_removed_file_leaves_the_last_token(path: Path) -> None:
     token = TokenFile(path)
     path.unlink()
     assert token() == "first"
@@ -50,7 +50,7 @@ def test_a_file_that_is_gone_leaves_its_token(path: Path) -> None:
     assert token() == "second"
 
 
-def test_a_file_is_not_looked_at_for_each_call(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_not_checked_for_changes_at_each_call(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bearer, "LOOK_SECONDS", 60.0)
     token = TokenFile(path)
     path.write_text("second")

@@ -1,4 +1,4 @@
-"""How clients connect: without TLS on this machine, with it elsewhere, and only to whom they trust."""
+"""How clients connect: by default without TLS to this machine and with TLS to others, and only to servers that they trust."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TOPIC = "persistent://public/default/orders"
         "ipv4:127.0.0.1:1,127.0.0.2:1",
     ],
 )
-def test_without_tls_on_this_machine(target: str) -> None:
+def test_a_target_on_this_machine_is_connected_to_without_tls_by_default(target: str) -> None:
     assert is_local(target)
     assert credentials_for(target, None) is None
     assert credentials_for(target, False) is None
@@ -54,7 +54,7 @@ def test_without_tls_on_this_machine(target: str) -> None:
         "ipv4:127.0.0.1:1,10.0.0.1:1",
     ],
 )
-def test_with_tls_elsewhere(target: str) -> None:
+def test_a_target_on_another_machine_is_connected_to_with_tls_by_default(target: str) -> None:
     assert not is_local(target)
     assert credentials_for(target, None) is not None
     assert credentials_for(target, False) is None
@@ -68,7 +68,7 @@ def config(server: Authority, *, clients: Authority | None = None) -> ServerConf
     return ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), tls=tls)
 
 
-async def test_a_client_talks_to_a_server_that_it_trusts_and_to_no_other(tmp_path: Path) -> None:
+async def test_a_client_calls_only_a_server_whose_certificate_it_trusts(tmp_path: Path) -> None:
     ours, others = Authority(tmp_path, "ours"), Authority(tmp_path, "others")
     async with Server(config(ours)) as server:
         trusting = tp.Tls(ca_file=ours.certificate, server_name="policies.test")
@@ -90,7 +90,7 @@ async def test_a_client_talks_to_a_server_that_it_trusts_and_to_no_other(tmp_pat
                     await client.get(TOPIC)
 
 
-async def test_a_server_lets_in_whom_it_trusts_and_nobody_else(tmp_path: Path) -> None:
+async def test_a_server_serves_only_clients_whose_certificate_it_trusts(tmp_path: Path) -> None:
     ours, others = Authority(tmp_path, "ours"), Authority(tmp_path, "others")
     known, unknown = ours.identity("known"), others.identity("unknown")
     async with Server(config(ours, clients=ours)) as server:

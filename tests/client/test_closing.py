@@ -1,4 +1,4 @@
-"""A client that is closed: what is under way ends with a word, and nothing begins any more."""
+"""A closed client: calls in progress end with an error that says so, and new calls are refused."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def listed(client: tp.AsyncClient) -> list[tp.Document]:
         (lambda client: client.delete(TOPIC, request_id="6b8f"), tp.OutcomeUnknown),
     ],
 )
-async def test_closing_in_the_middle_of_a_call_cancels_nobody(
+async def test_closing_during_a_call_raises_an_error_in_it_and_does_not_cancel_the_caller(
     address: str, service: FaultService, call: Callable[[tp.AsyncClient], Any], error: type[tp.TopicPoliciesError]
 ) -> None:
     service.faults.append(HANGS)
@@ -53,7 +53,7 @@ async def test_closing_in_the_middle_of_a_call_cancels_nobody(
     assert getattr(caught.value, "request_id", "6b8f") == "6b8f"
 
 
-async def test_closing_in_a_pause_ends_the_call() -> None:
+async def test_closing_during_a_pause_before_a_retry_ends_the_call() -> None:
     patient = tp.RetryPolicy(first_delay_seconds=20, longest_delay_seconds=20)
     client = tp.AsyncClient("127.0.0.1:1", retries=patient, timeout=60)
     calling = asyncio.ensure_future(client.get(TOPIC))
@@ -63,7 +63,7 @@ async def test_closing_in_a_pause_ends_the_call() -> None:
         await asyncio.wait_for(calling, 10)
 
 
-async def test_closing_settles_all_changes_on_their_way(address: str, service: FaultService) -> None:
+async def test_closing_settles_all_changes_in_flight_as_outcome_unknown(address: str, service: FaultService) -> None:
     service.faults.append(HANGS)
     client, taken = tp.AsyncClient(address), []
 
@@ -79,7 +79,7 @@ async def test_closing_settles_all_changes_on_their_way(address: str, service: F
     assert [type(each.error) for each in taken] == [tp.OutcomeUnknown] * 3
 
 
-async def test_closing_ends_what_waits_for_its_source(address: str) -> None:
+async def test_closing_ends_a_stream_of_changes_that_waits_for_its_source(address: str) -> None:
     async def source() -> AsyncIterator[tp.Update]:
         await asyncio.sleep(3600)
         yield tp.Update(TOPIC, max_producer_per_topic=1)
@@ -96,7 +96,7 @@ async def test_closing_ends_what_waits_for_its_source(address: str) -> None:
         await asyncio.wait_for(changing, 10)
 
 
-async def test_cancelling_many_changes_is_still_a_cancellation(address: str, service: FaultService) -> None:
+async def test_cancelling_a_stream_of_changes_raises_cancelled_error(address: str, service: FaultService) -> None:
     service.faults.append(HANGS)
 
     async def change() -> None:
@@ -112,7 +112,9 @@ async def test_cancelling_many_changes_is_still_a_cancellation(address: str, ser
 
 
 @pytest.mark.parametrize("used", [False, True])
-async def test_a_closed_synchronous_client_begins_nothing(address: str, service: FaultService, used: bool) -> None:
+async def test_a_closed_synchronous_client_refuses_streams_watches_caches_and_its_stub(
+    address: str, service: FaultService, used: bool
+) -> None:
     def check() -> None:
         client = tp.Client(address)
         if used:
@@ -131,7 +133,7 @@ async def test_a_closed_synchronous_client_begins_nothing(address: str, service:
     assert not service.documents
 
 
-async def test_closing_settles_the_changes_of_a_thread(address: str, service: FaultService) -> None:
+async def test_closing_settles_all_changes_in_flight_of_a_synchronous_client(address: str, service: FaultService) -> None:
     service.faults.append(HANGS)
     client = tp.Client(address)
     taken: list[tp.Settled] = []
@@ -147,7 +149,7 @@ async def test_closing_settles_the_changes_of_a_thread(address: str, service: Fa
     assert [type(each.error) for each in taken] == [tp.OutcomeUnknown] * 3
 
 
-async def test_a_call_of_a_thread_says_that_the_client_was_closed(address: str, service: FaultService) -> None:
+async def test_closing_during_a_synchronous_call_raises_that_the_client_was_closed(address: str, service: FaultService) -> None:
     service.faults.append(HANGS)
     client = tp.Client(address)
     calling = asyncio.ensure_future(asyncio.to_thread(client.get, TOPIC))
@@ -157,8 +159,8 @@ async def test_a_call_of_a_thread_says_that_the_client_was_closed(address: str, 
         await asyncio.wait_for(calling, 10)
 
 
-def test_a_channel_that_is_closed_between_looking_and_calling_is_a_closed_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such a call gRPC refuses with ValueError: in a call, in a stream of changes, in a watch, and in a cache's thread."""
+def test_a_channel_that_is_closed_just_before_its_call_raises_that_the_client_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such a call makes gRPC raise ValueError: of a unary method, of a stream of changes, of a watch, and in a cache's thread."""
     escaped: list[Any] = []
     monkeypatch.setattr(threading, "excepthook", escaped.append)
     stub = Connections.stub
@@ -183,7 +185,7 @@ def test_a_channel_that_is_closed_between_looking_and_calling_is_a_closed_client
     assert not escaped
 
 
-def test_a_change_that_can_not_be_sent_again_is_as_unknown_as_its_last_attempt() -> None:
+def test_a_change_that_can_not_be_sent_again_is_unknown_only_if_an_attempt_may_have_made_it() -> None:
     error = tp.TopicPoliciesError("The client was closed.", code=grpc.StatusCode.CANCELLED)
     attempts = Attempts(RetryPolicy(), 100.0, "6b8f")
     assert attempts.unsent(error) is error
@@ -191,7 +193,7 @@ def test_a_change_that_can_not_be_sent_again_is_as_unknown_as_its_last_attempt()
     assert isinstance(attempts.unsent(error), tp.OutcomeUnknown)
 
 
-async def test_a_watch_of_a_closed_client_says_so_once_and_is_over(address: str) -> None:
+async def test_a_watch_of_a_closed_client_raises_once_and_ends(address: str) -> None:
     asynchronous, synchronous = tp.AsyncClient(address), tp.Client(address)
     await asynchronous.close()
     synchronous.close()

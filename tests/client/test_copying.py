@@ -1,4 +1,4 @@
-"""A watch of the history (mode ENTRIES) over several logs, message by message: where it goes on, and what counts as told already."""
+"""A watch of the history (mode ENTRIES) over several logs, message by message: its token, and which entries it delivers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def session(token: WatchToken | None = None) -> WatchSession:
 
 
 def take(made: WatchSession, *contents: service_pb2.Bookmark | service_pb2.HistoryEntry) -> list[str]:
-    """Receives them as one message. Returns the positions of the entries that are told."""
+    """Receives the contents as one message; returns the positions of the entries that the session delivers."""
     response = service_pb2.WatchPoliciesResponse()
     for content in contents:
         event = response.events.add(namespace=NAMESPACE)
@@ -37,13 +37,13 @@ def entry(position: str) -> service_pb2.HistoryEntry:
     return service_pb2.HistoryEntry(position=position)
 
 
-def test_a_copy_that_breaks_off_before_it_is_synced_goes_on_where_it_was() -> None:
+def test_the_token_before_the_watch_is_synced_is_the_position_of_the_last_entry() -> None:
     made = session()
     assert take(made, another_log("one"), entry("b1"), entry("b2")) == ["b1", "b2"]
     assert made.token == ResumeToken({NAMESPACE: WatchToken("one", ("b2",))})
 
 
-def test_positions_of_another_log_are_not_taken_for_those_that_were_told() -> None:
+def test_an_entry_of_another_log_with_a_delivered_position_is_delivered_too() -> None:
     made = session(WatchToken("one", ("b7",)))
     assert take(made, entry("b7"), entry("b8"), another_log("two"), entry("b1"), entry("b7")) == ["b8", "b1", "b7"]
     assert made.token == ResumeToken({NAMESPACE: WatchToken("two", ("b7",))})

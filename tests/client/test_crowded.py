@@ -1,4 +1,4 @@
-"""A client that knows more leaders than it keeps connections to: the oldest one is closed, whatever is under way over it."""
+"""A client that knows more leaders than it keeps connections to closes the oldest connection, even if it is in use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def read(client: tp.AsyncClient) -> int:
 
 
 @pytest.mark.parametrize("call", [read, changed, many])
-async def test_what_was_under_way_goes_on_elsewhere_and_nobody_is_cancelled(
+async def test_calls_over_a_connection_that_is_closed_for_another_are_made_again_and_not_cancelled(
     address: str, monkeypatch: pytest.MonkeyPatch, call: Callable[[tp.AsyncClient], Awaitable[int]]
 ) -> None:
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 1)

@@ -1,4 +1,4 @@
-"""The examples of docs/python.md and of the README run as they stand, one after the other."""
+"""The examples of docs/python.md and of the README run unchanged, one after the other."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def _examples(page: str) -> list[str]:
 
 
 def _ending(watch: Any) -> Any:
-    """A watch that ends when it has told all that there is, for examples that go on for ever."""
+    """Wraps ``watch`` so that a watch ends when it is synced, for examples that would never end."""
     return lambda self, **options: watch(self, **options, end_when_synced=True)
 
 
 @pytest.mark.parametrize(("page", "count"), [("docs/python.md", 7), ("README.md", 1)])
-async def test_the_examples_run(page: str, count: int, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_examples_of_the_page_run(page: str, count: int, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = _examples(page)
     assert len(examples) == count
     monkeypatch.setattr(tp.Client, "watch", _ending(tp.Client.watch))
@@ -64,7 +64,7 @@ async def test_the_examples_run(page: str, count: int, address: str, monkeypatch
             for number, example in enumerate(examples):
                 code = example.replace("localhost:6680", address)
                 exec(compile(code, f"{page}, example {number}", "exec"), names)  # noqa: S102
-                if names["client"] is not client:  # an example's own, which it has closed
+                if names["client"] is not client:  # an example made one of its own and closed it
                     names["client"] = client
             return names
 

@@ -1,4 +1,4 @@
-"""A program that ends right after its client was closed: none of gRPC's threads is stopped with a lock in its hands."""
+"""A program that ends right after its client was closed: no thread of gRPC is stopped while it holds a lock."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ import grpc
 from grpc import _channel
 import topicpolicies as tp
 
-told = _channel._handle_event
+handle_event = _channel._handle_event
 
-def slowly(event, state, *more):  # the thread that is told of a stream's end has the stream's lock, and does not get on
+def slowly(event, state, *more):  # the thread that handles the end of a stream pauses while it holds the stream's lock
     if any(each.type() == grpc._cython.cygrpc.OperationType.receive_status_on_client for each in event.batch_operations):
-        print("told", flush=True)
+        print("handled", flush=True)
         time.sleep(0.5)
-    return told(event, state, *more)
+    return handle_event(event, state, *more)
 
 _channel._handle_event = slowly
 kept = []
@@ -47,23 +47,25 @@ kept[:] = [kept, grpc]  # found by the collector, at the end
 
 
 @pytest.mark.parametrize("stream", ["changes", "left", "watch"])
-async def test_a_program_ends_whose_stream_has_just_been_closed(address: str, service: FaultService, stream: str) -> None:
+async def test_a_program_that_ends_right_after_its_stream_was_closed_exits_without_errors(
+    address: str, service: FaultService, stream: str
+) -> None:
     service.model.write("public/default", "orders", 1)
     program = await asyncio.create_subprocess_exec(
         sys.executable, "-c", PROGRAM, address, stream, TOPIC,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PYTHONPATH": ":".join(sys.path)},
     )  # fmt: skip
     try:
-        said, errors = await asyncio.wait_for(program.communicate(), 30)
+        output, errors = await asyncio.wait_for(program.communicate(), 30)
     finally:
         if program.returncode is None:
             program.kill()
     assert (program.returncode, errors.decode()) == (0, "")
-    assert said.decode().splitlines() == ["told", "['MainThread']"]
+    assert output.decode().splitlines() == ["handled", "['MainThread']"]
 
 
 class Call:
-    """A stream."""
+    """A fake call of a stream."""
 
     def __init__(self, *, ended: bool) -> None:
         self.ended = ended
@@ -74,7 +76,7 @@ class Call:
         return not self.ended
 
 
-def test_nobody_waits_for_himself_or_for_streams_that_never_began() -> None:
+def test_waiting_skips_the_current_thread_ended_streams_and_streams_that_never_began() -> None:
     threads = StreamThreads()
     threads.began(Call(ended=True))
     threads.began(Call(ended=False))
@@ -85,13 +87,13 @@ def test_nobody_waits_for_himself_or_for_streams_that_never_began() -> None:
     assert time.monotonic() - began < 30
 
 
-def test_who_still_sends_is_waited_for_and_no_longer_than_it_may_take() -> None:
-    threads, let_go = StreamThreads(), threading.Event()
+def test_a_sending_thread_is_waited_for_at_most_the_given_time() -> None:
+    threads, released = StreamThreads(), threading.Event()
     taking = threads.sending(iter([1]))
-    sender = threading.Thread(target=lambda: (next(taking), let_go.wait(30)))
+    sender = threading.Thread(target=lambda: (next(taking), released.wait(30)))
     sender.start()
     threads.wait(0.01)
     assert sender.is_alive()
-    let_go.set()
+    released.set()
     threads.wait(30)
     assert not sender.is_alive()

@@ -1,4 +1,4 @@
-"""Statuses become exceptions that carry everything the service said."""
+"""Statuses of failed calls become exceptions with all details that the service sent."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Failed(grpc.RpcError):
         (Code.UNIMPLEMENTED, TopicPoliciesError),
     ],
 )
-def test_each_code_has_its_exception(code: grpc.StatusCode, kind: type[TopicPoliciesError]) -> None:
+def test_each_status_code_has_its_exception_class(code: grpc.StatusCode, kind: type[TopicPoliciesError]) -> None:
     error = from_status(code.value[0], "no", ())
     assert type(error) is kind
     assert error.code is code
@@ -67,16 +67,16 @@ def test_reason_metadata_and_every_violation_are_read_from_the_details() -> None
     assert error.from_service
 
 
-def test_the_domain_is_the_services_name_without_a_version() -> None:
+def test_only_errors_of_the_domain_topicpolicies_are_from_the_service() -> None:
     assert Refusal(Code.ABORTED, reason="ETAG_MISMATCH", domain="topicpolicies").error.from_service
     assert not Refusal(Code.ABORTED, reason="ETAG_MISMATCH", domain="topicpolicies.v1").error.from_service
 
 
-def test_a_reason_is_named_without_its_prefix_and_one_of_a_newer_service_by_its_number() -> None:
+def test_a_reason_is_named_without_its_prefix_and_an_unknown_one_by_its_number() -> None:
     assert [reason_name(number) for number in (0, errors_pb2.ERROR_REASON_ETAG_MISMATCH, 9999)] == ["", "ETAG_MISMATCH", "9999"]
 
 
-def test_an_error_of_another_domain_is_not_the_services_own() -> None:
+def test_an_error_of_another_domain_keeps_its_reason_and_is_not_from_the_service() -> None:
     refusal = Refusal(Code.UNAVAILABLE, reason="PROXY", domain="proxy.example")
     error = from_rpc_error(_Failed(refusal, refusal.trailing_metadata))
     assert error.reason == "PROXY"
@@ -91,18 +91,18 @@ def test_missing_or_broken_details_do_not_hide_the_error(trailing: tuple[tuple[s
     assert not error.from_service
 
 
-def test_unknown_and_unreadable_details_are_passed_over() -> None:
-    stranger = AnyMessage(type_url="type.googleapis.com/no.such.Type", value=b"x")
+def test_unknown_and_unreadable_details_are_ignored() -> None:
+    unknown = AnyMessage(type_url="type.googleapis.com/no.such.Type", value=b"x")
     broken = AnyMessage(type_url="type.googleapis.com/google.rpc.ErrorInfo", value=b"\xff\xff")
-    error = from_status(10, "changed", [stranger, broken, *Refusal(Code.ABORTED, reason="ETAG_MISMATCH").details])
+    error = from_status(10, "changed", [unknown, broken, *Refusal(Code.ABORTED, reason="ETAG_MISMATCH").details])
     assert error.reason == "ETAG_MISMATCH"
 
 
-def test_a_code_that_this_client_does_not_know_is_unknown() -> None:
+def test_an_unknown_status_code_is_read_as_unknown() -> None:
     assert from_status(77, "new", ()).code is Code.UNKNOWN
 
 
-def test_an_unknown_outcome_names_the_request_to_repeat() -> None:
+def test_outcome_unknown_has_the_id_of_the_request_and_the_details_of_its_cause() -> None:
     cause = Refusal(Code.DEADLINE_EXCEEDED, "Too late.", "OUTCOME_UNKNOWN", {"a": "b"}).error
     error = outcome_unknown(cause, "id-1")
     assert error.request_id == "id-1"
@@ -121,5 +121,5 @@ def test_an_unknown_outcome_names_the_request_to_repeat() -> None:
         (Refusal(Code.DEADLINE_EXCEEDED, "failed to connect to all addresses"), False),
     ],
 )
-def test_only_a_call_without_connection_was_certainly_never_sent(refusal: Refusal, never: bool) -> None:
+def test_only_a_call_without_a_connection_counts_as_never_sent(refusal: Refusal, never: bool) -> None:
     assert refusal.error.never_sent is never

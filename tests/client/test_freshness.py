@@ -1,4 +1,4 @@
-"""Answers tell since when the server can't confirm them; of a server that can, nothing is said."""
+"""Results have the time since which the server can't confirm them, or none if it can."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def proxy() -> Proxy:
 
 @pytest.fixture
 async def address(tmp_path: Path, proxy: Proxy) -> AsyncIterator[str]:
-    """A server with two documents and an absence, behind what says that it can't be confirmed."""
+    """The address of ``proxy`` in front of a server with two documents."""
     (tmp_path / "cluster.toml").write_text(f'cluster = "us"\n[broker]\n[namespaces."{NAMESPACE}"]\n')
     log = EmbeddedLogConfig(path=None, cluster_file=tmp_path / "cluster.toml")
     history = HistoryConfig(path=tmp_path / "history.db")
@@ -40,8 +40,8 @@ async def address(tmp_path: Path, proxy: Proxy) -> AsyncIterator[str]:
             yield address
 
 
-def told(client: tp.Client) -> dict[str, list[datetime | None]]:
-    """What everything that is read says."""
+def unconfirmed(client: tp.Client) -> dict[str, list[datetime | None]]:
+    """Returns the ``unconfirmed_since`` of the results of each read."""
     listing, both = client.list(NAMESPACE, page_size=1), client.get_both(TOPIC)
     documents = list(listing)
     return {
@@ -53,8 +53,8 @@ def told(client: tp.Client) -> dict[str, list[datetime | None]]:
     }
 
 
-async def told_async(client: tp.AsyncClient) -> dict[str, list[datetime | None]]:
-    """The same of the other client."""
+async def unconfirmed_async(client: tp.AsyncClient) -> dict[str, list[datetime | None]]:
+    """Returns the same for the asyncio client."""
     listing, both = client.list(NAMESPACE, page_size=1), await client.get_both(TOPIC)
     documents = [document async for document in listing]
     return {
@@ -70,23 +70,23 @@ def expected(since: datetime | None) -> dict[str, list[datetime | None]]:
     return {"get": [since], "get_both": [since] * 2, "list": [since] * 3, "effective": [since], "history": [since]}
 
 
-async def test_both_clients_tell_of_each_read_since_when_it_is_not_confirmed(address: str, proxy: Proxy) -> None:
+async def test_each_read_of_both_clients_has_the_time_since_which_it_is_not_confirmed(address: str, proxy: Proxy) -> None:
     async with tp.AsyncClient(address) as client:
         with tp.Client(address) as blocking:
             for since in (None, SINCE, None):
                 proxy.unconfirmed_since = since.isoformat() if since is not None else ""
-                assert await told_async(client) == expected(since)
-                assert await asyncio.to_thread(told, blocking) == expected(since)
+                assert await unconfirmed_async(client) == expected(since)
+                assert await asyncio.to_thread(unconfirmed, blocking) == expected(since)
 
 
-async def test_it_is_no_part_of_what_a_document_is(address: str, proxy: Proxy) -> None:
+async def test_documents_are_compared_without_their_unconfirmed_since(address: str, proxy: Proxy) -> None:
     async with tp.AsyncClient(address) as client:
         confirmed = await client.get(TOPIC), await client.get(TOPIC, scope=tp.Scope.GLOBAL)
         proxy.unconfirmed_since = SINCE.isoformat()
         assert (await client.get(TOPIC), await client.get(TOPIC, scope=tp.Scope.GLOBAL)) == confirmed
 
 
-def test_the_server_says_it_as_the_client_reads_it() -> None:
+def test_server_and_client_use_the_same_metadata_key() -> None:
     assert UNCONFIRMED_KEY == deadline_errors.UNCONFIRMED_KEY
 
 
@@ -105,7 +105,9 @@ def test_the_server_says_it_as_the_client_reads_it() -> None:
         (((UNCONFIRMED_KEY, b"2026"),), None),
     ],
 )
-def test_whatever_it_says_is_read_or_passed_over(trailing: tuple[tuple[str, object], ...] | None, since: datetime | None) -> None:
+def test_a_valid_time_in_the_metadata_is_parsed_to_utc_and_anything_else_is_ignored(
+    trailing: tuple[tuple[str, object], ...] | None, since: datetime | None
+) -> None:
     found = unconfirmed_since(trailing)
     assert found == since
     assert found is None or found.utcoffset() == timedelta(0)

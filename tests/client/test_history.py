@@ -1,4 +1,4 @@
-"""The history as the clients tell it, from a real server."""
+"""The history of a real server, as the clients read it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def address(tmp_path: Path) -> AsyncIterator[str]:
         yield server.address
 
 
-async def test_the_history_and_documents_as_they_were(address: str) -> None:
+async def test_the_client_reads_the_history_and_past_versions_of_documents(address: str) -> None:
     async with AsyncClient(address, actor="ann") as client:
         first = await client.update(TOPIC, max_producer_per_topic=1)
         await asyncio.sleep(0.01)
@@ -58,15 +58,15 @@ async def test_the_history_and_documents_as_they_were(address: str) -> None:
             await client.get(TOPIC, as_of_version=first.version, as_of_time=between)
 
 
-async def test_both_clients_tell_the_same(address: str) -> None:
-    def told() -> list[HistoryEntry]:
+async def test_both_clients_read_the_same_history(address: str) -> None:
+    def read() -> list[HistoryEntry]:
         with Client(address, actor="bob") as client:
             for number in (1, 2, 3):
                 client.update(TOPIC, max_producer_per_topic=number)
             since = datetime(2020, 1, 1, tzinfo=UTC)
             return list(client.history(namespace="public/default", oldest_first=True, start=since, actor="bob", page_size=1))
 
-    entries = await asyncio.to_thread(told)
+    entries = await asyncio.to_thread(read)
     policies = [entry.document.policies for entry in entries if entry.document is not None]
     assert [each.max_producer_per_topic for each in policies if each is not None] == [1, 2, 3]
     async with AsyncClient(address) as client:

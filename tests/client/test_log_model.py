@@ -1,4 +1,4 @@
-"""The service in miniature keeps what tests of watches rest on."""
+"""The model of the service behaves as the tests of watches assume."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from topicpolicies.v1 import service_pb2
 A, B = "public/a", "public/b"
 
 
-def test_what_is_written_while_another_namespace_is_told_is_told_before_the_stream_falls_silent() -> None:
+def test_the_stream_yields_rows_written_during_the_events_of_another_namespace_before_none() -> None:
     model = LogModel(A, B)
     stream = model.stream(service_pb2.WatchPoliciesRequest(namespaces=[A, B]))
     while next(stream) is not None:
         pass
     model.write(B, "t", 1)
-    told = next(stream)
+    first = next(stream)
     model.write(A, "t", 2)
     later = [next(stream), next(stream)]
-    assert [each and each.events[0].namespace for each in (told, *later)] == [B, A, None]
+    assert [each and each.events[0].namespace for each in (first, *later)] == [B, A, None]

@@ -1,4 +1,4 @@
-"""Mask paths as text, and the mask between two messages."""
+"""Paths of masks as text, and the mask that turns one message into another."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ SEGMENTS = st.text() | st.text(alphabet="a_.`*/ ") | st.from_regex(r"[a-z_]{1,8}
 
 
 @given(st.lists(SEGMENTS).map(tuple))
-def test_every_path_is_read_back_from_its_text(path: Path) -> None:
+def test_every_path_is_parsed_back_from_its_text(path: Path) -> None:
     assert parse_path(format_path(path)) == path
 
 
 @given(st.text(alphabet="a.`*") | st.text())
-def test_a_text_is_a_path_or_a_path_error(text: str) -> None:
+def test_any_text_is_parsed_to_a_path_or_raises_path_error(text: str) -> None:
     reason, path = "", None
     try:
         path = parse_path(text)
@@ -46,7 +46,7 @@ def test_a_text_is_a_path_or_a_path_error(text: str) -> None:
         ("subscription_policies.`\n`", ("subscription_policies", "\n")),
     ],
 )
-def test_paths_are_written_in_one_way(text: str, path: Path) -> None:
+def test_paths_have_one_canonical_text(text: str, path: Path) -> None:
     assert parse_path(text) == path
     assert format_path(path) == text
 
@@ -60,7 +60,7 @@ def test_paths_are_written_in_one_way(text: str, path: Path) -> None:
         ("subscription_policies.a*", ("subscription_policies", "a*")),
     ],
 )
-def test_backticks_may_be_left_out_or_added_where_nothing_is_ambiguous(text: str, path: Path) -> None:
+def test_optional_backticks_may_be_left_out_or_added(text: str, path: Path) -> None:
     assert parse_path(text) == path
 
 
@@ -72,7 +72,7 @@ def test_unpaired_or_misplaced_backticks_are_malformed(text: str) -> None:
 
 
 @given(policies(), policies())
-def test_the_mask_between_two_documents_makes_one_of_the_other_and_every_path_is_needed(
+def test_the_mask_between_two_documents_turns_one_into_the_other_and_each_path_is_needed(
     before: TopicPolicies, after: TopicPolicies
 ) -> None:
     paths = paths_between(before, after)
@@ -91,7 +91,9 @@ def test_the_mask_between_two_documents_makes_one_of_the_other_and_every_path_is
 
 
 @given(policies(), policies(), masks(wildcard=False))
-def test_the_mask_between_names_no_more_than_what_was_changed(before: TopicPolicies, source: TopicPolicies, changed: list[str]) -> None:
+def test_the_mask_between_two_documents_has_only_paths_of_changed_fields(
+    before: TopicPolicies, source: TopicPolicies, changed: list[str]
+) -> None:
     after = TopicPolicies()
     after.CopyFrom(before)
     apply(read(changed, TopicPolicies.DESCRIPTOR)[0], after, source)
@@ -102,13 +104,13 @@ def test_the_mask_between_names_no_more_than_what_was_changed(before: TopicPolic
 
 
 @given(policies(), policies())
-def test_comparing_leaves_both_documents_alone(before: TopicPolicies, after: TopicPolicies) -> None:
+def test_comparing_changes_neither_document(before: TopicPolicies, after: TopicPolicies) -> None:
     as_they_were = [message.SerializeToString(deterministic=True) for message in (before, after)]
     paths_between(before, after)
     assert [message.SerializeToString(deterministic=True) for message in (before, after)] == as_they_were
 
 
-def test_an_entry_that_is_zero_differs_from_one_that_is_absent() -> None:
+def test_an_empty_entry_of_a_map_differs_from_an_absent_one() -> None:
     before, after = TopicPolicies(), TopicPolicies()
     before.offload_policies.managed_ledger_extra_configurations["k"] = ""
     after.offload_policies.managed_ledger_extra_configurations["l"] = ""

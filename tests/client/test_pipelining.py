@@ -1,4 +1,4 @@
-"""Many updates over one stream: each gets exactly one result, whatever breaks."""
+"""Many changes over one stream: each gets exactly one result, even if streams break."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def failure(change: service_pb2.PolicyChangeRequest, refusal: Refusal) -> servic
     return results(failed(change, refusal))
 
 
-def test_updates_are_numbered_in_their_order_and_bounded() -> None:
+def test_updates_are_numbered_in_order_and_bounded_by_max_in_flight() -> None:
     pipe = pipeline(most=2)
     assert [added(pipe).sequence, added(pipe).sequence] == [0, 1]
     room = [pipe.has_room]
@@ -69,7 +69,7 @@ def test_updates_are_numbered_in_their_order_and_bounded() -> None:
     assert not pipe.idle
 
 
-def test_an_update_that_fails_fails_alone() -> None:
+def test_a_failed_update_does_not_fail_the_others() -> None:
     pipe = pipeline()
     first, second = added(pipe), added(pipe)
     (settled,) = pipe.settle(failure(first, Refusal(Code.ABORTED, "changed", "ETAG_MISMATCH", {"version": "v2"})), 0.0)
@@ -80,7 +80,7 @@ def test_an_update_that_fails_fails_alone() -> None:
     assert pipe.outstanding == [second]
 
 
-def test_an_update_without_a_place_in_time_is_unknown_and_names_its_id() -> None:
+def test_an_update_whose_outcome_the_service_does_not_know_raises_outcome_unknown_with_its_id() -> None:
     pipe = pipeline()
     request = added(pipe)
     (settled,) = pipe.settle(failure(request, Refusal(Code.DEADLINE_EXCEEDED, "too late", "OUTCOME_UNKNOWN")), 0.0)
@@ -88,7 +88,7 @@ def test_an_update_without_a_place_in_time_is_unknown_and_names_its_id() -> None
     assert settled.error.request_id == settled.request_id == request.update.request_id
 
 
-def test_a_result_of_a_kind_that_is_not_known_or_of_another_kind_of_change_leaves_the_outcome_unknown() -> None:
+def test_a_result_of_an_unknown_kind_or_of_another_kind_of_change_leaves_the_outcome_unknown() -> None:
     pipe = pipeline()
     updates = [added(pipe), added(pipe)]
     deletion = pipe.add(tp.Deletion(TOPIC), 0.0)
@@ -107,7 +107,7 @@ def test_a_result_of_a_kind_that_is_not_known_or_of_another_kind_of_change_leave
     assert pipe.idle
 
 
-def test_an_update_that_can_not_be_sent_is_settled_at_once() -> None:
+def test_an_invalid_update_is_settled_at_once_with_its_error() -> None:
     pipe = pipeline()
     settled = pipe.add(tp.Update(TOPIC, {"no_such": 1}), 0.0)
     assert isinstance(settled, tp.Settled)
@@ -117,7 +117,9 @@ def test_an_update_that_can_not_be_sent_is_settled_at_once() -> None:
 
 
 @pytest.mark.parametrize(("code", "unknown"), [(Code.RESOURCE_EXHAUSTED, True), (Code.ABORTED, False), (Code.ALREADY_EXISTS, False)])
-def test_a_refusal_after_a_break_says_only_what_the_service_knows_of_the_first_attempt(code: grpc.StatusCode, unknown: bool) -> None:
+def test_a_refusal_after_a_break_settles_a_change_only_if_it_excludes_that_the_first_attempt_was_made(
+    code: grpc.StatusCode, unknown: bool
+) -> None:
     pipe = pipeline()
     sent = added(pipe)
     pipe.connect()
@@ -128,13 +130,13 @@ def test_a_refusal_after_a_break_says_only_what_the_service_knows_of_the_first_a
     assert [isinstance(each.error, tp.OutcomeUnknown) for each in settled] == [unknown, False]
 
 
-def test_a_change_that_fails_inside_the_server_may_have_been_made() -> None:
+def test_an_internal_error_leaves_the_outcome_of_a_change_unknown() -> None:
     pipe = pipeline()
     (settled,) = pipe.settle(failure(added(pipe), Refusal(Code.INTERNAL, reason="INTERNAL")), 0.0)
     assert isinstance(settled.error, tp.OutcomeUnknown)
 
 
-def test_a_deletion_is_a_change_like_another() -> None:
+def test_a_deletion_is_sent_and_settled_as_an_update_is() -> None:
     pipe = pipeline()
     added(pipe)
     change = pipe.add(tp.Deletion(TOPIC, etag="v1"), 0.0)
@@ -146,7 +148,7 @@ def test_a_deletion_is_a_change_like_another() -> None:
     assert settled.request_id == change.delete.request_id
 
 
-def test_the_rest_of_a_batch_is_settled_though_one_is_to_be_made_elsewhere() -> None:
+def test_a_batch_with_one_change_of_another_leader_settles_its_other_changes() -> None:
     pipe = pipeline()
     one, two = added(pipe, 1), added(pipe, 2, OTHER)
     pipe.connect()
@@ -155,7 +157,7 @@ def test_the_rest_of_a_batch_is_settled_though_one_is_to_be_made_elsewhere() -> 
     assert pipe.stuck is not None
 
 
-def test_what_is_on_its_way_is_bounded_in_bytes() -> None:
+def test_changes_in_flight_are_bounded_in_bytes() -> None:
     pipe = pipeline(most=10**6)
     names = ["x" * 1_000_000]
     count = 0
@@ -167,7 +169,7 @@ def test_what_is_on_its_way_is_bounded_in_bytes() -> None:
     assert pipe.has_room
 
 
-def test_whatever_waits_is_one_batch_within_its_bounds() -> None:
+def test_waiting_changes_are_sent_in_batches_of_bounded_count_and_size() -> None:
     pipe = pipeline(most=10**6)
     small = [added(pipe) for _ in range(2_500)]
     outbox = Outbox(small)
@@ -181,7 +183,7 @@ def test_whatever_waits_is_one_batch_within_its_bounds() -> None:
     assert [change.sequence for batch in batches for change in batch.changes] == [2500, 2501, 2502, 2503, 2504]
 
 
-def test_after_a_break_what_is_outstanding_is_sent_again_with_the_same_ids() -> None:
+def test_after_a_break_outstanding_changes_are_sent_again_with_the_same_ids() -> None:
     pipe = pipeline()
     requests = [added(pipe, value) for value in range(3)]
     pipe.settle(answer(requests[1]), 0.0)
@@ -189,14 +191,14 @@ def test_after_a_break_what_is_outstanding_is_sent_again_with_the_same_ids() -> 
     assert pipe.outstanding == [requests[0], requests[2]]
 
 
-def test_an_answer_to_nothing_is_passed_over() -> None:
+def test_a_second_result_of_a_change_is_ignored() -> None:
     pipe = pipeline()
     request = added(pipe)
     assert pipe.settle(answer(request), 0.0)
     assert pipe.settle(answer(request), 0.0) == []
 
 
-def test_patience_counts_from_the_last_answer() -> None:
+def test_patience_is_measured_from_the_last_result() -> None:
     pipe = pipeline(patience=10.0)
     first, _ = added(pipe), added(pipe)
     assert pipe.broke(BROKEN.error, 9.0, 0.5) is not None
@@ -214,7 +216,7 @@ def test_patience_counts_from_the_last_answer() -> None:
         ([Refusal(Code.PERMISSION_DENIED, reason="NO")], tp.PermissionDenied),
     ],
 )
-def test_giving_up_settles_everything_and_says_whether_it_may_have_been_done(refusals: list[Refusal], kind: type[Exception]) -> None:
+def test_giving_up_settles_every_change_and_reports_whether_it_may_have_been_made(refusals: list[Refusal], kind: type[Exception]) -> None:
     pipe = pipeline(patience=0.01)
     requests = [added(pipe), added(pipe)]
     for refusal in refusals:
@@ -236,7 +238,7 @@ def led_by(leader: str) -> Refusal:
     return Refusal(Code.UNAVAILABLE, "elsewhere", "NOT_LEADER", {"leader": leader} if leader else {})
 
 
-def test_what_another_sidecar_writes_is_sent_there_in_order_when_all_else_is_answered() -> None:
+def test_changes_of_another_leader_are_sent_to_it_in_order_once_the_others_have_results() -> None:
     pipe = pipeline()
     one, two, three = added(pipe, 1), added(pipe, 2, OTHER), added(pipe, 3)
     assert pipe.connect() == ("here", [one, two, three])
@@ -255,7 +257,7 @@ def test_what_another_sidecar_writes_is_sent_there_in_order_when_all_else_is_ans
 
 
 @pytest.mark.parametrize("leader", ["", "here"])
-def test_where_nobody_is_known_to_write_the_stream_ends_and_is_tried_again_later(leader: str) -> None:
+def test_without_another_known_leader_the_stream_ends_and_is_retried_after_a_pause(leader: str) -> None:
     pipe = pipeline()
     request = added(pipe)
     pipe.connect()
@@ -267,7 +269,7 @@ def test_where_nobody_is_known_to_write_the_stream_ends_and_is_tried_again_later
     assert pipe.connect() == ("here", [request])
 
 
-def test_two_that_name_each_other_are_not_asked_in_a_circle_without_a_pause() -> None:
+def test_two_sidecars_that_name_each_other_as_the_leader_are_not_called_in_a_circle_without_a_pause() -> None:
     pipe = pipeline()
     request = added(pipe)
     pipe.connect()
@@ -277,7 +279,7 @@ def test_two_that_name_each_other_are_not_asked_in_a_circle_without_a_pause() ->
     assert isinstance(pipe.stuck, tp.Unavailable)
 
 
-def test_a_leader_that_is_gone_is_forgotten() -> None:
+def test_a_leader_whose_stream_breaks_is_forgotten() -> None:
     pipe = pipeline()
     request = added(pipe)
     pipe.connect()
@@ -289,7 +291,7 @@ def test_a_leader_that_is_gone_is_forgotten() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_every_update_gets_exactly_one_result_and_is_applied_once(seed: int) -> None:
-    """Streams break before, between and after answers; the service remembers ids."""
+    """Streams break before, between and after results; the service recognizes repeated request ids."""
     chance = random.Random(seed)
     pipe = pipeline(most=5, patience=1e9)
     remaining, applied, counts, breaks = list(range(50)), Counter[str](), Counter[int](), 0
@@ -299,7 +301,7 @@ def test_every_update_gets_exactly_one_result_and_is_applied_once(seed: int) -> 
         for request in pipe.outstanding:
             if chance.random() < 0.2:
                 break
-            applied[request.update.request_id] = 1  # a repeat is recognized
+            applied[request.update.request_id] = 1  # once, even if the request is repeated
             if chance.random() < 0.2:
                 break
             (settled,) = pipe.settle(answer(request), 0.0)

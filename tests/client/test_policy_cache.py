@@ -1,4 +1,4 @@
-"""Caches that fill themselves, of both clients, against the real server."""
+"""The policy caches of both clients against the real server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topicpolicies_server.rpc.server import Server
 
 NAMESPACE = "public/default"
 TOPIC = f"persistent://{NAMESPACE}/orders"
-HASTY = tp.RetryPolicy(first_delay_seconds=0.005, longest_delay_seconds=0.1, attempt_timeout_seconds=2.0)
+FAST_RETRIES = tp.RetryPolicy(first_delay_seconds=0.005, longest_delay_seconds=0.1, attempt_timeout_seconds=2.0)
 LIMITS = replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=1.0)
 
 
@@ -41,56 +41,56 @@ def _values(change: tp.Change) -> tuple[int | None, int | None]:
 
 async def _until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - nothing tells of it
+        while not holds():  # noqa: ASYNC110 - there is no event for this
             await asyncio.sleep(0.005)
 
 
-async def test_a_cache_has_the_snapshot_and_tells_every_change(server: Server) -> None:
+async def test_a_cache_has_the_snapshot_and_calls_listeners_for_every_change(server: Server) -> None:
     async with tp.AsyncClient(server.address) as client:
         await client.update(TOPIC, max_producer_per_topic=1)
         async with client.cache(namespaces=[NAMESPACE], bookmark_interval=1) as cache:
             assert await cache.wait_synced(20)
             assert _value(cache.get("public/default/orders")) == 1
-            told: list[tuple[int | None, int | None]] = []
-            stop = cache.listen(lambda change: told.append(_values(change)))
+            changes: list[tuple[int | None, int | None]] = []
+            stop = cache.listen(lambda change: changes.append(_values(change)))
             await client.update(TOPIC, max_producer_per_topic=2)
-            await _until(lambda: len(told) == 2)
+            await _until(lambda: len(changes) == 2)
             await client.delete(TOPIC)
-            await _until(lambda: len(told) == 3)
-            assert told == [(None, 1), (1, 2), (2, None)]
+            await _until(lambda: len(changes) == 3)
+            assert changes == [(None, 1), (1, 2), (2, None)]
             assert cache.documents() == []
             assert cache.staleness() < 5
             stop()
             await client.update(TOPIC, max_producer_per_topic=3)
             await _until(lambda: _value(cache.get(TOPIC)) == 3)
-            assert len(told) == 3
+            assert len(changes) == 3
         assert cache.closed
         assert _value(cache.get(TOPIC)) == 3
 
 
-async def test_the_cache_for_threads_does_the_same(server: Server) -> None:
+async def test_the_synchronous_cache_has_the_snapshot_and_calls_listeners(server: Server) -> None:
     def use() -> list[tuple[int | None, int | None]]:
-        told: list[tuple[int | None, int | None]] = []
+        changes: list[tuple[int | None, int | None]] = []
         with tp.Client(server.address) as client, client.cache(topics=[TOPIC]) as cache:
             assert cache.wait_synced(20)
             assert cache.get(TOPIC) is None
-            cache.listen(lambda change: told.append(_values(change)))
+            cache.listen(lambda change: changes.append(_values(change)))
             client.update(TOPIC, max_producer_per_topic=1)
             while _value(cache.get(TOPIC)) != 1:
                 time.sleep(0.005)
             assert [_value(document) for document in cache.documents()] == [1]
         assert cache.closed
         assert cache.error is None
-        return told
+        return changes
 
     async with asyncio.timeout(30):
         assert await asyncio.to_thread(use) == [(None, 1)]
 
 
-async def test_a_cache_serves_what_it_knows_while_the_server_is_away_and_catches_up(tmp_path: Path) -> None:
+async def test_a_cache_keeps_its_documents_while_the_server_is_down_and_catches_up_later(tmp_path: Path) -> None:
     log = EmbeddedLogConfig(path=tmp_path / "policies.db")
     async with _server(log) as first:
-        client = tp.AsyncClient(first.address, retries=HASTY)
+        client = tp.AsyncClient(first.address, retries=FAST_RETRIES)
         await client.update(TOPIC, max_producer_per_topic=1)
         cache = client.cache(namespaces=[NAMESPACE], bookmark_interval=1)
         assert await cache.wait_synced(20)
@@ -106,7 +106,7 @@ async def test_a_cache_serves_what_it_knows_while_the_server_is_away_and_catches
         await client.close()
 
 
-async def test_a_cache_that_can_not_follow_says_why(server: Server) -> None:
+async def test_a_cache_that_can_not_follow_raises_the_reason(server: Server) -> None:
     async with tp.AsyncClient(server.address) as client:
         with pytest.raises(tp.InvalidArgument):
             client.cache()
@@ -122,20 +122,22 @@ async def test_a_cache_that_can_not_follow_says_why(server: Server) -> None:
                 await unsynced.wait_synced()
 
 
-async def test_a_listener_that_raises_disturbs_nobody(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_listener_that_raises_is_logged_and_does_not_stop_the_cache_or_other_listeners(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
     async with tp.AsyncClient(server.address) as client, client.cache(topics=[TOPIC]) as cache:
         assert await cache.wait_synced(20)
-        told: list[str] = []
+        changes: list[str] = []
 
         def fail(_: tp.Change) -> None:
             raise RuntimeError("a bad listener")
 
         cache.listen(fail)
-        cache.listen(lambda change: told.append(change.topic))
+        cache.listen(lambda change: changes.append(change.topic))
         with caplog.at_level(logging.ERROR):
             await client.update(TOPIC, max_producer_per_topic=1)
             await client.update(TOPIC, max_producer_per_topic=2)
             await _until(lambda: _value(cache.get(TOPIC)) == 2)
-        assert told
+        assert changes
         assert "a listener failed on a change of" in caplog.text
         assert not cache.closed

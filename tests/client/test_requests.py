@@ -1,4 +1,4 @@
-"""What callers say becomes a request, with a mask only if they name what is to be changed; what is wrong is said at once, all of it."""
+"""Arguments of calls become requests, with a mask only if they clear or name fields; all errors of arguments are reported together."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refused(values: Any = None, /, **arguments: Any) -> dict[str, str]:
 
 
 def paths(made: service_pb2.UpdatePolicyRequest) -> list[str] | None:
-    """The mask; None if there is none."""
+    """Returns the paths of the mask; None: there is no mask."""
     return list(made.update_mask.paths) if made.HasField("update_mask") else None
 
 
@@ -50,7 +50,7 @@ def test_values_are_sent_without_a_mask() -> None:
     assert paths(request({"retention_policies.retention_size_in_mb": 1})) is None
 
 
-def test_none_clears() -> None:
+def test_a_field_set_to_none_is_cleared_by_the_mask() -> None:
     made = request(max_producer_per_topic=None, subscription_policies=None)
     assert paths(made) == ["max_producer_per_topic", "subscription_policies"]
     assert made.policies == tp.TopicPolicies()
@@ -60,11 +60,11 @@ def test_none_clears() -> None:
     "nothing",
     [{"replication_clusters": []}, {"back_log_quota_map": {}}, {"dispatch_rate": {}}, {"subscription_policies.`a`": {}}],
 )
-def test_a_value_that_sets_nothing_is_named(nothing: Mapping[str, Any]) -> None:
+def test_a_value_that_sets_nothing_is_named_in_the_mask(nothing: Mapping[str, Any]) -> None:
     assert paths(request(nothing)) == [next(iter(nothing)).replace("`", "")]
 
 
-def test_beside_what_is_named_all_is_named_as_the_service_would() -> None:
+def test_if_one_path_has_to_be_named_the_mask_has_all_paths() -> None:
     values = {"subscription_policies.`a.b`": {"dispatch_rate": {"rate_period_in_second": 2}}, "message_ttl_in_seconds": None}
     made = request(values, retention_policies={"retention_size_in_mb": 1})
     assert paths(made) == [
@@ -75,7 +75,7 @@ def test_beside_what_is_named_all_is_named_as_the_service_would() -> None:
 
 
 @given(policies(), policies())
-def test_what_is_set_is_what_the_service_changes_without_a_mask(before: tp.TopicPolicies, values: tp.TopicPolicies) -> None:
+def test_set_paths_are_the_paths_that_the_service_changes_without_a_mask(before: tp.TopicPolicies, values: tp.TopicPolicies) -> None:
     ours, theirs = tp.TopicPolicies(), tp.TopicPolicies()
     ours.CopyFrom(before)
     theirs.CopyFrom(before)
@@ -86,7 +86,7 @@ def test_what_is_set_is_what_the_service_changes_without_a_mask(before: tp.Topic
     assert ours == theirs
 
 
-def test_paths_reach_below_fields_and_into_maps() -> None:
+def test_paths_can_name_nested_fields_and_entries_of_maps() -> None:
     made = request(
         {
             "retention_policies.retention_time_in_minutes": 10,
@@ -119,13 +119,13 @@ def test_paths_reach_below_fields_and_into_maps() -> None:
         {"retention_size_in_mb": 100, "retention_time_in_minutes": 10},
     ],
 )
-def test_objects_are_messages_or_mappings(value: object) -> None:
+def test_objects_can_be_messages_or_mappings(value: object) -> None:
     made = request(retention_policies=value)
     assert made.policies.retention_policies == tp.RetentionPolicies(retention_size_in_mb=100, retention_time_in_minutes=10)
     assert paths(made) is None
 
 
-def test_a_map_beside_a_message_takes_the_place_of_the_messages_own() -> None:
+def test_a_map_argument_replaces_the_map_of_the_message() -> None:
     before = tp.TopicPolicies(shadow_topics=["x"])
     before.subscription_policies["gone"].dispatch_rate.dispatch_throttling_rate_in_msg = 1
     made = request(before, subscription_policies={"c": {"dispatch_rate": {"rate_period_in_second": 2}}})
@@ -135,23 +135,23 @@ def test_a_map_beside_a_message_takes_the_place_of_the_messages_own() -> None:
     assert configured.policies.offload_policies.managed_ledger_extra_configurations == {"k": "v"}
 
 
-def test_an_empty_object_is_there() -> None:
+def test_an_empty_object_or_entry_is_sent_as_present() -> None:
     assert request(dispatch_rate={}).policies.HasField("dispatch_rate")
     assert request({"subscription_policies.a": {}}).policies.subscription_policies == {"a": tp.SubscriptionPolicies()}
 
 
 @pytest.mark.parametrize("name", ["shared", "SHARED", "Shared", "SUBSCRIPTION_TYPE_SHARED", 2, policies_pb2.SUBSCRIPTION_TYPE_SHARED])
-def test_enums_are_numbers_or_names_with_or_without_prefix(name: object) -> None:
+def test_enums_can_be_numbers_or_names_with_or_without_prefix(name: object) -> None:
     assert list(request(subscription_types_enabled=[name, "key-shared"]).policies.subscription_types_enabled) == [2, 4]
 
 
-def test_a_message_means_its_set_fields() -> None:
+def test_a_message_with_a_cleared_field_is_sent_with_a_mask_of_its_set_fields() -> None:
     made = request(tp.TopicPolicies(max_producer_per_topic=0, shadow_topics=["x"]), max_consumer_per_topic=None)
     assert paths(made) == ["max_producer_per_topic", "shadow_topics", "max_consumer_per_topic"]
     assert made.policies.HasField("max_producer_per_topic")
 
 
-def test_a_field_beside_a_message_wins_over_the_messages_own() -> None:
+def test_a_field_argument_replaces_the_field_of_the_message() -> None:
     made = request(tp.TopicPolicies(max_producer_per_topic=1, shadow_topics=["x"]), max_producer_per_topic=None, shadow_topics=["y"])
     assert paths(made) == ["shadow_topics", "max_producer_per_topic"]
     assert made.policies == tp.TopicPolicies(shadow_topics=["y"])
@@ -163,24 +163,24 @@ def test_an_explicit_mask_is_sent_as_it_is(mask: Any) -> None:
     assert list(made.update_mask.paths) == ["*"]
 
 
-def test_a_mask_alone_clears() -> None:
+def test_a_mask_without_values_clears_its_fields() -> None:
     made = request(mask=["max_producer_per_topic", "dispatch_rate"])
     assert list(made.update_mask.paths) == ["max_producer_per_topic", "dispatch_rate"]
     assert made.policies == tp.TopicPolicies()
 
 
-def test_a_mask_of_entries_keeps_their_keys() -> None:
+def test_a_mask_with_quoted_keys_of_entries_is_sent_unchanged() -> None:
     mask = ["subscription_policies.`a.b`", "subscription_policies.`c``d`"]
     assert list(request(mask=mask).update_mask.paths) == mask
 
 
-def test_a_value_that_the_mask_leaves_out_is_refused_instead_of_dropped() -> None:
+def test_a_value_outside_the_mask_is_refused_and_not_dropped() -> None:
     mask = ["max_consumer_per_topic", "retention_policies"]
     assert refused(mask=mask, max_producer_per_topic=1) == {"max_producer_per_topic": "NOT_IN_MASK"}
     assert paths(request({"retention_policies.retention_size_in_mb": 1}, mask=mask)) == mask
 
 
-def test_everything_else_is_passed_on() -> None:
+def test_all_other_options_are_passed_on() -> None:
     made = request(
         scope=tp.Scope.GLOBAL,
         etag="v1",
@@ -211,14 +211,14 @@ def test_everything_else_is_passed_on() -> None:
     assert made == expected
 
 
-def test_every_update_has_an_id_of_its_own() -> None:
+def test_every_update_has_a_new_request_id() -> None:
     ids = {request(max_producer_per_topic=1).request_id for _ in range(100)}
     assert len(ids) == 100
     assert all(uuid.UUID(each).hex == each for each in ids)
 
 
 @pytest.mark.parametrize("mask", [None, [], FieldMask()])
-def test_nothing_to_change_is_for_the_service_to_refuse(mask: Any) -> None:
+def test_an_update_of_nothing_is_sent_for_the_service_to_refuse(mask: Any) -> None:
     assert paths(request(tp.TopicPolicies(), mask=mask)) is None
 
 
@@ -254,11 +254,11 @@ def test_nothing_to_change_is_for_the_service_to_refuse(mask: Any) -> None:
         ({"persistence.managed_ledger_max_mark_delete_rate": "1"}, "WRONG_TYPE"),
     ],
 )
-def test_a_bad_path_or_value_is_refused_by_its_path(values: Mapping[str, Any], reason: str) -> None:
+def test_an_invalid_path_or_value_is_refused_with_its_path_and_reason(values: Mapping[str, Any], reason: str) -> None:
     assert refused(values) == {next(iter(values)): reason}
 
 
-def test_all_violations_are_said_at_once() -> None:
+def test_all_violations_are_reported_together() -> None:
     assert refused({"no_such": 1, "max_producer_per_topic": "x"}, max_consumer_per_topic=True) == {
         "no_such": "UNKNOWN_PATH",
         "max_producer_per_topic": "WRONG_TYPE",
@@ -278,7 +278,7 @@ def test_overlapping_paths_are_refused(values: Mapping[str, Any]) -> None:
     assert "OVERLAPPING_PATHS" in refused(values).values()
 
 
-def test_a_field_is_not_given_twice() -> None:
+def test_a_field_that_is_given_twice_is_refused() -> None:
     assert refused({"max_producer_per_topic": 1}, max_producer_per_topic=2)["max_producer_per_topic"] == "OVERLAPPING_PATHS"
 
 
@@ -287,7 +287,7 @@ def test_a_malformed_mask_is_refused() -> None:
 
 
 @given(policies(), policies())
-def test_an_edit_turns_one_document_into_the_other_and_names_nothing_that_is_equal(
+def test_an_edit_turns_one_document_into_the_other_and_its_mask_has_no_unchanged_paths(
     before: tp.TopicPolicies, after: tp.TopicPolicies
 ) -> None:
     document = tp.Document(TOPIC, tp.Scope.GLOBAL, before, "v7")
@@ -308,13 +308,13 @@ def test_an_edit_turns_one_document_into_the_other_and_names_nothing_that_is_equ
         assert result != after, format_path(left_out)
 
 
-def test_an_edit_of_an_absent_document_is_bound_to_its_absence() -> None:
+def test_an_edit_of_an_absent_document_has_the_etag_of_the_absence() -> None:
     made = edit_request(tp.Document(TOPIC, tp.Scope.LOCAL, None, "0"), tp.TopicPolicies(max_producer_per_topic=1))
     assert made is not None
     assert made.etag == "0"
 
 
-def test_a_deletion_is_of_one_scope_and_has_an_id() -> None:
+def test_a_deletion_has_one_scope_a_request_id_and_its_options() -> None:
     made = delete_request(TOPIC)
     assert made == service_pb2.DeletePolicyRequest(topic=TOPIC, scope=policies_pb2.SCOPE_LOCAL, request_id=made.request_id)
     assert uuid.UUID(made.request_id).hex == made.request_id
@@ -333,17 +333,17 @@ def test_a_deletion_is_of_one_scope_and_has_an_id() -> None:
     )
 
 
-def test_an_option_that_there_is_not_is_refused() -> None:
+def test_an_unknown_option_is_refused() -> None:
     with pytest.raises(TypeError, match="etags"):
         delete_request(TOPIC, etags="v1")  # type: ignore[call-arg]
 
 
 def test_the_keyword_arguments_are_the_fields_of_the_document() -> None:
     assert set(get_type_hints(PolicyFields)) == set(tp.TopicPolicies.DESCRIPTOR.fields_by_name)
-    assert not set(get_type_hints(PolicyFields)) & set(get_type_hints(tp.UpdateOptions)), "a field is no option"
+    assert not set(get_type_hints(PolicyFields)) & set(get_type_hints(tp.UpdateOptions)), "no option has the name of a field"
 
 
-def test_the_options_are_the_arguments_of_what_they_are_for() -> None:
+def test_the_typed_options_are_the_keyword_arguments_of_their_functions() -> None:
     for options, function in (
         (tp.UpdateOptions, update_request),
         (tp.ChangeOptions, delete_request),

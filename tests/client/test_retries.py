@@ -1,4 +1,4 @@
-"""What is repeated and what is not, when, and what is said in the end."""
+"""Which calls are repeated, after which pauses, and which error is raised at the end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_read_is_repeated_when_the_service_was_not_reached(code: grpc.StatusCo
 
 
 @pytest.mark.parametrize("code", [Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED])
-def test_a_change_is_repeated_when_its_answer_was_lost(code: grpc.StatusCode) -> None:
+def test_a_change_is_repeated_when_its_response_was_lost(code: grpc.StatusCode) -> None:
     assert attempts(CHANGE).failed(Refusal(code).error, 0.0, 0.5) > 0
 
 
@@ -47,7 +47,7 @@ def test_a_change_is_repeated_when_its_answer_was_lost(code: grpc.StatusCode) ->
         Code.OUT_OF_RANGE,
     ],
 )
-def test_what_can_not_help_is_never_repeated(code: grpc.StatusCode, change: str | None) -> None:
+def test_a_call_that_failed_with_a_final_status_is_not_repeated(code: grpc.StatusCode, change: str | None) -> None:
     error = Refusal(code, reason="NO").error
     with pytest.raises(type(error)) as caught:
         attempts(change).failed(error, 0.0, 0.5)
@@ -55,41 +55,41 @@ def test_what_can_not_help_is_never_repeated(code: grpc.StatusCode, change: str 
 
 
 @pytest.mark.parametrize("change", [None, CHANGE])
-def test_a_limit_is_waited_for_as_long_as_the_service_says(change: str | None) -> None:
+def test_after_a_limit_the_pause_is_at_least_the_retry_delay_of_the_service(change: str | None) -> None:
     tries = attempts(change)
     assert LIMIT.error.retry_seconds == 3.5
     waits = [tries.failed(LIMIT.error, 0.0, 0.5) for _ in range(50)]
     assert all(3.5 < wait <= 3.5 + RetryPolicy().longest_delay_seconds for wait in waits) and waits[0] < waits[-1]
-    assert isinstance(tries.given_up(LIMIT.error), tp.ResourceExhausted), "nothing was done"
+    assert isinstance(tries.given_up(LIMIT.error), tp.ResourceExhausted), "the change was not made"
 
 
 @pytest.mark.parametrize("change", [None, CHANGE])
-def test_a_limit_that_passes_too_late_is_raised_at_once(change: str | None) -> None:
+def test_a_limit_with_a_retry_delay_beyond_the_deadline_is_raised_at_once(change: str | None) -> None:
     with pytest.raises(tp.ResourceExhausted):
         attempts(change, deadline=3.0).failed(LIMIT.error, 0.0, 0.5)
     with pytest.raises(tp.ResourceExhausted):
         Attempts(NO_RETRIES, 100.0, change).failed(LIMIT.error, 0.0, 0.5)
 
 
-def test_a_read_that_took_too_long_is_not_repeated() -> None:
+def test_a_read_that_exceeded_its_deadline_is_not_repeated() -> None:
     with pytest.raises(tp.DeadlineExceeded):
         attempts(None).failed(TOO_LATE.error, 0.0, 0.5)
 
 
-def test_pauses_grow_to_a_ceiling_and_are_never_shorter_than_half_of_it() -> None:
+def test_pauses_grow_to_a_maximum_and_randomness_at_most_halves_them() -> None:
     policy = RetryPolicy(first_delay_seconds=0.1, longest_delay_seconds=2.0, factor=2.0)
     assert [policy.delay(attempt, 1.0) for attempt in range(1, 8)] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0])
     assert [policy.delay(attempt, 0.0) for attempt in (1, 6, 10_000)] == pytest.approx([0.05, 1.0, 1.0])
 
 
 @given(st.integers(1, 10**9), st.floats(0, 1, exclude_max=True))
-def test_no_pause_leaves_its_bounds(attempt: int, chance: float) -> None:
+def test_every_pause_is_within_its_bounds(attempt: int, chance: float) -> None:
     policy = RetryPolicy()
     assert policy.first_delay_seconds / 2 <= policy.delay(attempt, chance) <= policy.longest_delay_seconds
 
 
 def run(refusals: list[Refusal], *, change: str | None, deadline: float) -> tuple[int, Exception]:
-    """Fails in turn, the last refusal again and again; gives how many attempts were made, and what was raised."""
+    """Fails attempts with these refusals in turn, and further ones with the last; returns the number of attempts and the error raised."""
     tries = attempts(change, deadline)
     now = 0.0
     made = 0
@@ -111,7 +111,7 @@ def test_attempts_end_before_the_deadline() -> None:
 
 
 @pytest.mark.parametrize("refusals", [[BROKEN], [TOO_LATE], [NEVER_SENT, BROKEN, NEVER_SENT], [BROKEN, REFUSED], [TOO_LATE, REFUSED]])
-def test_a_change_that_may_have_been_made_ends_as_unknown(refusals: list[Refusal]) -> None:
+def test_a_change_that_may_have_been_made_ends_as_outcome_unknown(refusals: list[Refusal]) -> None:
     made, error = run(refusals, change=CHANGE, deadline=10.0)
     assert made > 3
     assert isinstance(error, tp.OutcomeUnknown)
@@ -119,7 +119,7 @@ def test_a_change_that_may_have_been_made_ends_as_unknown(refusals: list[Refusal
 
 
 @pytest.mark.parametrize("refusals", [[NEVER_SENT], [REFUSED], [NEVER_SENT, REFUSED]])
-def test_a_change_that_was_certainly_not_made_ends_as_unavailable(refusals: list[Refusal]) -> None:
+def test_a_change_that_was_not_made_ends_as_unavailable(refusals: list[Refusal]) -> None:
     made, error = run(refusals, change=CHANGE, deadline=10.0)
     assert made > 3
     assert isinstance(error, tp.Unavailable)
@@ -129,33 +129,35 @@ def test_a_change_that_was_certainly_not_made_ends_as_unavailable(refusals: list
     ("code", "kind"),
     [(Code.ABORTED, tp.Conflict), (Code.ALREADY_EXISTS, tp.AlreadyExists), (Code.INVALID_ARGUMENT, tp.InvalidArgument)],
 )
-def test_a_verdict_on_the_repeated_request_counts_although_an_answer_was_lost(code: grpc.StatusCode, kind: type[Exception]) -> None:
+def test_a_final_refusal_of_a_repeated_change_is_raised_although_an_earlier_response_was_lost(
+    code: grpc.StatusCode, kind: type[Exception]
+) -> None:
     made, error = run([BROKEN, Refusal(code, reason="VERDICT")], change=CHANGE, deadline=10.0)
     assert made == 2
     assert isinstance(error, kind)
 
 
 @pytest.mark.parametrize("code", [Code.UNAUTHENTICATED, Code.RESOURCE_EXHAUSTED, Code.NOT_FOUND, Code.UNIMPLEMENTED])
-def test_a_refusal_that_says_nothing_of_the_lost_attempt_leaves_the_outcome_unknown(code: grpc.StatusCode) -> None:
+def test_a_refusal_of_a_repeat_that_does_not_exclude_the_lost_attempt_leaves_the_outcome_unknown(code: grpc.StatusCode) -> None:
     made, error = run([BROKEN, Refusal(code)], change=CHANGE, deadline=10.0)
     assert made == 2
     assert isinstance(error, tp.OutcomeUnknown)
 
 
 @pytest.mark.parametrize("refusal", [Refusal(Code.INTERNAL), Refusal(Code.UNKNOWN), Refusal(Code.INTERNAL, "Oh.", "INTERNAL")])
-def test_a_change_that_broke_in_the_middle_or_the_server_broke_on_is_unknown_at_once(refusal: Refusal) -> None:
+def test_a_change_that_failed_internally_is_not_repeated_and_its_outcome_is_unknown(refusal: Refusal) -> None:
     made, error = run([refusal], change=CHANGE, deadline=10.0)
     assert made == 1
     assert isinstance(error, tp.OutcomeUnknown)
 
 
-def test_a_change_of_which_the_service_says_why_it_did_nothing_was_not_made() -> None:
+def test_an_internal_error_with_a_reason_of_the_service_means_that_the_change_was_not_made() -> None:
     made, error = run([Refusal(Code.INTERNAL, "The log can't be read.", "LOAD_BROKEN")], change=CHANGE, deadline=10.0)
     assert made == 1
     assert not isinstance(error, tp.OutcomeUnknown)
 
 
-def test_one_attempt_of_a_change_does_not_use_up_all_the_time() -> None:
+def test_one_attempt_of_a_change_does_not_use_the_whole_timeout() -> None:
     assert attempts(CHANGE, 100.0).timeout(0.0) == RetryPolicy().attempt_timeout_seconds
     assert attempts(CHANGE, 100.0).timeout(95.0) == 5.0
     assert attempts(None, 100.0).timeout(0.0) == 100.0

@@ -1,4 +1,4 @@
-"""Whether a call is made again, of both clients: their own loops of attempts, with a stub that fails as the examples say."""
+"""Whether both clients repeat a call: their loops of attempts, with a stub that fails as the examples of retries.json specify."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SYNCED = service_pb2.WatchEvent(namespace="t/n", bookmark=service_pb2.Bookmark(k
 
 
 class _Failed(grpc.RpcError):
-    """How the synchronous API tells of a failure."""
+    """The error that the synchronous API raises for a failed call."""
 
     def __init__(self, refusal: Refusal) -> None:
         self._refusal = refusal
@@ -44,19 +44,19 @@ def _refusal(failure: dict[str, Any]) -> Refusal:
 
 
 class _Stub:
-    """The service at every address: fails in turn, then answers."""
+    """The service at all addresses: fails with the failures of the example in turn, then succeeds."""
 
     def __init__(self, example: dict[str, Any]) -> None:
         self._failures = [_refusal(failure) for failure in example["failures"]]
-        self.asked: list[tuple[str, Any]] = []
-        """Addresses and requests."""
+        self.requests: list[tuple[str, Any]] = []
+        """The address and the request of each call."""
 
     def at(self, address: str) -> Any:
         return _At(self, address)
 
     def next(self, address: str, request: Any) -> Refusal | None:
-        self.asked.append((address, request))
-        turn = len(self.asked) - 1
+        self.requests.append((address, request))
+        turn = len(self.requests) - 1
         return self._failures[turn] if turn < len(self._failures) else None
 
 
@@ -121,7 +121,7 @@ class _At:
 
 
 class _Stream:
-    """One watch: fails at once, or is synced."""
+    """The stream of one watch: fails at once, or is synced."""
 
     def __init__(self, refusal: Refusal | None) -> None:
         self._refusal = refusal
@@ -157,11 +157,11 @@ def _aio_error(refusal: Refusal) -> aio.AioRpcError:
 
 def _judge(example: dict[str, Any], stub: _Stub, clock: FakeClock, error: tp.TopicPoliciesError | None) -> None:
     again = example["then"].startswith("repeat")
-    assert len(stub.asked) == len(example["failures"]) + again
+    assert len(stub.requests) == len(example["failures"]) + again
     if again:
         assert error is None
         assert bool(clock.waits) == (example["then"] == "repeat"), clock.waits
-        assert stub.asked[-1][0] == example.get("at", HERE)
+        assert stub.requests[-1][0] == example.get("at", HERE)
     elif example["then"] == "give up":
         assert error is not None
         assert not isinstance(error, tp.OutcomeUnknown)
@@ -169,13 +169,13 @@ def _judge(example: dict[str, Any], stub: _Stub, clock: FakeClock, error: tp.Top
     else:
         assert example["then"] == "outcome unknown"
         assert isinstance(error, tp.OutcomeUnknown)
-        assert error.request_id == stub.asked[0][1].request_id != ""
+        assert error.request_id == stub.requests[0][1].request_id != ""
     if example["call"] == "change":
-        assert len({request.request_id for _, request in stub.asked}) == 1
+        assert len({request.request_id for _, request in stub.requests}) == 1
 
 
 @pytest.mark.parametrize("example", examples("retries.json"), ids=name)
-def test_the_client_for_threads_repeats_what_is_safe(example: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_synchronous_client_repeats_a_call_as_the_example_specifies(example: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     stub, clock, failure = _Stub(example), FakeClock(), None
     with tp.Client(HERE, clock=clock) as client:
         monkeypatch.setattr(client._connections, "stub", stub.at)
@@ -192,7 +192,7 @@ def test_the_client_for_threads_repeats_what_is_safe(example: dict[str, Any], mo
 
 
 @pytest.mark.parametrize("example", examples("retries.json"), ids=name)
-async def test_the_asyncio_client_repeats_the_same(example: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_asyncio_client_repeats_a_call_as_the_example_specifies(example: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     stub, clock, failure = _Stub(example), FakeClock(), None
     async with tp.AsyncClient(HERE, clock=clock) as client:
         monkeypatch.setattr(client._connections, "stub", lambda address: _AsyncAt(stub, address))

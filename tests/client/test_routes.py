@@ -1,4 +1,4 @@
-"""Where calls go: to the addresses in turn, or to the sidecar that writes a namespace."""
+"""Which address calls are sent to: the client's addresses in turn, or the leader of a namespace."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def led_by(leader: str) -> TopicPoliciesError:
         ("unix:/run/a,b", ("unix:/run/a,b",)),
     ],
 )
-def test_addresses_are_separated_by_commas(target: str, addresses: tuple[str, ...]) -> None:
+def test_a_target_is_split_into_addresses_at_commas(target: str, addresses: tuple[str, ...]) -> None:
     assert addresses_of(target) == addresses
 
 
-def test_addresses_take_turns_when_they_fail_and_only_then() -> None:
+def test_the_next_address_is_used_only_after_the_one_in_use_has_failed() -> None:
     routes = Routes(("one", "two"))
     assert [routes.to("a/b"), routes.to("a/b")] == ["one", "one"]
     assert not routes.failed("one", "a/b", BROKEN)
     assert routes.to("a/b") == "two"
-    routes.failed("one", "a/b", BROKEN)  # an older call to one that is not in use any more
+    routes.failed("one", "a/b", BROKEN)  # an earlier call to an address that is no longer in use
     assert routes.to("a/b") == "two"
     routes.failed("two", "a/b", Refusal(Code.INVALID_ARGUMENT, reason="WRONG").error)
     assert routes.to("a/b") == "two"
@@ -44,7 +44,7 @@ def test_addresses_take_turns_when_they_fail_and_only_then() -> None:
 
 
 @pytest.mark.parametrize("reason", ["TOO_MANY_WATCHES", "TOO_MANY_NAMESPACES"])
-def test_a_sidecar_without_room_is_left_for_the_next(reason: str) -> None:
+def test_after_too_many_watches_or_namespaces_the_next_address_is_used(reason: str) -> None:
     routes = Routes(("one", "two"))
     assert not routes.failed("one", "", Refusal(Code.RESOURCE_EXHAUSTED, reason=reason).error)
     assert routes.address == "two"
@@ -52,7 +52,7 @@ def test_a_sidecar_without_room_is_left_for_the_next(reason: str) -> None:
     assert routes.address == "two"
 
 
-def test_a_namespace_goes_to_its_leader_until_that_fails() -> None:
+def test_calls_of_a_namespace_go_to_its_leader_until_that_fails() -> None:
     routes = Routes(("one", "two"))
     assert routes.failed("one", "a/b", led_by("three"))
     assert (routes.to("a/b"), routes.to("a/c"), routes.address) == ("three", "one", "one")
@@ -60,17 +60,17 @@ def test_a_namespace_goes_to_its_leader_until_that_fails() -> None:
     assert routes.to("a/b") == "one"
 
 
-def test_one_that_names_itself_is_waited_for() -> None:
+def test_a_sidecar_that_names_itself_as_the_leader_is_not_called_again_at_once() -> None:
     assert not Routes(("one",)).failed("one", "a/b", led_by("one"))
 
 
-def test_a_client_with_a_connection_of_its_own_goes_nowhere_else() -> None:
+def test_a_client_that_does_not_follow_leaders_uses_only_its_own_address() -> None:
     routes = Routes(("one",), follows_leaders=False)
     assert not routes.failed("one", "a/b", led_by("two"))
     assert routes.to("a/b") == "one"
 
 
-def test_so_many_leaders_are_remembered() -> None:
+def test_the_number_of_remembered_leaders_is_bounded() -> None:
     routes = Routes(("one",))
     for number in range(MOST_LEADERS + 1):
         routes.failed("one", f"a/{number}", led_by("two"))

@@ -1,4 +1,4 @@
-"""What the package shows, and what it needs."""
+"""The public names of the package, and its dependencies."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from topicpolicies import AsyncClient, Client
 from topicpolicies_server.config import DEFAULT_PORT
 
 
-def test_all_that_is_promised_is_there_and_documented() -> None:
+def test_every_public_name_exists_once_and_is_documented() -> None:
     for name in topicpolicies.__all__:
         shown = getattr(topicpolicies, name)
         assert shown.__doc__ or not isinstance(shown, type) or hasattr(shown, "DESCRIPTOR"), name
     assert len(set(topicpolicies.__all__)) == len(topicpolicies.__all__)
 
 
-def test_both_clients_do_the_same_with_the_same_arguments() -> None:
+def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
     def public(kind: type) -> dict[str, list[str]]:
         functions = {name: each for name, each in vars(kind).items() if not name.startswith("_") and callable(each)}
         return {name: list(inspect.signature(each).parameters) for name, each in functions.items()}
@@ -29,7 +29,7 @@ def test_both_clients_do_the_same_with_the_same_arguments() -> None:
     assert list(inspect.signature(Client).parameters) == list(inspect.signature(AsyncClient).parameters)
 
 
-def test_the_client_looks_for_the_server_where_it_listens() -> None:
+def test_the_default_target_is_the_default_port_of_the_server() -> None:
     assert f"localhost:{DEFAULT_PORT}" == topicpolicies.DEFAULT_TARGET
 
 

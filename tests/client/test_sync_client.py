@@ -1,4 +1,4 @@
-"""The synchronous client against a fake channel: what it sends, what it repeats, and how long it waits."""
+"""The synchronous client over a fake channel: its requests, its repeats and its pauses."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ T = TypeVar("T")
 
 
 class Calls:
-    """The other end of the fake channel."""
+    """The server's end of the fake channel."""
 
     def __init__(self) -> None:
         self.channel = grpc_testing.channel([SERVICE], grpc_testing.strict_real_time())
         self.faults = 0
 
     def unary(self, method: str) -> Any:
-        """The next call of a unary method: its metadata, its request, and the call to be ended."""
+        """Waits for the next call of a unary method; returns its metadata, its request and the call."""
         return self.channel.take_unary_unary(SERVICE.methods_by_name[method])
 
     def answer(self, method: str, response: Any) -> Any:
-        """Answers the next call; gives its request."""
+        """Answers the next call; returns its request."""
         metadata, request, call = self.unary(method)
         call.send_initial_metadata(())
         call.terminate(response, (), grpc.StatusCode.OK, "")
@@ -49,7 +49,7 @@ class Calls:
         return request
 
     def fail(self, method: str, refusal: Refusal) -> Any:
-        """Fails the next call; gives its request."""
+        """Fails the next call; returns its request."""
         self.faults += 1
         _, request, call = self.unary(method)
         call.send_initial_metadata(())
@@ -74,7 +74,7 @@ def client(calls: Calls, clock: FakeClock) -> Iterator[tp.Client]:
 
 
 class Running(Generic[T]):
-    """A call in another thread, which does not outlive a test that fails."""
+    """A call in another thread, which does not keep the process alive if a test fails."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._future: Future[T] = Future()
@@ -83,7 +83,7 @@ class Running(Generic[T]):
     def _run(self, call: Callable[[], T]) -> None:
         try:
             self._future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the result
+        except BaseException as error:  # noqa: BLE001 - raised by ``result``
             self._future.set_exception(error)
 
     def result(self) -> T:
@@ -124,7 +124,7 @@ def answer_update(calls: Calls, *, replayed: bool = False) -> service_pb2.Update
     return request
 
 
-def test_an_update_is_sent_with_the_actor_and_gives_what_became_of_it(client: tp.Client, calls: Calls) -> None:
+def test_an_update_is_sent_with_the_actor_and_returns_its_result(client: tp.Client, calls: Calls) -> None:
     running = start(lambda: client.update(TOPIC, max_producer_per_topic=5))
     request = answer_update(calls)
     assert not request.HasField("update_mask")
@@ -134,7 +134,7 @@ def test_an_update_is_sent_with_the_actor_and_gives_what_became_of_it(client: tp
     assert running.result().version == "v2"
 
 
-def test_a_change_whose_answer_was_lost_is_repeated_with_the_same_id(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
+def test_a_change_whose_response_was_lost_is_repeated_with_the_same_id(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
     running = start(lambda: client.update(TOPIC, max_producer_per_topic=5))
     sent = [calls.fail("UpdatePolicy", refusal) for refusal in (BROKEN, Refusal(Code.DEADLINE_EXCEEDED), Refusal(Code.CANCELLED))]
     sent.append(answer_update(calls, replayed=True))
@@ -145,7 +145,7 @@ def test_a_change_whose_answer_was_lost_is_repeated_with_the_same_id(client: tp.
     assert calls.faults == 3
 
 
-def test_a_change_without_any_answer_ends_as_unknown_at_its_deadline(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
+def test_a_change_without_a_response_until_its_deadline_raises_outcome_unknown(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
     began = clock.now()
     running = start(lambda: client.update(TOPIC, max_producer_per_topic=5, request_id="mine", timeout=1.0))
     for _ in range(4):
@@ -157,7 +157,7 @@ def test_a_change_without_any_answer_ends_as_unknown_at_its_deadline(client: tp.
     assert calls.faults == 4
 
 
-def test_a_wrong_request_is_not_repeated(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
+def test_an_invalid_request_is_not_repeated(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
     running = start(lambda: client.update(TOPIC, max_producer_per_topic=5))
     calls.fail("UpdatePolicy", Refusal(Code.INVALID_ARGUMENT, "Too many.", "TOO_MANY", violations=[("policies", "TOO_MANY", "Too many.")]))
     with pytest.raises(tp.InvalidArgument) as caught:
@@ -166,7 +166,7 @@ def test_a_wrong_request_is_not_repeated(client: tp.Client, calls: Calls, clock:
     assert not clock.waits
 
 
-def test_a_read_is_repeated(client: tp.Client, calls: Calls) -> None:
+def test_a_read_over_a_broken_connection_is_repeated(client: tp.Client, calls: Calls) -> None:
     running = start(lambda: client.get(TOPIC, scope=tp.Scope.GLOBAL, at_least_version="v1"))
     calls.fail("GetPolicy", BROKEN)
     absent = policies_pb2.PolicyDocument(topic=TOPIC, scope=GLOBAL, version="0")
@@ -177,7 +177,7 @@ def test_a_read_is_repeated(client: tp.Client, calls: Calls) -> None:
     assert calls.faults == 1
 
 
-def test_both_scopes_are_read_at_once(client: tp.Client, calls: Calls) -> None:
+def test_both_scopes_are_read_with_one_call(client: tp.Client, calls: Calls) -> None:
     running = start(lambda: client.get_both(TOPIC))
     absent = policies_pb2.PolicyDocument(topic=TOPIC, scope=GLOBAL, version="0", disabled=True)
     response = service_pb2.GetPolicyResponse(documents=[document("v1"), absent])
@@ -187,7 +187,7 @@ def test_both_scopes_are_read_at_once(client: tp.Client, calls: Calls) -> None:
     assert both[tp.Scope.GLOBAL].disabled
 
 
-def test_what_holds_is_asked_for_with_its_view(client: tp.Client, calls: Calls) -> None:
+def test_effective_policies_are_requested_with_their_view(client: tp.Client, calls: Calls) -> None:
     running = start(lambda: client.effective(TOPIC, view=tp.EffectiveView.APPLIED_GLOBAL, at_least_global_version="v1"))
     source = service_pb2.FieldSource(path="max_producer_per_topic", source=service_pb2.POLICY_SOURCE_NAMESPACE)
     request = calls.answer("GetEffectivePolicy", service_pb2.GetEffectivePolicyResponse(topic=TOPIC, sources=[source]))
@@ -197,7 +197,7 @@ def test_what_holds_is_asked_for_with_its_view(client: tp.Client, calls: Calls) 
     assert running.result().sources == {"max_producer_per_topic": tp.PolicySource.NAMESPACE}
 
 
-def test_the_server_says_what_it_is(client: tp.Client, calls: Calls) -> None:
+def test_the_server_info_is_read_and_unknown_features_are_ignored(client: tp.Client, calls: Calls) -> None:
     running = start(client.server_info)
     limits = service_pb2.ServerLimits(message_bytes=4, changes_per_stream=3, watch_selectors=2, watches=1)
     limits.update_timeout.FromMilliseconds(1500)
@@ -215,7 +215,7 @@ def test_the_server_says_what_it_is(client: tp.Client, calls: Calls) -> None:
     assert running.result() == expected
 
 
-def test_a_list_goes_through_its_pages_as_it_is_read_and_tells_where_to_watch_from(client: tp.Client, calls: Calls) -> None:
+def test_a_listing_reads_its_pages_and_has_the_token_to_watch_from(client: tp.Client, calls: Calls) -> None:
     listing = client.list("public/default", scopes=[tp.Scope.LOCAL], page_size=1)
     running = start(lambda: list(listing))
     token = service_pb2.WatchToken(log="L", positions=["p1"], left_out="x")
@@ -230,7 +230,7 @@ def test_a_list_goes_through_its_pages_as_it_is_read_and_tells_where_to_watch_fr
     assert listing.token == tp.ResumeToken({"public/default": tp.WatchToken("L", ("p1",), "x")})
 
 
-def test_a_deletion_is_repeated_with_the_same_id_and_gives_what_became_of_it(client: tp.Client, calls: Calls) -> None:
+def test_a_deletion_is_repeated_with_the_same_id_and_returns_its_result(client: tp.Client, calls: Calls) -> None:
     running = start(lambda: client.delete(TOPIC, etag="v1", include_previous=True))
     lost = calls.fail("DeletePolicy", BROKEN)
     response = service_pb2.DeletePolicyResponse(
@@ -256,7 +256,7 @@ def test_a_deletion_that_is_refused_raises(client: tp.Client, calls: Calls) -> N
 
 
 @pytest.mark.parametrize("change", ["update", "delete"])
-def test_a_dry_run_whose_answer_is_late_is_no_unknown_outcome(client: tp.Client, calls: Calls, change: str) -> None:
+def test_a_dry_run_that_exceeds_its_deadline_does_not_raise_outcome_unknown(client: tp.Client, calls: Calls, change: str) -> None:
     running: Running[object]
     if change == "update":
         running = start(lambda: client.update(TOPIC, max_producer_per_topic=1, validate_only=True))
@@ -267,7 +267,7 @@ def test_a_dry_run_whose_answer_is_late_is_no_unknown_outcome(client: tp.Client,
         running.result()
 
 
-def test_an_edit_is_made_again_on_the_fresh_document_until_nobody_was_faster(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
+def test_an_edit_is_repeated_on_the_current_document_after_a_conflict(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
     seen = []
 
     def change(policies: tp.TopicPolicies) -> None:
@@ -281,7 +281,7 @@ def test_an_edit_is_made_again_on_the_fresh_document_until_nobody_was_faster(cli
     second = answer_update(calls)
     assert seen == [1, 5]
     assert (first.etag, first.policies.max_producer_per_topic) == ("v1", 2)
-    assert again.at_least_version == "v2", "another sidecar may be behind"
+    assert again.at_least_version == "v2", "another sidecar may not have reached this version"
     assert (second.etag, second.policies.max_producer_per_topic) == ("v2", 6)
     assert list(second.update_mask.paths) == ["max_producer_per_topic"]
     assert first.request_id != second.request_id
@@ -302,7 +302,7 @@ def test_an_edit_gives_up_after_a_bounded_number_of_conflicts(client: tp.Client,
     assert max(clock.waits) <= 0.5
 
 
-def test_an_edit_takes_no_longer_than_a_call_may(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
+def test_an_edit_with_a_slow_function_is_not_repeated_after_its_deadline(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
     def slow(policies: tp.TopicPolicies) -> None:
         clock.time += 0.6
         policies.max_producer_per_topic += 1
@@ -324,7 +324,7 @@ def test_an_edit_that_changes_nothing_sends_nothing(client: tp.Client, calls: Ca
     assert outcome.version == outcome.previous_version == "v1"
 
 
-def test_a_block_sends_what_it_changed(client: tp.Client, calls: Calls) -> None:
+def test_an_edit_block_sends_only_what_it_changed(client: tp.Client, calls: Calls) -> None:
     edit = client.edit(TOPIC)
 
     def block() -> None:
@@ -342,7 +342,7 @@ def test_a_block_sends_what_it_changed(client: tp.Client, calls: Calls) -> None:
     assert edit.result.version == "v2"
 
 
-def test_a_block_that_was_overtaken_raises_the_conflict(client: tp.Client, calls: Calls) -> None:
+def test_an_edit_block_with_a_concurrent_change_raises_the_conflict(client: tp.Client, calls: Calls) -> None:
     def block() -> None:
         with client.edit(TOPIC) as policies:
             policies.max_producer_per_topic = 9
@@ -355,7 +355,7 @@ def test_a_block_that_was_overtaken_raises_the_conflict(client: tp.Client, calls
     assert caught.value.metadata["version"] == "v2"
 
 
-def test_a_block_that_raises_sends_nothing(client: tp.Client, calls: Calls) -> None:
+def test_an_edit_block_that_raises_sends_nothing(client: tp.Client, calls: Calls) -> None:
     edit = client.edit(TOPIC)
 
     def block() -> None:
@@ -382,7 +382,7 @@ def settle(call: Any, *changes: service_pb2.PolicyChangeRequest) -> None:
 
 
 def taken(call: Any, count: int) -> list[service_pb2.PolicyChangeRequest]:
-    """So many changes, in however many batches."""
+    """Receives ``count`` changes, in any number of batches."""
     changes: list[service_pb2.PolicyChangeRequest] = []
     while len(changes) < count:
         changes += call.take_request().changes
@@ -390,7 +390,7 @@ def taken(call: Any, count: int) -> list[service_pb2.PolicyChangeRequest]:
     return changes
 
 
-def test_many_changes_go_over_one_stream_and_survive_its_end(client: tp.Client, calls: Calls) -> None:
+def test_many_changes_are_sent_over_one_stream_and_again_after_it_breaks(client: tp.Client, calls: Calls) -> None:
     changes = (tp.Update(TOPIC, max_producer_per_topic=value) for value in range(5))
     running = start(lambda: list(client.update_many(changes, max_in_flight=3)))
     first = stream_updates(calls)
@@ -409,24 +409,24 @@ def test_many_changes_go_over_one_stream_and_survive_its_end(client: tp.Client, 
     assert policies == [tp.TopicPolicies(max_producer_per_topic=value) for value in range(5)]
 
 
-def test_what_is_at_hand_is_sent_though_more_is_waited_for(client: tp.Client, calls: Calls) -> None:
-    goes_on = threading.Event()
+def test_available_changes_are_sent_while_the_source_still_waits(client: tp.Client, calls: Calls) -> None:
+    resume = threading.Event()
 
     def changes() -> Iterator[tp.Update]:
         yield tp.Update(TOPIC, max_producer_per_topic=1)
         yield tp.Update(TOPIC, max_producer_per_topic=2)
-        goes_on.wait(20)
+        resume.wait(20)
         yield tp.Update(TOPIC, max_producer_per_topic=3)
 
     running = start(lambda: list(client.update_many(changes())))
     stream = stream_updates(calls)
     sent = taken(stream, 2)
-    goes_on.set()
+    resume.set()
     settle(stream, *sent, *taken(stream, 1))
     assert len(running.result()) == 3
 
 
-def test_many_updates_without_a_service_give_each_its_error_and_then_raise(client: tp.Client, calls: Calls) -> None:
+def test_many_updates_without_a_service_are_each_settled_before_the_error_is_raised(client: tp.Client, calls: Calls) -> None:
     taken: list[tp.Settled] = []
 
     def consume() -> None:
@@ -440,7 +440,7 @@ def test_many_updates_without_a_service_give_each_its_error_and_then_raise(clien
     assert [type(each.error) for each in taken] == [tp.OutcomeUnknown, tp.OutcomeUnknown]
 
 
-def test_an_error_of_the_callers_iterable_is_the_callers(client: tp.Client) -> None:
+def test_an_error_of_the_callers_iterable_is_raised_to_the_caller(client: tp.Client) -> None:
     def updates() -> Iterator[tp.Update]:
         nothing: list[tp.Update] = []
         yield nothing[0]
@@ -456,7 +456,7 @@ def open_watch(calls: Calls) -> tuple[service_pb2.WatchPoliciesRequest, Any]:
 
 
 def serve(model: LogModel, calls: Calls, count: int) -> tuple[service_pb2.WatchPoliciesRequest, Any]:
-    """Opens a stream over the model and sends its next messages."""
+    """Accepts the next watch and sends it the first ``count`` messages of a stream over the model."""
     request, call = open_watch(calls)
     stream = model.stream(request)
     for _ in range(count):
@@ -464,7 +464,7 @@ def serve(model: LogModel, calls: Calls, count: int) -> tuple[service_pb2.WatchP
     return request, call
 
 
-def test_a_watch_goes_on_over_streams(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
+def test_a_watch_resumes_over_new_streams(client: tp.Client, calls: Calls, clock: FakeClock) -> None:
     model = LogModel(A)
     model.write(A, "t", 1)
     watch = client.watch(namespaces=[A])
@@ -478,8 +478,8 @@ def test_a_watch_goes_on_over_streams(client: tp.Client, calls: Calls, clock: Fa
                 watch.close()
         closed.set()
 
-    def told(count: int) -> None:
-        """Waits until so many events were told: the fake channel drops what is under way when a stream breaks."""
+    def delivered(count: int) -> None:
+        """Waits until ``count`` events were delivered: the fake channel drops messages in flight when a stream breaks."""
         give_up = time.monotonic() + 20
         while len(events) < count and time.monotonic() < give_up:
             time.sleep(0.001)
@@ -487,12 +487,12 @@ def test_a_watch_goes_on_over_streams(client: tp.Client, calls: Calls, clock: Fa
 
     running = start(consume)
     _, call = serve(model, calls, 2)
-    told(2)
+    delivered(2)
     call.terminate((), BROKEN.code, BROKEN.message)
     model.write(A, "t", 2)
     request, call = serve(model, calls, 2)
     assert request.resume[A].positions
-    told(5)
+    delivered(5)
     call.terminate((), grpc.StatusCode.OK, "")
     model.write(A, "u", 3)
     serve(model, calls, 2)
@@ -505,7 +505,7 @@ def test_a_watch_goes_on_over_streams(client: tp.Client, calls: Calls, clock: Fa
         next(watch)
 
 
-def test_a_refused_watch_raises_and_is_over(client: tp.Client, calls: Calls) -> None:
+def test_a_refused_watch_raises_once_and_ends(client: tp.Client, calls: Calls) -> None:
     watch = client.watch(namespaces=["no namespace"])
     running = start(lambda: next(watch))
     _, call = open_watch(calls)
@@ -531,7 +531,7 @@ def test_closing_while_the_stream_is_being_opened_ends_it() -> None:
     cancelled = threading.Event()
 
     class Opening:
-        """A stub whose call takes so long that the watch is closed meanwhile."""
+        """A stub whose watch is closed while the call is made."""
 
         def WatchPolicies(self, request: object) -> Any:  # noqa: N802
             watch.close()
@@ -544,7 +544,7 @@ def test_closing_while_the_stream_is_being_opened_ends_it() -> None:
             cancelled.set()
 
         def __next__(self) -> Any:
-            raise AssertionError("nobody reads any more")
+            raise AssertionError("a closed watch does not read")
 
     class Opened(Connections):
         def stub(self, address: str) -> Any:
@@ -559,19 +559,19 @@ def test_closing_while_the_stream_is_being_opened_ends_it() -> None:
     assert cancelled.is_set()
 
 
-def test_the_stub_says_what_all_calls_say(calls: Calls) -> None:
+def test_calls_of_the_stub_have_the_actor_the_current_token_and_the_metadata_of_the_client(calls: Calls) -> None:
     tokens = iter(["one", "two"])
     with tp.Client(channel=calls.channel, actor="tests", token=lambda: next(tokens), metadata=[("x-more", "1")]) as client:
         for token in ("one", "two"):
             running = start(lambda: client.stub.GetServerInfo(service_pb2.GetServerInfoRequest(), metadata=(("x-own", "2"),)))
             calls.answer("GetServerInfo", service_pb2.GetServerInfoResponse(version="1"))
             assert running.result().version == "1"
-            said = {"topicpolicies-actor": "tests", "authorization": f"Bearer {token}", "x-more": "1", "x-own": "2"}
-            assert said.items() <= calls.metadata.items()
+            expected = {"topicpolicies-actor": "tests", "authorization": f"Bearer {token}", "x-more": "1", "x-own": "2"}
+            assert expected.items() <= calls.metadata.items()
 
 
 @pytest.mark.parametrize("make", [tp.Client, tp.AsyncClient])
-def test_a_token_goes_to_no_other_machine_in_the_clear(make: type[tp.Client | tp.AsyncClient]) -> None:
+def test_a_token_is_not_sent_to_another_machine_without_tls(make: type[tp.Client | tp.AsyncClient]) -> None:
     make("policies.example:6680", token="secret")
     make("localhost:6680", token="secret", tls=False)
     for target in ("policies.example:6680", "localhost:6680,policies.example:6680"):
@@ -579,12 +579,12 @@ def test_a_token_goes_to_no_other_machine_in_the_clear(make: type[tp.Client | tp
             make(target, token="secret", tls=False)
 
 
-def test_nor_to_a_leader_that_is_named() -> None:
+def test_a_token_is_not_sent_to_a_leader_on_another_machine_without_tls() -> None:
     with tp.Client("localhost:6680", token="secret") as client, pytest.raises(tp.InvalidArgument, match="without TLS"):
         client._connections.stub("policies.example:6680")
 
 
-def test_a_field_of_another_name_or_type_is_refused_by_type_checkers_and_before_it_is_sent(client: tp.Client) -> None:
+def test_an_unknown_field_or_a_wrong_type_is_refused_by_type_checkers_and_before_sending(client: tp.Client) -> None:
     with pytest.raises(tp.InvalidArgument):
         client.update(TOPIC, max_producers_per_topic=5)  # type: ignore[call-arg]
     with pytest.raises(tp.InvalidArgument):

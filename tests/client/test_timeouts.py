@@ -1,4 +1,4 @@
-"""How long calls wait: never longer than they were told, whatever the service does, and for ever only if they were told so."""
+"""How long calls wait: never longer than their timeout, whatever the service does, and without a bound only if that is requested."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def changed_in_a_thread(address: str, taken: list[tp.Settled], *, timeout:
 
 
 @pytest.mark.parametrize("change", [changed, changed_in_a_thread])
-async def test_a_stream_that_stays_open_and_silent_is_given_up_when_patience_is_over(
+async def test_an_open_stream_without_results_is_given_up_when_the_patience_ends(
     address: str, service: FaultService, change: Callable[..., Awaitable[None]]
 ) -> None:
     service.faults.append(HANGS)
@@ -52,7 +52,7 @@ async def test_a_stream_that_stays_open_and_silent_is_given_up_when_patience_is_
     assert all(isinstance(each.error, tp.OutcomeUnknown) and each.error.request_id == each.request_id for each in taken)
 
 
-async def test_the_silence_of_a_slow_caller_is_not_the_services(address: str) -> None:
+async def test_the_time_that_a_slow_caller_takes_is_not_counted_against_the_service(address: str) -> None:
     taken = []
     async with tp.AsyncClient(address) as client:
         async for settled in client.update_many(updates(3), timeout=0.3):
@@ -72,7 +72,7 @@ async def test_the_silence_of_a_slow_caller_is_not_the_services(address: str) ->
     assert await asyncio.to_thread(slowly) == 3
 
 
-async def test_a_source_that_is_slower_than_patience_ends_nothing(address: str) -> None:
+async def test_the_time_that_a_slow_source_takes_is_not_counted_against_the_service(address: str) -> None:
     async def source() -> AsyncIterator[tp.Update]:
         for update in updates(2):
             yield update
@@ -85,7 +85,7 @@ async def test_a_source_that_is_slower_than_patience_ends_nothing(address: str) 
         assert [each.sequence async for each in slow] == [0, 1]
 
 
-def test_patience_counts_only_while_somebody_listens() -> None:
+def test_time_during_which_results_are_not_read_does_not_use_up_the_patience() -> None:
     pipe = Pipeline(RetryPolicy(), Routes(("here",)), max_in_flight=4, patience_seconds=10, now=0.0)
     pipe.add(updates(1)[0], 0.0)
     assert pipe.patience_left(4.0) == 6
@@ -95,14 +95,14 @@ def test_patience_counts_only_while_somebody_listens() -> None:
     assert pipe.patience_left(100.0) == 0
 
 
-def test_without_retries_and_with_endless_patience_a_broken_stream_is_given_up() -> None:
+def test_without_retries_a_broken_stream_is_given_up_even_with_unbounded_patience() -> None:
     pipe = Pipeline(NO_RETRIES, Routes(("here",)), max_in_flight=4, patience_seconds=math.inf, now=0.0)
     pipe.add(updates(1)[0], 0.0)
     pipe.connect()
     assert pipe.broke(tp.Unavailable("Socket closed"), 1.0, 0.5) is None
 
 
-def test_a_watchdog_barks_at_the_wait_that_is_too_long_and_at_no_other() -> None:
+def test_a_watchdog_expires_only_during_a_wait_that_is_too_long() -> None:
     expired = threading.Event()
     watchdog = Watchdog(expired.set)
     for seconds in (20.0, math.inf, 1e12, 20.0):
@@ -118,7 +118,7 @@ def test_a_watchdog_barks_at_the_wait_that_is_too_long_and_at_no_other() -> None
 
 
 @pytest.mark.parametrize("timeout", [math.inf, 1e12])
-async def test_a_call_may_take_for_ever(address: str, timeout: float) -> None:
+async def test_calls_accept_an_unbounded_timeout(address: str, timeout: float) -> None:
     async with tp.AsyncClient(address, timeout=timeout) as client, client.cache(namespaces=["public/default"]) as cache:
         assert (await client.get(TOPIC)).version == "v0"
         assert (await client.update(TOPIC, max_producer_per_topic=1, timeout=timeout)).version == "v1"
@@ -136,7 +136,7 @@ async def test_a_call_may_take_for_ever(address: str, timeout: float) -> None:
 
 
 @pytest.mark.parametrize("timeout", [math.nan, "5"])
-async def test_a_time_that_is_no_number_is_refused(timeout: float) -> None:
+async def test_a_timeout_that_is_not_a_number_is_refused(timeout: float) -> None:
     with tp.Client("127.0.0.1:1") as client:
         with pytest.raises(tp.InvalidArgument, match="timeout must be a number of seconds"):
             client.get(TOPIC, timeout=timeout)
@@ -152,7 +152,7 @@ async def test_a_time_that_is_no_number_is_refused(timeout: float) -> None:
 
 
 @pytest.mark.parametrize("most", [0, -1, 1.5])
-async def test_no_change_in_flight_is_no_way_to_make_many(most: int) -> None:
+async def test_a_max_in_flight_that_is_not_a_positive_whole_number_is_refused(most: int) -> None:
     with tp.Client("127.0.0.1:1") as client, pytest.raises(tp.InvalidArgument, match="max_in_flight"):
         client.update_many(updates(1), max_in_flight=most)
     async with tp.AsyncClient("127.0.0.1:1") as aclient:

@@ -1,4 +1,4 @@
-"""Tokens survive being saved, and folding never goes back."""
+"""Tokens are read back as they were saved, and folding a position never moves a token back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ tokens = st.builds(tp.WatchToken, st.text(), st.lists(st.text(), max_size=4).map
 
 
 @given(st.dictionaries(st.text(), tokens, max_size=4))
-def test_a_token_is_read_back_from_what_was_saved(namespaces: dict[str, tp.WatchToken]) -> None:
+def test_a_saved_token_is_read_back(namespaces: dict[str, tp.WatchToken]) -> None:
     token = tp.ResumeToken(namespaces)
     saved = token.dumps()
     assert "\n" not in saved
@@ -37,14 +37,14 @@ def test_a_token_is_read_back_from_what_was_saved(namespaces: dict[str, tp.Watch
         "[" * 100_000,
     ],
 )
-def test_something_else_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_token_is_refused(text: str) -> None:
     with pytest.raises(tp.InvalidArgument) as caught:
         tp.ResumeToken.loads(text)
     assert caught.value.reason == "MALFORMED_TOKEN"
 
 
 @given(tokens, st.integers(0, 6), st.text())
-def test_folding_takes_the_greater_position_and_touches_no_other(token: tp.WatchToken, partition: int, position: str) -> None:
+def test_folding_keeps_the_greater_position_and_changes_no_other_partition(token: tp.WatchToken, partition: int, position: str) -> None:
     folded = token.folded(partition, position)
     assert (folded.log, folded.left_out) == (token.log, token.left_out)
     assert folded.at(partition) == max(position, token.at(partition))
@@ -53,5 +53,5 @@ def test_folding_takes_the_greater_position_and_touches_no_other(token: tp.Watch
 
 
 @given(tokens)
-def test_a_token_is_the_same_as_a_message(token: tp.WatchToken) -> None:
+def test_a_token_is_read_back_from_its_message(token: tp.WatchToken) -> None:
     assert tp.WatchToken.of(token.message()) == token

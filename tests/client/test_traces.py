@@ -1,4 +1,4 @@
-"""A client's calls are made in the trace in which its program is."""
+"""Calls of a client carry the current trace of its program."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SPAN = NonRecordingSpan(
 )
 
 
-def test_a_call_is_made_in_the_present_trace() -> None:
+def test_a_call_carries_the_current_trace() -> None:
     metadata = metadata_for("ci", "token", (("x", "y"),))
     assert metadata() == (("topicpolicies-actor", "ci"), ("x", "y"), ("authorization", "Bearer token"))
     with trace.use_span(SPAN):
-        told = metadata()
-    assert dict(told) == {
+        sent = metadata()
+    assert dict(sent) == {
         "topicpolicies-actor": "ci",
         "x": "y",
         "traceparent": PARENT,
@@ -42,13 +42,13 @@ def test_a_call_is_made_in_the_present_trace() -> None:
     assert dict(metadata()).keys() == {"topicpolicies-actor", "x", "authorization"}
 
 
-def test_a_context_that_is_given_goes_before_the_present_one() -> None:
+def test_a_given_trace_context_takes_precedence_over_the_current_one() -> None:
     given = ("traceparent", PARENT.replace("4bf9", "0000"))
     with trace.use_span(SPAN):
         assert metadata_for("", None, (given,))() == (given,)
 
 
-def test_without_opentelemetry_nothing_is_said_and_nothing_is_missing() -> None:
+def test_without_opentelemetry_calls_carry_no_trace() -> None:
     program = "import sys; sys.modules['opentelemetry'] = None; from topicpolicies import traces; assert traces.current() == ()"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
@@ -62,7 +62,7 @@ async def address(tmp_path: Path) -> AsyncIterator[str]:
         yield server.address
 
 
-async def test_what_is_changed_in_a_span_is_told_as_its(address: str) -> None:
+async def test_the_history_has_the_trace_of_a_change(address: str) -> None:
     async with AsyncClient(address) as client:
         with trace.use_span(SPAN):
             await client.update(TOPIC, max_producer_per_topic=1)
@@ -71,7 +71,7 @@ async def test_what_is_changed_in_a_span_is_told_as_its(address: str) -> None:
     assert [entry.origin.trace_parent for page in pages for entry in page.entries] == ["", PARENT]
 
 
-async def test_the_same_of_a_client_that_blocks(address: str) -> None:
+async def test_the_history_has_the_trace_of_a_change_by_the_synchronous_client(address: str) -> None:
     def change() -> list[str]:
         with Client(address) as client:
             with trace.use_span(SPAN):

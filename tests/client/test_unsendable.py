@@ -1,4 +1,4 @@
-"""What no message can have: it is refused as the caller's fault before anything is sent, and among many changes alone."""
+"""Values that no message can contain: they are refused as invalid arguments before sending, and one of many changes fails alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.client.fault_service import FaultService
 TOPIC = "persistent://public/default/orders"
 NAMESPACE = "public/default"
 HALF = "\ud800"
-"""Half a surrogate pair: Python has it in texts, Unicode has not."""
+"""Half of a surrogate pair: a Python string can contain it, but it can't be encoded as UTF-8."""
 
 CALLS: dict[str, Callable[[Any], Any]] = {
     "a topic": lambda client: client.get(HALF),
@@ -50,7 +50,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("what", CALLS)
-def test_what_no_message_can_have_is_the_callers_fault(what: str) -> None:
+def test_a_value_that_no_message_can_contain_is_refused_as_an_invalid_argument(what: str) -> None:
     with tp.Client("127.0.0.1:1", timeout=0.05) as client:
         with pytest.raises(tp.InvalidArgument) as caught:
             CALLS[what](client)
@@ -79,7 +79,7 @@ def check(settled: list[tp.Settled], service: FaultService) -> None:
 
 
 @pytest.mark.parametrize("source", ["at hand", "waited for"])
-async def test_a_change_that_can_not_be_sent_fails_alone(address: str, service: FaultService, source: str) -> None:
+async def test_a_change_that_can_not_be_sent_does_not_fail_the_others(address: str, service: FaultService, source: str) -> None:
     async def waited_for() -> AsyncIterator[Any]:
         for change in changes():
             yield change
@@ -89,7 +89,9 @@ async def test_a_change_that_can_not_be_sent_fails_alone(address: str, service: 
         check([each async for each in many], service)
 
 
-async def test_a_change_that_can_not_be_sent_fails_alone_in_a_thread(address: str, service: FaultService) -> None:
+async def test_a_change_that_can_not_be_sent_by_the_synchronous_client_does_not_fail_the_others(
+    address: str, service: FaultService
+) -> None:
     def change() -> list[tp.Settled]:
         with tp.Client(address) as client:
             return list(client.update_many(changes()))

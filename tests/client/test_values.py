@@ -1,4 +1,4 @@
-"""Values are put where paths point, and replace what was there."""
+"""Values are assigned at paths, and replace the previous values."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def test_lists_maps_and_objects_are_replaced_and_not_merged() -> None:
     assert set(message.subscription_policies) == {"new"}
 
 
-def test_a_value_makes_what_is_above_it_and_none_makes_nothing() -> None:
+def test_assigning_a_nested_value_creates_its_parents_and_assigning_none_does_not() -> None:
     message = put(tp.TopicPolicies(), "subscription_policies.`a.b`.dispatch_rate.dispatch_throttling_rate_in_msg", 5)
     assert message.subscription_policies["a.b"].dispatch_rate.dispatch_throttling_rate_in_msg == 5
     assert put(tp.TopicPolicies(), "retention_policies.retention_size_in_mb", None) == tp.TopicPolicies()
 
 
-def test_a_value_that_does_not_fit_leaves_a_list_as_it_was() -> None:
+def test_a_list_with_an_element_of_a_wrong_type_leaves_the_old_list() -> None:
     message = tp.TopicPolicies(shadow_topics=["old"])
     with pytest.raises(ValueError, match="takes a text"):
         put(message, "shadow_topics", ["new", 1])
     assert list(message.shadow_topics) == ["old"]
 
 
-def test_names_of_enums_and_numbers_belong_together() -> None:
+def test_the_name_of_an_enum_value_is_read_back_as_its_number() -> None:
     for value in STRATEGY.values:
         assert enum_number(STRATEGY, enum_name(STRATEGY, value.number)) == value.number
     assert enum_name(STRATEGY, 99) == "99"

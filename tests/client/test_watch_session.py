@@ -1,4 +1,4 @@
-"""A watch outlives its streams: nothing is missed, nothing is told twice, and every new beginning is said."""
+"""A watch survives its streams: no event is missed or delivered twice, and each new snapshot is preceded by a reset."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ A, B = "public/a", "public/b"
 
 
 def take(stream: Iterator[service_pb2.WatchPoliciesResponse | None], session: WatchSession, count: int = 10**6) -> list[tp.WatchEvent]:
-    """What the next messages tell."""
+    """Receives the next messages of a stream, at most ``count``; returns the events of the watch."""
     events: list[tp.WatchEvent] = []
     for _ in range(count):
         message = next(stream, None)
         if message is None:
             break
-        events += told(session, *message.events)
+        events += receive(session, *message.events)
     return events
 
 
-def told(session: WatchSession, *events: service_pb2.WatchEvent) -> list[tp.WatchEvent]:
-    """What events tell that come in one message."""
+def receive(session: WatchSession, *events: service_pb2.WatchEvent) -> list[tp.WatchEvent]:
+    """Receives these events as one message; returns the events of the watch."""
     session.received(service_pb2.WatchPoliciesResponse(events=events), 0.0)
     return list(session.rest())
 
 
 def connected(session: WatchSession) -> tuple[service_pb2.WatchPoliciesRequest, list[tp.WatchEvent]]:
-    """Opens a stream: what is sent, and what is told first."""
+    """Opens a stream; returns its request, and the events that the watch has before any message."""
     request = session.connect(0.0)
     return request, list(session.rest())
 
 
 def broken(session: WatchSession, refusal: Refusal = BROKEN, now: float = 0.0) -> tp.Interrupted:
-    """Breaks the stream; gives what is told of it."""
+    """Breaks the stream; returns the event of the watch."""
     pause = session.broke(refusal.error, now, 0.5)
     (interrupted,) = session.rest()
     assert isinstance(interrupted, tp.Interrupted)
@@ -87,7 +87,7 @@ def test_a_watch_begins_with_a_snapshot_and_no_reset() -> None:
     assert change.origin.actor == "somebody"
 
 
-def test_the_token_is_where_the_watch_is_after_the_events_that_were_taken() -> None:
+def test_the_token_is_the_position_after_the_last_event_that_was_taken() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
     stream = model.stream(connected(session)[0])
@@ -117,7 +117,7 @@ def test_a_stream_that_breaks_between_bookmarks_is_resumed_where_it_broke() -> N
     assert model.resumed == 1
 
 
-def test_a_snapshot_that_breaks_is_begun_again_and_says_so() -> None:
+def test_an_interrupted_snapshot_begins_again_after_a_reset() -> None:
     model = LogModel(A)
     for each in "xyz":
         model.write(A, each, 1)
@@ -131,7 +131,7 @@ def test_a_snapshot_that_breaks_is_begun_again_and_says_so() -> None:
     assert kinds(take(model.stream(request), session)) == ["Changed", "Changed", "Changed", "Synced"]
 
 
-def test_what_a_careless_service_repeats_is_told_once() -> None:
+def test_an_event_that_the_service_repeats_is_delivered_once() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
     stream = model.stream(connected(session)[0])
@@ -139,15 +139,15 @@ def test_what_a_careless_service_repeats_is_told_once() -> None:
     rows = [model.write(A, "t", 1), model.write(A, "u", 2)]
     assert len(take(stream, session)) == 2
     for row in rows:
-        assert told(session, row.change(snapshot=False)) == []
+        assert receive(session, row.change(snapshot=False)) == []
     broken(session)
     session.connect(0.0)
     for row in rows:
-        assert told(session, row.change(snapshot=False)) == []
-    assert len(told(session, model.write(A, "t", 3).change(snapshot=False))) == 1
+        assert receive(session, row.change(snapshot=False)) == []
+    assert len(receive(session, model.write(A, "t", 3).change(snapshot=False))) == 1
 
 
-def test_what_is_repeated_from_before_a_bookmark_is_told_once_and_needs_no_memory() -> None:
+def test_an_event_repeated_from_before_a_bookmark_is_delivered_once_without_being_remembered() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
     stream = model.stream(connected(session)[0])
@@ -155,15 +155,15 @@ def test_what_is_repeated_from_before_a_bookmark_is_told_once_and_needs_no_memor
     rows = [model.write(A, f"t{number}", number) for number in range(7)]
     events = take(stream, session)
     assert kinds(events) == ["Changed"] * 7 + ["Bookmark"]
-    assert not session._progress[A].recent, "what a bookmark covers is not remembered"
+    assert not session._progress[A].recent, "events that a bookmark covers are not remembered"
     broken(session)
     session.connect(0.0)
     for row in rows:
-        assert told(session, row.change(snapshot=False)) == []
-    assert len(told(session, model.write(A, "t0", 9).change(snapshot=False))) == 1
+        assert receive(session, row.change(snapshot=False)) == []
+    assert len(receive(session, model.write(A, "t0", 9).change(snapshot=False))) == 1
 
 
-def test_a_bookmark_within_a_snapshot_is_no_place_to_resume_from() -> None:
+def test_a_watch_is_not_resumed_from_a_bookmark_within_a_snapshot() -> None:
     model = LogModel(A)
     model.write(A, "t", 1)
     session = WatchSession(namespaces=[A])
@@ -171,13 +171,13 @@ def test_a_bookmark_within_a_snapshot_is_no_place_to_resume_from() -> None:
     take(stream, session, 1)
     token = service_pb2.WatchToken(log=A, positions=[position(1)])
     early = service_pb2.Bookmark(kind=service_pb2.BOOKMARK_KIND_TIMER, token=token)
-    assert told(session, service_pb2.WatchEvent(namespace=A, bookmark=early)) == []
+    assert receive(session, service_pb2.WatchEvent(namespace=A, bookmark=early)) == []
     assert not session.token.namespaces
     assert kinds(take(stream, session)) == ["Synced"]
     assert set(session.token.namespaces) == {A}
 
 
-def test_a_token_that_is_too_old_resets_its_namespace_and_no_other() -> None:
+def test_a_token_that_is_too_old_resets_only_its_namespace() -> None:
     model = LogModel(A, B)
     model.write(A, "t", 1)
     model.write(B, "u", 1)
@@ -198,30 +198,30 @@ def test_a_token_that_is_too_old_resets_its_namespace_and_no_other() -> None:
     assert set(session.token.namespaces) == {A, B}
 
 
-def test_a_namespace_that_the_token_covers_and_that_breaks_after_a_reset_is_not_said_to_be_uncovered() -> None:
+def test_after_a_reset_a_broken_namespace_of_the_token_is_not_reported_as_uncovered() -> None:
     covered = tp.ResumeToken({A: tp.WatchToken("log", ("7",))})
     session = WatchSession(namespaces=[A, B], token=covered)
     _, (uncovered,) = connected(session)
     assert uncovered == tp.Reset(B, "", f"The namespace {B} begins again: the token does not cover this namespace.")
     document = policies_pb2.PolicyDocument(topic=f"persistent://{A}/t", scope=policies_pb2.SCOPE_LOCAL, version="1")
     change = service_pb2.WatchEvent(namespace=A, change=service_pb2.PolicyChange(document=document))
-    assert kinds(told(session, service_pb2.WatchEvent(namespace=A, reset=service_pb2.WatchReset()), change)) == ["Reset", "Changed"]
+    assert kinds(receive(session, service_pb2.WatchEvent(namespace=A, reset=service_pb2.WatchReset()), change)) == ["Reset", "Changed"]
     broken(session)
     _, (again,) = connected(session)
     assert again == tp.Reset(A, "", f"The namespace {A} begins again: the watch was interrupted before the snapshot was complete.")
 
 
-def test_after_a_reset_smaller_versions_are_told() -> None:
+def test_after_a_reset_smaller_versions_are_delivered() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
     take(model.stream(connected(session)[0]), session)
-    assert len(told(session, model.write(A, "u", 1).change(snapshot=False), model.write(A, "t", 2).change(snapshot=False))) == 2
+    assert len(receive(session, model.write(A, "u", 1).change(snapshot=False), model.write(A, "t", 2).change(snapshot=False))) == 2
     reset = service_pb2.WatchEvent(namespace=A, reset=service_pb2.WatchReset(reason=errors_pb2.ERROR_REASON_LOG_REPLACED))
     again = LogModel(A).write(A, "t", 7).change(snapshot=True)
-    assert kinds(told(session, reset, again)) == ["Reset", "Changed"]
+    assert kinds(receive(session, reset, again)) == ["Reset", "Changed"]
 
 
-def test_a_token_goes_on_in_another_process() -> None:
+def test_a_saved_token_resumes_in_another_watch_and_namespaces_that_it_lacks_are_reset() -> None:
     model = LogModel(A, B)
     model.write(A, "t", 1)
     session = WatchSession(namespaces=[A])
@@ -231,7 +231,7 @@ def test_a_token_goes_on_in_another_process() -> None:
     successor = WatchSession(namespaces=[A, B], token=saved)
     request, events = connected(successor)
     assert list(request.resume) == [A]
-    assert kinds(events) == ["Reset"], "the token does not know B, so what was kept of it is doubtful"
+    assert kinds(events) == ["Reset"], "the token does not cover B, so documents of B that were kept may be outdated"
     events = take(model.stream(request), successor)
     assert values(events) == [2]
     assert set(successor.token.namespaces) == {A, B}
@@ -256,7 +256,7 @@ def test_a_broken_stream_is_replaced_after_a_short_pause(code: grpc.StatusCode) 
     assert 0 < broken(session, Refusal(code)).retry_in_seconds < 0.2
 
 
-def test_a_crowded_service_is_asked_again_after_a_long_pause() -> None:
+def test_after_a_refusal_for_too_many_watches_the_pause_is_long() -> None:
     session = WatchSession(namespaces=[A])
     session.connect(0.0)
     assert broken(session, Refusal(Code.RESOURCE_EXHAUSTED, reason="TOO_MANY_WATCHES")).retry_in_seconds == 7.5
@@ -282,7 +282,7 @@ def test_a_refused_watch_is_not_repeated(code: grpc.StatusCode) -> None:
     assert caught.value is error
 
 
-def test_a_watch_whose_token_expires_goes_on_with_a_newer_one() -> None:
+def test_a_watch_whose_credentials_expire_resumes_unless_they_expire_at_once_again() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
     expired = Refusal(Code.UNAUTHENTICATED, reason="CREDENTIALS_EXPIRED").error
@@ -292,10 +292,10 @@ def test_a_watch_whose_token_expires_goes_on_with_a_newer_one() -> None:
     session.connect(0.0)
     with pytest.raises(tp.TopicPoliciesError) as caught:
         session.broke(expired, 0.0, 0.5)
-    assert caught.value is expired, "there is no newer one"
+    assert caught.value is expired, "the credentials were not renewed"
 
 
-def test_pauses_grow_until_a_snapshot_shows_that_it_works() -> None:
+def test_pauses_grow_until_a_namespace_is_synced_again() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
     pauses = []
@@ -308,7 +308,7 @@ def test_pauses_grow_until_a_snapshot_shows_that_it_works() -> None:
     assert broken(session).retry_in_seconds == pauses[0]
 
 
-def test_patience_ends_when_nothing_is_heard_for_so_long() -> None:
+def test_a_broken_watch_is_raised_when_no_message_came_for_the_patience() -> None:
     session = WatchSession(namespaces=[A], patience=10.0)
     session.connect(100.0)
     session.broke(BROKEN.error, 105.0, 0.5)
@@ -318,7 +318,7 @@ def test_patience_ends_when_nothing_is_heard_for_so_long() -> None:
         session.broke(BROKEN.error, 116.0, 0.5)
 
 
-def test_states_of_a_namespace_are_told_and_lose_nothing() -> None:
+def test_states_of_a_namespace_are_delivered_and_keep_the_token() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
     stream = model.stream(connected(session)[0])
@@ -330,13 +330,13 @@ def test_states_of_a_namespace_are_told_and_lose_nothing() -> None:
         (service_pb2.NAMESPACE_STATE_DISABLED, tp.NamespaceState.DISABLED),
     ]:
         status = service_pb2.NamespaceStatus(state=state, message="so it is", reason=errors_pb2.ERROR_REASON_LOG_LOST)
-        assert told(session, service_pb2.WatchEvent(namespace=A, status=status)) == [tp.Status(A, name, "LOG_LOST", "so it is")]
+        assert receive(session, service_pb2.WatchEvent(namespace=A, status=status)) == [tp.Status(A, name, "LOG_LOST", "so it is")]
     ready = service_pb2.NamespaceStatus(state=service_pb2.NAMESPACE_STATE_READY)
-    assert told(session, service_pb2.WatchEvent(namespace=A, status=ready)) == [tp.Status(A, tp.NamespaceState.READY, "", "")]
+    assert receive(session, service_pb2.WatchEvent(namespace=A, status=ready)) == [tp.Status(A, tp.NamespaceState.READY, "", "")]
     assert session.token == token
 
 
-def test_what_a_newer_service_tells_is_passed_over_and_ends_nothing() -> None:
+def test_unknown_content_of_a_newer_service_is_ignored_and_does_not_end_the_watch() -> None:
     model = LogModel(A)
     session = WatchSession(namespaces=[A])
     take(model.stream(connected(session)[0]), session)
@@ -347,25 +347,25 @@ def test_what_a_newer_service_tells_is_passed_over_and_ends_nothing() -> None:
     content = service_pb2.WatchEvent(namespace=A)
     elsewhere = service_pb2.WatchEvent(namespace="not/watched", reset=service_pb2.WatchReset())
     known = model.write(A, "t", 2).change(snapshot=False)
-    events = told(session, strange, content, elsewhere, state, known)
+    events = receive(session, strange, content, elsewhere, state, known)
     assert kinds(events) == ["Status", "Changed"]
     assert events[0] == tp.Status(A, tp.NamespaceState.UNSPECIFIED, "9999", "")
-    assert max(session.token.namespaces[A].positions) == position(2), "the position of what was passed over is folded too"
-    assert kinds(told(session, kind)) == ["Bookmark"]
+    assert max(session.token.namespaces[A].positions) == position(2), "the position of an ignored event is folded too"
+    assert kinds(receive(session, kind)) == ["Bookmark"]
 
 
-def test_an_absent_topic_that_was_asked_for_is_said_to_be_absent() -> None:
+def test_an_absent_topic_that_was_requested_is_delivered_as_absent() -> None:
     topic = f"persistent://{A}/t"
     session = WatchSession(topics=[topic])
     session.connect(0.0)
     document = policies_pb2.PolicyDocument(topic=topic, scope=tp.Scope.LOCAL.number, version="0")
-    (event,) = told(session, service_pb2.WatchEvent(namespace=A, change=service_pb2.PolicyChange(document=document)))
+    (event,) = receive(session, service_pb2.WatchEvent(namespace=A, change=service_pb2.PolicyChange(document=document)))
     assert isinstance(event, tp.Changed)
     assert not event.document.exists
     assert event.snapshot
 
 
-def test_entries_and_gaps_are_told_and_their_positions_folded() -> None:
+def test_entries_and_gaps_are_delivered_and_the_positions_of_entries_are_folded() -> None:
     session = WatchSession(namespaces=[A], mode=tp.WatchMode.ENTRIES)
     assert connected(session)[0].mode == service_pb2.WATCH_MODE_ENTRIES
     document = policies_pb2.PolicyDocument(topic=f"persistent://{A}/t", scope=tp.Scope.LOCAL.number, version="v1")
@@ -379,7 +379,7 @@ def test_entries_and_gaps_are_told_and_their_positions_folded() -> None:
         service_pb2.WatchEvent(namespace=A, entry=entry),
         service_pb2.WatchEvent(namespace=A, entry=unreadable),
     ]
-    events = told(session, *batch)
+    events = receive(session, *batch)
     assert kinds(events) == ["Gap", "Synced", "Entry", "Entry"]
     assert session.token.namespaces[A] == tp.WatchToken("L", ("p7",))
     first, second = events[2:]
@@ -389,15 +389,15 @@ def test_entries_and_gaps_are_told_and_their_positions_folded() -> None:
     assert (second.entry.document, second.entry.problem) == (None, "not Avro")
     broken(session)
     connected(session)
-    assert told(session, batch[3]) == [], "it was told before"
+    assert receive(session, batch[3]) == [], "it was delivered before"
 
 
-def test_a_stream_that_ends_in_order_is_over_only_if_all_was_told_that_was_asked_for() -> None:
+def test_a_stream_that_ends_without_an_error_ends_the_watch_only_if_that_was_requested_and_all_is_synced() -> None:
     model = LogModel(A, B)
     session = WatchSession(namespaces=[A, B], end_when_synced=True)
     stream = model.stream(connected(session)[0])
     take(stream, session, 1)
-    assert session.ended(0.0, 0.5), "B is missing"
+    assert session.ended(0.0, 0.5), "B is not synced"
     take(stream, session)
     assert session.ended(0.0, 0.5) is None
     endless = WatchSession(namespaces=[A])
@@ -405,7 +405,7 @@ def test_a_stream_that_ends_in_order_is_over_only_if_all_was_told_that_was_asked
     assert endless.ended(0.0, 0.5)
 
 
-def test_the_selection_is_sent() -> None:
+def test_the_selection_and_the_options_are_sent() -> None:
     session = WatchSession(
         topics=["public/a/t"],
         namespaces=[B],
@@ -423,15 +423,15 @@ def test_the_selection_is_sent() -> None:
     assert request.bookmark_interval.ToNanoseconds() == 1_500_000_000
 
 
-def test_nothing_selected_is_refused() -> None:
+def test_a_watch_without_a_selection_is_refused() -> None:
     with pytest.raises(tp.InvalidArgument):
         WatchSession()
 
 
 def run(seed: int) -> Counter[str]:
-    """One watch of two namespaces whose streams break anywhere, whose tokens expire, and which moves to other processes.
+    """Runs one watch of two namespaces whose streams break anywhere, whose tokens expire, and which is moved to new sessions.
 
-    Checks that in the end both sides know the same and that no change was told twice; gives the faults that there were.
+    Checks that the mirror ends with the documents of the service and that no change was delivered twice; returns the number of each fault.
     """
     chance = random.Random(seed)
     model = LogModel(A, B)
@@ -448,7 +448,7 @@ def run(seed: int) -> Counter[str]:
                 counts[event.document.topic, event.document.version] += 1
 
     def follow(most: int) -> bool:
-        """Opens a stream and takes from it; tells whether the service had nothing more to say."""
+        """Opens a stream and receives at most ``most`` messages; returns whether the service had nothing more to send."""
         request, events = connected(session)
         deliver(events)
         stream = model.stream(request, most=chance.choice((1, 1, 4)))
@@ -456,7 +456,7 @@ def run(seed: int) -> Counter[str]:
             message = next(stream)
             if message is None:
                 return True
-            deliver(told(session, *message.events))
+            deliver(receive(session, *message.events))
         return False
 
     for _ in range(40):
@@ -476,14 +476,14 @@ def run(seed: int) -> Counter[str]:
     assert known == model.documents()
     assert mirror.synced(A)
     assert mirror.synced(B)
-    assert all(count == 1 for count in counts.values()), "told twice"
+    assert all(count == 1 for count in counts.values()), "a change was delivered twice"
     faults["resumed"] += model.resumed
     faults["reset"] += model.resets
     return faults
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_cache_agrees_with_the_service_after_any_faults(seed: int) -> None:
+def test_a_mirror_has_the_documents_of_the_service_after_any_faults(seed: int) -> None:
     faults = run(seed)
     assert faults["broken"] == 40
     assert faults["resumed"] > 5

@@ -1,4 +1,4 @@
-"""What a client makes of a watch: events, tokens, documents, states and staleness."""
+"""The state that a client builds from a watch: entries, tokens, documents, states and staleness, by the examples of watch.json."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from topicpolicies.watch_session import WatchSession
 
 
 class _Copy:
-    """A watch and what is kept of it, on a clock that examples set."""
+    """A watch and its mirror, with a clock that the examples set."""
 
     def __init__(self, namespaces: list[str], mode: str) -> None:
         self.now = 0.0
         self._session = WatchSession(namespaces=namespaces, mode=tp.WatchMode(service_pb2.WatchMode.Value(mode)))
         self._mirror = tp.Mirror(namespaces, lambda: self.now)
-        self._told: list[list[str | None]] = []
+        self._changes: list[list[str | None]] = []
         self._entries: list[str] = []
         self._mirror.listen(self._listen)
         self._connected = False
 
     def _listen(self, change: tp.Change) -> None:
         versions = [document.version if document is not None else None for document in (change.before, change.after)]
-        self._told.append([f"{change.topic} {change.scope.name}", *versions])
+        self._changes.append([f"{change.topic} {change.scope.name}", *versions])
 
     def _take(self) -> None:
         for event in self._session.rest():
@@ -37,7 +37,7 @@ class _Copy:
                 self._entries.append(event.entry.position)
 
     def connect(self) -> dict[str, Any]:
-        """Opens a stream; gives the tokens that are sent."""
+        """Opens a stream; returns the tokens that are sent."""
         if self._connected:
             self._session.broke(BROKEN.error, self.now, 0.5)
             self._take()
@@ -51,12 +51,12 @@ class _Copy:
         self._take()
 
     def known(self, what: str, expected: Any, namespaces: list[str]) -> Any:
-        """What is known, in the form of an expectation."""
+        """Returns one part of the state, in the form of the examples' expectations."""
         if what == "documents":
             return {f"{document.topic} {document.scope.name}": document.version for document in self._mirror}
         if what == "told":
-            told, self._told = self._told, []
-            return told
+            changes, self._changes = self._changes, []
+            return changes
         if what == "entries":
             entries, self._entries = self._entries, []
             return entries
@@ -77,7 +77,7 @@ def _shown(token: service_pb2.WatchToken) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("example", examples("watch.json"), ids=name)
-def test_a_copy_of_a_watch_is_what_is_promised(example: dict[str, Any]) -> None:
+def test_the_state_built_from_a_watch_is_that_of_the_example(example: dict[str, Any]) -> None:
     copy = _Copy(example["namespaces"], example.get("mode", "WATCH_MODE_LATEST"))
     for number, step in enumerate(example["steps"]):
         copy.now = step.get("at", copy.now)
@@ -91,6 +91,6 @@ def test_a_copy_of_a_watch_is_what_is_promised(example: dict[str, Any]) -> None:
             assert known == expected, (number, what)
 
 
-def test_the_examples_expect_something_of_everything() -> None:
+def test_the_examples_cover_every_part_of_the_state() -> None:
     expected = {what for example in examples("watch.json") for step in example["steps"] for what in step.get("expect", {})}
     assert expected == {"documents", "told", "entries", "tokens", "synced", "states", "staleness"}

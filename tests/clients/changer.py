@@ -1,4 +1,4 @@
-"""The Python part of the test with all languages at once: it changes its own settings of one topic, and tells of every change."""
+"""The Python part of tests with all languages at once: it changes settings of its own in one document and prints each change."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import time
 
 from topicpolicies import Client, Conflict, TopicPolicies, UpdateResult
 
-ENTRY = "of python.1"  # a key that needs backticks
+ENTRY = "of python.1"  # a key that has to be quoted with backticks
 
 
 def main(target: str, topic: str, turns: int) -> None:
-    """Waits for a line on standard input, then makes so many changes."""
-    told = {"traceparent": os.environ.get("TRACEPARENT", "")}  # what an instrumentation does: each call tells in which trace it is made
-    with Client(target, actor="python", metadata=[(key, value) for key, value in told.items() if value]) as client:
+    """Waits for a line on standard input, and then makes ``turns`` changes."""
+    trace = {"traceparent": os.environ.get("TRACEPARENT", "")}  # each call carries the trace, as instrumentation would add it
+    with Client(target, actor="python", metadata=[(key, value) for key, value in trace.items() if value]) as client:
         client.get(topic)
         print("ready", flush=True)
         sys.stdin.readline()
@@ -28,7 +28,7 @@ def main(target: str, topic: str, turns: int) -> None:
 
 
 def _change(client: Client, topic: str, turn: int, runs: list[int]) -> UpdateResult:
-    """Even turns are edits of an entry of a map, and odd ones updates of a field."""
+    """Makes one change: in an odd turn an update of a field, in an even one an edit of an entry of a map."""
     if turn % 2 == 1:
         return client.update(topic, max_producer_per_topic=turn)
 
@@ -40,7 +40,7 @@ def _change(client: Client, topic: str, turn: int, runs: list[int]) -> UpdateRes
         try:
             return client.edit(topic, edit)
         except Conflict:
-            continue  # that one was refused for good: nothing was lost
+            continue  # the edit was refused and not made: it is repeated
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The changers of all languages: programs that change one topic, each its own settings, and tell of every change."""
+"""The changers of all languages: programs that each change settings of their own in one document and print each change."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _HERE = Path(__file__).parent
 
 
 def commands() -> dict[str, list[str]]:
-    """How each language's changer is started, by language; builds them."""
-    # Another process may be building them for other tests, Go's first. The order is another one, so that both have something to build.
+    """Builds the changers; returns the command of each, by language."""
+    # Another process may be building them for other tests, Go's first. Here Go is not the first, so that both processes can build.
     return {
         "typescript": typescript_program("test/changer.js"),
         "java": java_program("-cp", str(example_jar()), str(_HERE / "java" / "Changer.java")),
@@ -30,14 +30,14 @@ def commands() -> dict[str, list[str]]:
 async def changed(
     programs: dict[str, list[str]], target: str, topic: str, turns: int, variables: Mapping[str, str] | None = None
 ) -> dict[str, list[str]]:
-    """Lets all begin at once, each with so many changes; the lines that each told, by language.
+    """Runs all changers at once; returns the lines that each printed, by language.
 
     Args:
-        programs: how each is started, by language.
-        target: the server.
-        topic: what they change.
-        turns: changes of each.
-        variables: further variables of their environment.
+        programs: the command of each changer, by language.
+        target: the target of the clients.
+        topic: the topic whose document they change.
+        turns: how many changes each makes.
+        variables: additional environment variables.
     """
     changers = {name: await _start([*command, target, topic, str(turns)], variables or {}) for name, command in programs.items()}
     try:
@@ -46,7 +46,7 @@ async def changed(
         for process in changers.values():
             assert process.stdin is not None
             process.stdin.write(b"go\n")
-        return dict(zip(changers, await asyncio.gather(*map(_told, changers.values())), strict=True))
+        return dict(zip(changers, await asyncio.gather(*map(_output, changers.values())), strict=True))
     finally:
         for process in changers.values():
             if process.returncode is None:
@@ -64,8 +64,8 @@ async def _line(process: asyncio.subprocess.Process) -> str:
     return (await process.stdout.readline()).decode().strip()
 
 
-async def _told(process: asyncio.subprocess.Process) -> list[str]:
-    """Everything that a changer tells, to its end."""
+async def _output(process: asyncio.subprocess.Process) -> list[str]:
+    """Waits until a changer ends; returns the lines that it printed."""
     output, _ = await process.communicate()
     assert process.returncode == 0
     return output.decode().splitlines()

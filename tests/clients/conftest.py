@@ -1,4 +1,4 @@
-"""A server for the programs of other languages."""
+"""A server for the programs of all languages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sidecars of which one leads, for the clients of other languages: each passes calls on to one server, which keeps the documents."""
+"""Fake sidecars of which one is the leader, for the clients of all languages. They forward calls to one server with the documents."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _SERVICE = "topicpolicies.v1.TopicPoliciesService"
 
 
 class Member:
-    """One sidecar; while another one leads it refuses changes, as a real one does."""
+    """One sidecar. While another one is the leader, it refuses changes as a real sidecar does."""
 
     def __init__(self, server: str, credentials: grpc.ServerCredentials | None = None) -> None:
-        """``server``: whose documents these are."""
+        """``server``: the address of the server that calls are forwarded to; ``credentials``: the member's TLS, None: without TLS."""
         self._channel = aio.insecure_channel(server)
         self._behind = service_pb2_grpc.TopicPoliciesServiceStub(self._channel)
         self._server = aio.server()
@@ -45,11 +45,11 @@ class Member:
             port = self._server.add_secure_port("127.0.0.1:0", credentials)
         self.address = f"127.0.0.1:{port}"
         self.leader = self.address
-        """Who leads."""
+        """The address of the leader."""
         self.refused: Counter[str] = Counter()
-        """Changes that were refused, by actor."""
-        self.taken: Counter[str] = Counter()
-        """Changes that were taken, by actor."""
+        """How many changes were refused, by actor."""
+        self.accepted: Counter[str] = Counter()
+        """How many changes were accepted, by actor."""
 
     async def __aenter__(self) -> Self:
         await self._server.start()
@@ -68,7 +68,7 @@ class Member:
             self.refused[actor] += 1
             error = NotLeader(namespace_of(request.topic), Leadership(leads=False, leader=self.leader))
             await context.abort(grpc.StatusCode.UNAVAILABLE, error.message, errors.trailing_metadata(error))
-        self.taken[actor] += 1
+        self.accepted[actor] += 1
         try:
             return await self._behind.UpdatePolicy(request, metadata=((ACTOR_KEY, actor),))
         except aio.AioRpcError as error:

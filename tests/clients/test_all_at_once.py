@@ -1,4 +1,4 @@
-"""All languages change one topic at once, each its own settings, by updates and by edits: the links of all changes tell if one is lost."""
+"""Clients of all languages change one document at once, each its own settings: the links of all changes show whether one is lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.promises.server_process import ServerProcess
 from tests.validators.links import Link, chain
 from topicpolicies import AsyncClient
 
-# Beside the other tests of the TypeScript client, in the same process.
+# In the same process as the other tests of the TypeScript client.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("typescript")]
 
 _TOPIC = "persistent://public/default/all-at-once"
@@ -25,21 +25,21 @@ _FIELDS = {
 }
 
 
-async def test_four_languages_at_once_lose_nothing(server: ServerProcess) -> None:
+async def test_concurrent_changes_by_clients_of_four_languages_are_all_kept(server: ServerProcess) -> None:
     programs = await asyncio.to_thread(commands)
-    told = await changed(programs, server.address, _TOPIC, _TURNS)
+    printed = await changed(programs, server.address, _TOPIC, _TURNS)
     links: list[Link] = []
     edits = {}
-    for name, lines in told.items():
+    for name, lines in printed.items():
         *changes, last = lines
         links += [Link(f"{name} {turn}", previous, version) for _, turn, previous, version in map(str.split, changes)]
         edits[name] = int(last.removeprefix("runs "))
     found = chain(links)
     assert not found.broken
-    assert len(found.links) == len(told) * _TURNS
-    # Each found others' changes between its own, and each had edits that were too late and were made again.
+    assert len(found.links) == len(printed) * _TURNS
+    # Changes of other languages came between those of each language, and each language repeated edits after conflicts.
     order = [link.request_id.split()[0] for link in found.links]
-    overtaken = {name: sum(a == name != b for a, b in pairwise(order)) for name in told}
+    overtaken = {name: sum(a == name != b for a, b in pairwise(order)) for name in printed}
     assert min(overtaken.values()) > 5, overtaken
     conflicts = {name: count - _TURNS // 2 for name, count in edits.items()}
     assert min(conflicts.values()) > 0, conflicts

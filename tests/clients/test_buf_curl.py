@@ -1,4 +1,4 @@
-"""A client that is not ours and knows nothing but the server's reflection: ``buf curl`` makes every call."""
+"""A client of another project that knows only the server's reflection: ``buf curl`` makes every call."""
 
 from __future__ import annotations
 
@@ -20,56 +20,56 @@ from topicpolicies.v1 import service_pb2
 
 pytestmark = pytest.mark.slow
 _BUF = Path(sys.executable).with_name("buf")
-"""It comes with this environment. Its gRPC is none of those that our clients use."""
+"""The program, which is installed with the test dependencies. None of this project's clients uses its implementation of gRPC."""
 _SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"]
 _NAMESPACE = "raw/calls"
 _TOPIC = f"persistent://{_NAMESPACE}/orders"
 
 
 class Refused(Exception):
-    """A call that failed."""
+    """Raised for a call that failed."""
 
-    def __init__(self, said: dict[str, Any]) -> None:
-        """``said``: the error as it was printed."""
-        super().__init__(said)
-        self.code: str = said["code"]
-        details = {detail["type"]: base64.b64decode(detail["value"] + "==") for detail in said.get("details", ())}
+    def __init__(self, error: dict[str, Any]) -> None:
+        """``said``: the error as ``buf curl`` printed it."""
+        super().__init__(error)
+        self.code: str = error["code"]
+        details = {detail["type"]: base64.b64decode(detail["value"] + "==") for detail in error.get("details", ())}
         self.reason = error_details_pb2.ErrorInfo.FromString(details["google.rpc.ErrorInfo"]).reason
         violations = error_details_pb2.BadRequest.FromString(details.get("google.rpc.BadRequest", b""))
         self.violations = [violation.reason for violation in violations.field_violations]
 
 
 class Raw:
-    """A server, as ``buf curl`` calls it."""
+    """Calls a server with ``buf curl``."""
 
     def __init__(self, address: str) -> None:
         self._address = address
         self.called: set[str] = set()
 
     async def call(self, method: str, *messages: dict[str, Any]) -> list[dict[str, Any]]:
-        """Makes a call, and returns its answers.
+        """Makes a call and returns its responses.
 
         Raises:
-            Refused: it failed.
+            Refused: the call failed.
         """
         self.called.add(method)
         url = f"http://{self._address}/{_SERVICE.full_name}/{method}"
         command = [str(_BUF), "curl", "--protocol=grpc", "--timeout=20s", "--data=@-", url]
-        asked = "\n".join(map(json.dumps, messages))
-        done = await asyncio.to_thread(subprocess.run, command, input=asked, capture_output=True, text=True, check=False, timeout=60)
+        request = "\n".join(map(json.dumps, messages))
+        done = await asyncio.to_thread(subprocess.run, command, input=request, capture_output=True, text=True, check=False, timeout=60)
         if done.returncode != 0:
-            assert done.returncode >= 8, done.stderr  # below, it made no call
+            assert done.returncode >= 8, done.stderr  # a lower code means that it made no call
             raise Refused(json.loads(done.stderr))
         return _documents(done.stdout)
 
     async def one(self, method: str, message: dict[str, Any]) -> dict[str, Any]:
-        """The one answer of a call."""
+        """Makes a call and returns its only response."""
         (answer,) = await self.call(method, message)
         return answer
 
 
 def _documents(text: str) -> list[dict[str, Any]]:
-    """JSON documents that follow each other."""
+    """Parses concatenated JSON documents."""
     decoder, found, text = json.JSONDecoder(), [], text.lstrip()
     while text:
         document, end = decoder.raw_decode(text)
@@ -89,7 +89,7 @@ async def raw(tmp_path: Path) -> AsyncIterator[Raw]:
     process.kill()
 
 
-async def test_every_call_can_be_made_by_a_client_that_is_not_ours(raw: Raw) -> None:
+async def test_buf_curl_can_make_every_call_of_the_service(raw: Raw) -> None:
     info = await raw.one("GetServerInfo", {})
     assert (info["log"], info["writerMode"]) == ("LOG_KIND_EMBEDDED", "WRITER_MODE_SOLE")
 
@@ -100,7 +100,7 @@ async def test_every_call_can_be_made_by_a_client_that_is_not_ours(raw: Raw) -> 
     assert (refused.value.code, refused.value.reason) == ("aborted", "ETAG_MISMATCH")
     with pytest.raises(Refused) as refused:
         await raw.call("UpdatePolicy", {"topic": "nowhere", "update_mask": "nope"})
-    assert sorted(refused.value.violations) == ["MALFORMED_NAME", "UNKNOWN_PATH"], "every violation at once"
+    assert sorted(refused.value.violations) == ["MALFORMED_NAME", "UNKNOWN_PATH"], "all violations are reported together"
 
     batch = [{"sequence": number, "update": {"topic": _TOPIC, "policies": {"max_consumer_per_topic": number}}} for number in range(1, 6)]
     batch.append({"sequence": 6, "delete": {"topic": f"{_TOPIC}-absent"}})

@@ -1,4 +1,4 @@
-"""What tests build is built once, whichever process needs it first, and nobody waits for what is built already."""
+"""Builds for tests are made once, by the process that needs them first, and a finished build is used without waiting."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def sources(tmp_path: Path) -> Path:
-    """A folder with a source, and one with what is none."""
+    """A folder with a source file, and in it an excluded folder for the output."""
     (tmp_path / "sources" / "target").mkdir(parents=True)
     (tmp_path / "sources" / "one").write_text("1")
     return tmp_path / "sources"
 
 
 def _build(sources: Path) -> tuple[Callable[[], None], list[str]]:
-    """A build that notes what it was built of."""
+    """Returns a function that makes a build, and a list of the source's content at each build."""
     built: list[str] = []
     build = Build(sources / "target" / "built", [sources], without=["target"])
     return lambda: build.make(lambda: built.append((sources / "one").read_text())), built
 
 
-def test_it_is_built_once_until_a_source_changes(sources: Path) -> None:
+def test_a_build_is_made_again_only_if_a_source_changes_or_its_output_is_missing(sources: Path) -> None:
     make, built = _build(sources)
     make()
     make()
@@ -53,7 +53,7 @@ def test_it_is_built_once_until_a_source_changes(sources: Path) -> None:
     assert built == ["1", "2", "2", "2"]
 
 
-def test_one_that_failed_is_not_taken_for_built(sources: Path) -> None:
+def test_a_failed_build_is_made_again(sources: Path) -> None:
     make, built = _build(sources)
     make()
     (sources / "one").write_text("2")
@@ -68,7 +68,7 @@ def test_one_that_failed_is_not_taken_for_built(sources: Path) -> None:
     assert built == ["1", "1"]
 
 
-def test_several_processes_that_need_it_build_it_once(sources: Path) -> None:
+def test_concurrent_processes_make_a_build_once(sources: Path) -> None:
     program = f"""
 import time
 from pathlib import Path
@@ -84,7 +84,7 @@ assert Path({str(sources / "target" / "times")!r}).read_text() == "begun\\n"
     assert [process.wait(_SECONDS) for process in processes] == [0, 0, 0]
 
 
-def test_who_finds_it_built_does_not_wait_for_somebody_who_has_it_alone(sources: Path) -> None:
+def test_a_finished_build_is_used_without_waiting_for_the_lock(sources: Path) -> None:
     make, built = _build(sources)
     make()
     done = threading.Event()

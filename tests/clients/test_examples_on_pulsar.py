@@ -1,4 +1,4 @@
-"""The examples of all languages, as their READMEs have them run, against a server beside a real broker."""
+"""The examples of all languages, run as their READMEs describe, against a server with a real broker."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(600), py
 
 _ROOT = Path(__file__).parents[2]
 _MISSING = "create it first"
-"""What is said of a topic that does not exist."""
+"""A part of the error for a topic that does not exist."""
 
 
 @pytest_asyncio.fixture
-async def beside_broker(broker: Broker, tmp_path: Path) -> AsyncIterator[ServerProcess]:
-    """A server beside a broker, with the options of the READMEs."""
+async def server_with_broker(broker: Broker, tmp_path: Path) -> AsyncIterator[ServerProcess]:
+    """A server with a broker, with the options of the READMEs."""
     process = ServerProcess(["--pulsar", broker.service_url, "--admin-url", broker.admin_url], tmp_path / "server.log")
     await process.start()
     yield process
@@ -49,7 +49,7 @@ def java_tour() -> tuple[list[str], str]:
 
 
 def _topic_to_create(client: str) -> str:
-    """The topic that a client's README has its reader create, as ``tenant/namespace/topic``."""
+    """Returns the topic that the README of a client tells its reader to create, as ``tenant/namespace/topic``."""
     text = (_ROOT / "clients" / client / "README.md").read_text()
     assert "topicpolicies serve --pulsar pulsar://localhost:6650 --admin-url http://localhost:8080" in text
     (topic,) = re.findall(r"^curl -X PUT http://localhost:8080/admin/v2/persistent/(\S+)", text, re.MULTILINE)
@@ -64,19 +64,19 @@ def _topic_to_create(client: str) -> str:
         pytest.param(java_tour, ["updated", "producers", "cached", "exists"], id="java"),
     ],
 )
-async def test_an_example_runs_to_its_end_once_its_topic_exists_and_says_so_before(
-    beside_broker: ServerProcess, admin: Admin, build: Callable[[], tuple[list[str], str]], says: Sequence[str], tmp_path: Path
+async def test_an_example_fails_with_a_hint_until_its_topic_exists_and_then_runs(
+    server_with_broker: ServerProcess, admin: Admin, build: Callable[[], tuple[list[str], str]], says: Sequence[str], tmp_path: Path
 ) -> None:
     command, topic = await asyncio.to_thread(build)
     _delete(admin, topic)
     with pytest.raises(AssertionError, match=_MISSING):
-        await asyncio.to_thread(run, [*command, beside_broker.address], tmp_path, seconds=60)
+        await asyncio.to_thread(run, [*command, server_with_broker.address], tmp_path, seconds=60)
     admin.create_topic(topic)
     try:
-        for _ in range(2):  # it leaves nothing behind that would be in its way
-            said = await asyncio.to_thread(run, [*command, beside_broker.address], tmp_path, seconds=60)
-            assert [line.split()[0] for line in said.splitlines()] == says
-            assert "nothing" not in said
+        for _ in range(2):  # a run leaves nothing that makes the next one fail
+            output = await asyncio.to_thread(run, [*command, server_with_broker.address], tmp_path, seconds=60)
+            assert [line.split()[0] for line in output.splitlines()] == says
+            assert "nothing" not in output
     finally:
         _delete(admin, topic)
 
@@ -84,7 +84,7 @@ async def test_an_example_runs_to_its_end_once_its_topic_exists_and_says_so_befo
 @pytest.mark.parametrize(
     "build", [pytest.param(go, id="go"), pytest.param(typescript, id="typescript"), pytest.param(java_tour, id="java")]
 )
-async def test_an_example_runs_without_its_topic_where_missing_topics_are_allowed(
+async def test_an_example_runs_without_its_topic_if_missing_topics_are_allowed(
     broker: Broker, admin: Admin, build: Callable[[], tuple[list[str], str]], tmp_path: Path
 ) -> None:
     command, topic = await asyncio.to_thread(build)
@@ -93,41 +93,41 @@ async def test_an_example_runs_without_its_topic_where_missing_topics_are_allowe
     server = ServerProcess(options, tmp_path / "server.log")
     await server.start()
     try:
-        said = await asyncio.to_thread(run, [*command, server.address], tmp_path, seconds=60)
+        output = await asyncio.to_thread(run, [*command, server.address], tmp_path, seconds=60)
     finally:
         server.kill()
-    assert said.startswith("updated") and said.splitlines()[-1] in ("deleted", "exists false")
+    assert output.startswith("updated") and output.splitlines()[-1] in ("deleted", "exists false")
 
 
-async def test_the_python_of_the_readme_runs_beside_a_broker(beside_broker: ServerProcess, admin: Admin, tmp_path: Path) -> None:
+async def test_the_python_program_of_the_readme_runs_with_a_broker(server_with_broker: ServerProcess, admin: Admin, tmp_path: Path) -> None:
     (program,) = re.findall(r"```python\n(.*?)```", (_ROOT / "README.md").read_text(), re.DOTALL)
     assert program.count("localhost:6680") == 1
     _delete(admin, "public/default/orders")
     admin.create_topic("public/default/orders")
     try:
-        said = await asyncio.to_thread(_until_synced, program.replace("localhost:6680", beside_broker.address))
+        output = await asyncio.to_thread(_until_synced, program.replace("localhost:6680", server_with_broker.address))
     finally:
         _delete(admin, "public/default/orders")
-    assert "Changed" in said[0] and "dispatch_throttling_rate_in_msg: 100" in "".join(said).replace("\\n", "\n")
+    assert "Changed" in output[0] and "dispatch_throttling_rate_in_msg: 100" in "".join(output).replace("\\n", "\n")
 
 
 def _until_synced(program: str) -> list[str]:
-    """Runs a program that follows a watch; what it printed until its snapshot was complete."""
+    """Runs a program that prints the events of a watch; returns the lines until the watch is synced."""
     environment = {**os.environ, "PYTHONPATH": str(_ROOT / "clients/python"), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-c", program]
-    said = []
+    output = []
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         late = threading.Timer(60, process.kill)
         late.start()
         try:
             for line in process.stdout or ():
-                said.append(line)
+                output.append(line)
                 if line.startswith("Synced"):
-                    return said
+                    return output
         finally:
             late.cancel()
             process.kill()
-    raise AssertionError("".join(said))
+    raise AssertionError("".join(output))
 
 
 def _delete(admin: Admin, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""The committed code of every language is what the definitions generate, and a change of a definition shows in every one."""
+"""The generated code of every language: a change of a definition is noticed, and generated files are marked as such."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _in_a_checkout = pytest.mark.skipif(shutil.which("git") is None or not (ROOT / "
 
 @pytest.fixture
 def definitions(tmp_path: Path) -> Path:
-    """A copy of the definitions, with a call renamed."""
+    """A copy of the definitions in which one method is renamed."""
     copy = shutil.copytree(ROOT / "proto", tmp_path / "proto")
     service = copy / "topicpolicies" / "v1" / "service.proto"
     text = service.read_text()
@@ -30,7 +30,7 @@ def definitions(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("language", LANGUAGES, ids=lambda language: language.name)
-def test_a_definition_changed_without_generating_is_noticed(language: Language, definitions: Path, tmp_path: Path) -> None:
+def test_a_definition_that_was_changed_without_generating_is_noticed(language: Language, definitions: Path, tmp_path: Path) -> None:
     fresh = tmp_path / "fresh"
     fresh.mkdir()
     language.generate(fresh, definitions)
@@ -42,7 +42,7 @@ def test_a_definition_changed_without_generating_is_noticed(language: Language, 
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("java")
 @pytest.mark.usefixtures("definitions")
-def test_javas_build_generates_what_the_definitions_say(tmp_path: Path) -> None:
+def test_the_build_of_the_java_client_generates_code_from_the_definitions(tmp_path: Path) -> None:
     sources = tmp_path / "clients" / "java"
     for pom in java_build.SOURCES.rglob("pom.xml"):
         (sources / pom.relative_to(java_build.SOURCES)).parent.mkdir(parents=True, exist_ok=True)
@@ -53,14 +53,14 @@ def test_javas_build_generates_what_the_definitions_say(tmp_path: Path) -> None:
     assert "GetPolicyMethod" not in code.read_text()
 
 
-def test_every_client_beside_pythons_has_generated_code() -> None:
+def test_python_go_and_typescript_have_generated_code() -> None:
     assert [language.name for language in LANGUAGES] == ["Python", "Go", "TypeScript"]
     for language in LANGUAGES:
         assert len(list(language.out.glob(language.pattern))) >= 4
 
 
 @_in_a_checkout
-def test_what_is_generated_is_marked_for_viewers_and_code_is_left_out_of_diffs() -> None:
+def test_generated_files_are_marked_as_generated_and_generated_code_is_excluded_from_diffs() -> None:
     code = [path for language in LANGUAGES for path in language.out.glob(language.pattern)]
     page = generate_reference.OUT / generate_reference.PATTERN
     marks = _attributes([*code, page])
@@ -77,11 +77,11 @@ def test_no_generated_java_is_committed() -> None:
 
 def _attributes(paths: list[Path]) -> dict[tuple[Path, str], str]:
     names = [path.relative_to(ROOT).as_posix() for path in paths]
-    said = _git("check-attr", "-z", "linguist-generated", "diff", "--", *names).split("\0")
-    return {(ROOT / path, attribute): value for path, attribute, value in zip(said[::3], said[1::3], said[2::3], strict=False)}
+    output = _git("check-attr", "-z", "linguist-generated", "diff", "--", *names).split("\0")
+    return {(ROOT / path, attribute): value for path, attribute, value in zip(output[::3], output[1::3], output[2::3], strict=False)}
 
 
 def _git(*arguments: str) -> str:
-    """What git says of this checkout, which may belong to somebody else, as it does in many build containers."""
+    """Returns the output of git in this checkout, which may belong to another user, as in many build containers."""
     command = ["git", "-c", "safe.directory=*", *arguments]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout

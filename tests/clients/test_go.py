@@ -15,21 +15,21 @@ from tests.promises.server_process import ServerProcess
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-def test_its_own_tests_pass() -> None:
-    go_program("example")  # Otherwise both processes compile what another one is building for programs.
-    # Vetted it is below, by all that there is; here it would be by a part.
-    said = run([tools.go(), "test", *GO_OPTIONS, "-vet=off", "-count=1", "-timeout=240s", "-v", "./..."], GO, seconds=500)
-    assert len(re.findall(r"^--- PASS: ", said, re.MULTILINE)) > 120
-    assert "--- SKIP" not in said
+def test_the_go_clients_own_tests_pass() -> None:
+    go_program("example")  # otherwise, this compiles packages that another process compiles for programs
+    # Vet runs below with all analyzers; here it would run with some of them.
+    output = run([tools.go(), "test", *GO_OPTIONS, "-vet=off", "-count=1", "-timeout=240s", "-v", "./..."], GO, seconds=500)
+    assert len(re.findall(r"^--- PASS: ", output, re.MULTILINE)) > 120
+    assert "--- SKIP" not in output
 
 
-def test_it_is_formatted_and_vetted() -> None:
+def test_the_go_client_is_formatted_and_vetted() -> None:
     gofmt = Path(tools.go()).resolve().with_name("gofmt")
     assert run([str(gofmt), "-l", "."], GO) == ""
     run([tools.go(), "vet", *GO_OPTIONS, "./..."], GO)
 
 
-async def test_its_example_runs(server: ServerProcess, tmp_path: Path) -> None:
+async def test_the_go_example_runs(server: ServerProcess, tmp_path: Path) -> None:
     program = await asyncio.to_thread(go_program, "example")
-    said = await asyncio.to_thread(run, [str(program), "-target", server.address], tmp_path, seconds=60)
-    assert [line.split()[0] for line in said.splitlines()] == ["updated", "edited:", "an", "the", "deleted"]
+    output = await asyncio.to_thread(run, [str(program), "-target", server.address], tmp_path, seconds=60)
+    assert [line.split()[0] for line in output.splitlines()] == ["updated", "edited:", "an", "the", "deleted"]

@@ -1,4 +1,4 @@
-"""The masks that all languages must make, as Python makes them and as the server applies them."""
+"""The masks that the clients of all languages must make: Python makes the same ones, and the server applies them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _VECTORS: dict[str, list[dict[str, Any]]] = json.loads((Path(__file__).parents[2
 
 
 @pytest.mark.parametrize("vector", _VECTORS["differences"], ids=lambda vector: vector["name"])
-def test_a_mask_names_what_differs_and_leads_from_one_document_to_the_other(vector: dict[str, Any]) -> None:
+def test_the_mask_between_two_documents_is_that_of_the_vector_and_turns_one_into_the_other(vector: dict[str, Any]) -> None:
     before, after = (ParseDict(vector[each], TopicPolicies()) for each in ("before", "after"))
     assert sorted(paths_between(before, after)) == sorted(vector["mask"])
     if vector["mask"]:
@@ -28,11 +28,11 @@ def test_a_mask_names_what_differs_and_leads_from_one_document_to_the_other(vect
 
 
 @pytest.mark.parametrize("vector", _VECTORS["paths"], ids=lambda vector: vector["text"])
-def test_a_path_is_written_in_one_way(vector: dict[str, Any]) -> None:
+def test_a_path_has_the_text_of_the_vector_and_is_parsed_back(vector: dict[str, Any]) -> None:
     assert format_path(vector["segments"]) == vector["text"]
     assert parse_path(vector["text"]) == tuple(vector["segments"])
 
 
-def test_the_vectors_have_different_names() -> None:
+def test_the_vectors_have_unique_names() -> None:
     names = [vector["name"] for vector in _VECTORS["differences"]]
     assert len(set(names)) == len(names) > 40

@@ -1,4 +1,4 @@
-"""A missing or old program is an error with a sentence, never a test that is passed over."""
+"""A missing or old program is an error with a sentence, never a skipped test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from proto import tools
 
 
-def test_a_missing_program_is_refused_with_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_missing_program_is_an_error_that_names_how_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(tools.ToolMissingError, match=r"go is missing \(1\.24 or newer\): .*Install it"):
         tools.go()
@@ -19,11 +19,13 @@ def test_a_missing_program_is_refused_with_what_to_do(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("said", "found"), [("go version go1.24.3 linux/amd64", True), ("go version go1.9 linux/amd64", False), ("oops", False)]
+    ("version", "found"), [("go version go1.24.3 linux/amd64", True), ("go version go1.9 linux/amd64", False), ("oops", False)]
 )
-def test_an_old_program_is_refused_with_what_it_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, said: str, found: bool) -> None:
+def test_an_old_program_is_an_error_with_its_version_output(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, found: bool
+) -> None:
     program = tmp_path / "go"
-    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.write_text(f"#!/bin/sh\necho '{version}'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     if found:
@@ -33,7 +35,7 @@ def test_an_old_program_is_refused_with_what_it_says(monkeypatch: pytest.MonkeyP
         tools.go()
 
 
-def test_packages_that_npm_can_not_install_are_refused_with_what_it_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_packages_that_npm_can_not_install_are_an_error_with_its_output(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name, script in (("node", "echo v20.1.0"), ("npm", "echo 'no such package'; exit 1")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
@@ -43,7 +45,7 @@ def test_packages_that_npm_can_not_install_are_refused_with_what_it_says(monkeyp
         tools.node_modules()
 
 
-def test_packages_are_installed_when_others_are_named_and_not_when_the_package_that_they_are_for_is(
+def test_packages_are_installed_again_if_dependencies_change_and_not_if_the_packages_own_name_does(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     script = "echo v20.1.0", "mkdir -p node_modules; echo installed >> installed"

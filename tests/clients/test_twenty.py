@@ -1,4 +1,4 @@
-"""Clients in all languages do the same twenty things (``twenty.md``), against one server, and say the same."""
+"""Clients of all languages do the same twenty tasks (``twenty.md``) against one server and print the same lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests import java_build
 from tests.clients.toolchains import RUST, cargo, go_program, java_program, run, typescript_program
 from tests.promises.server_process import ServerProcess
 
-# Beside the tests of the Rust client, in the same process: cargo builds for one at a time, and the other would wait.
+# In the same process as the tests of the Rust client: cargo builds for one process at a time.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("rust")]
 
 _CLIENTS = Path(__file__).parents[2] / "clients"
@@ -52,7 +52,7 @@ PROGRAMS: dict[str, Callable[[], list[str]]] = {
 
 @pytest_asyncio.fixture
 async def server(tmp_path: Path) -> AsyncIterator[ServerProcess]:
-    """A server on the embedded log with a history, which knows all namespaces and the brokers."""
+    """A server on the embedded log with a history, and a cluster file with the namespaces of all programs."""
     cluster = tmp_path / "cluster.toml"
     cluster.write_text("\n".join(['cluster = "us"', "[broker]", *(f'[namespaces."twenty/{name}"]' for name in PROGRAMS)]))
     process = ServerProcess(["--data", str(tmp_path / "policies.db"), "--cluster-file", str(cluster)], tmp_path / "server.log")
@@ -61,15 +61,15 @@ async def server(tmp_path: Path) -> AsyncIterator[ServerProcess]:
     process.kill()
 
 
-async def test_all_clients_say_the_same_of_the_same_twenty_things(server: ServerProcess, tmp_path: Path) -> None:
-    said: dict[str, list[str]] = {}
+async def test_clients_of_all_languages_print_the_same_results_of_the_twenty_tasks(server: ServerProcess, tmp_path: Path) -> None:
+    printed: dict[str, list[str]] = {}
     for name, program in PROGRAMS.items():
         command = [*await asyncio.to_thread(program), server.address, f"twenty/{name}"]
-        said[name] = (await asyncio.to_thread(run, command, tmp_path, seconds=400)).splitlines()
+        printed[name] = (await asyncio.to_thread(run, command, tmp_path, seconds=400)).splitlines()
     table = (Path(__file__).parent / "twenty.md").read_text()
     titles = re.findall(r"^\| `(\d\d [^`]+)` \|", table, re.MULTILINE)
     assert len(titles) == 20
-    for name, lines in said.items():
+    for name, lines in printed.items():
         assert [line.partition(":")[0] for line in lines] == titles, name
-        assert lines == said["python"], name
-    assert said["python"][-1] == "20 every change: 9, chained, tour, first, EMBEDDED"
+        assert lines == printed["python"], name
+    assert printed["python"][-1] == "20 every change: 9, chained, tour, first, EMBEDDED"

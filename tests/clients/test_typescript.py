@@ -18,30 +18,30 @@ from tests.promises.server_process import ServerProcess
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, TlsConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
-# One process compiles it, for all tests that need it.
+# All tests that need the TypeScript client run in one process, which compiles it.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("typescript")]
 
 
-def test_its_own_tests_pass() -> None:
+def test_the_typescript_clients_own_tests_pass() -> None:
     typescript_program("")
     files = sorted(str(path) for path in (tools.TYPESCRIPT / "dist" / "test").glob("*.test.js"))
-    said = run([tools.node(), "--test", "--test-reporter=tap", "--test-timeout=120000", *files], tools.TYPESCRIPT)
-    counts = {name: int(count) for name, count in re.findall(r"^# (tests|pass|fail|skipped) (\d+)$", said, re.MULTILINE)}
+    output = run([tools.node(), "--test", "--test-reporter=tap", "--test-timeout=120000", *files], tools.TYPESCRIPT)
+    counts = {name: int(count) for name, count in re.findall(r"^# (tests|pass|fail|skipped) (\d+)$", output, re.MULTILINE)}
     assert counts["pass"] == counts["tests"] > 300
     assert counts["fail"] == counts["skipped"] == 0
 
 
-def test_its_lint_finds_nothing() -> None:
+def test_the_lint_of_the_typescript_client_finds_nothing() -> None:
     run([tools.node(), str(tools.node_modules() / "eslint" / "bin" / "eslint.js"), "."], tools.TYPESCRIPT)
 
 
-async def test_its_example_runs(server: ServerProcess) -> None:
+async def test_the_typescript_example_runs(server: ServerProcess) -> None:
     command = await asyncio.to_thread(typescript_program, "example/main.js")
-    said = await asyncio.to_thread(run, [*command, server.address], tools.TYPESCRIPT, seconds=60)
-    assert [line.split()[0] for line in said.splitlines()] == ["updated", "edited:", "an", "the", "deleted"]
+    output = await asyncio.to_thread(run, [*command, server.address], tools.TYPESCRIPT, seconds=60)
+    assert [line.split()[0] for line in output.splitlines()] == ["updated", "edited:", "an", "the", "deleted"]
 
 
-async def test_it_speaks_mutual_tls_and_refuses_and_is_refused(tmp_path: Path) -> None:
+async def test_the_typescript_client_uses_mutual_tls_and_fails_if_either_side_does_not_trust_the_other(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "ours")
     own, theirs = authority.identity("known"), authority.identity("server", "policies.test")
     tls = TlsConfig(certificate_file=theirs.certificate, key_file=theirs.key, client_ca_file=authority.certificate)
@@ -49,11 +49,11 @@ async def test_it_speaks_mutual_tls_and_refuses_and_is_refused(tmp_path: Path) -
     command = await asyncio.to_thread(typescript_program, "test/secured.js")
     async with Server(config) as server:
         files = [str(authority.certificate), str(own.certificate), str(own.key)]
-        said = await asyncio.to_thread(run, [*command, server.address, *files], tools.TYPESCRIPT, seconds=60)
-    assert said.splitlines() == ["version 0", "refused", "refused"]
+        output = await asyncio.to_thread(run, [*command, server.address, *files], tools.TYPESCRIPT, seconds=60)
+    assert output.splitlines() == ["version 0", "refused", "refused"]
 
 
-async def test_it_follows_the_leader_over_mutual_tls(server: ServerProcess, tmp_path: Path) -> None:
+async def test_the_typescript_client_follows_the_leader_over_mutual_tls(server: ServerProcess, tmp_path: Path) -> None:
     authority = Authority(tmp_path, "ours")
     own, theirs = authority.identity("known"), authority.identity("server", "policies.test")
     pair = (theirs.key.read_bytes(), theirs.certificate.read_bytes())
@@ -62,9 +62,9 @@ async def test_it_follows_the_leader_over_mutual_tls(server: ServerProcess, tmp_
     async with Member(server.address, credentials) as follower, Member(server.address, credentials) as leader:
         follower.leader = leader.address
         files = [str(authority.certificate), str(own.certificate), str(own.key)]
-        said = await asyncio.to_thread(run, [*command, follower.address, *files], tools.TYPESCRIPT, seconds=60)
-    assert said.splitlines() == ["from version 0 to 5"]
-    assert (follower.refused.total(), leader.taken.total()) == (1, 1)
+        output = await asyncio.to_thread(run, [*command, follower.address, *files], tools.TYPESCRIPT, seconds=60)
+    assert output.splitlines() == ["from version 0 to 5"]
+    assert (follower.refused.total(), leader.accepted.total()) == (1, 1)
 
 
 def test_the_lock_file_pins_every_package_by_its_hash_and_names_no_registry() -> None:

@@ -1,6 +1,6 @@
-"""Clients of all languages under the limits of a principal, one after the other: what is refused is waited for, and nothing is lost.
+"""Clients of all languages under the limits of a principal, one after the other: they wait and repeat refused calls, and no change is lost.
 
-Each also tells in which trace it is made, as its caller's instrumentation does it (``TRACEPARENT``), and the history has that.
+Their calls also carry a trace, as a caller's instrumentation would add it (``TRACEPARENT``), and the history has it.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from tests.validators.links import Link, chain
 from topicpolicies import AsyncClient
 from topicpolicies.v1 import service_pb2
 
-# Beside the tests of the Rust client, in the same process: cargo builds for one at a time, and the other would wait.
+# In the same process as the tests of the Rust client: cargo builds for one process at a time.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("rust")]
 
 _TOPIC = "persistent://public/default/under-limits"
 _ANOTHER = "persistent://public/default/another"
 _TURNS = 8
 _CHANGES_IN_A_SECOND = 2
-"""Far fewer than any client makes on a busy machine, and as many as may come at once."""
+"""The limit of changes per second, far below what any client makes even on a busy machine. It is also the burst."""
 _CALLS = 8
 _OTHERS = 4
-"""Who delete another topic's policies at the same time, for the same principal: enough for turns that are too far away to be waited for."""
+"""How many tasks of the same principal delete another topic's policies at the same time: so many that turns come too late to wait for."""
 _SECONDS = 120.0
-"""Nothing takes so long; a busy machine takes a while."""
+"""The longest wait for an event, with room for a busy machine."""
 _WITHOUT_A_TRACE = {"rust"}
-"""Their callers have no way to add metadata, as their pages say."""
+"""The clients whose callers can't add metadata, as their pages say."""
 
 
 def _programs() -> dict[str, list[str]]:
@@ -58,21 +58,21 @@ class _Record:
         self._path = path
 
     def calls(self) -> Iterator[dict[str, Any]]:
-        whole = self._path.read_text().rpartition("\n")[0]  # the last line may be half written
+        whole = self._path.read_text().rpartition("\n")[0]  # the last line may be incomplete
         yield from map(json.loads, whole.splitlines())
 
     def refused(self, method: str) -> int:
-        """How many calls of a method met a limit of their principal."""
+        """Counts the calls of a method that exceeded a limit of their principal."""
         return sum(each["call"] == method and each.get("reason") == "PRINCIPAL_LIMIT" for each in self.calls())
 
     def applied(self) -> list[dict[str, Any]]:
-        """The changes that were made."""
+        """Returns the records of the changes that were made."""
         return [each for each in self.calls() if each["call"] == "UpdatePolicy" and each["outcome"] == "APPLIED"]
 
 
 @asynccontextmanager
-async def _calls_taken(server: ServerProcess) -> AsyncIterator[None]:
-    """All calls that the principal may have in progress are."""
+async def _calls_used_up(server: ServerProcess) -> AsyncIterator[None]:
+    """Uses up the principal's limit of calls in progress until the block ends."""
     async with server.stub() as stub:
         watches = [stub.WatchPolicies(service_pb2.WatchPoliciesRequest(topics=[_TOPIC])) for _ in range(_CALLS)]
         try:
@@ -86,7 +86,7 @@ async def _calls_taken(server: ServerProcess) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _others(server: ServerProcess) -> AsyncIterator[None]:
-    """Others make changes as fast as they can."""
+    """Has other clients of the principal make changes as fast as they can until the block ends."""
     request = service_pb2.DeletePolicyRequest(topic=_ANOTHER)
 
     async def change() -> None:
@@ -105,23 +105,26 @@ async def _others(server: ServerProcess) -> AsyncIterator[None]:
 
 
 async def _change(server: ServerProcess, record: _Record, name: str, command: list[str], parent: str) -> list[str]:
-    """Lets one client make its changes: its first read while no call is left to it, the first changes while others use up the limit."""
+    """Runs the changer of one client; returns the lines that it printed.
+
+    Its first read comes while no more calls are allowed, and its first changes while other clients use up the limit of changes.
+    """
     reads, changes, made = record.refused("GetPolicy"), record.refused("UpdatePolicy"), len(record.applied())
-    async with _calls_taken(server):
+    async with _calls_used_up(server):
         changing = asyncio.ensure_future(changed({name: command}, server.address, _TOPIC, _TURNS, {"TRACEPARENT": parent}))
         await eventually(lambda: changing.done() or record.refused("GetPolicy") > reads, _SECONDS)
-        assert not changing.done(), f"{name} was let in"
+        assert not changing.done(), f"the calls of {name} were not refused"
     async with _others(server):
         await eventually(lambda: changing.done() or record.refused("UpdatePolicy") > changes, _SECONDS)
-    told = (await changing)[name]
+    printed = (await changing)[name]
     await eventually(lambda: len(record.applied()) == made + _TURNS, _SECONDS)
-    assert record.refused("UpdatePolicy") > changes, f"{name} was never too fast"
+    assert record.refused("UpdatePolicy") > changes, f"no change of {name} was refused"
     first, *_, last = record.applied()[made:]
     begin, end = (datetime.fromisoformat(each["ts"]).timestamp() for each in (first, last))
     seconds = end - begin + first["ms"] / 1000
     least = (_TURNS - _CHANGES_IN_A_SECOND) / _CHANGES_IN_A_SECOND
-    assert seconds >= least - 0.005, f"{name} took {seconds:.3f} s only"  # the record has milliseconds
-    return told
+    assert seconds >= least - 0.005, f"{name} took only {seconds:.3f} s"  # times in the record are in milliseconds
+    return printed
 
 
 async def test_no_change_is_lost_under_the_limits_of_a_principal(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every word of the table of ``docs/clients.md`` is a word of that client's public API."""
+"""Every name in the table of ``docs/clients.md`` is a name in the public API of that client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.clients.words import LANGUAGES, PAGE, Promise, go_words, kept, promis
 
 @pytest.mark.parametrize("language", [pytest.param(each, marks=[] if each == "Python" else pytest.mark.slow) for each in LANGUAGES])
 @pytest.mark.timeout(120)
-def test_every_word_of_the_table_is_in_the_clients_api(language: str) -> None:
+def test_every_name_in_the_table_is_in_the_api_of_its_client(language: str) -> None:
     api = words(language)
     promised = [promise for promise in promises(PAGE.read_text()) if promise.language == language]
     assert len(promised) >= 30
@@ -39,12 +39,12 @@ def test_the_table_has_every_language_and_no_feature_twice() -> None:
         ("| feature | Python | Go | Java | TypeScript |\n|---|---|---|---|---|\n| a | `a` | `A` | `a` |", "the row of 'a'"),
     ],
 )
-def test_a_page_without_a_word_for_each_is_refused(page: str, why: str) -> None:
+def test_a_page_without_a_name_for_each_feature_and_language_is_refused(page: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         list(promises(page))
 
 
-def test_a_word_that_is_elsewhere_does_not_count() -> None:
+def test_a_name_that_belongs_to_another_type_does_not_count() -> None:
     api = {
         "-": {"Client", "WatchMode"},
         "Client": {"update"},
@@ -61,7 +61,7 @@ def test_a_word_that_is_elsewhere_does_not_count() -> None:
     assert not kept(Promise("Go", "a", "context.Context", ()), api)
 
 
-def test_gos_words_are_read_from_its_documentation() -> None:
+def test_names_of_go_are_read_from_the_output_of_go_doc() -> None:
     api = go_words(
         """package p // import "p"
 
@@ -98,7 +98,7 @@ type Update struct {
 
 
 @pytest.mark.slow
-def test_what_is_not_exported_is_no_word_of_typescript(tmp_path: Path) -> None:
+def test_only_exported_names_of_typescript_are_listed(tmp_path: Path) -> None:
     (tmp_path / "index.ts").write_text('export { A, type B as C } from "./a.js";\nexport * from "./b.js";\n')
     (tmp_path / "a.ts").write_text(
         "export class A { #hidden = 1; private also = 2; shown = 3; method(taken: string, { etag }: { etag: string }) {} }\n"
@@ -106,8 +106,8 @@ def test_what_is_not_exported_is_no_word_of_typescript(tmp_path: Path) -> None:
     )
     (tmp_path / "b.ts").write_text("export enum Mode { EVERY = 2 }\nfunction own() {}\nexport function path(segments: string[]) {}\n")
     program = tools.ROOT / "tests" / "clients" / "typescript" / "words.mjs"
-    said = run([tools.node(), str(program), str(tools.node_modules()), str(tmp_path / "index.ts")], tools.ROOT)
-    assert set(said.splitlines()) >= {
+    output = run([tools.node(), str(program), str(tools.node_modules()), str(tmp_path / "index.ts")], tools.ROOT)
+    assert set(output.splitlines()) >= {
         "- A",
         "- C",
         "A shown",
@@ -120,4 +120,4 @@ def test_what_is_not_exported_is_no_word_of_typescript(tmp_path: Path) -> None:
         "- path",
         "path segments",
     }
-    assert not {"hidden", "also", "Unseen", "unseen", "own"} & set(said.split())
+    assert not {"hidden", "also", "Unseen", "unseen", "own"} & set(output.split())

@@ -1,4 +1,4 @@
-"""The builds of the Go and TypeScript clients, and Rust's cargo, with the errors that they end with if something is missing."""
+"""The builds of the Go and TypeScript clients, cargo for the Rust client, and their errors if a program or package is missing."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.builds import Build
 GO = ROOT / "clients" / "go"
 RUST = ROOT / "clients" / "rust"
 GO_OPTIONS = ("-race", "-buildvcs=false", "-gcflags=all=-l", "-ldflags=-s -w")
-"""Everything in Go is built for the race detector: what programs and tests are made of is compiled once, and not once more without it.
+"""Options of Go's builds. Everything is built for the race detector, so that packages are not also compiled without it.
 
-Nothing is inlined, and there is nothing for debuggers: that is a quarter less work, and each access is still one that is watched.
+Without inlining and debug information, builds are a quarter less work, and the race detector still sees every access.
 """
 _GO_PROGRAMS = ROOT / ".cache" / "go-programs"
 _GO_BUILD = Build(_GO_PROGRAMS / "built", [GO, Path(__file__)])
@@ -28,27 +28,27 @@ _DIST = TYPESCRIPT / "dist"
 _COMPILED = ("src", "test", "example", "tsconfig.json", "package.json", "package-lock.json")
 _TYPESCRIPT_BUILD = Build(_DIST / "built", [*(TYPESCRIPT / name for name in _COMPILED), Path(__file__)])
 _TELLS = re.compile(r"FAIL|_test\.go:|DATA RACE|^panic|ERROR")
-"""What a line has that tells what failed."""
+"""Matches lines that name a failure."""
 _TAP_FAILURE = re.compile(r"^not ok .*\n(?:  .*\n)*", re.MULTILINE)
-"""What TAP says about a test that failed."""
+"""Matches the report of a failed test in TAP."""
 
 
 def go_program(package: str) -> Path:
-    """A program of the Go module; all are built at once.
+    """Returns the path of a program of the Go module. Builds all programs of the module at once.
 
     Raises:
         ToolMissingError: Go is missing.
-        AssertionError: they do not compile.
+        AssertionError: the programs do not compile.
     """
     _GO_BUILD.make(_build_go)
     return _GO_PROGRAMS / package.rpartition("/")[2]
 
 
 def go_build(out: Path, what: str) -> None:
-    """Builds a program, or all of several packages, in the Go module.
+    """Builds a program, or all programs of several packages, in the Go module.
 
     Args:
-        out: the program, or the folder of several.
+        out: the path of the program, or the folder for several.
         what: a file, or packages.
 
     Raises:
@@ -64,7 +64,7 @@ def _build_go() -> None:
 
 
 def typescript_program(name: str) -> list[str]:
-    """The command that runs one of the programs of the TypeScript package, which is compiled as a whole.
+    """Returns the command for one of the programs of the TypeScript package, which is compiled as a whole.
 
     Raises:
         ToolMissingError: Node or npm is missing.
@@ -76,12 +76,12 @@ def typescript_program(name: str) -> list[str]:
 
 def _compile_typescript() -> None:
     packages = node_modules()
-    shutil.rmtree(_DIST, ignore_errors=True)  # what was compiled of a source that is gone goes too
+    shutil.rmtree(_DIST, ignore_errors=True)  # removes the output of sources that no longer exist
     run([node(), str(packages / "typescript" / "bin" / "tsc"), "--project", str(TYPESCRIPT / "tsconfig.json")], TYPESCRIPT)
 
 
 def java_program(*arguments: str) -> list[str]:
-    """The command that runs a Java program of a few seconds: without the second compiler, and with the collector that has no threads.
+    """Returns the command for a short Java program: without the second compiler, and with the garbage collector that has no threads.
 
     Raises:
         BrokerUnavailableError: Java is missing.
@@ -90,10 +90,10 @@ def java_program(*arguments: str) -> list[str]:
 
 
 def cargo() -> str:
-    """Rust's ``cargo``, with all crates at hand.
+    """Fetches all crates; returns the path of ``cargo``.
 
     Raises:
-        AssertionError: it is missing, or crates are.
+        AssertionError: cargo or a crate is missing.
     """
     program = shutil.which("cargo")
     assert program is not None, "cargo is missing: install Rust 1.88 or later, with rustup"
@@ -107,10 +107,10 @@ def cargo() -> str:
 
 @functools.cache
 def linting() -> dict[str, str]:
-    """What has cargo lint this project's crates as it builds them, and deny warnings: as ``cargo clippy -- -D warnings`` does it.
+    """Returns variables that make cargo lint this project's crates as it builds them and deny warnings, as ``cargo clippy -- -D warnings``.
 
-    Linting alone has all crates that they need checked, and that is half as much work as building them. The rest makes one build cheap,
-    which nobody builds on.
+    A separate lint would check all dependencies again, which is half as much work as to build them. The other variables make a build cheap
+    that no later build reuses.
 
     Raises:
         AssertionError: clippy is missing.
@@ -121,17 +121,17 @@ def linting() -> dict[str, str]:
     return {
         "RUSTC_WORKSPACE_WRAPPER": str(driver),
         "CLIPPY_ARGS": "-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__",
-        "CARGO_INCREMENTAL": "0",  # what is built once needs no record of how to build it again
-        "CARGO_PROFILE_DEV_CODEGEN_UNITS": "1",  # crates are built side by side; a crate in 256 parts is more work
+        "CARGO_INCREMENTAL": "0",  # no later build needs the incremental data
+        "CARGO_PROFILE_DEV_CODEGEN_UNITS": "1",  # crates are built in parallel; 256 units for each crate are more work
         "CARGO_PROFILE_DEV_BUILD_OVERRIDE_CODEGEN_UNITS": "1",
     }
 
 
 def run(command: Sequence[str], directory: Path, *, seconds: float = 280) -> str:
-    """Runs a command, with our interpreter for the servers that it starts; what it said on either channel. What cargo builds it lints.
+    """Runs a command; returns its standard output and error. Servers that it starts run in this interpreter, and cargo lints its builds.
 
     Raises:
-        AssertionError: it failed; with the end of what it said.
+        AssertionError: the command failed; the message has the failures and the end of its output.
     """
     done = subprocess.run(
         command,
@@ -144,18 +144,18 @@ def run(command: Sequence[str], directory: Path, *, seconds: float = 280) -> str
         check=False,
         timeout=seconds,
     )
-    told = "\n".join(_failures(done.stdout))
-    assert done.returncode == 0, f"{' '.join(command)} failed:\n{told[:4000]}\n...\n{done.stdout[-4000:]}"
+    failures = "\n".join(_failures(done.stdout))
+    assert done.returncode == 0, f"{' '.join(command)} failed:\n{failures[:4000]}\n...\n{done.stdout[-4000:]}"
     return done.stdout
 
 
 def _environment() -> dict[str, str]:
-    """Ours, but Java is given no options by it: of those it speaks, where only a program's own words are wanted."""
+    """Returns this environment without Java's options: Java prints a line about them, which is not the program's output."""
     variables = {name: value for name, value in os.environ.items() if name != "JDK_JAVA_OPTIONS"}
     return {**variables, "TOPICPOLICIES_PYTHON": sys.executable}
 
 
-def _failures(said: str) -> Iterator[str]:
-    """The lines that tell what failed."""
-    yield from (line for line in said.splitlines() if _TELLS.search(line))
-    yield from _TAP_FAILURE.findall(said)
+def _failures(output: str) -> Iterator[str]:
+    """Yields the parts of the output that name a failure."""
+    yield from (line for line in output.splitlines() if _TELLS.search(line))
+    yield from _TAP_FAILURE.findall(output)

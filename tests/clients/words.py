@@ -1,4 +1,4 @@
-"""The words of the clients: what ``docs/clients.md`` promises, and what each client's public API has."""
+"""Public names of the clients: those that ``docs/clients.md`` promises, and those that the API of each client has."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PAGE = ROOT / "docs" / "clients.md"
 LANGUAGES = ("Python", "Go", "Java", "TypeScript")
 _HERE = Path(__file__).parent
 _TOP = "-"
-"""Whose words those are that belong to the package itself."""
+"""The owner of names that belong to the package itself."""
 _OF_CLIENTS = frozenset(
     ("update", "edit", "update_many", "delete", "get", "get_both", "effective", "list", "history", "watch", "cache", "server_info", "stub")
 )
-"""Words, as Python has them, that are what a client does, and not merely a word somewhere."""
+"""Python's names of methods of clients: every client class must have them, and not just any type."""
 _OF_CACHES = frozenset(("listen", "staleness"))
-"""Words that are what a cache does."""
+"""Python's names of methods of caches."""
 _CLIENTS: Mapping[str, tuple[str, ...]] = {
     "Python": ("Client", "AsyncClient"),
     "Go": ("Client",),
@@ -34,29 +34,29 @@ _CLIENTS: Mapping[str, tuple[str, ...]] = {
 }
 
 Api: TypeAlias = dict[str, set[str]]
-"""Public words, by the type that they belong to: members, what these take, and, of some languages, the types that are named."""
+"""Public names by the type that they belong to: members, their parameters, and in some languages the types of these."""
 
 
 class Promise(NamedTuple):
-    """That a client has a word for a feature."""
+    """The promise that a client has a name for a feature."""
 
     language: str
     feature: str
     word: str
     owners: tuple[str, ...]
-    """The types each of which has it; empty if any may."""
+    """The types that must each have the name; empty: any type may have it."""
 
     def __str__(self) -> str:
-        """In one line."""
+        """Returns the promise as one line."""
         where = f" of {' and '.join(self.owners)}" if self.owners else ""
         return f"{self.language}: {self.feature}: {self.word}{where}"
 
 
 def promises(page: str) -> Iterator[Promise]:
-    """What the table of the page promises.
+    """Yields the promises of the table of the page.
 
     Raises:
-        ValueError: it has no table, or a cell without a word.
+        ValueError: the page has no table, or a cell without a name.
     """
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
     if not rows or rows[0] != ["feature", *LANGUAGES]:
@@ -67,14 +67,14 @@ def promises(page: str) -> Iterator[Promise]:
             raise ValueError(f"the row of {feature!r} does not have a word for each language")
         for language, named in zip(LANGUAGES, words, strict=True):
             for index, word in enumerate(named):
-                # Rows have the same words in the same order in all languages, but for those that need fewer.
-                said = words[0][min(index, len(words[0]) - 1)]
-                owners = _CLIENTS[language] if said in _OF_CLIENTS else ("PolicyCache",) if said in _OF_CACHES else ()
+                # Rows have the same names in the same order in all languages; some languages need fewer.
+                python_name = words[0][min(index, len(words[0]) - 1)]
+                owners = _CLIENTS[language] if python_name in _OF_CLIENTS else ("PolicyCache",) if python_name in _OF_CACHES else ()
                 yield Promise(language, feature, word, owners)
 
 
 def kept(promise: Promise, api: Api) -> bool:
-    """Whether a client's API has what is promised."""
+    """Returns whether the API of a client keeps a promise."""
     owner, _, member = promise.word.rpartition(".")
     if promise.word == "context.Context":
         return any("context.Context" in words for words in api.values())
@@ -86,12 +86,12 @@ def kept(promise: Promise, api: Api) -> bool:
 
 
 def words(language: str) -> Api:
-    """A client's public words.
+    """Returns the public names of a client.
 
     Raises:
-        ToolMissingError: a program is missing that reads its sources.
+        ToolMissingError: a program that reads the client's sources is missing.
         BrokerUnavailableError: Java is missing.
-        AssertionError: its sources can't be read.
+        AssertionError: the client's sources can't be read.
     """
     if language == "Python":
         return _python()
@@ -105,9 +105,9 @@ def words(language: str) -> Api:
     return _listed(run([node(), str(program), str(node_modules()), str(index)], ROOT))
 
 
-def _listed(said: str) -> Api:
+def _listed(output: str) -> Api:
     api: Api = defaultdict(set)
-    for line in said.splitlines():
+    for line in output.splitlines():
         owner, _, word = line.partition(" ")
         api[owner].add(word)
     return api
@@ -128,7 +128,7 @@ def _python() -> Api:
 
 
 def _members(shown: type) -> Iterator[str]:
-    """The public attributes of a class, and what its methods take."""
+    """Yields the public attributes of a class and the parameters of its methods."""
     if issubclass(shown, enum.Enum):
         yield from shown.__members__
         return
@@ -141,7 +141,7 @@ def _members(shown: type) -> Iterator[str]:
 
 
 def go_words(documentation: str) -> Api:
-    """What ``go doc -all`` tells of a package."""
+    """Returns the public names in the output of ``go doc -all``."""
     api: Api = defaultdict(set)
     owner = ""
     for line in documentation.splitlines():

@@ -1,1 +1,1 @@
-"""The lines of a process."""
+"""Tests of the lines that a process writes to its log."""

@@ -1,4 +1,4 @@
-"""How lines are written: whatever is told, one line is one line."""
+"""The formats of log lines: every record is exactly one line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|[^ "]*)(?: |$)')
 
 
 def parsed(line: str) -> dict[str, str]:
-    """A line of logfmt."""
+    """Parses a line of logfmt."""
     found, at = {}, 0
     while at < len(line):
         match = _PAIR.match(line, at)
@@ -29,7 +29,7 @@ def parsed(line: str) -> dict[str, str]:
 
 
 def record(message: str, *, error: BaseException | None = None, **fields: object) -> logging.LogRecord:
-    """What is logged."""
+    """Returns a log record with a fixed time and logger."""
     info = None if error is None else (type(error), error, error.__traceback__)
     made = logging.LogRecord("a.logger", logging.WARNING, "file.py", 1, "%s", (message,), info)
     made.created = 1_700_000_000.25
@@ -39,16 +39,21 @@ def record(message: str, *, error: BaseException | None = None, **fields: object
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), st.text() | st.integers() | st.booleans(), max_size=5), st.text())
-def test_whatever_is_told_is_one_line_that_can_be_read(fields: dict[str, Any], message: str) -> None:
+def test_any_record_is_one_ascii_line_that_can_be_parsed_back(fields: dict[str, Any], message: str) -> None:
     for form, read in ((LogFormat.JSON, json.loads), (LogFormat.LOGFMT, parsed)):
         line = Structured(line_maker(form)).format(record(message, **fields))
         assert line.isascii() and len(line.splitlines()) == 1
-        told = read(line)
-        assert (told["msg"], told["level"], told["logger"], told["ts"]) == (message, "warning", "a.logger", "2023-11-14T22:13:20.250Z")
+        read_back = read(line)
+        assert (read_back["msg"], read_back["level"], read_back["logger"], read_back["ts"]) == (
+            message,
+            "warning",
+            "a.logger",
+            "2023-11-14T22:13:20.250Z",
+        )
         for name, value in fields.items():
             if name not in ("ts", "level", "logger", "msg"):
                 expected = value if form is LogFormat.JSON else str(value).lower() if isinstance(value, bool) else str(value)
-                assert told[name] == expected
+                assert read_back[name] == expected
 
 
 def test_a_traceback_is_in_its_line() -> None:
@@ -59,9 +64,9 @@ def test_a_traceback_is_in_its_line() -> None:
     assert json.loads(line)["error"].splitlines()[-2:] == ["ValueError: two", "lines"]
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(0.0, "1970-01-01T00:00:00.000Z"), (1_700_000_000.9999, "2023-11-14T22:13:20.999Z")])
-def test_moments_are_told_in_utc_with_milliseconds(seconds: float, said: str) -> None:
-    assert moment(seconds) == said
+@pytest.mark.parametrize(("seconds", "text"), [(0.0, "1970-01-01T00:00:00.000Z"), (1_700_000_000.9999, "2023-11-14T22:13:20.999Z")])
+def test_times_are_formatted_in_utc_with_milliseconds(seconds: float, text: str) -> None:
+    assert moment(seconds) == text
 
 
 def test_plain_values_are_not_quoted_in_logfmt() -> None:

@@ -1,4 +1,4 @@
-"""Where lines go: each is written whole, and nobody who tells one waits for whoever reads."""
+"""Where log lines are written: each is written whole, and logging does not wait for the reader."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PATIENCE = 20.0
 
 
 class Pipe:
-    """A pipe that is read when that is asked for."""
+    """A pipe that is read only on request."""
 
     def __init__(self) -> None:
         reading, self.writing = os.pipe()
         self.reader: BinaryIO = os.fdopen(reading, "rb")
 
     def lines(self, until: bytes) -> list[bytes]:
-        """All lines up to this one."""
+        """Reads all lines up to and including ``until``."""
         found = []
         for line in self.reader:
             found.append(line.rstrip(b"\n"))
@@ -36,7 +36,7 @@ class Pipe:
 
 @pytest.fixture
 def pipe() -> Iterator[Pipe]:
-    """Nobody reads it yet."""
+    """A pipe that is not read yet."""
     made = Pipe()
     yield made
     os.close(made.writing)
@@ -51,19 +51,19 @@ def logger_to(handler: logging.Handler) -> logging.Logger:
     return logger
 
 
-def test_who_tells_a_line_does_not_wait_for_whoever_reads_and_what_is_lost_is_counted(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_logging_does_not_wait_for_the_reader_and_lost_lines_are_counted(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sink_module, "MOST", 100)
     handler = Handler(Sink(pipe.writing))
     logger = logger_to(handler)
 
-    def tell() -> None:
+    def log() -> None:
         for number in range(3_000):
             logger.info("%d %s", number, "x" * 1000)
 
-    told = threading.Thread(target=tell, daemon=True)
-    told.start()
-    told.join(PATIENCE)
-    assert not told.is_alive() and handler.lost > 0
+    logging_thread = threading.Thread(target=log, daemon=True)
+    logging_thread.start()
+    logging_thread.join(PATIENCE)
+    assert not logging_thread.is_alive() and handler.lost > 0
     read: list[bytes] = []
     reading = threading.Thread(target=lambda: read.extend(pipe.lines(b"the end")), daemon=True)
     reading.start()
@@ -75,7 +75,7 @@ def test_who_tells_a_line_does_not_wait_for_whoever_reads_and_what_is_lost_is_co
     assert len([line for line in read if line.endswith(b"x")]) + lost == 3_000
 
 
-def test_the_end_of_a_process_does_not_wait_for_long(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flushing_to_a_pipe_that_is_not_read_ends_after_a_bounded_time(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sink_module, "_FLUSH_SECONDS", 0.1)
     handler = Handler(Sink(pipe.writing))
     logger_to(handler).info("x" * 1_000_000)
@@ -86,17 +86,17 @@ def test_the_end_of_a_process_does_not_wait_for_long(pipe: Pipe, monkeypatch: py
     pipe.lines(b"x" * 1_000_000)
 
 
-def test_what_waits_is_written_when_the_process_ends_by_itself(tmp_path: Path) -> None:
+def test_waiting_lines_are_written_by_the_flush_at_the_end_of_the_process(tmp_path: Path) -> None:
     file = (tmp_path / "lines").open("wb", buffering=0)
     with file:
         handler = Handler(Sink(file.fileno()))
         for number in range(2_000):
             logger_to(handler).info("%d", number)
-        handler.flush()  # as logging does at the end
+        handler.flush()  # as logging does at the end of the process
     assert (tmp_path / "lines").read_text().split() == [str(number) for number in range(2_000)]
 
 
-def test_nothing_is_lost_where_others_have_told_the_descriptor_to_wait_for_nobody(pipe: Pipe) -> None:
+def test_no_line_is_lost_on_a_descriptor_that_was_set_to_non_blocking(pipe: Pipe) -> None:
     os.set_blocking(pipe.writing, False)
     lines = [b"%d" % number for number in range(50_000)]
     writing = threading.Thread(target=Sink(pipe.writing).write, args=(b"\n".join(lines) + b"\n",), daemon=True)
@@ -105,7 +105,7 @@ def test_nothing_is_lost_where_others_have_told_the_descriptor_to_wait_for_nobod
     writing.join(PATIENCE)
 
 
-def test_a_line_that_was_written_in_part_ends_before_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partly_written_line_is_ended_before_the_next_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real, room = os.write, 10
 
     def full(descriptor: int, raw: memoryview) -> int:

@@ -1,4 +1,4 @@
-"""A collector on loopback: takes OTLP over HTTP, and keeps what it was told."""
+"""A collector on loopback that accepts OTLP over HTTP and keeps the spans and metrics."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PATIENCE = 20.0
 
 
 class Collector:
-    """Listens while it is open."""
+    """A collector, which listens while its context is open."""
 
     def __init__(self, status: int = 200) -> None:
         self.status = status
-        """What it answers."""
+        """The status of its responses; messages are kept only if it is 200."""
         self.spans: list[Span] = []
         self.metrics: dict[str, Metric] = {}
-        """The last ones, by name."""
+        """The latest metrics, by name."""
         self.about: dict[str, str] = {}
-        """Who told it last."""
+        """The resource attributes of the latest message."""
         self.headers: dict[str, str] = {}
         self.requests = 0
         collector = self
@@ -40,7 +40,7 @@ class Collector:
                 self.end_headers()
 
             def log_message(self, *args: object) -> None:
-                """Nothing."""
+                """Logs nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
@@ -73,13 +73,13 @@ class Collector:
 
 
 def texts(attributes: Iterable[KeyValue]) -> dict[str, str]:
-    """Attributes that are texts."""
+    """Returns the attributes with string values."""
     return {each.key: each.value.string_value for each in attributes if each.value.HasField("string_value")}
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    """Waits, not for ever."""
+    """Waits until the condition holds, at most ``PATIENCE`` seconds."""
     deadline = time.monotonic() + PATIENCE
     while not holds():
-        assert time.monotonic() < deadline, "it does not come to that"
+        assert time.monotonic() < deadline, "the condition did not hold in time"
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Spans are written as protobuf would write them."""
+"""Spans are encoded as protobuf encodes them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SPANS = st.builds(
 
 
 @given(st.lists(SPANS, max_size=4))
-def test_stages_are_written_as_protobuf_writes_them(told: list[Span]) -> None:
+def test_the_encoded_spans_of_stages_are_those_of_protobuf(spans: list[Span]) -> None:
     wall = 1_790_000_000.0
     written = ExportTraceServiceRequest()
     group = written.resource_spans.add(resource=encoding.resource({"service.name": "tested"}))
     scope = group.scope_spans.add(scope=InstrumentationScope(name="topicpolicies"))
-    for span in told:
+    for span in spans:
         scope.spans.append(
             trace_pb2.Span(
                 trace_id=bytes.fromhex(span.trace_id),
@@ -46,5 +46,5 @@ def test_stages_are_written_as_protobuf_writes_them(told: list[Span]) -> None:
                 flags=1,
             )
         )
-    raw = encoding.spans(told, encoding.resource({"service.name": "tested"}), wall)
+    raw = encoding.spans(spans, encoding.resource({"service.name": "tested"}), wall)
     assert ExportTraceServiceRequest.FromString(raw) == written

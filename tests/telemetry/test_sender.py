@@ -1,4 +1,4 @@
-"""What is sent to a collector, and what becomes of it while there is none."""
+"""What is sent to a collector, and what is kept or dropped while the collector is down."""
 
 from __future__ import annotations
 
@@ -35,21 +35,23 @@ def sender(endpoint: str) -> Sender:
     return Sender(endpoint, lambda: (), {"service.name": "tested"}, gather_seconds=0.01, metrics_seconds=0.05)
 
 
-def away() -> str:
-    """Where nobody listens."""
-    with socket.socket() as place:
-        place.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{place.getsockname()[1]}"
+def unused_endpoint() -> str:
+    """Returns an endpoint on which no process listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
 
 
-def test_a_change_is_told_with_its_stages(collector: Collector) -> None:
+def test_a_change_is_sent_as_a_span_with_a_child_span_for_each_stage(collector: Collector) -> None:
     now = time.perf_counter()
     span = CallSpan(TRACE, PARENT, "a=1")
     times = StageTimes(now, span)
     times.sent, times.acknowledged, times.folded = now + 0.2, now + 0.3, now + 0.4
-    told = Ended(span, "UpdatePolicy", now, now + 0.5, topic="t", outcome="APPLIED", request_id="r", handed_on=now + 0.1, stage_times=times)
+    change = Ended(
+        span, "UpdatePolicy", now, now + 0.5, topic="t", outcome="APPLIED", request_id="r", handed_on=now + 0.1, stage_times=times
+    )
     sent = sender(collector.endpoint)
-    sent.ended(told)
+    sent.ended(change)
     wait_until(lambda: len(collector.spans) == 5)
     sent.close()
     call, *stages = collector.spans
@@ -62,7 +64,7 @@ def test_a_change_is_told_with_its_stages(collector: Collector) -> None:
     assert texts(call.attributes)["topicpolicies.topic"] == "t" and collector.about == {"service.name": "tested"}
 
 
-def test_a_change_of_a_stream_is_its_calls_child_and_its_stages_are_its_own(collector: Collector) -> None:
+def test_a_change_of_a_stream_is_a_child_of_its_call_and_the_parent_of_its_stages(collector: Collector) -> None:
     now = time.perf_counter()
     span = CallSpan("", "", "")
     times = StageTimes(now, span)
@@ -78,7 +80,7 @@ def test_a_change_of_a_stream_is_its_calls_child_and_its_stages_are_its_own(coll
     assert (change.status.code, change.status.message) == (2, "VERSION_MISMATCH")
 
 
-def test_metrics_are_the_same_numbers(collector: Collector) -> None:
+def test_metrics_are_sent_with_the_values_of_their_families(collector: Collector) -> None:
     histogram = Histogram((0.1, 1.0))
     for seconds in (0.05, 0.5, 0.6, 7.0):
         histogram.count(seconds)
@@ -101,7 +103,7 @@ def test_metrics_are_the_same_numbers(collector: Collector) -> None:
     assert point.sum == pytest.approx(8.15) and texts(point.attributes) == {"method": "GetPolicy"}
 
 
-def test_what_waits_is_sent_at_the_end(collector: Collector) -> None:
+def test_waiting_spans_are_sent_when_the_sender_is_closed(collector: Collector) -> None:
     sent = Sender(collector.endpoint, lambda: (), {}, gather_seconds=60)
     for number in range(sending.TOGETHER + 1):
         sent.ended(ended(number))
@@ -109,11 +111,11 @@ def test_what_waits_is_sent_at_the_end(collector: Collector) -> None:
     assert len(collector.spans) == sending.TOGETHER + 1
 
 
-@pytest.mark.parametrize("how", ["nobody listens", "it refuses"])
-def test_a_collector_that_is_away_costs_one_line_and_one_when_it_is_back(how: str, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("how", ["no listener", "refused"])
+def test_an_outage_of_the_collector_is_logged_once_and_its_end_once(how: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "topicpolicies_server.telemetry")
     with Collector(status=503) as collector:
-        sent = sender(collector.endpoint if how == "it refuses" else away())
+        sent = sender(collector.endpoint if how == "refused" else unused_endpoint())
         for number in range(20):
             sent.ended(ended(number))
             time.sleep(0.01)
@@ -128,16 +130,16 @@ def test_a_collector_that_is_away_costs_one_line_and_one_when_it_is_back(how: st
     assert "are missing" in caplog.text
 
 
-def test_what_waits_is_bounded_and_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_spans_are_bounded_and_further_ones_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "MOST", 10)
-    sent = Sender(away(), lambda: (), {}, gather_seconds=60)
+    sent = Sender(unused_endpoint(), lambda: (), {}, gather_seconds=60)
     for number in range(25):
         sent.ended(ended(number))
     assert sent.lost == 15
     sent.close()
 
 
-def test_headers_are_read_as_opentelemetry_has_them(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_headers_are_parsed_as_opentelemetry_specifies(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(sending.HEADERS_VARIABLE, "Authorization=Bearer%20abc, x-tenant = acme ,nonsense,=empty")
     sent = sender(collector.endpoint)
     wait_until(lambda: collector.requests > 0)
@@ -146,7 +148,7 @@ def test_headers_are_read_as_opentelemetry_has_them(collector: Collector, monkey
     assert headers_of("") == {}
 
 
-def test_a_text_that_no_message_can_hold_does_not_cost_the_others(collector: Collector) -> None:
+def test_a_text_that_no_message_can_contain_is_replaced_and_shortened_and_its_span_is_sent(collector: Collector) -> None:
     sent = sender(collector.endpoint)
     sent.ended(ended()._replace(topic="\ud800" * 1_000))
     wait_until(lambda: len(collector.spans) == 1)

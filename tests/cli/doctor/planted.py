@@ -1,4 +1,4 @@
-"""What faults are planted in: brokers' admin APIs that answer as they are told, and servers that are no gRPC servers."""
+"""Fake peers in which tests plant faults: admin APIs with given responses, and servers that are not gRPC servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.client.certificates import Authority, Identity
 
 SCHEMA = Path(__file__).parents[3] / "server" / "topicpolicies_server" / "logs" / "schemas"
-WELL: Mapping[str, tuple[int, Any]] = {
+HEALTHY: Mapping[str, tuple[int, Any]] = {
     "brokers/version": (200, "4.2.4"),
     "brokers/configuration/runtime": (200, {"topicLevelPoliciesEnabled": "true", "systemTopicEnabled": "true"}),
     "clusters": (200, ["standalone"]),
@@ -28,11 +28,11 @@ WELL: Mapping[str, tuple[int, Any]] = {
     "namespaces/public": (200, ["public/default"]),
     "namespaces/public/default": (200, {}),
 }
-"""What a broker answers that has nothing wrong with it; everything else is 404."""
+"""The responses of a broker without faults; any other path gets 404."""
 
 
 class Api:
-    """An admin API."""
+    """A fake admin API."""
 
     def __init__(self, answers: Mapping[str, tuple[int, Any]], date: str | None, tls: tuple[Identity, Path] | None = None) -> None:
         self.asked: list[str] = []
@@ -78,14 +78,14 @@ class Api:
 def admin_api(
     changed: Mapping[str, tuple[int, Any]] | None = None, *, date: str | None = None, tls: tuple[Identity, Path] | None = None
 ) -> Iterator[Api]:
-    """An admin API whose answers are those of ``WELL`` but for some.
+    """Runs an admin API with the responses of ``HEALTHY``, except for some.
 
     Args:
-        changed: those.
-        date: its header Date.
-        tls: its certificate, and who vouches for those of its clients, who must have one; None: without TLS.
+        changed: the responses that differ, by path.
+        date: the value of its header Date; None: the current time.
+        tls: its certificate, and the authority that must have signed its clients' certificates; None: without TLS.
     """
-    api = Api({**WELL, **(changed or {})}, date, tls)
+    api = Api({**HEALTHY, **(changed or {})}, date, tls)
     api.start()
     try:
         yield api
@@ -95,14 +95,14 @@ def admin_api(
 
 @contextmanager
 def silent() -> Iterator[int]:
-    """The port of a server that takes connections and says nothing."""
+    """The port of a server that accepts connections and sends nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield int(listening.getsockname()[1])
 
 
 @contextmanager
-def without_a_goodbye(identity: Identity) -> Iterator[int]:
-    """The port of a server of TLS that shakes hands and says nothing after that, not even goodbye."""
+def without_close_notify(identity: Identity) -> Iterator[int]:
+    """The port of a TLS server that completes the handshake and then sends nothing, not even close_notify."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(identity.certificate, identity.key)
     kept: list[socket.socket] = []
@@ -123,19 +123,19 @@ def without_a_goodbye(identity: Identity) -> Iterator[int]:
 
 
 def free_port() -> int:
-    """A port at which nobody listens."""
+    """Returns a port on which no process listens."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return int(listening.getsockname()[1])
 
 
 def web_token(**claims: object) -> str:
-    """A JSON Web Token that nobody has signed."""
+    """Returns a JSON Web Token without a valid signature."""
     parts = ({"alg": "HS256"}, claims)
     return ".".join([*(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts), "c2ln"])
 
 
-class Past(Authority):
-    """An authority whose certificates have ended; its own has not."""
+class ExpiredAuthority(Authority):
+    """An authority whose certificates have expired, except for its own."""
 
     def _builder(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
         now = dt.datetime.now(dt.UTC)

@@ -1,4 +1,4 @@
-"""What each check makes of what it sees, and how checks are run: in bounded time, whatever the others do."""
+"""The finding of each check, and how checks are run: each in bounded time, whatever the others do."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from tests.cli.doctor.planted import web_token, without_a_goodbye
+from tests.cli.doctor.planted import web_token, without_close_notify
 from tests.client.certificates import Authority
 from topicpolicies import Tls, TopicPoliciesError
 from topicpolicies.addresses import Place
@@ -65,7 +65,7 @@ async def results(*checks: Check) -> dict[str, Result]:
     return {result.check.name: result async for result in examine(checks)}
 
 
-async def test_a_check_that_raises_or_hangs_is_a_failed_check_and_the_others_are_run() -> None:
+async def test_a_check_that_raises_or_hangs_fails_and_the_others_are_run() -> None:
     found = await results(check("a.raises", raising), check("a.hangs", hanging, seconds=0.05), check("a.well", giving(ok("well"))))
     assert {name: result.finding.level for name, result in found.items()} == {
         "a.raises": Level.FAILED,
@@ -77,7 +77,7 @@ async def test_a_check_that_raises_or_hangs_is_a_failed_check_and_the_others_are
     assert found["a.hangs"].remedy == "Mend it." and not found["a.well"].remedy
 
 
-async def test_a_check_whose_ground_is_missing_is_skipped_and_says_which() -> None:
+async def test_a_check_that_needs_a_failed_or_skipped_check_is_skipped_and_names_it() -> None:
     found = await results(
         check("a.failed", giving(failed("no"))),
         check("a.above", giving(ok()), "a.failed"),
@@ -90,12 +90,12 @@ async def test_a_check_whose_ground_is_missing_is_skipped_and_says_which() -> No
     assert found["a.warned"].remedy == "Hurry."
 
 
-async def test_lines_fit_and_json_has_everything() -> None:
+async def test_lines_are_at_most_80_columns_wide_and_json_has_the_counts_and_remedies() -> None:
     found = list((await results(check("a.failed", giving(failed("no " * 90))), check("a.left", giving(skipped("nothing"))))).values())
     assert [line for result in found for line in lines(result) if len(line) > 80] == []
-    told = json.loads(json.dumps(of_results(found)))
-    assert (told["well"], told["counts"]) == (False, {"ok": 0, "warning": 0, "failed": 1, "skipped": 1})
-    assert told["checks"][0]["remedy"] == "Mend it."
+    document = json.loads(json.dumps(of_results(found)))
+    assert (document["well"], document["counts"]) == (False, {"ok": 0, "warning": 0, "failed": 1, "skipped": 1})
+    assert document["checks"][0]["remedy"] == "Mend it."
 
 
 @pytest.mark.parametrize(
@@ -110,12 +110,14 @@ async def test_lines_fit_and_json_has_everything() -> None:
         (Speech.SILENT, True, Level.FAILED, ""),
     ],
 )
-def test_what_speaks_at_an_address(speech: Speech, tls: bool, level: Level, remedy: str) -> None:
+def test_a_server_that_does_not_use_grpc_with_the_expected_tls_fails_the_check(
+    speech: Speech, tls: bool, level: Level, remedy: str
+) -> None:
     found = judged(speech, tls=tls)
     assert found.level is level and remedy in found.remedy
 
 
-def test_certificates() -> None:
+def test_the_chain_the_name_and_the_expiry_of_a_certificate_are_judged_separately() -> None:
     good = ShownChain({"notAfter": "Jan 15 08:00:00 2027 GMT", "subjectAltName": (("DNS", "a"),)})
     assert judged_times(good, NOW).level is Level.WARNING
     assert judged_times(good, NOW - 90 * 86_400).level is Level.OK
@@ -129,9 +131,9 @@ def test_certificates() -> None:
         ]
 
 
-def test_a_peer_that_says_no_goodbye_keeps_no_connection_open(tmp_path: Path) -> None:
+def test_a_tls_peer_that_does_not_close_leaves_no_open_connection(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "ours")
-    with without_a_goodbye(authority.identity("server", "127.0.0.1")) as port, warnings.catch_warnings(record=True) as left:
+    with without_close_notify(authority.identity("server", "127.0.0.1")) as port, warnings.catch_warnings(record=True) as left:
         warnings.simplefilter("always")
         seen = asyncio.run(shown(Place("127.0.0.1", port), Tls(ca_file=authority.certificate), named=True))
         gc.collect()
@@ -143,19 +145,19 @@ def test_a_peer_that_says_no_goodbye_keeps_no_connection_open(tmp_path: Path) ->
     ("off", "level"),
     [(0, "ok"), (0.9, "ok"), (-0.9, "ok"), (4, "ok"), (10, "warning"), (-10, "warning"), (120, "failed"), (-120, "failed")],
 )
-def test_clocks(off: float, level: str) -> None:
+def test_a_clock_that_is_off_by_seconds_is_a_warning_and_by_minutes_a_failure(off: float, level: str) -> None:
     found = judged_clock(email.utils.formatdate(NOW + off, usegmt=True), NOW, NOW + 0.2)
     assert found.level.value == level
     assert ("ahead" in found.told) == (level != "ok" and off > 0) or off == 4
 
 
-@pytest.mark.parametrize("said", [None, "", "yesterday", "Thu, 99 Foo 1"])
-def test_an_answer_without_a_time_says_nothing_of_the_clock(said: str | None) -> None:
-    assert judged_clock(said, NOW, NOW).level is Level.SKIPPED
+@pytest.mark.parametrize("date", [None, "", "yesterday", "Thu, 99 Foo 1"])
+def test_a_response_without_a_valid_date_skips_the_check_of_the_clock(date: str | None) -> None:
+    assert judged_clock(date, NOW, NOW).level is Level.SKIPPED
 
 
 @pytest.mark.parametrize(
-    ("claims", "level", "told"),
+    ("claims", "level", "part"),
     [
         ({"sub": "sidecar"}, "ok", "does not expire"),
         ({"sub": "sidecar", "exp": NOW + 30 * 86_400}, "ok", "30.0 days"),
@@ -165,19 +167,19 @@ def test_an_answer_without_a_time_says_nothing_of_the_clock(said: str | None) ->
         ({"sub": 5, "exp": "soon"}, "ok", "no subject"),
     ],
 )
-def test_tokens(claims: dict[str, object], level: str, told: str) -> None:
+def test_a_token_is_judged_by_its_claims_about_time(claims: dict[str, object], level: str, part: str) -> None:
     found = judged_token(web_token(**claims), NOW)
-    assert found.level.value == level and told in found.told
+    assert found.level.value == level and part in found.told
 
 
 @pytest.mark.parametrize("token", ["", "secret", "a.b", "a.b.c", "a.W10.c", "a.é.c", "....", "a." + "A" * 4_001 + ".c"])
-def test_what_is_no_web_token_is_not_told(token: str) -> None:
+def test_a_token_that_is_not_a_json_web_token_is_accepted_and_not_shown(token: str) -> None:
     assert claims_of(token) is None
     found = judged_token(token, NOW)
     assert found.level is Level.OK and (not token or token not in found.told)
 
 
-def test_room_and_bounds() -> None:
+def test_too_little_space_on_the_disk_and_a_nearly_full_history_are_reported() -> None:
     assert judged_folder(Facts("read-only", 0, 0)).level is Level.FAILED
     assert judged_room(Facts("", 0, 1 << 20), None).level is Level.FAILED
     assert judged_room(Facts("", 0, GIGABYTE // 2), None).level is Level.WARNING
@@ -187,7 +189,7 @@ def test_room_and_bounds() -> None:
     assert judged_bound(Facts("", 5, 0), 100).level is Level.OK
 
 
-def test_a_folder_that_is_still_to_be_made_is_looked_at_where_it_will_be(tmp_path: Path) -> None:
+def test_a_missing_folder_that_will_be_made_is_judged_by_its_parent_and_not_made(tmp_path: Path) -> None:
     assert facts_of(tmp_path / "a" / "b" / "p.db", made=True).problem == ""
     assert "a" in facts_of(tmp_path / "a" / "p.db", made=False).problem
     assert list(tmp_path.iterdir()) == []
@@ -197,7 +199,7 @@ def answer(status: int, content: object = "") -> Answer:
     return Answer(status, "phrase", {}, json.dumps(content).encode())
 
 
-def test_brokers() -> None:
+def test_the_version_the_settings_the_access_and_the_schema_of_a_broker_are_judged() -> None:
     assert judged_version("4.2.4").level is Level.OK
     for version, fault in (("4.0.0", "share one key"), ("4.0.9", "PIP-428"), ("5.x-weird", "not known")):
         assert judged_version(version).level is Level.WARNING and re.search(fault, judged_version(version).told)
@@ -210,7 +212,7 @@ def test_brokers() -> None:
     assert judged_schema('"string"').level is judged_schema("{").level is Level.FAILED
 
 
-def test_limits_against_use() -> None:
+def test_the_use_of_limits_is_read_from_metrics_and_judged() -> None:
     text = """# HELP topicpolicies_namespaces x
 topicpolicies_namespaces 90.0
 topicpolicies_calls_in_progress{method="a"} 1.0
@@ -231,14 +233,14 @@ bad x
     assert judged_limits({}, {"a": 1}).level is Level.SKIPPED
 
 
-def test_permissions() -> None:
+def test_missing_permissions_and_disabled_functions_are_listed() -> None:
     some = judged_permissions({"read": "", "change": "PERMISSION_DENIED", "list the history": "HISTORY_OFF"})
     assert (some.level, some.told) == (Level.OK, "you may read; not: change; off: list the history (the server keeps no history)")
     assert judged_permissions({"read": "", "change": "READ_ONLY"}).told == "you may read; off: change (the server is read-only)"
     assert judged_permissions(dict.fromkeys(("read", "change"), "PERMISSION_DENIED")).level is Level.FAILED
 
 
-def test_refusals_of_the_service() -> None:
+def test_a_refused_call_fails_with_the_remedy_of_its_status_code() -> None:
     for code, remedy in (
         (grpc.StatusCode.UNIMPLEMENTED, "port"),
         (grpc.StatusCode.UNAUTHENTICATED, "Authenticate yourself"),
@@ -248,21 +250,21 @@ def test_refusals_of_the_service() -> None:
         assert found.level is Level.FAILED and remedy in found.remedy
 
 
-def test_a_scratch_topic_is_new_each_time_unless_it_is_named() -> None:
+def test_a_scratch_topic_of_a_namespace_is_new_each_time_and_a_named_one_is_used() -> None:
     assert topic_in("a/b") != topic_in("a/b")
     assert topic_in("a/b").startswith("persistent://a/b/topicpolicies-doctor-")
     assert topic_in("persistent://a/b/c") == "persistent://a/b/c"
     assert topic_in("a/b/c") == "a/b/c"
 
 
-def test_the_time_of_a_check_is_told() -> None:
+def test_the_result_of_a_check_has_its_duration() -> None:
     began = time.monotonic()
     (found,) = asyncio.run(results(check("a.hangs", hanging, seconds=0.05))).values()
     assert 0.05 <= found.seconds <= time.monotonic() - began
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "description"),
     [
         (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed ('127.0.0.1', 1)"), "Connection refused"),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "/a"), "/a: No such file or directory"),
@@ -272,8 +274,8 @@ def test_the_time_of_a_check_is_told() -> None:
         (OSError(), "OSError"),
     ],
 )
-def test_errors_are_told_in_the_systems_words(error: OSError, told: str) -> None:
-    assert why(error) == told
+def test_errors_are_described_in_the_words_of_the_system_on_one_line(error: OSError, description: str) -> None:
+    assert why(error) == description
 
 
 async def test_one_check_and_one_warning_are_counted_as_one() -> None:

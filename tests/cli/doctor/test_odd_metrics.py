@@ -1,4 +1,4 @@
-"""What doctor says of metrics that are not, or not all, those of a server: nothing is well of which they tell nothing."""
+"""The doctor with a metrics address that shows no metrics of a server, or only some: checks without their metrics are not ok."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from topicpolicies_server.metrics import web
 
 @contextmanager
 def showing(shown: str) -> Iterator[str]:
-    """An address at which that is shown."""
+    """The address of an HTTP server that responds with this text."""
     made = web.Web("127.0.0.1", 0, lambda _, respond: web.text(respond, HTTPStatus.OK, shown))
     try:
         yield f"127.0.0.1:{made.port}"
@@ -34,7 +34,7 @@ def showing(shown: str) -> Iterator[str]:
         ("topicpolicies_history_failing 1\ntopicpolicies_unread_seconds 301\n", ["ok", "skipped", "skipped", "warning"]),
     ],
 )
-async def test_nothing_is_well_of_which_the_metrics_tell_nothing(shown: str, verdicts: list[str]) -> None:
+async def test_checks_whose_metrics_are_missing_are_failed_or_skipped(shown: str, verdicts: list[str]) -> None:
     with showing(shown) as address:
         found = [await check.run() for check in metrics(address, {})]
     assert [each.level.value for each in found] == verdicts

@@ -1,4 +1,4 @@
-"""The doctor beside a broker with tokens and authorization: nothing is wrong with what is well, and what is not is found."""
+"""The doctor with a broker that has tokens and authorization: it reports planted faults, and nothing else."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def secured() -> Iterator[Broker]:
         yield broker
 
 
-def beside(broker: Broker, token: Path, *more: str) -> tuple[str, ...]:
-    """The arguments for a look at a broker with a token."""
+def examining(broker: Broker, token: Path, *more: str) -> tuple[str, ...]:
+    """Returns the arguments to examine a broker with a token."""
     return ("--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--pulsar-token-file", str(token), "--no-history", *more)
 
 
@@ -47,15 +47,15 @@ def token_of(broker: Broker, role: str, folder: Path) -> Path:
     return path
 
 
-def test_nothing_is_wrong_with_a_sidecar_and_its_broker(secured: Broker, tmp_path: Path) -> None:
+def test_nothing_fails_for_a_sidecar_without_faults_and_its_broker(secured: Broker, tmp_path: Path) -> None:
     token = token_of(secured, SIDECAR, tmp_path)
     log = PulsarLogConfig(service_url=secured.service_url, admin_url=secured.admin_url, token_file=token)
     with running(None, log=log) as address:
         looked_at = ("--server", address, "--namespace", NAMESPACE, "--scratch", TOPIC)
-        first = examined(Terminal(address), *looked_at, *beside(secured, token))
-        again = examined(Terminal(address), *looked_at, *beside(secured, token))
+        first = examined(Terminal(address), *looked_at, *examining(secured, token))
+        again = examined(Terminal(address), *looked_at, *examining(secured, token))
         with Client(address) as client:
-            assert client.get(TOPIC).policies is None, "what was made is removed"
+            assert client.get(TOPIC).policies is None, "the scratch document is removed"
     for found in (first, again):
         assert bad(found) == set(), found
         assert {name for name, check in found.items() if check["level"] == "ok"} >= {
@@ -74,23 +74,23 @@ def test_nothing_is_wrong_with_a_sidecar_and_its_broker(secured: Broker, tmp_pat
             "scratch.removal",
         }
         assert "superuser" in found["token.role"]["told"] and SIDECAR in found["token.own"]["told"]
-    assert not again[f"broker.schema {NAMESPACE}"]["told"], "there is one by then"
+    assert not again[f"broker.schema {NAMESPACE}"]["told"], "the sidecar has registered a schema"
 
 
 @pytest.mark.parametrize("role", ["owner", "stranger"])
-def test_what_the_sidecars_role_may_do_is_told(secured: Broker, tmp_path: Path, role: str) -> None:
-    arguments = beside(secured, token_of(secured, role, tmp_path), "--pre", "--namespace", NAMESPACE)
+def test_a_role_that_is_not_an_admin_of_the_tenant_is_reported(secured: Broker, tmp_path: Path, role: str) -> None:
+    arguments = examining(secured, token_of(secured, role, tmp_path), "--pre", "--namespace", NAMESPACE)
     found = examined(Terminal("127.0.0.1:1"), *arguments)
     assert "no superuser" in found["token.role"]["told"]
     assert (f"token.tenant {NAMESPACE}" in bad(found)) == (role == "stranger")
 
 
-def test_a_token_of_another_key_and_a_namespace_that_is_missing(secured: Broker, tmp_path: Path) -> None:
+def test_a_token_signed_with_another_key_and_a_missing_namespace_are_found(secured: Broker, tmp_path: Path) -> None:
     forged = tmp_path / "forged"
     forged.write_text(TokenKey().token(SIDECAR))
-    found = examined(Terminal("127.0.0.1:1"), *beside(secured, forged, "--pre"))
+    found = examined(Terminal("127.0.0.1:1"), *examining(secured, forged, "--pre"))
     assert bad(found) == {"token.accepted"}
     token = token_of(secured, SIDECAR, tmp_path)
-    missing = examined(Terminal("127.0.0.1:1"), *beside(secured, token, "--pre", "--namespace", "acme/none"))
+    missing = examined(Terminal("127.0.0.1:1"), *examining(secured, token, "--pre", "--namespace", "acme/none"))
     assert bad(missing) == {"broker.namespace acme/none"}
     assert "namespaces create acme/none" in missing["broker.namespace acme/none"]["remedy"]

@@ -1,4 +1,4 @@
-"""The doctor finds each fault that is planted, by the check that it belongs to, and says what to do."""
+"""The doctor finds each planted fault with the check for it, and names a remedy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import jwt
 import pytest
 
 from tests.cli.conftest import Terminal
-from tests.cli.doctor.planted import Past, admin_api, free_port, silent, web_token
+from tests.cli.doctor.planted import ExpiredAuthority, admin_api, free_port, silent, web_token
 from tests.cli.doctor.test_odd_metrics import showing
 from tests.cli.real_server import LIMITS, running
 from tests.client.certificates import Authority, Identity
@@ -37,7 +37,7 @@ UNWELL = 10
 
 @pytest.fixture
 def doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
-    """A terminal that no environment tells where a server is."""
+    """A terminal whose server does not exist, with a data folder of its own."""
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     terminal = Terminal("127.0.0.1:1")
     terminal.environment["XDG_DATA_HOME"] = str(tmp_path / "data")
@@ -45,14 +45,14 @@ def doctor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 def examined(terminal: Terminal, *arguments: str) -> dict[str, Any]:
-    """The checks by their names."""
+    """Runs the doctor; returns its checks by their names."""
     result = terminal.run("doctor", *arguments, "--output", "json")
     assert result.exit_code in (0, UNWELL), result.output
-    told = json.loads(result.stdout)
-    assert (result.exit_code == UNWELL) == (told["counts"]["failed"] > 0) == (not told["well"])
-    for check in told["checks"]:
+    report = json.loads(result.stdout)
+    assert (result.exit_code == UNWELL) == (report["counts"]["failed"] > 0) == (not report["well"])
+    for check in report["checks"]:
         assert bool(check["remedy"]) == (check["level"] in ("warning", "failed")), check
-    return {check["check"]: check for check in told["checks"]}
+    return {check["check"]: check for check in report["checks"]}
 
 
 def levels(found: dict[str, Any]) -> dict[str, str]:
@@ -64,11 +64,11 @@ def bad(found: dict[str, Any]) -> set[str]:
 
 
 def before_the_broker(port: int, *more: str) -> tuple[str, ...]:
-    """The arguments for a look at a broker only."""
+    """Returns the arguments to examine only a broker."""
     return ("--pre", "--pulsar", f"pulsar://127.0.0.1:{port}", "--admin-url", f"http://127.0.0.1:{port}", "--no-history", *more)
 
 
-def test_nothing_is_wrong_with_a_server_that_is_well(recorded: Terminal) -> None:
+def test_nothing_fails_for_a_server_without_faults(recorded: Terminal) -> None:
     found = examined(recorded, "--scratch", "public/a")
     assert bad(found) == set()
     assert levels(found) | {"server.service": ""} == {
@@ -84,33 +84,33 @@ def test_nothing_is_wrong_with_a_server_that_is_well(recorded: Terminal) -> None
         assert list(client.list("public/a")) == []
 
 
-def test_nobody_listens_at_the_port(doctor: Terminal) -> None:
+def test_a_port_on_which_no_server_listens_is_found(doctor: Terminal) -> None:
     found = examined(doctor, "--server", f"127.0.0.1:{free_port()}")
     assert bad(found) == {"address.connect"}
     assert "--listen" in found["address.connect"]["remedy"]
 
 
-def test_the_name_is_not_known(doctor: Terminal) -> None:
+def test_a_host_name_that_can_not_be_resolved_is_found(doctor: Terminal) -> None:
     found = examined(doctor, "--server", "nowhere.invalid:6680")
     assert bad(found) == {"address.name"}
     assert "DNS" in found["address.name"]["remedy"]
 
 
-def test_the_server_is_no_grpc_server(doctor: Terminal) -> None:
+def test_a_server_that_is_not_a_grpc_server_is_found(doctor: Terminal) -> None:
     with admin_api() as api:
         found = examined(doctor, "--server", f"127.0.0.1:{api.port}")
     assert bad(found) == {"address.grpc"}
     assert "HTTP/1" in found["address.grpc"]["told"] and "6680" in found["address.grpc"]["remedy"]
 
 
-def test_the_server_takes_connections_and_hangs(doctor: Terminal) -> None:
+def test_a_server_that_accepts_connections_and_does_not_answer_is_found(doctor: Terminal) -> None:
     with silent() as port:
         found = examined(doctor, "--server", f"127.0.0.1:{port}")
     assert bad(found) == {"address.grpc"}
     assert found["address.grpc"]["remedy"]
 
 
-def test_tls_is_wanted_and_the_server_has_none(terminal: Terminal) -> None:
+def test_a_server_without_tls_is_found_if_tls_was_requested(terminal: Terminal) -> None:
     found = examined(terminal, "--tls")
     assert bad(found) == {"address.grpc"}
     assert "--no-tls" in found["address.grpc"]["remedy"]
@@ -120,14 +120,14 @@ def secured(identity: Identity) -> TlsConfig:
     return TlsConfig(certificate_file=identity.certificate, key_file=identity.key)
 
 
-def test_the_server_has_tls_and_the_client_does_not(doctor: Terminal, tmp_path: Path) -> None:
+def test_a_server_with_tls_is_found_if_tls_was_not_requested(doctor: Terminal, tmp_path: Path) -> None:
     with running(None, tls=secured(Authority(tmp_path, "ours").identity("server", "localhost", "127.0.0.1"))) as address:
         found = examined(doctor, "--server", address)
     assert bad(found) == {"address.grpc"}
     assert "--tls" in found["address.grpc"]["remedy"]
 
 
-def test_a_certificate_that_is_well_but_for_its_near_end_is_warned_of(doctor: Terminal, tmp_path: Path) -> None:
+def test_a_valid_certificate_that_expires_soon_is_a_warning(doctor: Terminal, tmp_path: Path) -> None:
     authority = Authority(tmp_path, "ours")
     with running(None, tls=secured(authority.identity("server", "127.0.0.1"))) as address:
         found = examined(doctor, "--server", address, "--tls-ca", str(authority.certificate))
@@ -135,15 +135,15 @@ def test_a_certificate_that_is_well_but_for_its_near_end_is_warned_of(doctor: Te
     assert [found[f"tls.{name}"]["level"] for name in ("chain", "name", "expiry")] == ["ok", "ok", "warning"]
 
 
-def test_the_certificate_has_ended(doctor: Terminal, tmp_path: Path) -> None:
-    authority = Past(tmp_path, "past")
+def test_an_expired_certificate_is_found(doctor: Terminal, tmp_path: Path) -> None:
+    authority = ExpiredAuthority(tmp_path, "past")
     with running(None, tls=secured(authority.identity("server", "127.0.0.1"))) as address:
         found = examined(doctor, "--server", address, "--tls-ca", str(authority.certificate))
     assert {"tls.expiry", "server.service"} == bad(found)
     assert "new certificate" in found["tls.expiry"]["remedy"]
 
 
-def test_the_certificate_is_for_another_name(doctor: Terminal, tmp_path: Path) -> None:
+def test_a_certificate_for_another_name_is_found(doctor: Terminal, tmp_path: Path) -> None:
     authority = Authority(tmp_path, "ours")
     with running(None, tls=secured(authority.identity("elsewhere.test"))) as address:
         found = examined(doctor, "--server", address, "--tls-ca", str(authority.certificate))
@@ -153,7 +153,7 @@ def test_the_certificate_is_for_another_name(doctor: Terminal, tmp_path: Path) -
     assert bad(named) == set()
 
 
-def test_the_authority_is_not_believed(doctor: Terminal, tmp_path: Path) -> None:
+def test_a_certificate_of_an_unknown_authority_is_found(doctor: Terminal, tmp_path: Path) -> None:
     other = Authority(tmp_path, "other")
     with running(None, tls=secured(Authority(tmp_path, "ours").identity("server", "127.0.0.1"))) as address:
         found = examined(doctor, "--server", address, "--tls-ca", str(other.certificate))
@@ -171,37 +171,37 @@ SECRET = "0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture
-def asking(tmp_path: Path) -> Iterator[str]:
-    """The address of a server that asks who calls."""
+def requiring_tokens(tmp_path: Path) -> Iterator[str]:
+    """The address of a server that requires tokens."""
     key = tmp_path / "secret.key"
     key.write_bytes(SECRET.encode())
     with running(None, authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=key))) as address:
         yield address
 
 
-def test_the_server_asks_who_calls(doctor: Terminal, asking: str, tmp_path: Path) -> None:
+def test_an_expired_empty_or_missing_token_is_found(doctor: Terminal, requiring_tokens: str, tmp_path: Path) -> None:
     tokens = {"well": jwt.encode({"sub": "admin"}, SECRET), "ended": jwt.encode({"sub": "admin", "exp": 1}, SECRET), "none": ""}
     files = {name: tmp_path / name for name in tokens}
     for name, token in tokens.items():
         files[name].write_text(token)
-    well = examined(doctor, "--server", asking, "--token-file", str(files["well"]), "--scratch", "public/a")
+    well = examined(doctor, "--server", requiring_tokens, "--token-file", str(files["well"]), "--scratch", "public/a")
     assert bad(well) == set() and well["server.token"]["level"] == "ok"
-    ended = examined(doctor, "--server", asking, "--token-file", str(files["ended"]))
+    ended = examined(doctor, "--server", requiring_tokens, "--token-file", str(files["ended"]))
     assert bad(ended) == {"server.token", "server.service"}
     for arguments in ((), ("--token-file", str(files["none"])), ("--token-file", str(tmp_path / "missing"))):
-        found = examined(doctor, "--server", asking, *arguments)
+        found = examined(doctor, "--server", requiring_tokens, *arguments)
         assert bad(found) == {"server.service", *(["server.token"] if arguments else [])}
         assert "--token-file" in found["server.service"]["remedy"]
         assert not arguments or "--token-file" in found["server.token"]["remedy"]
 
 
-def test_what_you_may_do_is_told_namespace_by_namespace(doctor: Terminal, tmp_path: Path) -> None:
+def test_permissions_are_reported_for_each_namespace(doctor: Terminal, tmp_path: Path) -> None:
     key, roles, token = tmp_path / "secret.key", tmp_path / "roles.toml", tmp_path / "token"
     key.write_bytes(SECRET.encode())
     roles.write_text(ROLES)
     token.write_text(jwt.encode({"sub": "reader"}, SECRET))
-    asks = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
-    with running(tmp_path, authentication=asks, authorization=AuthorizationConfig(file=roles)) as address:
+    tokens = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
+    with running(tmp_path, authentication=tokens, authorization=AuthorizationConfig(file=roles)) as address:
         arguments = ("--server", address, "--token-file", str(token), "--namespace", "public/a", "--namespace", "public/b")
         found = examined(doctor, *arguments)
     assert found["server.permissions public/a"]["told"] == "you may read; not: change, list the history"
@@ -210,10 +210,10 @@ def test_what_you_may_do_is_told_namespace_by_namespace(doctor: Terminal, tmp_pa
     assert "--authorization" in found["server.permissions public/b"]["remedy"]
 
 
-def test_the_log_can_not_be_reached(doctor: Terminal) -> None:
+def test_a_server_that_can_not_reach_its_change_log_is_found(doctor: Terminal) -> None:
     cluster = FakeCluster()
-    beside = PulsarLogConfig(service_url=cluster.service_url, admin_url=cluster.admin_url)
-    with running(None, log=beside, limits=replace(LIMITS, drain_seconds=0.5, log_patience_seconds=1.0)) as address:
+    config = PulsarLogConfig(service_url=cluster.service_url, admin_url=cluster.admin_url)
+    with running(None, log=config, limits=replace(LIMITS, drain_seconds=0.5, log_patience_seconds=1.0)) as address:
         deadline = time.monotonic() + 30
         while not bad(found := examined(doctor, "--server", address)) and time.monotonic() < deadline:
             time.sleep(0.2)
@@ -222,7 +222,7 @@ def test_the_log_can_not_be_reached(doctor: Terminal) -> None:
     assert found["server.liveness"]["level"] == "ok"
 
 
-def test_a_limit_that_is_nearly_met_and_one_that_is_met(doctor: Terminal) -> None:
+def test_a_limit_that_is_nearly_reached_is_a_warning_and_a_reached_one_a_failure(doctor: Terminal) -> None:
     at = Address("127.0.0.1", free_port())
     limits = replace(LIMITS, max_watches=5)
     with running(None, metrics_listen=at, limits=limits) as address, Client(address) as client, ExitStack() as stack:
@@ -241,14 +241,14 @@ def test_a_limit_that_is_nearly_met_and_one_that_is_met(doctor: Terminal) -> Non
         assert bad(found) == {"limits.use"} and "max_watches: 5 of 5" in found["limits.use"]["told"]
 
 
-def test_the_limits_of_a_server_are_not_taken_from_the_defaults_here(doctor: Terminal) -> None:
+def test_a_limit_that_the_server_does_not_report_is_not_taken_from_the_defaults(doctor: Terminal) -> None:
     with showing("topicpolicies_documents 1\ntopicpolicies_watches 9999\n") as at, running(None) as address:
         found = examined(doctor, "--server", address, "--metrics", at)
-    assert "max_loaded_keys" not in found["limits.use"]["told"], "nothing reports that limit"
-    assert "max_watches: 9,999 of 10,000" in found["limits.use"]["told"], "GetServerInfo tells that one"
+    assert "max_loaded_keys" not in found["limits.use"]["told"], "the server does not report this limit"
+    assert "max_watches: 9,999 of 10,000" in found["limits.use"]["told"], "this limit is reported by GetServerInfo"
 
 
-def test_the_servers_clock_is_off(doctor: Terminal) -> None:
+def test_a_wrong_clock_of_the_server_is_found(doctor: Terminal) -> None:
     with admin_api(date=email.utils.formatdate(time.time() - 3600, usegmt=True)) as api, running(None) as address:
         found = examined(doctor, "--server", address, "--metrics", f"127.0.0.1:{api.port}")
     assert bad(found) == {"server.clock", "limits.metrics"}
@@ -256,7 +256,7 @@ def test_the_servers_clock_is_off(doctor: Terminal) -> None:
 
 
 @pytest.mark.parametrize("reads", ["nothing", "an error"])
-def test_what_is_written_is_not_read_back(doctor: Terminal, monkeypatch: pytest.MonkeyPatch, reads: str) -> None:
+def test_a_change_that_is_not_read_back_is_found(doctor: Terminal, monkeypatch: pytest.MonkeyPatch, reads: str) -> None:
     real = Servicer.get_policy
 
     @servicer._answering
@@ -270,17 +270,17 @@ def test_what_is_written_is_not_read_back(doctor: Terminal, monkeypatch: pytest.
         found = examined(doctor, "--server", address, "--scratch", "public/a")
     assert bad(found) == {"scratch.readback"}
     assert "reads its change log" in found["scratch.readback"]["remedy"]
-    assert found["scratch.removal"]["level"] == "ok", "what was made is removed all the same"
+    assert found["scratch.removal"]["level"] == "ok", "the scratch document is removed all the same"
 
 
-def test_nothing_is_wrong_with_a_broker_that_is_well(doctor: Terminal) -> None:
+def test_nothing_fails_for_a_broker_without_faults(doctor: Terminal) -> None:
     with admin_api() as api:
         found = examined(doctor, *before_the_broker(api.port, "--namespace", "public/default"))
     assert bad(found) == set()
-    assert not any("schema" in path for path in api.asked), "asking for the schema creates the log"
+    assert not any("schema" in path for path in api.asked), "a request for the schema would create the log"
 
 
-def test_the_brokers_token_has_ended(doctor: Terminal, tmp_path: Path) -> None:
+def test_an_expired_token_for_the_broker_is_found(doctor: Terminal, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text(web_token(sub="sidecar", exp=time.time() - 7200))
     no_entry = (401, {"reason": "Token expired"})
@@ -291,7 +291,7 @@ def test_the_brokers_token_has_ended(doctor: Terminal, tmp_path: Path) -> None:
     assert "Token expired" in found["token.accepted"]["told"]
 
 
-def test_the_issuer_of_the_brokers_tokens_refuses(doctor: Terminal, tmp_path: Path) -> None:
+def test_an_issuer_that_refuses_a_token_for_the_broker_is_found(doctor: Terminal, tmp_path: Path) -> None:
     credentials = tmp_path / "credentials.json"
     credentials.write_text(json.dumps({"client_id": "sidecar", "client_secret": "s3cret"}))
     with admin_api() as api:
@@ -302,7 +302,7 @@ def test_the_issuer_of_the_brokers_tokens_refuses(doctor: Terminal, tmp_path: Pa
     assert "s3cret" not in json.dumps(found)
 
 
-def test_the_broker_asks_for_a_certificate(doctor: Terminal, tmp_path: Path) -> None:
+def test_a_wrong_name_or_a_missing_client_certificate_for_the_broker_is_found(doctor: Terminal, tmp_path: Path) -> None:
     ours = Authority(tmp_path, "ours")
     client = ours.identity("sidecar")
     trusting = ("--pulsar-tls-trust-certs", str(ours.certificate))
@@ -325,14 +325,14 @@ def test_the_broker_asks_for_a_certificate(doctor: Terminal, tmp_path: Path) -> 
     assert "broker.admin" in bad(without)
 
 
-def test_the_brokers_have_topic_policies_switched_off(doctor: Terminal) -> None:
+def test_disabled_topic_policies_of_the_brokers_are_found(doctor: Terminal) -> None:
     with admin_api({"brokers/configuration/runtime": (200, {"topicLevelPoliciesEnabled": "false"})}) as api:
         found = examined(doctor, *before_the_broker(api.port))
     assert bad(found) == {"broker.policies"}
     assert "topicLevelPoliciesEnabled=true" in found["broker.policies"]["remedy"]
 
 
-def test_the_role_may_not_do_what_it_has_to(doctor: Terminal) -> None:
+def test_a_role_without_the_permissions_that_it_needs_is_found(doctor: Terminal) -> None:
     forbidden = (403, {"reason": "no"})
     refused = {"tenants": forbidden, "namespaces/public": forbidden, "brokers/configuration/runtime": forbidden}
     with admin_api(refused) as api:
@@ -343,25 +343,27 @@ def test_the_role_may_not_do_what_it_has_to(doctor: Terminal) -> None:
 
 
 @pytest.mark.parametrize(("named", "level"), [((), "warning"), (("--superuser-roles", "root"), "ok")])
-def test_who_the_brokers_superusers_are_is_not_known(doctor: Terminal, tmp_path: Path, named: tuple[str, ...], level: str) -> None:
+def test_unknown_superusers_of_the_brokers_are_a_warning_unless_they_are_named(
+    doctor: Terminal, tmp_path: Path, named: tuple[str, ...], level: str
+) -> None:
     key = tmp_path / "secret.key"
     key.write_bytes(SECRET.encode())
-    asks = ("--authentication-providers", "token", "--token-secret-key", str(key), "--authorization-by-brokers", *named)
+    options = ("--authentication-providers", "token", "--token-secret-key", str(key), "--authorization-by-brokers", *named)
     with admin_api({"tenants": (403, {"reason": "no"})}) as api:
-        found = examined(doctor, *before_the_broker(api.port, *asks))
+        found = examined(doctor, *before_the_broker(api.port, *options))
     assert bad(found) == set()
     assert found["token.role"]["level"] == level
     assert level == "ok" or "--superuser-roles" in found["token.role"]["remedy"]
 
 
-def test_the_brokers_clock_is_off(doctor: Terminal) -> None:
+def test_a_wrong_clock_of_the_broker_is_found(doctor: Terminal) -> None:
     with admin_api(date=email.utils.formatdate(time.time() + 3600, usegmt=True)) as api:
         found = examined(doctor, *before_the_broker(api.port))
     assert bad(found) == {"clock.broker"}
     assert "ahead" in found["clock.broker"]["told"] and "NTP" in found["clock.broker"]["remedy"]
 
 
-def test_the_brokers_version_has_known_faults(doctor: Terminal) -> None:
+def test_a_version_of_the_broker_with_known_faults_is_a_warning(doctor: Terminal) -> None:
     with admin_api({"brokers/version": (200, "4.0.0")}) as api:
         found = examined(doctor, *before_the_broker(api.port))
     assert bad(found) == set()
@@ -369,14 +371,14 @@ def test_the_brokers_version_has_known_faults(doctor: Terminal) -> None:
     assert "PIP-428" in found["broker.version"]["told"] and "4.0.6" in found["broker.version"]["remedy"]
 
 
-def test_the_namespace_does_not_exist(doctor: Terminal) -> None:
+def test_a_missing_namespace_is_found(doctor: Terminal) -> None:
     with admin_api() as api:
         found = examined(doctor, *before_the_broker(api.port, "--namespace", "public/none"))
     assert bad(found) == {"broker.namespace public/none"}
     assert "namespaces create public/none" in found["broker.namespace public/none"]["remedy"]
 
 
-def test_somebody_else_has_registered_a_schema(doctor: Terminal) -> None:
+def test_a_foreign_schema_of_the_change_log_is_found(doctor: Terminal) -> None:
     log = "public/default/__change_events"
     answers = {f"persistent/{log}/partitions": (200, {"partitions": 0}), f"schemas/{log}/schema": (200, {"type": "STRING", "data": ""})}
     with admin_api(answers) as api:
@@ -385,7 +387,7 @@ def test_somebody_else_has_registered_a_schema(doctor: Terminal) -> None:
     assert "schemas get" in found["broker.schema public/default"]["remedy"]
 
 
-def test_the_admin_url_is_that_of_something_else(doctor: Terminal) -> None:
+def test_an_admin_url_of_another_service_or_of_none_is_found(doctor: Terminal) -> None:
     with silent() as port, admin_api({"brokers/version": (200, "<html>a proxy</html>")}) as api:
         lost = examined(doctor, "--pre", "--pulsar", f"pulsar://127.0.0.1:{port}", "--admin-url", f"http://127.0.0.1:{free_port()}")
         proxy = examined(doctor, *before_the_broker(api.port))
@@ -393,15 +395,15 @@ def test_the_admin_url_is_that_of_something_else(doctor: Terminal) -> None:
     assert "--admin-url" in lost["broker.admin"]["remedy"]
 
 
-def test_the_disk_can_not_be_written(doctor: Terminal, tmp_path: Path) -> None:
-    read_only = "/proc/self/history.db"  # a place where not even root can make files
+def test_a_folder_that_can_not_be_written_to_is_found(doctor: Terminal, tmp_path: Path) -> None:
+    read_only = "/proc/self/history.db"  # not even root can create files here
     found = examined(doctor, "--pre", "--data", str(tmp_path / "p.db"), "--history", read_only, "--no-checkpoints")
     assert bad(found) == {"disk.history"}
     assert "--history" in found["disk.history"]["remedy"]
-    assert list(tmp_path.iterdir()) == [], "looking leaves nothing behind"
+    assert list(tmp_path.iterdir()) == [], "the examination leaves no files"
 
 
-def test_the_disk_is_full(doctor: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_found(doctor: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -411,20 +413,20 @@ def test_the_disk_is_full(doctor: Terminal, tmp_path: Path, monkeypatch: pytest.
     assert found["disk.log"]["remedy"] == f"Make room on the disk of {tmp_path}."
 
 
-def test_the_options_are_wrong(doctor: Terminal, tmp_path: Path) -> None:
+def test_invalid_options_are_found(doctor: Terminal, tmp_path: Path) -> None:
     found = examined(doctor, "--pre", "--data", str(tmp_path / "p.db"), "--max-watches", "0", "--guard", "a/b")
     assert bad(found) == {"options.valid"}
     assert "topicpolicies config" in found["options.valid"]["remedy"]
 
 
-def test_people_are_told_in_80_columns(terminal: Terminal) -> None:
+def test_the_output_for_people_is_at_most_80_columns_wide(terminal: Terminal) -> None:
     result = terminal.run("doctor", "--tls")
     assert result.exit_code == UNWELL
     assert [line for line in result.stdout.splitlines() if len(line) > 80] == []
     assert "    remedy: " in result.stdout and result.stdout.splitlines()[-1].startswith("15 checks: 1 failed")
 
 
-def test_what_is_left_out_for_the_same_reason_is_one_line(terminal: Terminal) -> None:
+def test_checks_skipped_for_the_same_reason_are_shown_on_one_line(terminal: Terminal) -> None:
     result = terminal.run("doctor", "--tls")
     lines = result.stdout.splitlines()
     assert "- tls.chain, tls.name, tls.expiry: not checked: first address.grpc must hold" in "\n".join(lines).replace("[skipped]", "-")
@@ -433,7 +435,7 @@ def test_what_is_left_out_for_the_same_reason_is_one_line(terminal: Terminal) ->
     assert groups == ["address", "tls", "server", "limits", "scratch"]
 
 
-def test_each_group_is_shown_in_one_place_but_what_needs_another(doctor: Terminal) -> None:
+def test_each_group_is_shown_in_one_place_except_checks_that_need_a_later_group(doctor: Terminal) -> None:
     with admin_api() as api:
         result = doctor.run("doctor", *before_the_broker(api.port, "--namespace", "public/a", "--namespace", "public/b"))
     lines = result.stdout.splitlines()
@@ -441,7 +443,7 @@ def test_each_group_is_shown_in_one_place_but_what_needs_another(doctor: Termina
     assert groups == ["options", "broker", "token", "broker", "clock", "disk"]
 
 
-def test_a_port_of_metrics_that_is_another_is_named(recorded: Terminal) -> None:
+def test_a_metrics_address_at_which_nothing_listens_is_named(recorded: Terminal) -> None:
     port = free_port()
     found = examined(recorded, "--metrics", f"127.0.0.1:{port}")
     assert bad(found) == {"limits.metrics"}

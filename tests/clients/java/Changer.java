@@ -13,9 +13,9 @@ import topicpolicies.v1.DispatchRate;
 import topicpolicies.v1.SubscriptionPolicies;
 import topicpolicies.v1.TopicPolicies;
 
-/** The Java part of the test with all languages at once: it changes its own settings of one topic, and tells of every change. */
+/** The Java part of tests with all languages at once: it changes settings of its own in one document and prints each change. */
 public final class Changer {
-    /** A key that needs backticks. */
+    /** A key that has to be quoted with backticks. */
     private static final String ENTRY = "of java.1";
 
     private Changer() {
@@ -25,7 +25,7 @@ public final class Changer {
         String topic = arguments[1];
         int turns = Integer.parseInt(arguments[2]);
         AtomicInteger runs = new AtomicInteger();
-        // What an instrumentation does: each call tells in which trace it is made.
+        // Each call carries the trace, as instrumentation would add it.
         Metadata trace = new Metadata();
         Metadata.Key<String> parent = Metadata.Key.of("traceparent", Metadata.ASCII_STRING_MARSHALLER);
         Optional.ofNullable(System.getenv("TRACEPARENT")).ifPresent(told -> trace.put(parent, told));
@@ -44,7 +44,7 @@ public final class Changer {
         System.out.println("runs " + runs);
     }
 
-    /** Even turns are edits of an entry of a map, and odd ones updates of a field. */
+    /** Makes one change: in an odd turn an update of a field, in an even one an edit of an entry of a map. */
     private static UpdateResult change(TopicPoliciesClient client, String topic, int turn, AtomicInteger runs) {
         if (turn % 2 == 1) {
             TopicPolicies values = TopicPolicies.newBuilder().setMaxSubscriptionsPerTopic(turn).build();
@@ -58,7 +58,7 @@ public final class Changer {
                     policies.putSubscriptionPolicies(ENTRY, SubscriptionPolicies.newBuilder().setDispatchRate(rate).build());
                 });
             } catch (ConflictException tooLate) {
-                continue; // that one was refused for good: nothing was lost
+                continue; // the edit was refused and not made: it is repeated
             }
         }
     }

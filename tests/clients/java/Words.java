@@ -15,7 +15,7 @@ import javax.lang.model.element.Modifier;
 import javax.tools.JavaCompiler;
 import javax.tools.ToolProvider;
 
-/** Prints the public words of a package, by its sources: a line for each, with the class that it belongs to before it. */
+/** Prints the public names in the sources of a package, one a line, each after the class that it belongs to. */
 public final class Words {
     private static final Pattern WORD = Pattern.compile("\\w+");
 
@@ -55,7 +55,7 @@ public final class Words {
         }
     }
 
-    /** Whether a field is a record's component, which is public though its field is not. */
+    /** Returns whether a field is a component of a record, which is public although the field is private. */
     private static boolean isComponent(ClassTree type, VariableTree field) {
         return type.getKind() == Tree.Kind.RECORD && !field.getModifiers().getFlags().contains(Modifier.STATIC);
     }

@@ -1,5 +1,5 @@
-// Prints the public words of the TypeScript package, by its sources: a line for each, with the type that it belongs to before it.
-// Its arguments: where the compiler is, and the module that the package shows.
+// Prints the public names in the sources of the TypeScript package, one a line, each after the type that it belongs to.
+// Its arguments: the folder node_modules with the compiler, and the package's main module.
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -9,20 +9,20 @@ const ts = createRequire(join(modules, "package.json"))("typescript");
 const hidden = new Set([ts.SyntaxKind.PrivateKeyword, ts.SyntaxKind.ProtectedKeyword]);
 const parsed = new Map();
 
-/** The syntax of a module. */
+/** Returns the syntax tree of a module. */
 function sourceOf(path) {
   if (!parsed.has(path)) parsed.set(path, ts.createSourceFile(path, readFileSync(path, "utf8"), ts.ScriptTarget.Latest, true));
   return parsed.get(path);
 }
 
-/** The file of a module that another one names; undefined for another package's. */
+/** Returns the file of an imported module; undefined: the module is in another package. */
 function resolved(from, specifier) {
   if (!specifier.text.startsWith(".")) return undefined;
   const path = join(dirname(from), specifier.text.replace(/\.js$/, ".ts"));
   return existsSync(path) ? path : undefined;
 }
 
-/** Tells of what a module exports: of `names`, or of everything. */
+/** Prints the exports of a module: those in `names`, or all. */
 function tell(path, names) {
   for (const statement of sourceOf(path).statements) {
     if (ts.isExportDeclaration(statement) && statement.moduleSpecifier) {
@@ -44,7 +44,7 @@ function tell(path, names) {
   }
 }
 
-/** Tells of one declaration: its name, its members, and the names of what they take. */
+/** Prints the names of one declaration, of its members, and of their parameters. */
 function describe(declaration, owner) {
   console.log(`- ${owner}`);
   parametersOf(declaration, owner);
@@ -59,7 +59,7 @@ function describe(declaration, owner) {
   }
 }
 
-/** Tells of what a declaration extends that its own module keeps for itself: its members are shown all the same. */
+/** Prints the base types of a declaration that are in its own module: their members are public even if they are not exported. */
 function inherited(declaration, owner) {
   for (const clause of declaration.heritageClauses ?? []) {
     for (const { expression } of clause.types) {
@@ -69,7 +69,7 @@ function inherited(declaration, owner) {
   }
 }
 
-/** Tells the names of parameters, and of the members of those that are objects. */
+/** Prints the names of parameters, and of the members of those that are object literals. */
 function parametersOf(declaration, owner) {
   for (const parameter of declaration.parameters ?? []) {
     if (ts.isIdentifier(parameter.name)) console.log(`${owner} ${parameter.name.text}`);
