@@ -27,12 +27,13 @@ import { deleteResult, updateResult, type DeleteResult, type Settled, type Updat
 import { checkRetries, DEFAULT_RETRIES, delayMs, type RetryPolicy } from "./retries.js";
 import { WatchSession, type Selection } from "./session.js";
 import { stubOf, type Stub } from "./stub.js";
+import { checkLimit } from "./timeouts.js";
 import type { Answered } from "./unconfirmed.js";
 import { Watch } from "./watch.js";
 
 /** The options of a client. */
 export interface ClientOptions extends ConnectionOptions {
-  /** How long a call may take in all, retries included, unless the call has its own `timeoutMs`; by default 30 seconds. */
+  /** How long a call may take in all, retries included, unless it has its own `timeoutMs`; by default 30 seconds. `Infinity` is no limit. */
   readonly timeoutMs?: number;
   /** How failed calls are retried; `NO_RETRIES` turns retries off. */
   readonly retries?: RetryPolicy;
@@ -78,6 +79,7 @@ export class Client implements AsyncDisposable {
     this.#retries = options.retries ?? DEFAULT_RETRIES;
     checkRetries(this.#retries);
     this.#timeoutMs = options.timeoutMs ?? 30_000;
+    checkLimit(this.#timeoutMs);
     this.#line = new Line(target, options, this.#retries);
     this.stub = stubOf(this.#line, this.#timeoutMs);
   }
