@@ -80,7 +80,8 @@ class AsyncClient:
                 them.
             tls: True or a ``Tls`` for TLS, False for plaintext; None: TLS, unless the target is on this machine.
             credentials: gRPC channel credentials, which are used instead of ``tls``.
-            token: a bearer token, or a function that returns the current one; the function is called for each call and must not block.
+            token: a bearer token, or a function that returns the current one; the function is called for each call and must not block. If
+                it raises, so does the call, but a watch tries again.
             actor: the name of who makes the changes, in printable ASCII; it is stored in the log with each change that names no other.
             timeout: seconds that a call may take, including its repeats, unless the call has a ``timeout`` of its own.
             retries: how calls are repeated, and how long watches pause; ``NO_RETRIES``: no call is repeated, and no watch resumed.
