@@ -36,7 +36,9 @@ func (c *Client) Edit(ctx context.Context, key Key, change func(*TopicPolicies) 
 		if errors.As(err, &conflict) {
 			atLeast = conflict.Metadata["version"] // the server that answers reads may not have this version yet
 		}
-		if ended := pause(ctx, editPauses.delay(attempt, rand.Float64())); ended != nil {
+		if ended := c.line.pause(ctx, editPauses.delay(attempt, rand.Float64())); errors.Is(ended, ErrClosed) {
+			return result, ended
+		} else if ended != nil {
 			return result, verdict{ended: ended}.of(fromError(err))
 		}
 	}
@@ -68,16 +70,4 @@ func (c *Client) editOnce(
 	}
 	update.Key, update.Policies, update.Mask, update.ETag = document.Key, edited, mask, document.Version
 	return c.Update(ctx, update)
-}
-
-// pause waits for a duration. It returns the context's error if the context ends first.
-func pause(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

@@ -63,15 +63,17 @@ func (c *Client) UpdateMany(ctx context.Context, changes iter.Seq[ChangeRequest]
 			given: make(chan ChangeRequest), events: make(chan func()),
 		}
 		go m.read(changes)
-		if finished := m.run(yield); finished {
+		finished := false
+		defer func() { // also where the body of the caller's loop panics
 			for _, lane := range m.lanes {
-				lane.finish()
+				if finished {
+					lane.finish()
+				} else {
+					lane.cancel(nil)
+				}
 			}
-			return
-		}
-		for _, lane := range m.lanes {
-			lane.cancel(nil)
-		}
+		}()
+		finished = m.run(yield)
 	}
 }
 
@@ -299,7 +301,9 @@ func (m *many) look() {
 func (m *many) giveUp(failure *Error) {
 	for _, stream := range m.lanes {
 		for _, each := range stream.underWay {
-			each.sent, each.ambiguous = true, true // they may have been made, as far as is known here
+			if stream.hasSent(each) {
+				each.sent, each.ambiguous = true, true // it may have been made, as far as is known here
+			}
 		}
 	}
 	for _, each := range m.parcels {
