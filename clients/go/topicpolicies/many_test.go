@@ -360,8 +360,12 @@ func TestAStreamIsNotTakenForSilentWhileNobodyListens(t *testing.T) {
 }
 
 func TestNoMoreChangesAreTakenThanMayBeUnderWay(t *testing.T) {
+	var came atomic.Int64
 	fake := &fakeService{many: func(stream pb.TopicPoliciesService_UpdatePoliciesServer, _ int) error {
-		return answering(func(*pb.PolicyChangeRequest) *pb.PolicyChangeResult { return nil }, nil)(stream)
+		return answering(func(*pb.PolicyChangeRequest) *pb.PolicyChangeResult {
+			came.Add(1)
+			return nil
+		}, nil)(stream)
 	}}
 	for _, each := range []struct {
 		filler  string
@@ -369,6 +373,7 @@ func TestNoMoreChangesAreTakenThanMayBeUnderWay(t *testing.T) {
 		options []ManyOption
 	}{{"", mostUnderWay, nil}, {strings.Repeat("x", 1<<20), mostBytesUnderWay >> 20, nil}, {"", 3, []ManyOption{MaxInFlight(3)}}} {
 		var taken atomic.Int64
+		came.Store(0)
 		endless := func(yield func(ChangeRequest) bool) {
 			for yield(Update{Key: oneField.Key, Policies: oneField.Policies, Actor: each.filler}) {
 				taken.Add(1)
@@ -376,7 +381,7 @@ func TestNoMoreChangesAreTakenThanMayBeUnderWay(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			until(t, "the bound is reached", func() bool { return taken.Load() >= each.most })
+			until(t, "the bound is reached", func() bool { return taken.Load() >= each.most && came.Load() >= each.most })
 			time.Sleep(200 * time.Millisecond)
 			cancel()
 		}()
