@@ -42,6 +42,10 @@ func newLine(addresses []string, chosen settings) (*line, error) {
 		settings: chosen, secured: chosen.secured(addresses), routes: newRoutes(addresses), connections: map[string]*grpc.ClientConn{},
 		closing: make(chan struct{}),
 	}
+	elsewhere := slices.ContainsFunc(addresses, func(address string) bool { return !isLocal(address) })
+	if chosen.token != nil && elsewhere && !l.secured && len(chosen.dial) == 0 { // gRPC itself judges the caller's own dial options
+		return nil, invalid("token", "TOKEN_IN_THE_CLEAR", "A token is not sent to another machine without TLS.")
+	}
 	for _, address := range addresses {
 		if _, err := l.connection(address); err != nil {
 			_ = l.close()

@@ -94,7 +94,7 @@ export class Connection {
     for (const [name, text] of Object.entries({ actor, reason })) {
       if (/^([!-~]([ -~]*[!-~])?)?$/.test(text)) continue;
       const problem = `The client's ${name} is metadata: printable ASCII, without blanks around it. A change's own may be any text.`;
-      throw invalid(name, "MALFORMED_TEXT", problem);
+      throw invalid(name, `MALFORMED_${name.toUpperCase()}`, problem);
     }
     this.#asker = { ...(actor && { [ACTOR_KEY]: actor }), ...(reason && { [REASON_KEY]: reason }) };
     const secured = options.tls ?? !isLocal(target);
