@@ -97,6 +97,15 @@ def test_listeners_are_told_of_what_there_is_and_then_before_and_after() -> None
     assert told == [(None, "v1"), ("v1", "v2"), ("v2", None), (None, "u1")]
 
 
+def test_a_listener_that_another_one_has_removed_is_not_called_any_more() -> None:
+    mirror = mirror_of(synced(A))
+    told: list[tp.Change] = []
+    mirror.listen(lambda _: stop())
+    stop = mirror.listen(told.append)
+    mirror.apply(changed(A, "t", "v1"))
+    assert not told
+
+
 def test_absences_are_forgotten_when_nothing_older_comes_any_more() -> None:
     mirror = mirror_of(synced(A), changed(A, "t", "v6", there=False), changed(A, "t", "v5"))
     assert len(mirror) == 0, "an older change does not bring it back"
