@@ -57,6 +57,8 @@ class FaultService(TopicPoliciesServiceServicer):
         self.most_unanswered = 0
         self.batches: list[int] = []
         """How many changes each message of ``UpdatePolicies`` had."""
+        self.watches = 0
+        """How many watches are open."""
         self._written = asyncio.Event()
 
     def write(self, namespace: str, local: str, value: int | None) -> None:
@@ -226,18 +228,22 @@ class FaultService(TopicPoliciesServiceServicer):
     async def WatchPolicies(  # noqa: N802
         self, request: service_pb2.WatchPoliciesRequest, context: Any
     ) -> AsyncIterator[service_pb2.WatchPoliciesResponse]:
-        fault = self._fault()
-        sent = 0
-        stream = self.model.stream(request, most=3)
-        while fault is None or sent < fault.after:
-            self._written.clear()
-            message = next(stream)
-            if message is None:
-                await self._written.wait()
-                continue
-            sent += 1
-            yield message
-        await self._happen(fault, context, "WatchPolicies")
+        self.watches += 1
+        try:
+            fault = self._fault()
+            sent = 0
+            stream = self.model.stream(request, most=3)
+            while fault is None or sent < fault.after:
+                self._written.clear()
+                message = next(stream)
+                if message is None:
+                    await self._written.wait()
+                    continue
+                sent += 1
+                yield message
+            await self._happen(fault, context, "WatchPolicies")
+        finally:
+            self.watches -= 1
 
 
 @asynccontextmanager

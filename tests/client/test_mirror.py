@@ -97,6 +97,15 @@ def test_a_listener_gets_the_current_documents_and_then_each_document_before_and
     assert calls == [(None, "v1"), ("v1", "v2"), ("v2", None), (None, "u1")]
 
 
+def test_a_listener_that_another_one_has_removed_is_not_called_any_more() -> None:
+    mirror = mirror_of(synced(A))
+    told: list[tp.Change] = []
+    mirror.listen(lambda _: stop())
+    stop = mirror.listen(told.append)
+    mirror.apply(changed(A, "t", "v1"))
+    assert not told
+
+
 def test_an_absence_is_removed_at_the_next_bookmark() -> None:
     mirror = mirror_of(synced(A), changed(A, "t", "v6", exists=False), changed(A, "t", "v5"))
     assert len(mirror) == 0, "an older change does not restore the document"

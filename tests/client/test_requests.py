@@ -13,7 +13,7 @@ from hypothesis import given
 
 import topicpolicies as tp
 from tests.core.policies import policies
-from topicpolicies.edits import edit_request
+from topicpolicies.edits import EditPlan
 from topicpolicies.fields import PolicyFields
 from topicpolicies.history import history_request
 from topicpolicies.masks import format_path, set_paths
@@ -291,7 +291,7 @@ def test_an_edit_turns_one_document_into_the_other_and_its_mask_has_no_unchanged
     before: tp.TopicPolicies, after: tp.TopicPolicies
 ) -> None:
     document = tp.Document(TOPIC, tp.Scope.GLOBAL, before, "v7")
-    made = edit_request(document, after)
+    made = EditPlan(topic=TOPIC, scope=tp.Scope.GLOBAL).request(document, after)
     if made is None:
         assert before == after
         return
@@ -309,7 +309,7 @@ def test_an_edit_turns_one_document_into_the_other_and_its_mask_has_no_unchanged
 
 
 def test_an_edit_of_an_absent_document_has_the_etag_of_the_absence() -> None:
-    made = edit_request(tp.Document(TOPIC, tp.Scope.LOCAL, None, "0"), tp.TopicPolicies(max_producer_per_topic=1))
+    made = EditPlan(topic=TOPIC).request(tp.Document(TOPIC, tp.Scope.LOCAL, None, "0"), tp.TopicPolicies(max_producer_per_topic=1))
     assert made is not None
     assert made.etag == "0"
 

@@ -8,7 +8,7 @@ import pytest
 
 from proto import tools
 from tests.clients.toolchains import run
-from tests.clients.words import LANGUAGES, PAGE, Promise, go_words, kept, promises, words
+from tests.clients.words import LANGUAGES, PAGE, Promise, go_words, kept, promises, table, words
 
 
 @pytest.mark.parametrize("language", [pytest.param(each, marks=[] if each == "Python" else pytest.mark.slow) for each in LANGUAGES])
@@ -23,7 +23,7 @@ def test_every_name_in_the_table_is_in_the_api_of_its_client(language: str) -> N
 
 def test_the_table_has_every_language_and_no_feature_twice() -> None:
     found = list(promises(PAGE.read_text()))
-    features = [line.split("|")[1].strip() for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    features = [row[0] for row in table(PAGE.read_text(), "feature")]
     assert len(features) == len(set(features))
     assert {promise.language for promise in found} == set(LANGUAGES)
     assert Promise("Go", "delete one document", "Delete", ("Client",)) in found

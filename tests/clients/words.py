@@ -8,6 +8,7 @@ import inspect
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -58,7 +59,7 @@ def promises(page: str) -> Iterator[Promise]:
     Raises:
         ValueError: the page has no table, or a cell without a name.
     """
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
+    rows = table(page, "feature")
     if not rows or rows[0] != ["feature", *LANGUAGES]:
         raise ValueError("the page has no table of features by language")
     for feature, *cells in rows[2:]:
@@ -71,6 +72,14 @@ def promises(page: str) -> Iterator[Promise]:
                 python_name = words[0][min(index, len(words[0]) - 1)]
                 owners = _CLIENTS[language] if python_name in _OF_CLIENTS else ("PolicyCache",) if python_name in _OF_CACHES else ()
                 yield Promise(language, feature, word, owners)
+
+
+def table(page: str, first: str) -> list[list[str]]:
+    """The cells of the table whose first column has this name, its head included; empty if there is none."""
+    lines = page.splitlines()
+    begin = next((number for number, line in enumerate(lines) if line.startswith(f"| {first} |")), len(lines))
+    body = takewhile(lambda line: line.startswith("|"), lines[begin:])
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in body]
 
 
 def kept(promise: Promise, api: Api) -> bool:

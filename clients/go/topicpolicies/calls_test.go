@@ -191,12 +191,12 @@ func TestTheActorAndTheTokenGoWithEveryCall(t *testing.T) {
 
 func TestATokenIsNotSentInTheClearToAnotherMachine(t *testing.T) {
 	token := WithToken(func(context.Context) (string, error) { return "secret", nil })
-	client, err := New("192.0.2.1:6680", WithoutTLS(), token, WithTimeout(time.Second))
-	if err == nil {
-		_, err = client.Get(t.Context(), oneField.Key)
-		_ = client.Close()
+	_, err := New("192.0.2.1:6680", WithoutTLS(), token)
+	var refused *Error
+	if !errors.Is(err, ErrInvalidArgument) || !errors.As(err, &refused) || refused.Reason != "TOKEN_IN_THE_CLEAR" {
+		t.Error(err)
 	}
-	if err == nil {
+	if _, err = New("192.0.2.1:6680", WithoutTLS(), token, WithDialOptions(grpc.WithUserAgent("x"))); err == nil {
 		t.Error("it was accepted")
 	}
 }

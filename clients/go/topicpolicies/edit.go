@@ -19,8 +19,22 @@ var editPauses = RetryPolicy{InitialBackoff: 10 * time.Millisecond, MaxBackoff: 
 // copy, up to 16 times in all, so it must do nothing but edit; after that the error is ErrConflict. An error of the function is returned as
 // it is, and nothing is sent.
 //
-// Options set further fields of the update, such as Actor and Reason; its key, policies, mask and etag are set by Edit.
+// Options set further fields of the update, such as Actor and Reason; its key, policies, mask and etag are set by Edit. With SkipIfAbsent
+// the function is not called where there is no document.
 func (c *Client) Edit(ctx context.Context, key Key, change func(*TopicPolicies) error, options ...func(*Update)) (UpdateResult, error) {
+	return c.edit(ctx, key, nil, change, options)
+}
+
+// EditFrom is Edit with a known document to begin with, such as one of a cache, which saves reading it first.
+func (c *Client) EditFrom(
+	ctx context.Context, start PolicyDocument, change func(*TopicPolicies) error, options ...func(*Update),
+) (UpdateResult, error) {
+	return c.edit(ctx, start.Key, &start, change, options)
+}
+
+func (c *Client) edit(
+	ctx context.Context, key Key, start *PolicyDocument, change func(*TopicPolicies) error, options []func(*Update),
+) (UpdateResult, error) {
 	if _, bounded := ctx.Deadline(); !bounded {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.timeout)
@@ -28,56 +42,62 @@ func (c *Client) Edit(ctx context.Context, key Key, change func(*TopicPolicies) 
 	}
 	atLeast := ""
 	for attempt := 1; ; attempt++ {
-		result, err := c.editOnce(ctx, key, atLeast, change, options)
+		result, err := c.editOnce(ctx, key, start, atLeast, change, options)
 		if !errors.Is(err, ErrConflict) || attempt == editAttempts {
 			return result, err
 		}
+		start = nil
 		var conflict *Error
 		if errors.As(err, &conflict) {
 			atLeast = conflict.Metadata["version"] // the server that answers reads may not have this version yet
 		}
-		if ended := pause(ctx, editPauses.delay(attempt, rand.Float64())); ended != nil {
+		if ended := c.line.pause(ctx, editPauses.delay(attempt, rand.Float64())); errors.Is(ended, ErrClosed) {
+			return result, ended
+		} else if ended != nil {
 			return result, verdict{ended: ended}.of(fromError(err))
 		}
 	}
 }
 
 func (c *Client) editOnce(
-	ctx context.Context, key Key, atLeast string, change func(*TopicPolicies) error, options []func(*Update),
+	ctx context.Context, key Key, start *PolicyDocument, atLeast string, change func(*TopicPolicies) error, options []func(*Update),
 ) (UpdateResult, error) {
-	document, err := c.Get(ctx, key, AtLeastVersion(atLeast))
+	document, err := c.startOf(ctx, key, start, atLeast)
 	if err != nil {
-		return UpdateResult{}, err
-	}
-	edited := clone(document.Policies)
-	if err := change(edited); err != nil {
 		return UpdateResult{}, err
 	}
 	var update Update
 	for _, option := range options {
 		option(&update)
 	}
+	if update.SkipIfAbsent && !document.Exists() {
+		return unsent(document, UpdateOutcomeSkipped, update), nil
+	}
+	edited := clone(document.Policies)
+	if err := change(edited); err != nil {
+		return UpdateResult{}, err
+	}
 	mask := PathsBetween(clone(document.Policies), edited)
 	if len(mask) == 0 {
-		version := document.Version
-		result := UpdateResult{Document: document, Version: version, PreviousVersion: version, Outcome: UpdateOutcomeUnchanged}
-		if update.IncludePrevious {
-			result.Previous = &document
-		}
-		return result, nil
+		return unsent(document, UpdateOutcomeUnchanged, update), nil
 	}
 	update.Key, update.Policies, update.Mask, update.ETag = document.Key, edited, mask, document.Version
 	return c.Update(ctx, update)
 }
 
-// pause waits for a duration. It returns the context's error if the context ends first.
-func pause(ctx context.Context, duration time.Duration) error {
-	timer := time.NewTimer(duration)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
+// startOf returns the document to edit.
+func (c *Client) startOf(ctx context.Context, key Key, start *PolicyDocument, atLeast string) (PolicyDocument, error) {
+	if start != nil {
+		return *start, nil
 	}
+	return c.Get(ctx, key, AtLeastVersion(atLeast))
+}
+
+// unsent returns the result of an edit for which nothing was sent.
+func unsent(document PolicyDocument, outcome UpdateOutcome, update Update) UpdateResult {
+	result := UpdateResult{Document: document, Version: document.Version, PreviousVersion: document.Version, Outcome: outcome}
+	if update.IncludePrevious {
+		result.Previous = &document
+	}
+	return result
 }

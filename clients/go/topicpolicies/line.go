@@ -2,6 +2,7 @@ package topicpolicies
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -30,13 +31,21 @@ type line struct {
 	connections map[string]*grpc.ClientConn
 	others      []string // the addresses in connections that were not given, oldest first
 	closed      bool
+	closing     chan struct{} // closed with the line
 }
 
 var _ grpc.ClientConnInterface = (*line)(nil)
 
 // newLine returns an error if an address that was given can't be used at all.
 func newLine(addresses []string, chosen settings) (*line, error) {
-	l := &line{settings: chosen, secured: chosen.secured(addresses), routes: newRoutes(addresses), connections: map[string]*grpc.ClientConn{}}
+	l := &line{
+		settings: chosen, secured: chosen.secured(addresses), routes: newRoutes(addresses), connections: map[string]*grpc.ClientConn{},
+		closing: make(chan struct{}),
+	}
+	elsewhere := slices.ContainsFunc(addresses, func(address string) bool { return !isLocal(address) })
+	if chosen.token != nil && elsewhere && !l.secured && len(chosen.dial) == 0 { // gRPC itself judges the caller's own dial options
+		return nil, invalid("token", "TOKEN_IN_THE_CLEAR", "A token is not sent to another machine without TLS.")
+	}
 	for _, address := range addresses {
 		if _, err := l.connection(address); err != nil {
 			_ = l.close()
@@ -86,7 +95,12 @@ func (l *line) Invoke(ctx context.Context, method string, request, answer any, o
 		leader = l.routes.failed(address, namespace, failure)
 		sent, made := noted.present()
 		wait, repeat := again.failed(failure, sent, made, leader != "", rand.Float64())
-		if deadline, _ := ctx.Deadline(); !repeat || time.Until(deadline) <= wait || pause(ctx, wait) != nil {
+		if deadline, _ := ctx.Deadline(); !repeat || time.Until(deadline) <= wait {
+			return err
+		}
+		if ended := l.pause(ctx, wait); errors.Is(ended, ErrClosed) {
+			return ended
+		} else if ended != nil {
 			return err
 		}
 	}
@@ -175,6 +189,20 @@ func (l *line) connection(address string) (*grpc.ClientConn, error) {
 	return made, nil
 }
 
+// pause waits for a duration. It returns the context's error if the context ends first, and ErrClosed if the client is closed first.
+func (l *line) pause(ctx context.Context, duration time.Duration) error {
+	timer := time.NewTimer(duration)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.closing:
+		return closed()
+	case <-timer.C:
+		return nil
+	}
+}
+
 func (l *line) isClosed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,6 +212,9 @@ func (l *line) isClosed() bool {
 func (l *line) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.closed {
+		close(l.closing)
+	}
 	l.closed = true
 	var first error
 	for _, connection := range l.connections {

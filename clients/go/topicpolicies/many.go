@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// mostUnderWay is how many changes UpdateMany keeps in flight, and mostBytesUnderWay their maximum size together. A change that is
-	// larger goes alone.
+	// mostUnderWay is how many changes UpdateMany keeps in flight by default, and mostBytesUnderWay their maximum size together. A change
+	// that is larger goes alone.
 	mostUnderWay      = 2_000
 	mostBytesUnderWay = 8 << 20
 	// glances is the interval at which UpdateMany checks whether pauses are over, and whether streams still answer.
@@ -40,6 +40,12 @@ type ChangeResult struct {
 	Err error
 }
 
+// ManyOption is an option of UpdateMany.
+type ManyOption func(*many)
+
+// MaxInFlight sets how many changes UpdateMany keeps in flight at most: read, and without a result. It is at least 1; the default is 2,000.
+func MaxInFlight(most int) ManyOption { return func(m *many) { m.most = most } }
+
 // UpdateMany makes many changes over one stream, many at a time. Each change gets one result; results come in the order in which the
 // changes are settled. Changes of one document are made in the order in which they are given. A change that fails does not affect the
 // others.
@@ -54,24 +60,33 @@ type ChangeResult struct {
 //
 // The changes are read in a separate goroutine. If the loop over the results is left early, it is not known which of the changes in flight
 // are made.
-func (c *Client) UpdateMany(ctx context.Context, changes iter.Seq[ChangeRequest]) iter.Seq2[ChangeResult, error] {
+func (c *Client) UpdateMany(ctx context.Context, changes iter.Seq[ChangeRequest], options ...ManyOption) iter.Seq2[ChangeResult, error] {
 	return func(yield func(ChangeResult, error) bool) {
 		over, end := context.WithCancel(ctx)
 		defer end()
 		m := &many{
 			client: c, ctx: ctx, over: over, lanes: map[string]*lane{}, queues: map[string]*queue{}, parcels: map[uint64]*parcel{},
-			given: make(chan ChangeRequest), events: make(chan func()),
+			given: make(chan ChangeRequest), events: make(chan func()), most: mostUnderWay,
 		}
-		go m.read(changes)
-		if finished := m.run(yield); finished {
-			for _, lane := range m.lanes {
-				lane.finish()
-			}
+		for _, option := range options {
+			option(m)
+		}
+		if m.most < 1 {
+			yield(ChangeResult{}, invalid("MaxInFlight", "OUT_OF_BOUNDS", "MaxInFlight is at least 1."))
 			return
 		}
-		for _, lane := range m.lanes {
-			lane.cancel(nil)
-		}
+		go m.read(changes)
+		finished := false
+		defer func() { // also where the body of the caller's loop panics
+			for _, lane := range m.lanes {
+				if finished {
+					lane.finish()
+				} else {
+					lane.cancel(nil)
+				}
+			}
+		}()
+		finished = m.run(yield)
 	}
 }
 
@@ -84,6 +99,7 @@ type many struct {
 	lanes   map[string]*lane
 	queues  map[string]*queue
 	parcels map[uint64]*parcel
+	most    int // how many changes may be in flight
 	bytes   int
 	next    uint64
 	settled []ChangeResult
@@ -122,7 +138,7 @@ func (m *many) run(yield func(ChangeResult, error) bool) bool {
 	given := m.given
 	for given != nil || len(m.parcels) > 0 {
 		room := given
-		if len(m.parcels) >= mostUnderWay || m.bytes >= mostBytesUnderWay {
+		if len(m.parcels) >= m.most || m.bytes >= mostBytesUnderWay {
 			room = nil
 		}
 		var ended *Error
@@ -299,7 +315,9 @@ func (m *many) look() {
 func (m *many) giveUp(failure *Error) {
 	for _, stream := range m.lanes {
 		for _, each := range stream.underWay {
-			each.sent, each.ambiguous = true, true // they may have been made, as far as is known here
+			if stream.hasSent(each) {
+				each.sent, each.ambiguous = true, true // it may have been made, as far as is known here
+			}
 		}
 	}
 	for _, each := range m.parcels {

@@ -360,14 +360,20 @@ func TestAStreamIsNotTakenForSilentWhileNobodyListens(t *testing.T) {
 }
 
 func TestNoMoreChangesAreTakenThanMayBeUnderWay(t *testing.T) {
+	var came atomic.Int64
 	fake := &fakeService{many: func(stream pb.TopicPoliciesService_UpdatePoliciesServer, _ int) error {
-		return answering(func(*pb.PolicyChangeRequest) *pb.PolicyChangeResult { return nil }, nil)(stream)
+		return answering(func(*pb.PolicyChangeRequest) *pb.PolicyChangeResult {
+			came.Add(1)
+			return nil
+		}, nil)(stream)
 	}}
 	for _, each := range []struct {
-		filler string
-		most   int64
-	}{{"", mostUnderWay}, {strings.Repeat("x", 1<<20), mostBytesUnderWay >> 20}} {
+		filler  string
+		most    int64
+		options []ManyOption
+	}{{"", mostUnderWay, nil}, {strings.Repeat("x", 1<<20), mostBytesUnderWay >> 20, nil}, {"", 3, []ManyOption{MaxInFlight(3)}}} {
 		var taken atomic.Int64
+		came.Store(0)
 		endless := func(yield func(ChangeRequest) bool) {
 			for yield(Update{Key: oneField.Key, Policies: oneField.Policies, Actor: each.filler}) {
 				taken.Add(1)
@@ -375,12 +381,12 @@ func TestNoMoreChangesAreTakenThanMayBeUnderWay(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			until(t, "the bound is reached", func() bool { return taken.Load() >= each.most })
+			until(t, "the bound is reached", func() bool { return taken.Load() >= each.most && came.Load() >= each.most })
 			time.Sleep(200 * time.Millisecond)
 			cancel()
 		}()
 		results, ended := 0, error(nil)
-		for result, err := range open(t, fake.serve(t), quick).UpdateMany(ctx, endless) {
+		for result, err := range open(t, fake.serve(t), quick).UpdateMany(ctx, endless, each.options...) {
 			if ended = err; err != nil {
 				break
 			}
@@ -493,5 +499,18 @@ func TestAResultThatThisClientDoesNotKnowIsAnError(t *testing.T) {
 		if !errors.Is(result.Err, ErrOutcomeUnknown) || result.Updated != nil || result.Deleted != nil {
 			t.Errorf("%d: %+v", index, result)
 		}
+	}
+}
+
+func TestAtLeastOneChangeMayBeUnderWay(t *testing.T) {
+	refused := 0
+	for result, err := range open(t, "127.0.0.1:1").UpdateMany(t.Context(), updates("t/n", 1, 1), MaxInFlight(0)) {
+		if !errors.Is(err, ErrInvalidArgument) {
+			t.Error(result, err)
+		}
+		refused++
+	}
+	if refused != 1 {
+		t.Errorf("refused %d times", refused)
 	}
 }

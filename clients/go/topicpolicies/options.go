@@ -3,6 +3,7 @@ package topicpolicies
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"slices"
 	"strings"
@@ -54,7 +55,7 @@ func WithTLS(config *tls.Config) Option { return func(s *settings) { s.tls, s.pl
 func WithoutTLS() Option { return func(s *settings) { s.tls, s.plain = nil, true } }
 
 // WithToken sends a bearer token with every call (metadata "authorization"). The function is called for every call, so the token may be
-// renewed.
+// renewed. If it fails, so does the call, with ErrPermissionDenied; a watch tries again.
 func WithToken(token func(context.Context) (string, error)) Option {
 	return func(s *settings) { s.token = token }
 }
@@ -104,6 +105,9 @@ func (s *settings) connect(address string, secured, stays bool) (*grpc.ClientCon
 	return grpc.NewClient(address, append(options, s.dial...)...)
 }
 
+// noToken is part of the message of a call that was not sent because the token function failed: gRPC keeps nothing else of its error.
+const noToken = "there is no token"
+
 // bearer sends a token, never in the clear to another machine.
 type bearer struct {
 	token  func(context.Context) (string, error)
@@ -114,7 +118,7 @@ type bearer struct {
 func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	token, err := b.token(ctx)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", noToken, err)
 	}
 	return map[string]string{"authorization": "Bearer " + token}, nil
 }

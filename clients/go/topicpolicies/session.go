@@ -1,6 +1,7 @@
 package topicpolicies
 
 import (
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -207,6 +208,7 @@ func (s *session) complete() bool {
 // if retrying can't help or the patience is over. chance is a random number, at least 0 and less than 1.
 func (s *session) broke(failure *Error, now time.Time, chance float64) (Interrupted, error) {
 	renewable := failure.Reason == "CREDENTIALS_EXPIRED" && s.failed == 0 // the next stream may have a newer token
+	renewable = renewable || (!failure.FromService && strings.Contains(failure.Message, noToken))
 	if !resumable(failure.Code) && !renewable {
 		return Interrupted{}, failure
 	}

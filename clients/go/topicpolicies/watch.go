@@ -119,7 +119,11 @@ func (w *Watch) All() iter.Seq2[Event, error] {
 }
 
 func (w *Watch) connect() {
-	if err := pause(w.ctx, w.delay); err != nil {
+	if err := w.client.line.pause(w.ctx, w.delay); errors.Is(err, ErrClosed) {
+		w.err = err
+		w.cancel()
+		return
+	} else if err != nil {
 		w.err = stopped(err)
 		return
 	}

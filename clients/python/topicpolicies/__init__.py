@@ -52,7 +52,7 @@ from .fields import PolicyFields
 from .history import HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome, HistoryPage
 from .listing import AsyncListing, Listing
 from .mirror import Change, Mirror
-from .options import ChangeOptions, EditOptions, HistoryOptions, Selection, UpdateArguments, UpdateOptions, WatchOptions
+from .options import ChangeOptions, CommonOptions, EditOptions, HistoryOptions, Selection, UpdateArguments, UpdateOptions, WatchOptions
 from .origins import ActorStanding, Origin
 from .requests import Deletion, Update
 from .results import DeleteOutcome, DeleteResult, ListOperation, Settled, UpdateOutcome, UpdateResult
@@ -95,6 +95,7 @@ __all__ = [
     "ChangeOptions",
     "Changed",
     "Client",
+    "CommonOptions",
     "Conflict",
     "DeadlineExceeded",
     "DeleteOutcome",

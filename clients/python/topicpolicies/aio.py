@@ -21,7 +21,7 @@ from .channels import Tls, Token, check_token, credentials_for, metadata_for, op
 from .clocks import AsyncClock, SystemClock
 from .connections import AsyncConnections
 from .documents import Document, Scope, known_documents
-from .edits import EditAttempts, check_returned, copy_of, edit_request, unchanged
+from .edits import EditAttempts, EditPlan, check_returned, copy_of
 from .effective import EffectivePolicies, EffectiveView
 from .errors import Conflict, TopicPoliciesError, client_closed, from_rpc_error
 from .freshness import unconfirmed_since
@@ -80,7 +80,8 @@ class AsyncClient:
                 them.
             tls: True or a ``Tls`` for TLS, False for plaintext; None: TLS, unless the target is on this machine.
             credentials: gRPC channel credentials, which are used instead of ``tls``.
-            token: a bearer token, or a function that returns the current one; the function is called for each call and must not block.
+            token: a bearer token, or a function that returns the current one; the function is called for each call and must not block. If
+                it raises, so does the call, but a watch tries again.
             actor: the name of who makes the changes, in printable ASCII; it is stored in the log with each change that names no other.
             timeout: seconds that a call may take, including its repeats, unless the call has a ``timeout`` of its own.
             retries: how calls are repeated, and how long watches pause; ``NO_RETRIES``: no call is repeated, and no watch resumed.
@@ -188,17 +189,17 @@ class AsyncClient:
             topic: the topic's name.
             change: a function that edits the policies that it is called with.
             timeout: seconds for all of it; for a block, seconds for the read before it and for the update after it. See the class.
-            options: ``scope``, ``actor`` and ``reason`` (``EditOptions``).
+            options: the options of ``EditOptions``, such as ``scope`` and ``skip_if_absent``.
 
         Raises:
             Conflict: the document was changed by another writer; with a function, during each attempt.
             InvalidArgument: the function returned other policies, instead of editing those that it was given.
         """
-        read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL))
-        send = partial(self._send_edit, actor=options.get("actor", ""), reason=options.get("reason", ""))
+        plan = EditPlan(topic=topic, **options)
+        read = partial(self.get, topic, scope=plan.scope)
         if change is None:
-            return AsyncEdit(partial(read, timeout=timeout), partial(send, timeout=timeout))
-        return self._edit(read, change, send, timeout)
+            return AsyncEdit(plan, partial(read, timeout=timeout), partial(self._send_edit, plan, timeout=timeout))
+        return self._edit(plan, read, change, timeout)
 
     def update_many(
         self,
@@ -390,32 +391,27 @@ class AsyncClient:
         response, _ = await self._call(lambda stub: stub.UpdatePolicy, request, timeout, namespace_of(request.topic), change)
         return UpdateResult.of(response)
 
-    async def _edit(
-        self,
-        read: Callable[..., Awaitable[Document]],
-        change: Change,
-        send: Callable[..., Awaitable[UpdateResult]],
-        timeout: float | None,
-    ) -> UpdateResult:
+    async def _edit(self, plan: EditPlan, read: Callable[..., Awaitable[Document]], change: Change, timeout: float | None) -> UpdateResult:
         clock = self._clock
         attempts = EditAttempts(clock.now() + seconds_of(timeout, self._timeout))
+        document = plan.start
         while True:
-            document = await read(at_least_version=attempts.at_least, timeout=attempts.left(clock.now()))
+            document = document or await read(at_least_version=attempts.at_least, timeout=attempts.left(clock.now()))
             policies = copy_of(document)
-            changing = change(policies)
-            check_returned(await changing if isawaitable(changing) else changing, policies)
+            if not plan.skips(document):
+                changing = change(policies)
+                check_returned(await changing if isawaitable(changing) else changing, policies)
             try:
-                return await send(document, policies, timeout=attempts.left(clock.now()))
+                return await self._send_edit(plan, document, policies, timeout=attempts.left(clock.now()))
             except Conflict as conflict:
                 pause = attempts.after_conflict(conflict, clock.now(), clock.random())
+            document = None
             if await self._connections.wait(pause):
                 raise client_closed()
 
-    async def _send_edit(
-        self, document: Document, edited: TopicPolicies, *, timeout: float | None, actor: str, reason: str
-    ) -> UpdateResult:
-        request = edit_request(document, edited, actor=actor, reason=reason)
-        return unchanged(document) if request is None else await self._update(request, timeout)
+    async def _send_edit(self, plan: EditPlan, document: Document, edited: TopicPolicies, *, timeout: float | None) -> UpdateResult:
+        request = plan.request(document, edited)
+        return plan.unsent(document) if request is None else await self._update(request, timeout)
 
     async def _call(
         self,
@@ -455,7 +451,13 @@ class AsyncClient:
 class AsyncEdit:
     """Edits a document in an ``async with`` block; see ``AsyncClient.edit``."""
 
-    def __init__(self, read: Callable[[], Awaitable[Document]], send: Callable[[Document, TopicPolicies], Awaitable[UpdateResult]]) -> None:
+    def __init__(
+        self,
+        plan: EditPlan,
+        read: Callable[[], Awaitable[Document]],
+        send: Callable[[Document, TopicPolicies], Awaitable[UpdateResult]],
+    ) -> None:
+        self._plan = plan
         self._read = read
         self._send = send
         self._document: Document | None = None
@@ -464,7 +466,7 @@ class AsyncEdit:
         """The result of the update; None while the block runs, and if it raised."""
 
     async def __aenter__(self) -> TopicPolicies:
-        self._document = await self._read()
+        self._document = self._plan.start or await self._read()
         self._policies = copy_of(self._document)
         return self._policies
 

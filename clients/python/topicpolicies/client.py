@@ -19,7 +19,7 @@ from .channels import Tls, Token, check_token, credentials_for, metadata_for, op
 from .clocks import Clock, SystemClock
 from .connections import Connections
 from .documents import Document, Scope, known_documents
-from .edits import EditAttempts, check_returned, copy_of, edit_request, unchanged
+from .edits import EditAttempts, EditPlan, check_returned, copy_of
 from .effective import EffectivePolicies, EffectiveView
 from .errors import Conflict, TopicPoliciesError
 from .freshness import unconfirmed_since
@@ -74,7 +74,8 @@ class Client:
                 them.
             tls: True or a ``Tls`` for TLS, False for plaintext; None: TLS, unless the target is on this machine.
             credentials: gRPC channel credentials, which are used instead of ``tls``.
-            token: a bearer token, or a function that returns the current one; the function is called for each call and must not block.
+            token: a bearer token, or a function that returns the current one; the function is called for each call and must not block. If
+                it raises, so does the call, but a watch tries again.
             actor: the name of who makes the changes, in printable ASCII; it is stored in the log with each change that names no other.
             timeout: seconds that a call may take, including its repeats, unless the call has a ``timeout`` of its own.
             retries: how calls are repeated, and how long watches pause; ``NO_RETRIES``: no call is repeated, and no watch resumed.
@@ -192,26 +193,29 @@ class Client:
             topic: the topic's name.
             change: a function that edits the policies that it is called with.
             timeout: seconds for all of it; for a block, seconds for the read before it and for the update after it. See the class.
-            options: ``scope``, ``actor`` and ``reason`` (``EditOptions``).
+            options: the options of ``EditOptions``, such as ``scope`` and ``skip_if_absent``.
 
         Raises:
             Conflict: the document was changed by another writer; with a function, during each attempt.
             InvalidArgument: the function returned other policies, instead of editing those that it was given.
         """
-        read = partial(self.get, topic, scope=options.get("scope", Scope.LOCAL))
-        send = partial(self._send_edit, actor=options.get("actor", ""), reason=options.get("reason", ""))
+        plan = EditPlan(topic=topic, **options)
+        read = partial(self.get, topic, scope=plan.scope)
         if change is None:
-            return Edit(partial(read, timeout=timeout), partial(send, timeout=timeout))
+            return Edit(plan, partial(read, timeout=timeout), partial(self._send_edit, plan, timeout=timeout))
         clock = self._clock
         attempts = EditAttempts(clock.now() + seconds_of(timeout, self._timeout))
+        document = plan.start
         while True:
-            document = read(at_least_version=attempts.at_least, timeout=attempts.left(clock.now()))
+            document = document or read(at_least_version=attempts.at_least, timeout=attempts.left(clock.now()))
             policies = copy_of(document)
-            check_returned(change(policies), policies)
+            if not plan.skips(document):
+                check_returned(change(policies), policies)
             try:
-                return send(document, policies, timeout=attempts.left(clock.now()))
+                return self._send_edit(plan, document, policies, timeout=attempts.left(clock.now()))
             except Conflict as conflict:
                 pause = attempts.after_conflict(conflict, clock.now(), clock.random())
+            document = None
             self._connections.wait(pause)
 
     def update_many(
@@ -395,9 +399,9 @@ class Client:
         change = None if request.validate_only else request.request_id
         return UpdateResult.of(self._call(lambda stub: stub.UpdatePolicy, request, timeout, namespace_of(request.topic), change)[0])
 
-    def _send_edit(self, document: Document, edited: TopicPolicies, *, timeout: float | None, actor: str, reason: str) -> UpdateResult:
-        request = edit_request(document, edited, actor=actor, reason=reason)
-        return unchanged(document) if request is None else self._update(request, timeout)
+    def _send_edit(self, plan: EditPlan, document: Document, edited: TopicPolicies, *, timeout: float | None) -> UpdateResult:
+        request = plan.request(document, edited)
+        return plan.unsent(document) if request is None else self._update(request, timeout)
 
     def _call(
         self,
@@ -431,7 +435,8 @@ class Client:
 class Edit:
     """Edits a document in a ``with`` block; see ``Client.edit``."""
 
-    def __init__(self, read: Callable[[], Document], send: Callable[[Document, TopicPolicies], UpdateResult]) -> None:
+    def __init__(self, plan: EditPlan, read: Callable[[], Document], send: Callable[[Document, TopicPolicies], UpdateResult]) -> None:
+        self._plan = plan
         self._read = read
         self._send = send
         self._document: Document | None = None
@@ -440,7 +445,7 @@ class Edit:
         """The result of the update; None while the block runs, and if it raised."""
 
     def __enter__(self) -> TopicPolicies:
-        self._document = self._read()
+        self._document = self._plan.start or self._read()
         self._policies = copy_of(self._document)
         return self._policies
 

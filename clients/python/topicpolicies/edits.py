@@ -6,7 +6,9 @@ names what differs: leaves of objects that both have, single entries of maps, li
 
 from __future__ import annotations
 
-from .documents import Document
+from dataclasses import dataclass
+
+from .documents import Document, Scope
 from .errors import Conflict, Violation, invalid
 from .masks import paths_between
 from .requests import update_request
@@ -44,12 +46,45 @@ def check_returned(returned: object, policies: TopicPolicies) -> None:
         raise invalid("RETURNED_POLICIES", Violation("change", "RETURNED_POLICIES", problem))
 
 
-def edit_request(document: Document, edited: TopicPolicies, *, actor: str = "", reason: str = "") -> service_pb2.UpdatePolicyRequest | None:
-    """Makes the update that turns a document into its edited copy, provided that it has not changed since; None if they are equal."""
-    paths = paths_between(document.policies or TopicPolicies(), edited)
-    if not paths:
-        return None
-    return update_request(document.topic, edited, mask=paths, scope=document.scope, etag=document.version, actor=actor, reason=reason)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditPlan:
+    """What to edit, and how: the topic, and the options of ``EditOptions``."""
+
+    topic: str
+    scope: Scope = Scope.LOCAL
+    actor: str = ""
+    reason: str = ""
+    validate_only: bool = False
+    include_previous: bool = False
+    skip_if_absent: bool = False
+    start: Document | None = None
+
+    def skips(self, document: Document) -> bool:
+        """Returns whether there is nothing to edit."""
+        return self.skip_if_absent and not document.exists
+
+    def request(self, document: Document, edited: TopicPolicies) -> service_pb2.UpdatePolicyRequest | None:
+        """Makes the update that turns a document into its edited copy, provided that it has not changed since; None: nothing to send."""
+        paths = paths_between(document.policies or TopicPolicies(), edited)
+        if not paths or self.skips(document):
+            return None
+        return update_request(
+            self.topic,
+            edited,
+            mask=paths,
+            scope=self.scope,
+            etag=document.version,
+            actor=self.actor,
+            reason=self.reason,
+            validate_only=self.validate_only,
+            include_previous=self.include_previous,
+        )
+
+    def unsent(self, document: Document) -> UpdateResult:
+        """Returns the result of an edit for which nothing was sent."""
+        outcome = UpdateOutcome.SKIPPED if self.skips(document) else UpdateOutcome.UNCHANGED
+        previous = document if self.include_previous else None
+        return UpdateResult(document, document.version, document.version, previous, outcome, "")
 
 
 class EditAttempts:
@@ -78,8 +113,3 @@ class EditAttempts:
             raise conflict
         self.at_least = conflict.metadata.get("version", "")
         return pause
-
-
-def unchanged(document: Document) -> UpdateResult:
-    """Returns the result of an edit that changed nothing, for which nothing was sent."""
-    return UpdateResult(document, document.version, document.version, None, UpdateOutcome.UNCHANGED, "")

@@ -225,6 +225,13 @@ def stream_ended() -> Unavailable:
     return Unavailable("The service has ended the stream.", code=grpc.StatusCode.UNAVAILABLE)
 
 
+def not_begun(cause: Exception) -> TopicPoliciesError:
+    """Returns the error of a stream for which the caller's own code, such as a token function, raised ``cause``."""
+    error = TopicPoliciesError(f"The stream was not begun: {cause!r}", code=grpc.StatusCode.UNKNOWN)
+    error.__cause__ = cause
+    return error
+
+
 def client_closed() -> TopicPoliciesError:
     """Returns the error of a call on a closed client."""
     return TopicPoliciesError("The client was closed.", code=grpc.StatusCode.CANCELLED)

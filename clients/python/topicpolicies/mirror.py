@@ -192,5 +192,6 @@ class Mirror:
         before = before if before is not None and before.exists else None
         after = after if after is not None and after.exists else None
         if (before.version if before is not None else None) != (after.version if after is not None else None):
-            for listener in list(self._listeners.values()):
-                listener(Change(*key, before, after))
+            for mark, listener in list(self._listeners.items()):
+                if mark in self._listeners:  # another listener may have removed it meanwhile
+                    listener(Change(*key, before, after))

@@ -8,7 +8,7 @@ from typing import TypeAlias, TypedDict
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from .documents import Scope
+from .documents import Document, Scope
 from .events import WatchMode
 from .fields import PolicyFields
 from .results import ListOperation
@@ -18,7 +18,7 @@ Mask: TypeAlias = FieldMask | Iterable[str] | str
 """A mask: a message, several paths, or one path."""
 
 
-class EditOptions(TypedDict, total=False):
+class CommonOptions(TypedDict, total=False):
     """The options of every change."""
 
     scope: Scope
@@ -27,17 +27,26 @@ class EditOptions(TypedDict, total=False):
     """Who makes the change; stored in the log, and shown in watches and the history. Empty: the client's own ``actor``."""
     reason: str
     """Why the change is made; stored and shown like the actor."""
-
-
-class ChangeOptions(EditOptions, total=False):
-    """The options of an update or a deletion."""
-
-    etag: str
-    """The version that the document, or its absence, must have, or else the call fails with ``Conflict``; empty: any."""
     validate_only: bool
     """Whether the change is only checked: the result says what it would do, and nothing is written."""
     include_previous: bool
     """Whether the result contains the document before the change."""
+
+
+class EditOptions(CommonOptions, total=False):
+    """The options of an edit."""
+
+    skip_if_absent: bool
+    """Whether the edit does nothing if there is no document (outcome SKIPPED): its function is not called, a block's edits are dropped."""
+    start: Document | None
+    """A known document to begin with, such as one of a cache, which saves reading it first; None: the edit reads it."""
+
+
+class ChangeOptions(CommonOptions, total=False):
+    """The options of an update or a deletion."""
+
+    etag: str
+    """The version that the document, or its absence, must have, or else the call fails with ``Conflict``; empty: any."""
     request_id: str
     """The request id, a UUID; with the id of an earlier request, the call repeats that request and returns its result. Empty: a new id."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -12,7 +12,7 @@ import grpc
 from grpc import aio
 
 from .connections import AsyncConnections, Connections
-from .errors import TopicPoliciesError, from_rpc_error, stream_ended
+from .errors import TopicPoliciesError, from_rpc_error, not_begun, stream_ended
 from .events import WatchEvent
 from .tasks import cancel_and_wait
 from .tokens import ResumeToken
@@ -118,6 +118,9 @@ class Watch(_BaseWatch[Connections], Iterator[WatchEvent]):
                 return
             self._closed.set()
             raise
+        except Exception as error:  # noqa: BLE001 - whatever the caller's token function raises: it may succeed the next time
+            self._over(not_begun(error))
+            return
         if self._closed.is_set():  # another thread closed the watch when there was no call yet to cancel
             self._call.cancel()
 
@@ -136,7 +139,8 @@ class Watch(_BaseWatch[Connections], Iterator[WatchEvent]):
 class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
     """An open watch: an async iterator over its events, for one task; see ``AsyncClient.watch``.
 
-    A task that waits for the next event may be cancelled: no event is lost, and the watch goes on.
+    A task that waits for the next event may be cancelled: no event is lost, and the watch goes on. A watch that nobody refers to any more
+    ends.
     """
 
     _closed: asyncio.Event
@@ -144,8 +148,17 @@ class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
     def __init__(self, connections: AsyncConnections, session: WatchSession) -> None:
         super().__init__(connections, session)
         self._closed = asyncio.Event()
-        self._step: asyncio.Task[None] | None = None
-        """The task that opens the stream, or reads its next message."""
+        self._step: asyncio.Task[Any] | None = None
+        """The task that waits before the next stream is opened, or reads the next message. It does not refer to the watch."""
+
+    def __del__(self) -> None:
+        step = self._step
+        if step is None or step.get_loop().is_closed():
+            return
+        if not step.done():
+            step.get_loop().call_soon_threadsafe(step.cancel)  # which ends the stream
+        elif not step.cancelled():
+            step.exception()  # retrieved, or else asyncio logs that it never was
 
     async def __aenter__(self) -> Self:
         return self
@@ -167,11 +180,15 @@ class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
             if event is not None:
                 return event
             # A separate task: cancelling the caller must not cancel the read, because gRPC would end the stream with it.
-            step = self._step = self._step or asyncio.ensure_future(self._connect() if self._call is None else self._receive())
+            step = self._step = self._step or asyncio.ensure_future(self._begun())
             await asyncio.wait({step})
             self._step = None
-            if not step.cancelled():
-                step.result()
+            if step.cancelled() or self._closed.is_set():
+                continue
+            if self._call is None:
+                self._connect()
+            else:
+                self._receive(step)
         raise StopAsyncIteration
 
     async def batch(self) -> list[WatchEvent]:
@@ -179,20 +196,28 @@ class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
         first = await anext(self, None)
         return [] if first is None else [first, *self._session.rest()]
 
-    async def _connect(self) -> None:
-        clock = self._connections.clock
-        await clock.sleep(self._pause)
-        request = self._session.connect(clock.now())
+    def _begun(self) -> Coroutine[Any, Any, Any]:
+        """Returns what to wait for next: the end of the pause, or a message."""
+        if self._call is None:
+            return self._connections.clock.sleep(self._pause)
+        message: Coroutine[Any, Any, Any] = self._call.read()
+        return message
+
+    def _connect(self) -> None:
+        request = self._session.connect(self._connections.clock.now())
         self._address = self._connections.routes.address
         try:
             self._call = self._connections.stub(self._address).WatchPolicies(request)
         except TopicPoliciesError:
             self._closed.set()
             raise
+        except Exception as error:  # noqa: BLE001 - see Watch
+            self._over(not_begun(error))
 
-    async def _receive(self) -> None:
+    def _receive(self, read: asyncio.Task[Any]) -> None:
+        """Takes what the finished task has read."""
         try:
-            response = await self._call.read()
+            response = read.result()
         except aio.AioRpcError as error:
             self._over(from_rpc_error(error))
         else:

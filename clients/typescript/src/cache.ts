@@ -24,7 +24,9 @@ export class PolicyCache implements AsyncDisposable {
   constructor(watch: Watch, namespaces: Iterable<string>) {
     this.#watch = watch;
     this.#copy = new Copy(namespaces, (change) => {
-      for (const tell of [...this.#listeners]) tell(change);
+      for (const tell of [...this.#listeners]) {
+        if (this.#listeners.has(tell)) tell(change); // a listener may have removed it meanwhile
+      }
     });
     this.#done = this.#follow();
   }
@@ -98,16 +100,21 @@ export class PolicyCache implements AsyncDisposable {
 
   /**
    * Calls a function at once for every document in the cache, and then for every change, in order. A listener that throws does not disturb
-   * the cache or the other listeners: the error becomes a process warning.
+   * the cache or the other listeners: the error becomes a process warning. So does the error of a promise that a listener returns, for
+   * which the cache does not wait.
    *
    * @returns a function that removes the listener
    */
-  listen(listener: (change: Change) => void): () => void {
+  listen(listener: (change: Change) => unknown): () => void {
+    const warn = (error: unknown): void => {
+      process.emitWarning(error instanceof Error ? error : String(error), "TopicPoliciesListenerWarning");
+    };
     const tell = (change: Change): void => {
       try {
-        listener(change);
+        const returned = listener(change);
+        if (returned instanceof Promise) returned.catch(warn);
       } catch (error) {
-        process.emitWarning(error instanceof Error ? error : String(error), "TopicPoliciesListenerWarning");
+        warn(error);
       }
     };
     for (const after of this.documents()) tell({ topic: after.topic, scope: after.scope, before: undefined, after });

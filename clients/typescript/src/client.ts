@@ -27,12 +27,13 @@ import { deleteResult, updateResult, type DeleteResult, type Settled, type Updat
 import { checkRetries, DEFAULT_RETRIES, delayMs, type RetryPolicy } from "./retries.js";
 import { WatchSession, type Selection } from "./session.js";
 import { stubOf, type Stub } from "./stub.js";
+import { checkLimit } from "./timeouts.js";
 import type { Answered } from "./unconfirmed.js";
 import { Watch } from "./watch.js";
 
 /** The options of a client. */
 export interface ClientOptions extends ConnectionOptions {
-  /** How long a call may take in all, retries included, unless the call has its own `timeoutMs`; by default 30 seconds. */
+  /** How long a call may take in all, retries included, unless it has its own `timeoutMs`; by default 30 seconds. `Infinity` is no limit. */
   readonly timeoutMs?: number;
   /** How failed calls are retried; `NO_RETRIES` turns retries off. */
   readonly retries?: RetryPolicy;
@@ -43,7 +44,12 @@ export interface UpdateOptions extends CallLimits, UpdateFields {}
 /** The options of a deletion. */
 export interface DeleteOptions extends CallLimits, ChangeOptions {}
 /** The options of an edit. */
-export interface EditOptions extends CallLimits, Pick<ChangeOptions, "scope" | "actor" | "reason" | "includePrevious"> {}
+export interface EditOptions extends CallLimits, Pick<ChangeOptions, "scope" | "actor" | "reason" | "includePrevious" | "validateOnly"> {
+  /** Does nothing if there is no document (outcome SKIPPED); the function is not called. */
+  readonly skipIfAbsent?: boolean;
+  /** A known document to begin with, such as one of a cache, which saves reading it first. */
+  readonly start?: Document;
+}
 
 const MOST_IN_FLIGHT = 1000;
 const EDIT_ATTEMPTS = 16;
@@ -78,6 +84,7 @@ export class Client implements AsyncDisposable {
     this.#retries = options.retries ?? DEFAULT_RETRIES;
     checkRetries(this.#retries);
     this.#timeoutMs = options.timeoutMs ?? 30_000;
+    checkLimit(this.#timeoutMs);
     this.#line = new Line(target, options, this.#retries);
     this.stub = stubOf(this.#line, this.#timeoutMs);
   }
@@ -132,10 +139,12 @@ export class Client implements AsyncDisposable {
    */
   async edit(topic: string, change: (policies: TopicPolicies) => unknown, options: EditOptions = {}): Promise<UpdateResult> {
     const deadline = performance.now() + (options.timeoutMs ?? this.#timeoutMs);
-    const within = (): EditOptions => ({ ...options, timeoutMs: Math.max(deadline - performance.now(), 1) });
+    const { start, skipIfAbsent = false, ...shared } = options;
+    const within = (): EditOptions => ({ ...shared, timeoutMs: Math.max(deadline - performance.now(), 1) });
     let reached: Pick<GetOptions, "atLeastVersion"> = {};
     for (let attempt = 1; ; attempt += 1) {
-      const document = await this.get(topic, { ...within(), ...reached });
+      const document = (attempt === 1 ? start : undefined) ?? (await this.get(topic, { ...within(), ...reached }));
+      if (skipIfAbsent && document.policies === undefined) return unsent(document, UpdateOutcome.SKIPPED, options);
       const before = document.policies ?? create(TopicPoliciesSchema);
       const edited = clone(TopicPoliciesSchema, before);
       const returned = await change(edited);
@@ -143,13 +152,9 @@ export class Client implements AsyncDisposable {
         throw new TypeError("edit sends what was changed in the policies that it gives, not what is returned; change them in place");
       }
       const mask = pathsBetween(before, edited);
-      if (mask.length === 0) {
-        const previous = options.includePrevious === true ? document : undefined;
-        const { version } = document;
-        return { document, version, previousVersion: version, previous, outcome: UpdateOutcome.UNCHANGED, requestId: "", replayed: false };
-      }
+      if (mask.length === 0) return unsent(document, UpdateOutcome.UNCHANGED, options);
       try {
-        return await this.update(document.topic, edited, { ...within(), mask, etag: document.version });
+        return await this.update(topic, edited, { ...within(), mask, etag: document.version });
       } catch (error) {
         const pause = delayMs(EDIT_PAUSES, attempt, Math.random());
         if (!(error instanceof ConflictError) || attempt === EDIT_ATTEMPTS || performance.now() + pause >= deadline) throw error;
@@ -239,6 +244,13 @@ export class Client implements AsyncDisposable {
   ): Promise<Answered<MessageShape<O>>> {
     return this.#line.unary(method, request, { timeoutMs, signal }, change);
   }
+}
+
+/** The result of an edit for which nothing was sent. */
+function unsent(document: Document, outcome: UpdateOutcome, { includePrevious = false }: EditOptions): UpdateResult {
+  const { version } = document;
+  const previous = includePrevious ? document : undefined;
+  return { document, version, previousVersion: version, previous, outcome, requestId: "", replayed: false };
 }
 
 /** What a request changes; undefined for a dry run, which changes nothing. */

@@ -6,6 +6,7 @@ import * as grpc from "@grpc/grpc-js";
 
 import { fromServiceError, invalid, UnavailableError } from "./errors.js";
 import { whenAborted } from "./signals.js";
+import { checkLimit, LONGEST_MS, LONGEST_TIMER_MS } from "./timeouts.js";
 import { unconfirmedSince, type Answered } from "./unconfirmed.js";
 
 /** The service's default address. */
@@ -35,7 +36,10 @@ export interface ConnectionOptions {
   readonly reason?: string;
   /** True or a `Tls` for TLS, false for none. By default, TLS is used unless the target is on this machine. */
   readonly tls?: boolean | Tls;
-  /** Returns the bearer token (metadata "authorization"). It is called for every call, so the token may be renewed. */
+  /**
+   * Returns the bearer token (metadata "authorization"). It is called for every call, so the token may be renewed. A promise that takes
+   * too long ends with the call.
+   */
   readonly token?: () => string | Promise<string>;
   /** gRPC interceptors for every call, for metadata of your own, such as a trace's, or for telemetry. */
   readonly interceptors?: readonly grpc.Interceptor[];
@@ -45,7 +49,7 @@ export interface ConnectionOptions {
 
 /** The limits of one call. */
 export interface CallLimits {
-  /** How long the call may take in all, retries included; by default the client's `timeoutMs`. */
+  /** How long the call may take in all, retries included; by default the client's `timeoutMs`. `Infinity` is no limit. */
   readonly timeoutMs?: number;
   /**
    * Ends the call, which then fails with the signal's reason, or with an `OutcomeUnknownError` if it is a change that may have been made
@@ -83,13 +87,14 @@ export class Connection {
   readonly #asker: Readonly<Record<string, string>>;
   readonly #token: (() => string | Promise<string>) | undefined;
   readonly #waiting: Waiting;
+  readonly #closing = new AbortController();
 
   constructor(target: string, options: ConnectionOptions, waiting: Waiting) {
     const { actor = "", reason = "" } = options;
     for (const [name, text] of Object.entries({ actor, reason })) {
       if (/^([!-~]([ -~]*[!-~])?)?$/.test(text)) continue;
       const problem = `The client's ${name} is metadata: printable ASCII, without blanks around it. A change's own may be any text.`;
-      throw invalid(name, "MALFORMED_TEXT", problem);
+      throw invalid(name, `MALFORMED_${name.toUpperCase()}`, problem);
     }
     this.#asker = { ...(actor && { [ACTOR_KEY]: actor }), ...(reason && { [REASON_KEY]: reason }) };
     const secured = options.tls ?? !isLocal(target);
@@ -114,6 +119,7 @@ export class Connection {
   }
 
   close(): void {
+    this.#closing.abort();
     this.#client.close();
   }
 
@@ -121,8 +127,9 @@ export class Connection {
   async unary<O extends DescMessage>(
     method: DescMethod & { output: O }, request: Buffer, { timeoutMs, signal }: CallOptions,
   ): Promise<Answered<MessageShape<O>>> {
-    const deadline = new Date(Date.now() + timeoutMs);
-    const metadata = await this.#metadata(this.#waiting.waits);
+    checkLimit(timeoutMs);
+    const deadline = timeoutMs > LONGEST_MS ? Infinity : Date.now() + timeoutMs;
+    const metadata = await this.#metadata(this.#waiting.waits, signal, timeoutMs);
     await this.#connecting(timeoutMs, signal);
     return new Promise((resolve, reject) => {
       let message: MessageShape<O>;
@@ -144,7 +151,7 @@ export class Connection {
    * the reader of the stream decides whether to try again.
    */
   async serverStream<O extends DescMessage>(method: DescMethod & { output: O }, request: Buffer, signal: AbortSignal): Promise<Answers<O>> {
-    const metadata = await this.#metadata(false);
+    const metadata = await this.#metadata(false, signal);
     await this.#connecting(Infinity, signal);
     const decoded = (bytes: Buffer): MessageShape<O> => fromBinary(method.output, bytes);
     return endedBy(signal, this.#client.makeServerStreamRequest(pathOf(method), asIs, decoded, request, metadata));
@@ -152,7 +159,7 @@ export class Connection {
 
   /** Opens a stream of responses and of encoded requests; otherwise like `serverStream`. */
   async duplex<O extends DescMessage>(method: DescMethod & { output: O }, signal: AbortSignal): Promise<Duplex<O>> {
-    const metadata = await this.#metadata(false);
+    const metadata = await this.#metadata(false, signal);
     await this.#connecting(Infinity, signal);
     return endedBy(signal, this.#client.makeBidiStreamRequest(pathOf(method), asIs, (bytes) => fromBinary(method.output, bytes), metadata));
   }
@@ -178,11 +185,30 @@ export class Connection {
     }
   }
 
-  async #metadata(waitForReady: boolean): Promise<grpc.Metadata> {
+  async #metadata(waitForReady: boolean, signal: AbortSignal | undefined, timeoutMs = Infinity): Promise<grpc.Metadata> {
     const metadata = new grpc.Metadata({ waitForReady });
     for (const [key, value] of Object.entries(this.#asker)) metadata.set(key, value);
-    if (this.#token !== undefined) metadata.set("authorization", `Bearer ${await this.#token()}`);
+    const token = this.#token?.();
+    if (token !== undefined) metadata.set("authorization", `Bearer ${await this.#within(token, signal, timeoutMs)}`);
     return metadata;
+  }
+
+  /** Waits for a token, no longer than the call that it is for. Throws the error of a call that was not sent. */
+  async #within(token: string | Promise<string>, signal: AbortSignal | undefined, timeoutMs: number): Promise<string> {
+    if (typeof token === "string") return token;
+    let timer: NodeJS.Timeout | undefined;
+    let forget = (): void => undefined;
+    const over = new Promise<never>((_, reject) => {
+      const end = (): void => { reject(new UnavailableError("No token was there in time.", { code: grpc.status.UNAVAILABLE })); };
+      if (timeoutMs < LONGEST_TIMER_MS) timer = setTimeout(end, timeoutMs);
+      forget = whenAborted([signal, this.#closing.signal], end);
+    });
+    try {
+      return await Promise.race([token, over]);
+    } finally {
+      clearTimeout(timer);
+      forget();
+    }
   }
 }
 

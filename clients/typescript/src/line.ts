@@ -7,7 +7,7 @@ import { Attempts, type Change } from "./attempts.js";
 import { Connection, isLocal, type Answers, type CallOptions, type ConnectionOptions, type Duplex } from "./connection.js";
 import { encoded } from "./encoding.js";
 import { CancelledError, FailedPreconditionError, OutcomeUnknownError, TopicPoliciesError } from "./errors.js";
-import { isRead, serviceConfig, type RetryPolicy } from "./retries.js";
+import { isRead, serviceConfig, unconnected, type RetryPolicy } from "./retries.js";
 import { addressesOf, Routes } from "./routes.js";
 import { whenAborted } from "./signals.js";
 import type { Answered } from "./unconfirmed.js";
@@ -68,8 +68,9 @@ export class Line {
       const pause = isAborted(limits.signal) ? undefined : attempts.failed(address, failure, Math.random());
       if (pause !== undefined && performance.now() + pause < deadline && (await this.#pause(pause, limits.signal))) continue;
       const error = attempts.ended(failure);
-      if (!(error instanceof OutcomeUnknownError)) limits.signal?.throwIfAborted();
-      throw error;
+      if (error instanceof OutcomeUnknownError) throw error;
+      limits.signal?.throwIfAborted();
+      throw this.#closing.signal.aborted && unconnected(failure) ? closed(error) : error;
     }
   }
 

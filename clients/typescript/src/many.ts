@@ -13,10 +13,11 @@ import type { Deletion, Update } from "./requests.js";
 import type { Settled } from "./results.js";
 import type { RetryPolicy } from "./retries.js";
 import { whenAborted } from "./signals.js";
+import { checkLimit, LONGEST_TIMER_MS } from "./timeouts.js";
 
 /** The options of `updateMany`. */
 export interface ManyOptions {
-  /** How many changes may be in flight, or have a result that the caller has not read yet; by default 1,000. */
+  /** How many changes may be in flight, or have a result that the caller has not read yet: a whole number from 1; by default 1,000. */
   readonly maxInFlight?: number;
   /** How long to go on without any result from the service; by default the client's `timeoutMs`. */
   readonly timeoutMs?: number;
@@ -51,6 +52,7 @@ export class Many {
   #wake = nothing;
 
   constructor(line: Line, policy: RetryPolicy, maxInFlight: number, timeoutMs: number) {
+    checkLimit(timeoutMs);
     this.#line = line;
     this.#pipeline = new Pipeline(policy, line.routes, { maxInFlight, patienceMs: timeoutMs, now: performance.now() });
     this.#attemptMs = policy.maxAttempts === 1 ? timeoutMs : Math.min(policy.attemptTimeoutMs ?? timeoutMs, timeoutMs);
@@ -200,7 +202,7 @@ export class Many {
     let timer;
     const woken = new Promise<undefined>((resolve) => {
       this.#wake = () => { resolve(undefined); };
-      if (until < Infinity) timer = setTimeout(this.#wake, Math.max(until - performance.now(), 0) + 1);
+      if (until < Infinity) timer = setTimeout(this.#wake, Math.min(Math.max(until - performance.now(), 0) + 1, LONGEST_TIMER_MS));
     });
     try {
       return await (promise === undefined ? woken : Promise.race([promise, woken]));

@@ -75,7 +75,11 @@ export class Pipeline {
   #failed = 0;
   #quietSince: number;
 
+  /** Throws an InvalidArgumentError if `maxInFlight` is not a whole number from 1. */
   constructor(policy: RetryPolicy, routes: Routes, options: Bounds & { readonly now: number }) {
+    if (!Number.isInteger(options.maxInFlight) || options.maxInFlight < 1) {
+      throw invalid("maxInFlight", "OUT_OF_BOUNDS", `maxInFlight is a whole number from 1, not ${options.maxInFlight}.`);
+    }
     this.#policy = policy;
     this.#routes = routes;
     this.#most = options.maxInFlight;
@@ -194,6 +198,7 @@ export class Pipeline {
     if (leaving?.atOnce === true) return 0;
     if (leaving === undefined) {
       this.#markLost(error);
+      this.#here.clear(); // what ends the call later says nothing of these
       const namespaces = new Set([...this.#outstanding.values()].map((each) => each.namespace));
       for (const namespace of namespaces) this.#routes.failed(this.#address, error, namespace);
     }

@@ -19,7 +19,7 @@ export interface ChangeOptions {
   readonly validateOnly?: boolean;
   /** Returns the document before the change too. */
   readonly includePrevious?: boolean;
-  /** A UUID; by default a new one. Give the id of an earlier request to repeat that request and learn its outcome. */
+  /** A UUID; by default, or if it is empty, a new one. Give the id of an earlier request to repeat that request and learn its outcome. */
   readonly requestId?: string;
   /** Who makes the change; by default the client's actor. It is stored with the change. */
   readonly actor?: string;
@@ -69,5 +69,11 @@ export function deleteRequest(topic: string, options: ChangeOptions): DeletePoli
 
 function common(options: ChangeOptions): Required<ChangeOptions> {
   const { scope = Scope.UNSPECIFIED, etag = "", validateOnly = false, includePrevious = false, actor = "", reason = "" } = options;
-  return { scope, etag, validateOnly, includePrevious, actor, reason, requestId: options.requestId ?? randomUUID() };
+  const { requestId = "" } = options;
+  return { scope, etag, validateOnly, includePrevious, actor, reason, requestId: requestId === "" ? newRequestId() : requestId };
+}
+
+/** A new request id, in the service's form: 32 hexadecimal digits. */
+function newRequestId(): string {
+  return randomUUID().replaceAll("-", "");
 }

@@ -123,11 +123,14 @@ export function neverSent(error: TopicPoliciesError): boolean {
   return unconnected(error) && !error.message.includes("previous attempts");
 }
 
+/** How the messages begin of attempts for which there was no connection, or no token. */
+const UNCONNECTED = /^(No connection established|Name resolution failed|Channel closed before call started|No token was there)/;
+
 /** Whether the last attempt found no connection. Earlier attempts may have been sent. */
 export function unconnected(error: TopicPoliciesError): boolean {
   if (error.fromService) return false;
   if (error.code === Code.DEADLINE_EXCEEDED) {
     return error.message.startsWith("Deadline exceeded after") && !error.message.includes("remote_addr");
   }
-  return error.code === Code.UNAVAILABLE && /^(No connection established|Name resolution failed)/.test(error.message);
+  return error.code === Code.UNAVAILABLE && UNCONNECTED.test(error.message);
 }

@@ -50,6 +50,10 @@ test("a listener is told what there is and then every change, and one that throw
   process.on("warning", note);
   t.after(() => process.off("warning", note));
   cache.listen(() => { throw new Error("a bad listener"); });
+  cache.listen(async () => {
+    await Promise.resolve();
+    throw new Error("a bad promise of a listener");
+  });
   const told: (number | undefined)[][] = [];
   const stop = cache.listen((change: Change) => told.push([producers(change.before), producers(change.after)]));
   assert.deepEqual(told, [[undefined, 1]]);
@@ -62,7 +66,18 @@ test("a listener is told what there is and then every change, and one that throw
   await client.update(topic, { maxProducerPerTopic: 3 });
   await until("the cache has the change", () => cache.get(topic) !== undefined);
   assert.equal(told.length, 3);
-  assert.ok(warnings.some((warning) => warning.message === "a bad listener"));
+  for (const message of ["a bad listener", "a bad promise of a listener"]) assert.ok(warnings.some((warning) => warning.message === message));
+});
+
+test("a listener that another one has removed is not called any more", async (t) => {
+  const topic = "persistent://ts/removed/x";
+  const cache = await caching(t, { topics: [topic] });
+  let calls = 0;
+  cache.listen(() => { stop(); });
+  const stop = cache.listen(() => { calls += 1; });
+  await client.update(topic, { maxProducerPerTopic: 1 });
+  await until("the cache has the change", () => cache.get(topic) !== undefined);
+  assert.equal(calls, 0);
 });
 
 test("a cache serves what it knows while the server is away, and catches up", async (t) => {

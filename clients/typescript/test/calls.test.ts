@@ -156,6 +156,10 @@ test("what makes no sense is refused at once", () => {
     { retries: { ...DEFAULT_RETRIES, initialBackoffMs: 0 } }, { retries: { ...DEFAULT_RETRIES, multiplier: NaN } },
   ];
   for (const options of senseless) assert.throws(() => new Client("localhost:1", options), InvalidArgumentError);
+  for (const name of ["actor", "reason"]) {
+    const malformed = (): Client => new Client("localhost:1", { [name]: "größe" });
+    assert.throws(malformed, (error) => error instanceof InvalidArgumentError && error.reason === `MALFORMED_${name.toUpperCase()}`);
+  }
   const inTheClear = (): Client => new Client("192.0.2.1:6680", { tls: false, token: () => "secret" });
   assert.throws(inTheClear, (error) => error instanceof InvalidArgumentError && error.reason === "TOKEN_IN_THE_CLEAR");
 });

@@ -4,7 +4,7 @@ import { test, type TestContext } from "node:test";
 
 import { status as Code, type Metadata } from "@grpc/grpc-js";
 
-import { Client, DEFAULT_RETRIES, NO_RETRIES, NotFoundError, UnavailableError, type RetryPolicy } from "../src/index.js";
+import { CancelledError, Client, DEFAULT_RETRIES, NO_RETRIES, NotFoundError, UnavailableError, type RetryPolicy } from "../src/index.js";
 import { answer, failureOf, fromTheService, nobody, open, QUICK, serve } from "./fake.js";
 import { until } from "./sidecar.js";
 
@@ -142,7 +142,7 @@ test("once the client is closed no read is repeated", async (t) => {
     client.close();
     return BUSY;
   };
-  assert.equal((await failureOf(client.get(TOPIC))).constructor, UnavailableError);
+  assert.equal((await failureOf(client.get(TOPIC))).constructor, CancelledError);
   assert.equal(fake.reads, 1);
 });
 

@@ -83,7 +83,7 @@ final class CacheListening implements PolicyCache.Listening {
         }
         try {
             listener.accept(new PolicyCache.Change(key.topic(), key.scope(), before, after));
-        } catch (RuntimeException error) {
+        } catch (Throwable error) { // also errors, or the listener would never be called again
             Thread thread = Thread.currentThread();
             thread.getUncaughtExceptionHandler().uncaughtException(thread, error);
         }

@@ -158,6 +158,7 @@ public final class ClientOptions {
 
         /**
          * Sends a token with each call, as {@code authorization: Bearer}. The supplier is called for every call, so the token may change.
+         * If it throws, the call fails (UNAUTHENTICATED); a watch tries again.
          */
         public Builder token(Supplier<String> value) {
             token = Optional.of(value);

@@ -74,8 +74,9 @@ final class Connection {
                     Metadata headers = new Metadata();
                     headers.put(AUTHORIZATION, "Bearer " + token.get());
                     applier.apply(headers);
-                } catch (RuntimeException error) {
-                    applier.fail(Status.UNAUTHENTICATED.withDescription("There is no token: " + error.getMessage()).withCause(error));
+                } catch (Throwable error) { // also errors, or the call would wait for its token without end
+                    NoTokenException why = new NoTokenException(error);
+                    applier.fail(Status.UNAUTHENTICATED.withDescription(why.getMessage()).withCause(why));
                 }
             });
         }

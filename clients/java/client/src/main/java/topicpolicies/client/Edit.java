@@ -21,6 +21,7 @@ public final class Edit {
     private final Scope scope;
     private final boolean skipIfAbsent;
     private final boolean includePrevious;
+    private final boolean validateOnly;
     private final Optional<Document> start;
     private final boolean insistent;
     private final String actor;
@@ -33,6 +34,7 @@ public final class Edit {
         this.scope = builder.scope;
         this.skipIfAbsent = builder.skipIfAbsent;
         this.includePrevious = builder.includePrevious;
+        this.validateOnly = builder.validateOnly;
         this.start = builder.start;
         this.insistent = builder.insistent;
         this.actor = builder.actor;
@@ -81,6 +83,7 @@ public final class Edit {
     Update.Builder update() {
         Update.Builder update = Update.of(topic).scope(scope).actor(actor).reason(reason);
         update = skipIfAbsent ? update.skipIfAbsent() : update;
+        update = validateOnly ? update.validateOnly() : update;
         return includePrevious ? update.includePrevious() : update;
     }
 
@@ -91,6 +94,7 @@ public final class Edit {
         private Scope scope = Scope.LOCAL;
         private boolean skipIfAbsent;
         private boolean includePrevious;
+        private boolean validateOnly;
         private Optional<Document> start = Optional.empty();
         private boolean insistent;
         private String actor = "";
@@ -108,7 +112,13 @@ public final class Edit {
             return this;
         }
 
-        /** Does nothing if there is no document. */
+        /** Checks everything and returns what the result would be, without writing. */
+        public Builder validateOnly() {
+            validateOnly = true;
+            return this;
+        }
+
+        /** Does nothing if there is no document; the function is not called. */
         public Builder skipIfAbsent() {
             skipIfAbsent = true;
             return this;

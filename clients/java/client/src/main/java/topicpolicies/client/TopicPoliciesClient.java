@@ -151,7 +151,21 @@ public final class TopicPoliciesClient implements AutoCloseable {
      *     been made
      */
     public CompletableFuture<Void> updateManyAsync(Iterable<? extends Change> changes, Consumer<? super ChangeResult> listener) {
-        UpdateMany many = new UpdateMany(line, retries, pauses, options.timeout(), executor, changes, listener);
+        return updateManyAsync(changes, listener, UpdateMany.MOST_CHANGES);
+    }
+
+    /**
+     * Makes many changes, in batches; see {@link #updateManyAsync(Iterable, Consumer)}.
+     *
+     * @param maxInFlight how many changes may be in flight at most: read, and not yet reported to the listener; by default 4,096
+     * @throws IllegalArgumentException if {@code maxInFlight} is not positive
+     */
+    public CompletableFuture<Void> updateManyAsync(Iterable<? extends Change> changes, Consumer<? super ChangeResult> listener,
+                                                   int maxInFlight) {
+        if (maxInFlight < 1) {
+            throw new IllegalArgumentException("maxInFlight must be positive");
+        }
+        UpdateMany many = new UpdateMany(line, retries, pauses, options.timeout(), executor, changes, listener, maxInFlight);
         open.add(many::close, many.done());
         many.start();
         return many.done();

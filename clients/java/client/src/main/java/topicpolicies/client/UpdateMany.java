@@ -25,7 +25,7 @@ import topicpolicies.v1.UpdatePoliciesResponse;
  * serially on the client's executor, the calls of the listener too: while the listener is busy, no further results are read.
  */
 final class UpdateMany {
-    /** The maximum number of changes that were read and have no result yet. */
+    /** The maximum number of changes that were read and have no result yet, by default. */
     static final int MOST_CHANGES = 4096;
     /** The maximum size of these changes in bytes; one change may exceed it. */
     static final int MOST_BYTES = 8 << 20;
@@ -39,7 +39,7 @@ final class UpdateMany {
     private final Consumer<? super ChangeResult> listener;
     private final Pipeline pipeline;
     private final Executor loop;
-    private final Window window = new Window(MOST_CHANGES, MOST_BYTES);
+    private final Window window;
     private final CompletableFuture<Void> done = new CompletableFuture<>();
     private final ConcurrentLinkedQueue<Taken> arrived = new ConcurrentLinkedQueue<>();
     private final AtomicBoolean woken = new AtomicBoolean();
@@ -52,8 +52,9 @@ final class UpdateMany {
     }
 
     UpdateMany(Line line, RetryPolicy retries, Pauses pauses, Duration timeout, Executor executor, Iterable<? extends Change> source,
-               Consumer<? super ChangeResult> listener) {
+               Consumer<? super ChangeResult> listener, int maxInFlight) {
         this.line = line;
+        this.window = new Window(maxInFlight, MOST_BYTES);
         this.pauses = pauses;
         this.silence = retries.attemptTimeout().compareTo(timeout) < 0 ? retries.attemptTimeout() : timeout;
         this.source = source;

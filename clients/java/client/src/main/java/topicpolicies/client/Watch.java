@@ -20,7 +20,7 @@ public final class Watch implements AutoCloseable {
     /** Gets the events of a watch. */
     @FunctionalInterface
     public interface Listener {
-        /** Handles one event; the next one comes when this method returns. An exception ends the watch. */
+        /** Handles one event; the next one comes when this method returns. An exception or an error ends the watch. */
         void on(WatchEvent event);
     }
 
@@ -101,7 +101,7 @@ public final class Watch implements AutoCloseable {
         }
         try {
             listener.on(event);
-        } catch (RuntimeException error) {
+        } catch (Throwable error) { // also errors, or the watch would go on without the listener having handled this event
             end(new TopicPoliciesException(Status.Code.CANCELLED, "The watch's listener failed: " + error, error));
         }
         return !isEnded();

@@ -127,7 +127,8 @@ final class WatchSession {
      * @return the event to deliver, with the time to wait before connecting again; empty if retrying can't help
      */
     Optional<WatchEvent.Interrupted> broke(TopicPoliciesException error, double chance) {
-        boolean renewable = error.reason().equals("CREDENTIALS_EXPIRED") && failed == 0; // the next stream may have a newer token
+        boolean renewable = error.reason().equals("CREDENTIALS_EXPIRED") && failed == 0 // the next stream may have a newer token
+                || NoTokenException.isBehind(error);
         if (FINAL.contains(error.code()) && !renewable && !selection.isRelentless()) {
             return Optional.empty();
         }

@@ -260,6 +260,12 @@ final class UpdateManyTest extends ClosedAfterwards {
 
     @Test
     void whileResultsAreNotTakenChangesAreNotTakenEither() throws Exception {
+        takesNoMoreThan(UpdateMany.MOST_CHANGES);
+        takesNoMoreThan(3);
+        assertThrows(IllegalArgumentException.class, () -> client("localhost:1").updateManyAsync(List.of(update(1)), result -> { }, 0));
+    }
+
+    private void takesNoMoreThan(int most) throws Exception {
         Member member = member(Member.LEADING);
         AtomicInteger taken = new AtomicInteger();
         AtomicInteger told = new AtomicInteger();
@@ -275,10 +281,10 @@ final class UpdateManyTest extends ClosedAfterwards {
                 Thread.currentThread().interrupt();
             }
             told.incrementAndGet();
-        });
-        until(() -> taken.get() >= UpdateMany.MOST_CHANGES);
+        }, most);
+        until(() -> taken.get() >= most);
         Thread.sleep(300);
-        assertTrue(taken.get() <= UpdateMany.MOST_CHANGES + 1, taken + " were taken");
+        assertTrue(taken.get() <= most + 1, taken + " were taken");
         goOn.countDown();
         done.get(50, TimeUnit.SECONDS);
         assertEquals(20_000, told.get());

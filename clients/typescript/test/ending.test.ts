@@ -1,0 +1,115 @@
+/** What ends a call: its time limit, its signal, the end of the client. And what must end nothing but itself. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import {
+  CancelledError, Client, DEFAULT_RETRIES, InvalidArgumentError, NO_RETRIES, UnavailableError, type Settled,
+} from "../src/index.js";
+import { answer, failureOf, nobody, open, serve } from "./fake.js";
+import { until } from "./sidecar.js";
+
+const TOPIC = "persistent://t/n/x";
+
+function never(): Promise<string> {
+  return new Promise(() => undefined);
+}
+
+async function all(changes: AsyncIterable<Settled>): Promise<Settled[]> {
+  const settled: Settled[] = [];
+  for await (const each of changes) settled.push(each);
+  return settled;
+}
+
+test("a token that never comes ends with the call's time, its signal, and the client", async (t) => {
+  const fake = await serve(t, () => answer());
+  const client = open(t, fake.address, { token: never });
+  await assert.rejects(client.get(TOPIC, { timeoutMs: 50 }), UnavailableError);
+  await assert.rejects(client.update(TOPIC, { maxProducerPerTopic: 1 }, { timeoutMs: 50 }), UnavailableError);
+  await assert.rejects(client.get(TOPIC, { signal: AbortSignal.timeout(50) }), { name: "TimeoutError" });
+  const watch = client.watch({ namespaces: ["t/n"] });
+  const event = watch.next();
+  watch.close();
+  assert.equal((await event).done, true);
+  const cache = client.cache({ namespaces: ["t/n"] });
+  await cache.close();
+  const under = [client.get(TOPIC), client.update(TOPIC, { maxProducerPerTopic: 1 })].map(failureOf);
+  const many = all(client.updateMany([{ topic: TOPIC, policies: { maxProducerPerTopic: 1 } }]));
+  await sleep(20);
+  client.close();
+  for (const error of await Promise.all(under)) assert.ok(error instanceof CancelledError);
+  const [settled] = await many;
+  assert.ok(settled?.kind === "failed" && settled.error instanceof UnavailableError);
+  assert.deepEqual([fake.reads, fake.requests.length, fake.watches, fake.streams], [0, 0, 0, 0]);
+});
+
+test("a token that comes late is sent, and one that fails is the caller's own error", async (t) => {
+  const fake = await serve(t, () => answer());
+  await open(t, fake.address, { token: () => sleep(20, "late") }).update(TOPIC, { maxProducerPerTopic: 1 });
+  assert.deepEqual(fake.metadata.map((each) => each.get("authorization")), [["Bearer late"]]);
+  const failing = open(t, fake.address, { token: () => Promise.reject(new RangeError("no token today")) });
+  await assert.rejects(failing.get(TOPIC), RangeError);
+});
+
+test("an infinite time limit is none, and one that is not a number is refused", async (t) => {
+  const fake = await serve(t, () => answer());
+  for (const timeoutMs of [Infinity, 1e300, 1e14, 2 ** 31]) {
+    const client = open(t, fake.address, { timeoutMs });
+    await client.get(TOPIC);
+    await client.stub.getPolicy({ topic: TOPIC });
+    await client.update(TOPIC, { maxProducerPerTopic: 1 });
+    assert.equal((await all(client.updateMany([{ topic: TOPIC, policies: { maxProducerPerTopic: 1 } }])))[0]?.kind, "updated");
+  }
+  const client = open(t, fake.address);
+  await client.get(TOPIC, { timeoutMs: Infinity });
+  await assert.rejects(client.get(TOPIC, { timeoutMs: NaN }), InvalidArgumentError);
+  assert.throws(() => client.updateMany([], { timeoutMs: NaN }), InvalidArgumentError);
+  assert.throws(() => new Client(fake.address, { timeoutMs: NaN }), InvalidArgumentError);
+});
+
+test("a patience that no timer can wait for is waited for all the same, without haste", async (t) => {
+  const fake = await serve(t, () => answer());
+  fake.settling = () => undefined;
+  const client = open(t, fake.address, { retries: NO_RETRIES });
+  const many = all(client.updateMany([{ topic: TOPIC, policies: { maxProducerPerTopic: 1 } }], { timeoutMs: 2 ** 31 }));
+  await until("the change was sent", () => fake.batches.length === 1);
+  const before = process.cpuUsage();
+  await sleep(300);
+  const used = process.cpuUsage(before);
+  assert.ok(used.user + used.system < 150_000, `${used.user + used.system} µs`);
+  client.close();
+  await many;
+});
+
+test("no change may be in flight where the limit is no whole number from 1, so that is refused", async (t) => {
+  const client = open(t, await nobody());
+  for (const maxInFlight of [0, -1, NaN, 1.5, Infinity]) {
+    assert.throws(() => client.updateMany([], { maxInFlight }), (error) => error instanceof InvalidArgumentError && error.reason === "OUT_OF_BOUNDS");
+  }
+});
+
+test("an empty request id is a new one, in the service's form", async (t) => {
+  const fake = await serve(t, () => answer());
+  const client = open(t, fake.address);
+  await client.update(TOPIC, { maxProducerPerTopic: 1 }, { requestId: "" });
+  await client.update(TOPIC, { maxProducerPerTopic: 1 });
+  const ids = fake.requests.map(({ requestId }) => requestId);
+  for (const id of ids) assert.match(id, /^[0-9a-f]{32}$/);
+  assert.equal(new Set(ids).size, 2);
+});
+
+test("a client that is closed without a connection has sent nothing, and says that it was closed", async (t) => {
+  const client = open(t, await nobody());
+  const calls = [
+    client.get(TOPIC), client.update(TOPIC, { maxProducerPerTopic: 1 }), client.delete(TOPIC),
+    client.edit(TOPIC, (policies) => { policies.maxProducerPerTopic = 1; }),
+  ].map(failureOf);
+  const patient = open(t, await nobody(), { retries: { ...DEFAULT_RETRIES, initialBackoffMs: 5000 } });
+  const many = all(patient.updateMany([{ topic: TOPIC, policies: { maxProducerPerTopic: 1 } }]));
+  await sleep(1000); // the first attempt has failed, and the pause has begun
+  client.close();
+  patient.close();
+  for (const error of await Promise.all(calls)) assert.ok(error instanceof CancelledError);
+  const [settled] = await many;
+  assert.ok(settled?.kind === "failed" && settled.error instanceof CancelledError);
+});
