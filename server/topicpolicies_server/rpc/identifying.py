@@ -19,7 +19,8 @@ from ..access import NOBODY, Caller
 from ..access.identification import CallCredentials, Identification
 from ..access.proxies import KEY as ORIGINAL_KEY
 from ..access.refusals import invalid
-from .call import Call
+from ..core.errors import PolicyError
+from .call import Call, Metadata
 
 AUTHORIZATION_KEY = "authorization"
 _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name + "/"
@@ -52,11 +53,11 @@ class Identifying:
         for key, value in call.metadata:
             if key == AUTHORIZATION_KEY:
                 if authorization is not None:
-                    raise invalid("The metadata authorization is given twice.")
+                    raise _twice(AUTHORIZATION_KEY)
                 authorization = value if isinstance(value, str) else _text(value)
             elif key == ORIGINAL_KEY:
                 if original:
-                    raise invalid(f"The metadata {ORIGINAL_KEY} is given twice.")
+                    raise _twice(ORIGINAL_KEY)
                 original = value if isinstance(value, str) else _text(value)
         now = self._wall()
         if authorization is not None and not original:
@@ -80,6 +81,32 @@ class Identifying:
         call.caller = found
         return None
 
+    def refusal(self, method: str, metadata: Metadata) -> PolicyError | None:
+        """Returns what a call is refused with because of its metadata, before its request has arrived (``calls.Refusal``).
+
+        None: it may pass, or that depends on its certificate or on an issuer's answer.
+        """
+        if self._identification.reads_certificates:
+            return None  # its peer has a certificate of the authority
+        said: dict[str, str] = {}
+        now = self._wall()
+        for key, value in metadata:
+            if key in _CREDENTIALS:
+                if key in said:
+                    return _twice(key)
+                said[key] = value if isinstance(value, str) else _text(value)
+        known = self._callers.get(said.get(AUTHORIZATION_KEY, ""))
+        if known is not None and len(said) == 1 and known.principal not in self._proxies and known.begins_at <= now < known.expires_at:
+            return None
+        given = CallCredentials(said.get(AUTHORIZATION_KEY), None, said.get(ORIGINAL_KEY, ""))
+        if given == _NOTHING and method.startswith(_HEALTH):
+            return None
+        try:
+            self._identification.check(given, now, self._steady())
+        except PolicyError as error:
+            return error
+        return None
+
     async def _later(self, call: Call, found: Awaitable[Caller]) -> None:
         call.caller = await found
 
@@ -94,8 +121,14 @@ class Identifying:
         return found
 
 
+def _twice(key: str) -> PolicyError:
+    """Returns the error for a call that gives a credential twice."""
+    return invalid(f"The metadata {key} is given twice.")
+
+
 def _text(value: bytes) -> str:
     return value.decode(errors="replace")
 
 
 _NOTHING = CallCredentials()
+_CREDENTIALS = frozenset({AUTHORIZATION_KEY, ORIGINAL_KEY})
