@@ -14,6 +14,7 @@ from grpc import StatusCode
 from topicpolicies import OutcomeUnknown, TopicPoliciesError
 
 from .settings import Output
+from .showing.escaping import printable
 
 
 class ExitCode(enum.IntEnum):
@@ -113,11 +114,11 @@ def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
         typer.echo(json.dumps({"error": error_json(error)}), err=True)
         return
     if len(error.violations) < 2:
-        typer.echo(f"Error: {error.message}", err=True)
+        typer.echo(f"Error: {printable(error.message)}", err=True)
         return
     typer.echo(f"Error: the request has {len(error.violations)} problems.", err=True)
     for violation in error.violations:
-        typer.echo(f"  - {violation.field}: {violation.description}", err=True)
+        typer.echo(printable(f"  - {violation.field}: {violation.description}"), err=True)
 
 
 def _unreached(told: str, server: str, *, unknown: bool) -> str:
@@ -139,4 +140,4 @@ def report_other(reason: str, message: str, output: Output) -> None:
     if output is Output.JSON:
         typer.echo(json.dumps({"error": {"code": "UNKNOWN", "reason": reason, "message": message}}), err=True)
     else:
-        typer.echo(f"Error: {message}", err=True)
+        typer.echo(f"Error: {printable(message)}", err=True)

@@ -15,9 +15,10 @@ from topicpolicies.masks import parse_path
 from ..exits import reporting
 from ..settings import settings
 from ..showing import json_forms
+from ..showing.escaping import printable
 from ..showing.fitting import Row, settings_rows
 from ..showing.freshness import report_unconfirmed
-from ..showing.rendering import console, lines, printable
+from ..showing.rendering import console, lines
 from .policies import Topic
 
 _SOURCES = {

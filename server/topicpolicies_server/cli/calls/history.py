@@ -17,8 +17,9 @@ from ..settings import ScopeName, ScopeNames, settings
 from ..showing import json_forms
 from ..showing.differences import Difference, between, show
 from ..showing.entries import gap_line, show_entry
+from ..showing.escaping import printable
 from ..showing.freshness import report_unconfirmed
-from ..showing.rendering import console, printable
+from ..showing.rendering import console
 from .moments import parse_moment, parse_time, read_at
 from .policies import OneScope, Topic
 from .targets import sort_targets

@@ -11,7 +11,8 @@ from topicpolicies import LogKind, ServerFeature, ServerInfo, WriterMode
 from ..exits import reporting
 from ..settings import settings
 from ..showing import json_forms
-from ..showing.rendering import console, printable
+from ..showing.escaping import printable
+from ..showing.rendering import console
 
 _LOGS = {
     LogKind.EMBEDDED: "embedded, in a file of the server",

@@ -11,10 +11,11 @@ from topicpolicies import ChangeOptions, Client, DeleteOutcome, DeleteResult, Do
 from ..exits import ExitCode, reporting
 from ..settings import ScopeName, ScopeNames, Settings, settings
 from ..showing import json_forms
+from ..showing.escaping import printable
 from ..showing.fitting import Row, settings_rows
 from ..showing.freshness import report_unconfirmed
 from ..showing.listing import listed
-from ..showing.rendering import compact, console, differences, lines, printable
+from ..showing.rendering import compact, console, differences, lines
 from .assignments import parse
 from .moments import Moment, parse_moment, read_at
 

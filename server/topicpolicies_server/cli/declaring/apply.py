@@ -19,7 +19,8 @@ from ..interrupts import INTERRUPTED
 from ..settings import Output, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.differences import show
-from ..showing.rendering import console, printable
+from ..showing.escaping import printable
+from ..showing.rendering import console
 from .applying import Applied, Invalid, Planned, make, validated
 from .declared import Declared, export, export_json, load
 from .planning import Key, Step, steps, topics_of

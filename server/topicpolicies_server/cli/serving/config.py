@@ -18,7 +18,8 @@ from ...config.rendering import reference, sample, written_value
 from ...config.sources import OptionValues, Setting
 from ..exits import ExitCode
 from ..settings import settings
-from ..showing.rendering import console, printable
+from ..showing.escaping import printable
+from ..showing.rendering import console
 from .configured import configured
 from .running import report_problems
 from .serve import check_tls

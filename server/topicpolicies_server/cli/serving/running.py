@@ -15,6 +15,7 @@ from ...core.errors import PolicyError
 from ...lines import set_up_logging
 from ..exits import ExitCode, report_other
 from ..settings import Output
+from ..showing.escaping import printable
 from .addresses import NotBoundError, check_addresses
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def report_problems(error: ConfigError, output: Output) -> None:
         typer.echo(json.dumps({"error": told}), err=True)
         return
     for problem in error.problems:
-        typer.echo(f"Error: {problem}", err=True)
+        typer.echo(f"Error: {printable(problem)}", err=True)
 
 
 @contextmanager

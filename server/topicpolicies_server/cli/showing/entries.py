@@ -8,7 +8,8 @@ from rich.text import Text
 
 from topicpolicies import ActorStanding, HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome
 
-from .rendering import compact, console, differences, printable
+from .escaping import printable
+from .rendering import compact, console, differences
 
 _KINDS = {
     HistoryKind.UPDATE: "update",

@@ -8,7 +8,8 @@ from urllib.parse import unquote
 from topicpolicies import Bookmark, Changed, Gap, Interrupted, Mirror, NamespaceState, Reset, Status, Synced
 
 from .entries import gap_line
-from .rendering import compact, differences, printable
+from .escaping import printable
+from .rendering import compact, differences
 
 _STATES = {
     NamespaceState.LOADING: "is being read",
