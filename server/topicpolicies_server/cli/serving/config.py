@@ -16,6 +16,7 @@ from ...config.making import server_config
 from ...config.option import Kind, ReadBy
 from ...config.rendering import reference, sample, written_value
 from ...config.sources import OptionValues, Setting
+from ...config.urls import without_credentials
 from ..exits import ExitCode
 from ..settings import settings
 from ..showing.escaping import printable
@@ -92,5 +93,5 @@ def _plain(setting: Setting) -> Any:
     if setting.value is None or setting.option.kind in (Kind.WHOLE, Kind.NUMBER, Kind.SWITCH):
         return setting.value
     if isinstance(setting.value, tuple) and not isinstance(setting.value, Address):
-        return list(setting.value)
+        return list(map(without_credentials, setting.value))
     return written_value(setting.value) or None
