@@ -109,7 +109,5 @@ class Arriving:
 
 
 def _not_arrived() -> PolicyError:
-    problem = (
-        "The request of this call did not arrive: send it with the call, which has one of the places of max_concurrent_calls."
-    )
+    problem = "The request of this call did not arrive: send it with the call, which has one of the places of max_concurrent_calls."
     return PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.TOO_MANY_CALLS, problem)
