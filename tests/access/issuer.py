@@ -24,6 +24,8 @@ class Issuer:
         """In place of its keys."""
         self.location = ""
         """Where it sends those who ask for its keys."""
+        self.encoding = ""
+        """How it says that its answers are compressed."""
         self.asked: list[str] = []
         """The paths."""
         self.answers = threading.Event()
@@ -55,6 +57,8 @@ def serving() -> Iterator[Issuer]:
             self.send_response(302 if redirected else issuer.status)
             if redirected:
                 self.send_header("location", redirected)
+            if issuer.encoding:
+                self.send_header("content-encoding", issuer.encoding)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             with suppress(ConnectionError):  # who asked may have gone
