@@ -26,7 +26,7 @@ from topicpolicies_server.config import (
 )
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.rpc import arriving
+from topicpolicies_server.rpc import arriving, listening
 from topicpolicies_server.rpc.arriving import Arriving
 from topicpolicies_server.rpc.server import Server
 
@@ -196,3 +196,17 @@ async def test_while_requests_of_later_calls_arrive_those_that_do_not_are_given_
         each.cancel()
     await asyncio.wait(left)
     assert len(calls) == 0
+
+
+@pytest.mark.parametrize("said", [b"", b"PRI * HTTP/2.0\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
+async def test_a_peer_that_makes_no_connection_is_hung_up_on(limits: Limits, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    monkeypatch.setattr(listening, "HANDSHAKE_SECONDS", 0.5)
+    config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), limits=limits)
+    async with Server(config) as server:
+        host, _, port = server.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(said)
+        async with asyncio.timeout(PATIENCE):
+            while await reader.read(1_000):
+                pass
+        writer.close()
