@@ -233,7 +233,7 @@ async def test_a_file_that_says_the_same_in_other_words_changes_nothing(
     assert not caplog.records and roles.at_once("admin", "acme/orders", Permission.READ)
 
 
-@pytest.mark.parametrize("content", [b"superusers = 1", b"\xff", b"#" * (MOST_BYTES + 1), None])
+@pytest.mark.parametrize("content", [b"superusers = 1", b"superusers = " + b"[" * 100_000, b"\xff", b"#" * (MOST_BYTES + 1), None])
 async def test_a_server_does_not_start_with_a_file_that_it_can_not_use(path: Path, reloader: Reloader, content: bytes | None) -> None:
     replace(path, content)
     roles = RolesFile(path, reloader)
