@@ -64,7 +64,8 @@ async def never() -> AsyncIterator[bytes]:
 
 def begun(channel: grpc.aio.Channel, method: str = SERVICE + "GetServerInfo", metadata: Any = ()) -> Any:
     """A call of which only the metadata is sent."""
-    made: Any = channel.stream_stream(method)(never(), metadata=metadata)
+    to_call: Any = channel.stream_stream(method)
+    made: Any = to_call(never(), metadata=metadata)
     return made
 
 
@@ -111,12 +112,13 @@ async def test_a_call_whose_request_does_not_come_ends_with_a_reason(server: Ser
 
 async def test_a_call_without_a_request_is_told_so(server: Server) -> None:
     async def nothing() -> AsyncIterator[bytes]:
-        for none in ():
+        for none in list[bytes]():
             yield none
 
     async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
         with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await channel.stream_unary(SERVICE + "GetPolicy")(nothing())
+            method: Any = channel.stream_unary(SERVICE + "GetPolicy")
+            await method(nothing())
     assert Refusal(caught.value).info.reason == "MALFORMED_MESSAGE"
 
 

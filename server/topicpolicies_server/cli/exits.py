@@ -13,8 +13,8 @@ from grpc import StatusCode
 
 from topicpolicies import OutcomeUnknown, TopicPoliciesError
 
+from .escaping import printable
 from .settings import Output
-from .showing.escaping import printable
 
 
 class ExitCode(enum.IntEnum):

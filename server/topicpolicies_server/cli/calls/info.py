@@ -8,10 +8,10 @@ from rich.text import Text
 
 from topicpolicies import LogKind, ServerFeature, ServerInfo, WriterMode
 
+from ..escaping import printable
 from ..exits import reporting
 from ..settings import settings
 from ..showing import json_forms
-from ..showing.escaping import printable
 from ..showing.rendering import console
 
 _LOGS = {

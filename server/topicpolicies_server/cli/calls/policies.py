@@ -8,10 +8,10 @@ import typer
 
 from topicpolicies import ChangeOptions, Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult
 
+from ..escaping import printable
 from ..exits import ExitCode, reporting
 from ..settings import ScopeName, ScopeNames, Settings, settings
 from ..showing import json_forms
-from ..showing.escaping import printable
 from ..showing.fitting import Row, settings_rows
 from ..showing.freshness import report_unconfirmed
 from ..showing.listing import listed

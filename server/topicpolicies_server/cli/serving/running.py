@@ -13,9 +13,9 @@ import typer
 from ...config import Address, ConfigError, LogFormat, LogLevel
 from ...core.errors import PolicyError
 from ...lines import set_up_logging
+from ..escaping import printable
 from ..exits import ExitCode, report_other
 from ..settings import Output
-from ..showing.escaping import printable
 from .addresses import NotBoundError, check_addresses
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from topicpolicies import ActorStanding, HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome
 
-from .escaping import printable
+from ..escaping import printable
 from .rendering import compact, console, differences
 
 _KINDS = {
