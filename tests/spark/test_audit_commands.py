@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from topicpolicies_spark.audit import app as commands
@@ -32,6 +35,26 @@ needs_spark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_gro
 
 def _run(*arguments: str) -> Result:
     return CliRunner().invoke(commands.app, list(arguments))
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("[/nothing]", "[/nothing]"),
+        ("[ops] moved", "[ops] moved"),
+        ("\x1b]0;title\x07\x1b[31mred\n2030 a row", "\\x1b]0;title\\x07\\x1b[31mred\\n2030 a row"),
+        (["a", "[b]"], "a, [b]"),
+        ({"a": "[b]"}, '{"a": "[b]"}'),
+        (None, ""),
+    ],
+)
+def test_what_others_have_written_is_shown_as_it_is_and_not_obeyed(written: object, shown: str) -> None:
+    printed = io.StringIO()
+    console = Console(width=120, file=printed, color_system="standard", force_terminal=True)
+    console.print(commands._table("[red]a[/]", ["reason_of_the_change"], [{"reason_of_the_change": written}]))
+    text = re.sub(r"\x1b\[[0-9;]*m", "", printed.getvalue())
+    assert "[red]a[/]" in text and shown in text
+    assert "\x1b" not in text and "\x07" not in text
 
 
 @pytest.mark.parametrize(

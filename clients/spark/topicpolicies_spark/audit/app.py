@@ -6,7 +6,7 @@ import contextlib
 import enum
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ..options import OptionError, read_options, time_of
 from . import archive as archives
@@ -220,10 +221,10 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except (OptionError, FileNotFoundError, ValueError) as error:
-        typer.echo(f"Error: {error}", err=True)
+        typer.echo(f"Error: {_printable(str(error))}", err=True)
         sys.exit(2)
     except PySparkException as error:
-        typer.echo(f"Error: {_sentence(str(error))}", err=True)
+        typer.echo(f"Error: {_printable(_sentence(str(error)))}", err=True)
         sys.exit(1)
 
 
@@ -274,19 +275,28 @@ def _show(found: DataFrame, limit: int, output: Output, title: str) -> int:
         for row in rows:
             typer.echo(json.dumps(row))
         return len(rows)
-    table = Table(title=title if rows else f"{title}: none")
-    for column in found.columns:
+    Console().print(_table(title, found.columns, rows))
+    return len(rows)
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> Table:
+    """Returns rows as a table. What others have written is shown as it is: no markup is interpreted, unprintable characters are escaped."""
+    table = Table(title=Text(title if rows else f"{title}: none"))
+    for column in columns:
         table.add_column(column.replace("_", " "), overflow="fold")
     for row in rows:
-        table.add_row(*(_cell(row.get(column)) for column in found.columns))
-    Console().print(table)
-    return len(rows)
+        table.add_row(*(Text(_printable(_cell(row.get(column)))) for column in columns))
+    return table
 
 
 def _cell(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return json.dumps(value) if isinstance(value, dict) else "" if value is None else str(value)
+
+
+def _printable(text: str) -> str:
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 
 if __name__ == "__main__":
