@@ -83,7 +83,8 @@ class Arriving:
             raise _not_arrived() from None
         finally:
             self._waiting.pop(task, None)
-            self._given_up.discard(task)
+            if self._given_up:
+                self._given_up.discard(task)
         if looks == self._looks:
             self._prompt = True
         if raw is grpc.aio.EOF:

@@ -192,9 +192,12 @@ class Calls:
             metadata: the metadata that the caller sent.
         """
         try:
-            return next(filter(None, (refusal(method, metadata) for refusal in self._refusals)), None)
+            for refusal in self._refusals:
+                if (error := refusal(method, metadata)) is not None:
+                    return error
         except Exception:  # noqa: BLE001 (the door fails again once the request has come, and that is told)
             return None
+        return None
 
     def arrived(self, method: str, context: Any, size: int = 0, metadata: Metadata | None = None) -> Call:
         """Creates the ``Call`` for a call that has arrived, and notifies observers. ``finished`` must be called at its end.

@@ -88,17 +88,23 @@ class Identifying:
         """
         if self._identification.reads_certificates:
             return None  # its peer has a certificate of the authority
-        said: dict[str, str] = {}
-        now = self._wall()
+        authorization: str | bytes | None = None
+        original: str | bytes | None = None
         for key, value in metadata:
-            if key in _CREDENTIALS:
-                if key in said:
+            if key == AUTHORIZATION_KEY:
+                if authorization is not None:
                     return _twice(key)
-                said[key] = value if isinstance(value, str) else _text(value)
-        known = self._callers.get(said.get(AUTHORIZATION_KEY, ""))
-        if known is not None and len(said) == 1 and known.principal not in self._proxies and known.begins_at <= now < known.expires_at:
-            return None
-        given = CallCredentials(said.get(AUTHORIZATION_KEY), None, said.get(ORIGINAL_KEY, ""))
+                authorization = value
+            elif key == ORIGINAL_KEY:
+                if original:
+                    return _twice(key)
+                original = value
+        now = self._wall()
+        if original is None and isinstance(authorization, str):
+            known = self._callers.get(authorization)
+            if known is not None and known.principal not in self._proxies and known.begins_at <= now < known.expires_at:
+                return None
+        given = CallCredentials(_text(authorization) if authorization is not None else None, None, _text(original or ""))
         if given == _NOTHING and method.startswith(_HEALTH):
             return None
         try:
@@ -126,9 +132,8 @@ def _twice(key: str) -> PolicyError:
     return invalid(f"The metadata {key} is given twice.")
 
 
-def _text(value: bytes) -> str:
-    return value.decode(errors="replace")
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode(errors="replace")
 
 
 _NOTHING = CallCredentials()
-_CREDENTIALS = frozenset({AUTHORIZATION_KEY, ORIGINAL_KEY})
