@@ -82,6 +82,7 @@ class _Rows:
 
     identity = "bench"
     partitions = 1
+    shared = False
 
     def follows(self, _earlier: str, _later: str) -> bool:
         return True

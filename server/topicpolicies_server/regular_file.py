@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tomllib
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Signature: TypeAlias = tuple[int, int, int, int, int]
 """A file's device, inode number, size, and the times (ns) when its content (mtime) and anything about it (ctime) last changed."""
@@ -26,6 +27,18 @@ def read(path: Path, most: int = -1) -> bytes:
     """
     with open(path, "rb", opener=_opened) as file:
         return file.read(most)
+
+
+def toml(text: str) -> dict[str, Any]:
+    """Parses a file's TOML.
+
+    Raises:
+        ValueError: the text is no TOML, or is nested too deep.
+    """
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
 
 
 def checked(path: Path) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import tracemalloc
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -68,6 +70,23 @@ async def test_a_body_that_is_not_a_key_set_is_no_answer(issuer: Issuer, asking:
     issuer.body = body
     with pytest.raises(Unanswered):
         await asking.keys(issuer.name)
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_an_answer_that_grows_when_it_is_unpacked_is_not_unpacked(issuer: Issuer, times: int) -> None:
+    issuer.body = b" " * (64 << 20)
+    for _ in range(times):
+        issuer.body = gzip.compress(issuer.body)
+    issuer.encoding = ", ".join(["gzip"] * times)
+    asking = IssuerClient(url=f"{issuer.name}/keys")
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unanswered, match="compressed"):
+            await asking.keys(issuer.name)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+        await asking.close()
 
 
 async def test_errors_and_redirects_are_no_answers(issuer: Issuer, asking: IssuerClient) -> None:

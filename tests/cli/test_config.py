@@ -93,6 +93,10 @@ def test_a_password_in_a_url_is_not_shown(home: Path) -> None:
     shown = run(home, TOPICPOLICIES_PULSAR="pulsar://me:sword/fish@b:1", TOPICPOLICIES_ADMIN_URL="http://me:sword/fish@b:1")
     assert shown.exit_code == 2 and "fish" not in shown.output
     assert "fish" not in run(home, "-ojson", TOPICPOLICIES_PULSAR="pulsar://me:sword/fish@b:1").output
+    issuers = "https://a.example,https://me:sword/fish@b.example"
+    for output in ("-otable", "-ojson"):
+        shown = run(home, output, TOPICPOLICIES_AUTHENTICATION_PROVIDERS="oidc", TOPICPOLICIES_OIDC_ISSUERS=issuers)
+        assert shown.exit_code == 2 and "fish" not in shown.output
 
 
 def test_the_table_is_folded_to_80_columns_and_nothing_is_cut_off(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

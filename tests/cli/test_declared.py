@@ -168,3 +168,26 @@ def test_undeclared_documents_are_deleted_only_in_the_named_namespaces() -> None
     assert not steps(by_key, here, prune=())
     (step,) = steps(by_key, here, prune=("public/a",))
     assert (step.document.topic, step.deletes) == (other, True)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "namespaces: [{}]",
+        "policies: [{{topic: {}, set: {{}}}}]",
+        "policies: [{{pattern: {}, set: {{}}}}]",
+        "policies: [{{topic: public/a/b, scope: {}, set: {{}}}}]",
+        "policies: [{{topic: public/a/b, set: {{max_producer_per_topic: {}}}}}]",
+        "policies: [{{topic: public/a/b, set: {{shadow_topics: {}}}}}]",
+        "policies: [{{topic: public/a/b, set: {{retention_policies: {}}}}}]",
+        "policies: [{{topic: public/a/b, set: {{subscription_policies: {{a: {}}}}}}}]",
+        "? {}\n: 1",
+        "version: {}",
+    ],
+)
+def test_a_small_file_that_stands_for_a_very_large_one_is_refused_at_once(use: str) -> None:
+    lists = ["l0: &l0 [x, x]", *(f"l{index}: &l{index} [*l{index - 1}, *l{index - 1}]" for index in range(1, 60))]
+    text = "\n".join([*lists, *(["version: 1"] if "version" not in use else []), use.format("*l59 ")])
+    with pytest.raises(InvalidArgument) as caught:
+        parse(text, "f.yaml")
+    assert len(str(caught.value)) < 100_000

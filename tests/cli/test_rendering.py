@@ -10,7 +10,8 @@ from tests.core.policies import policies
 from topicpolicies import OffloadPolicies, TopicPolicies
 from topicpolicies.masks import parse_path, paths_between
 from topicpolicies.secrets import REDACTED
-from topicpolicies_server.cli.showing.rendering import compact, differences, lines, printable
+from topicpolicies_server.cli.escaping import printable
+from topicpolicies_server.cli.showing.rendering import compact, differences, lines
 
 
 def leaves(message: Message) -> int:

@@ -107,6 +107,7 @@ async def test_a_missing_or_invalid_file_is_an_error(path: Path) -> None:
     ("text", "complaint"),
     [
         ("cluster = 5", "cluster is not a text"),
+        ("cluster = " + "[" * 100_000, "nested too deep"),
         ("clusters = 5", "clusters is not a table"),
         ("cluster_name = 'us'", "cluster_name"),
         ("[broker]\nmaxMessageSize = 'many'", "many"),

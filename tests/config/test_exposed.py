@@ -12,8 +12,11 @@ import pytest
 from topicpolicies_server.config import (
     AuthenticationConfig,
     AuthorizationConfig,
+    CheckpointsConfig,
+    ConfigError,
     EmbeddedLogConfig,
     GuardConfig,
+    HistoryConfig,
     OAuth2Config,
     OidcConfig,
     PulsarLogConfig,
@@ -129,6 +132,64 @@ def test_files_in_a_directory_where_every_user_can_replace_them_are_reported(fol
     configs = configurations(files)
     inner.chmod(mode)
     assert reported(configs) == {"read": set(), "write": set(files.made) if replaced else set()}
+
+
+@pytest.mark.parametrize("through", ["the file", "its directory", "a chain", "a relative link"])
+def test_a_link_that_everybody_may_replace_is_told_wherever_it_leads(folder: Path, through: str) -> None:
+    files, shared = Files(folder), folder / "shared"
+    path = files.of("authorization")
+    shared.mkdir()
+    link = shared / "link"
+    if through == "the file":
+        link.symlink_to(path)
+    elif through == "its directory":
+        link.symlink_to(folder)
+        link = link / "authorization"
+    elif through == "a chain":
+        link.symlink_to(path)
+        first = folder / "first"
+        first.symlink_to(link)
+        link = first
+    else:
+        link.symlink_to("../authorization")
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None),
+        authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=files.of("token_secret_key"))),
+        authorization=AuthorizationConfig(file=link),
+    )
+    assert insecure(config) == []
+    shared.chmod(0o777)
+    (sentence,) = insecure(config)
+    assert sentence.startswith("authorization: ") and "put another file in its place" in sentence
+    shared.chmod(0o1777)
+    assert insecure(config) == []
+
+
+def test_links_that_lead_in_a_circle_are_left_to_the_check_of_the_option(folder: Path) -> None:
+    (folder / "one").symlink_to(folder / "other")
+    (folder / "other").symlink_to(folder / "one")
+    with pytest.raises(ConfigError):
+        ServerConfig(log=EmbeddedLogConfig(path=None), authorization=AuthorizationConfig(file=folder / "one"))
+    assert insecure(ServerConfig(log=EmbeddedLogConfig(path=folder / "one"))) == []
+
+
+def test_what_the_server_keeps_is_told_if_everybody_may_read_it_as_after_a_backup_was_restored(folder: Path) -> None:
+    files = Files(folder)
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=files.of("data")),
+        history=HistoryConfig(path=files.of("history")),
+        checkpoints=CheckpointsConfig(path=files.of("checkpoints")),
+    )
+    assert insecure(config) == []
+    for path in files.made.values():
+        path.chmod(0o644)
+    assert reported([config]) == {"read": set(files.made), "write": set()}
+    for path in files.made.values():
+        path.chmod(0o602)
+    assert reported([config]) == {"read": set(), "write": set(files.made)}
+    for path in files.made.values():
+        path.unlink()
+    assert insecure(config) == [], "the server creates them for itself"
 
 
 def test_a_symbolic_link_is_judged_by_its_target(folder: Path) -> None:

@@ -257,6 +257,26 @@ def test_a_password_in_a_url_is_not_shown_in_errors() -> None:
     assert len(found_problems) == 2 and not any("fish" in problem for problem in found_problems)
 
 
+_WITH_PASSWORD = "https://me:sword/fish@issuer.example/realm"
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"oidc_issuers": _WITH_PASSWORD, "oidc_audiences": "sidecar"},
+        {"oidc_issuers": _WITH_PASSWORD, "oidc_audiences": "sidecar", "oidc_jwks_file": __file__},
+        {"oidc_issuers": "https://issuer.example", "oidc_audiences": "sidecar", "oidc_jwks_url": _WITH_PASSWORD},
+        {"otlp_endpoint": f"{_WITH_PASSWORD}?a=b"},
+        {"pulsar": [_WITH_PASSWORD]},
+    ],
+    ids=["an issuer", "an issuer with a file of keys", "the keys of an issuer", "a collector", "a list in place of a text"],
+)
+def test_a_password_in_any_url_is_refused_and_not_told(flags: dict[str, object]) -> None:
+    ways = {"authentication_providers": "oidc", "allow_authenticated": True} if "oidc_issuers" in flags else {}
+    said = problems(flags=flags | ways)
+    assert said and not any("fish" in problem for problem in said)
+
+
 def test_a_guard_reads_the_same_sources(tmp_path: Path) -> None:
     file = written(tmp_path, 'pulsar = "pulsar://broker:6650"\nadmin_url = "http://broker:8080"\nmax_watches = 7\n')
     config = guard_config(read_options({"report_only": True}, {"TOPICPOLICIES_GUARD": "acme/*"}, file))

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicpolicies_server.config import LogFormat
-from topicpolicies_server.lines.formats import Structured, line_maker, moment
+from topicpolicies_server.lines.formats import Plain, Structured, line_maker, moment
 
 _PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|[^ "]*)(?: |$)')
 
@@ -62,6 +62,24 @@ def test_a_traceback_is_in_its_line() -> None:
     except ValueError as error:
         line = Structured(line_maker(LogFormat.JSON)).format(record("it failed", error=error))
     assert json.loads(line)["error"].splitlines()[-2:] == ["ValueError: two", "lines"]
+
+
+@given(st.text())
+def test_a_line_for_people_is_one_line_that_a_terminal_does_not_obey(message: str) -> None:
+    line = Plain().format(record(message))
+    assert line.isprintable()
+    if message.isprintable():
+        assert line.endswith(f" WARNING a.logger: {message}")
+
+
+def test_no_line_of_a_traceback_looks_like_one_of_the_log() -> None:
+    try:
+        raise ValueError("two\n2026-01-01 00:00:00,000 ERROR a.logger: lines\x1b[31m\r2026")
+    except ValueError as error:
+        first, *others = Plain().format(record("it failed\n2026", error=error)).split("\n")
+    assert first.endswith("it failed\\n2026")
+    assert all(line.startswith("  ") and line.isprintable() for line in others)
+    assert others[0] == "  Traceback (most recent call last):" and others[-2] == "  ValueError: two"
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0.0, "1970-01-01T00:00:00.000Z"), (1_700_000_000.9999, "2023-11-14T22:13:20.999Z")])

@@ -183,6 +183,22 @@ def test_scrapes_run_one_after_the_other_and_probes_do_not_wait_for_them() -> No
     assert slow.most == 1, "two scrapes ran at once: each thread that computes delays the event loop"
 
 
+def test_those_who_ask_and_go_away_leave_no_threads_that_wait_and_delay_nobody() -> None:
+    slow = Slow()
+    endpoint = Endpoint(parse_address("127.0.0.1:0"), slow, lambda: WELL)
+    before = threading.active_count()
+    try:
+        for _ in range(10 * web.CONNECTIONS):
+            with socket.create_connection(("127.0.0.1", endpoint.address.port), timeout=10) as peer:
+                peer.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        began = time.monotonic()
+        assert "one 1.0" in httpx.get(f"http://{endpoint.address}/metrics", trust_env=False, timeout=20).text
+        assert time.monotonic() - began < 2 * web.CONNECTIONS * 0.05 + 2
+        assert threading.active_count() - before <= web.CONNECTIONS + 8
+    finally:
+        endpoint._close()
+
+
 def test_the_endpoint_does_not_resolve_the_name_of_its_host(monkeypatch: pytest.MonkeyPatch) -> None:
     def asked(*_: object) -> str:
         raise AssertionError("a resolver that does not answer holds up the start")

@@ -28,13 +28,19 @@ def log_path() -> None:
 
 
 class Gone:
-    """gRPC's context of a call whose peer has gone, before gRPC has said so: what is written fails."""
+    """gRPC's context of a call whose peer has gone, before gRPC has said so: its request has come, and what is written fails."""
+
+    def __init__(self, request: Any) -> None:
+        self._request = request
 
     def invocation_metadata(self) -> tuple[()]:
         return ()
 
     def time_remaining(self) -> None:
         return None
+
+    async def read(self) -> Any:
+        return self._request
 
     async def write(self, _answer: object) -> None:
         raise InternalError("Failed to execute a batch")
@@ -73,7 +79,7 @@ def method_of(server: Server, name: str) -> Any:
     """Returns a method's handler, as gRPC calls it."""
     assert server._servicer is not None
     handler: Any = handlers(server._servicer, 1 << 20).service(Details(f"/{SERVICE}/{name}"))
-    return handler.unary_unary or handler.unary_stream or handler.stream_stream
+    return handler.stream_unary or handler.stream_stream
 
 
 @pytest.mark.parametrize(
@@ -92,9 +98,9 @@ async def test_a_call_whose_peer_disconnects_while_it_is_written_to_is_given_up_
     caplog.set_level(logging.WARNING)
     ended = Ended()
     server.calls.observers = (*server.calls.observers, ended)
-    raw = one(request_) if name == "UpdatePolicies" else request_
+    stream = one(request_) if name == "UpdatePolicies" else None
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(asyncio.create_task(method_of(server, name)(raw, Gone())), 20)
+        await asyncio.wait_for(asyncio.create_task(method_of(server, name)(stream, Gone(request_))), 20)
     (call,) = ended.calls
     assert call.given_up
     assert (call.error is not None) == refused

@@ -51,10 +51,10 @@ def test_what_is_wrong_is_said_before_anything_starts(arguments: tuple[str, ...]
 
 
 def test_what_comes_from_outside_is_shown_as_it_is_and_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
-    told = ["[red]release[/red] 12", "a [/] b", "\x1b[2Jgone", ["x\ty"], ":smile:" + "long" * 100]
+    told = ["[red]release[/red] 12", "a [/] b", "\x1b[2Jgone", ["x\ty"], ["a", "[b]"], {"a": "[b]"}, ":smile:" + "long" * 100]
     commands.print_table("Changes", ["reason"], [{"reason": each} for each in told])
     shown = capsys.readouterr().out
-    for each in ("[red]release[/red] 12", "a [/] b", "\\x1b[2Jgone", "x\\ty", told[-1]):
+    for each in ("[red]release[/red] 12", "a [/] b", "\\x1b[2Jgone", "x\\ty", "a, [b]", '{"a": "[b]"}', told[-1]):
         assert f" {each} " in shown
     assert "\x1b" not in shown
 

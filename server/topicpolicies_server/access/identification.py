@@ -14,6 +14,7 @@ Source: ``AuthenticationProviderList`` and ``AuthenticationService`` of brokers.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Mapping
 from typing import NamedTuple, TypeAlias
 
@@ -115,6 +116,18 @@ class Identification:
         if not isinstance(found, Caller):
             return self._later(found, given.original)
         return self._speaking(found, given.original)
+
+    def check(self, given: CallCredentials, now: float, moment: float) -> None:
+        """Checks the credentials of a call as far as that needs no answer of an issuer. The arguments are those of ``caller``.
+
+        Raises:
+            PolicyError: as ``caller``.
+        """
+        found = self._verified(given, now, moment)
+        if isinstance(found, Caller):
+            self._speaking(found, given.original)
+        elif inspect.iscoroutine(found):
+            found.close()  # it has not begun
 
     def _verified(self, given: CallCredentials, now: float, moment: float) -> Answer:
         if given.authorization is not None and (self._tokens is not None or self._issuers is not None):

@@ -20,6 +20,8 @@ TOTAL_SECONDS = 5.0
 _DISCOVERY = "/.well-known/openid-configuration"
 _CONNECTIONS = 4
 _FINE = 200
+_HEADERS = {"accept": "application/json", "accept-encoding": "identity"}
+"""An answer is not compressed: a few bytes could become very many before their number is known."""
 
 
 class IssuerClient:
@@ -72,11 +74,13 @@ class IssuerClient:
 
     async def _get(self, url: str) -> bytes:
         try:
-            async with self._http.stream("GET", url, headers={"accept": "application/json"}) as response:
+            async with self._http.stream("GET", url, headers=_HEADERS) as response:
                 if response.status_code != _FINE:
                     raise Unanswered(f"it answers with status {response.status_code}")
+                if response.headers.get("content-encoding", "identity") != "identity":
+                    raise Unanswered("its answer is compressed, which was not requested")
                 body = bytearray()
-                async for piece in response.aiter_bytes():
+                async for piece in response.aiter_raw():
                     body += piece
                     if len(body) > MOST_BYTES:
                         raise Unanswered(f"its answer has more than {MOST_BYTES:,} bytes")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -158,7 +157,7 @@ def parse(text: str) -> Contents:
     Raises:
         ValueError: the text is no TOML, or something is wrong with it; the error lists all problems, each with its place.
     """
-    document = tomllib.loads(text)
+    document = regular_file.toml(text)
     problems: list[str] = []
     _known(document, ("superusers", "grants"), "", problems)
     superusers = _texts(document, "superusers", "", problems)

@@ -5,7 +5,7 @@
 - ``doctor``: the command that looks for what is wrong
 - ``serving``: the commands that run a server or a guard, and the one that shows their options
 - ``showing``: documents, changes and entries for people and for programs
-- ``arguments``, ``files``: checks of what is read; ``writing``: output that can't be written
+- ``arguments``, ``files``: checks of what is read; ``escaping``: what others have written; ``writing``: output that can't be written
 - ``interrupts``, ``exits``: how commands are interrupted, and how they end
 """
 

@@ -13,6 +13,7 @@ from grpc import StatusCode
 
 from topicpolicies import OutcomeUnknown, TopicPoliciesError
 
+from .escaping import printable
 from .settings import Output
 
 
@@ -113,11 +114,11 @@ def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
         typer.echo(json.dumps({"error": error_json(error)}), err=True)
         return
     if len(error.violations) < 2:
-        typer.echo(f"Error: {error.message}", err=True)
+        typer.echo(f"Error: {printable(error.message)}", err=True)
         return
     typer.echo(f"Error: there are {len(error.violations)} problems.", err=True)
     for violation in error.violations:
-        typer.echo(f"  - {violation.field}: {violation.description}", err=True)
+        typer.echo(printable(f"  - {violation.field}: {violation.description}"), err=True)
 
 
 def _for_the_command_line(error: TopicPoliciesError, server: str) -> str:
@@ -151,4 +152,4 @@ def report_other(reason: str, message: str, output: Output) -> None:
     if output is Output.JSON:
         typer.echo(json.dumps({"error": {"code": "UNKNOWN", "reason": reason, "message": message}}), err=True)
     else:
-        typer.echo(f"Error: {message}", err=True)
+        typer.echo(f"Error: {printable(message)}", err=True)

@@ -28,7 +28,6 @@ What is left out is not known, and rules that need it are not judged.
 from __future__ import annotations
 
 import asyncio
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,7 +112,7 @@ def parse(text: str) -> _Contents:
     Raises:
         ValueError: the text is no TOML, or something in it has the wrong type.
     """
-    document = tomllib.loads(text)
+    document = regular_file.toml(text)
     unknown = sorted(set(document) - {"cluster", "all_topics", *_TABLES})
     if unknown:
         raise ValueError(f"it has unknown keys: {', '.join(unknown)}")

@@ -5,7 +5,7 @@ server listens on loopback only, and one that other machines can reach needs TLS
 
 - ``server``: all of it; ``limits``, ``address``, ``authentication``, ``authorization``, ``logs``, ``oauth2``, ``history``,
   ``checkpoints``, ``call_record``, ``telemetry``: its parts
-- ``errors``: the error of a wrong configuration; ``files``: what is wrong with files that a configuration names
+- ``errors``: the error of a wrong configuration; ``files``: what is wrong with files that a configuration names; ``urls``: hides passwords
 - ``insecure``, ``exposed``: what is allowed but unsafe, and warned of
 - ``table``, ``declared``: every option, with its name, type, bounds, default and help; ``option``: how a value is read
 - ``sources``: merges what flags, the environment and a file set into the values in force

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from .address import Address
 from .files import unreadable
+from .urls import without_credentials
 
 PROVIDERS = ("token", "oidc", "certificate")
 """The ways in which callers can be authenticated."""
@@ -82,9 +83,12 @@ class OidcConfig:
         if not self.role_claim:
             found.append("--oidc-role-claim names the claim that has the role: it can't be empty.")
         if self.jwks_file is None:
-            found += [f'The issuer "{each}" can\'t be used to request keys: {_WANTED}' for each in self.issuers if not is_private(each)]
+            wrong = [without_credentials(each) for each in self.issuers if not is_private(each)]
+            found += [f'The issuer "{each}" can\'t be used to request keys: {_WANTED}' for each in wrong]
             if self.jwks_url and not is_private(self.jwks_url):
-                found.append(f'Keys can\'t be requested from "{self.jwks_url}" (--oidc-jwks-url): {_WANTED}')
+                found.append(f'Keys can\'t be requested from "{without_credentials(self.jwks_url)}" (--oidc-jwks-url): {_WANTED}')
+        elif any(without_credentials(each) != each for each in self.issuers):
+            found.append("The URL of an issuer (--oidc-issuers) must not have credentials: they would be shown.")
         for what, path in (("OpenID Connect keys", self.jwks_file), ("OpenID Connect trust certificate", self.trust_certs_file)):
             found += [] if path is None else unreadable(what, path)
         return found

@@ -6,8 +6,9 @@ from urllib.parse import urlsplit
 
 from .address import Address
 from .exposed import exposed
-from .logs import LogConfig, PulsarLogConfig, without_credentials
+from .logs import LogConfig, PulsarLogConfig
 from .server import GuardConfig, ServerConfig
+from .urls import without_credentials
 
 
 def insecure(config: ServerConfig | GuardConfig) -> list[str]:

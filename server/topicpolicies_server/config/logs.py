@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import enum
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from topicpolicies.secrets import REDACTED
-
 from .files import misplaced, unreadable
 from .oauth2 import OAuth2Config
+from .urls import without_credentials
 
 _PULSAR_SCHEMES = ("pulsar", "pulsar+ssl")
 _ADMIN_SCHEMES = ("http", "https")
-_CREDENTIALS = re.compile(r"(?<=//).*(?=@)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +98,6 @@ class PulsarLogConfig:
 
 
 LogConfig: TypeAlias = EmbeddedLogConfig | PulsarLogConfig
-
-
-def without_credentials(url: str) -> str:
-    """Returns a URL with ``REDACTED`` in place of the name and password before ``@``, which must not be shown."""
-    return _CREDENTIALS.sub(REDACTED, url)
 
 
 def _bad_url(what: str, url: str, schemes: tuple[str, ...]) -> list[str]:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from .address import Address, parse_address
 from .errors import ConfigError
+from .urls import without_credentials
 
 PREFIX = "TOPICPOLICIES_"
 """The prefix of the environment variables of all options."""
@@ -104,7 +105,7 @@ class Option:
 
     def refused(self, wanted: str, raw: object) -> ConfigError:
         """Returns the error for something that is not a possible value; ``wanted`` says what is."""
-        given = repr(raw)
+        given = without_credentials(repr(raw))
         told = given if len(given) <= _LONGEST_QUOTED else f"{given[:_LONGEST_QUOTED]}..."
         return ConfigError((f"{self.name} must be {wanted}, not {told}.",))
 

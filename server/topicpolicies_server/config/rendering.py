@@ -8,9 +8,9 @@ from collections.abc import Callable
 from itertools import groupby
 
 from .address import Address
-from .logs import without_credentials
 from .option import Kind, Option, Value, written
 from .table import FILE_VARIABLE, options
+from .urls import without_credentials
 
 _WIDTH = 100
 _NAMES = re.compile(r"``(\w+)``")
@@ -23,7 +23,7 @@ def written_value(value: Value) -> str:
     if isinstance(value, (int, float)):
         return written(value)
     if isinstance(value, tuple) and not isinstance(value, Address):
-        return ", ".join(value)
+        return ", ".join(map(without_credentials, value))
     return "" if value is None else without_credentials(str(value))
 
 

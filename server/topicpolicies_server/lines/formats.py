@@ -2,7 +2,8 @@
 
 A line of JSON or logfmt has ``ts`` (UTC, milliseconds), ``level``, ``logger`` and ``msg``, then the fields of this record: those in
 ``extra={"fields": {...}}``, and ``error``, a traceback, and ``stack``, each in one line. Text beyond ASCII is escaped, so that no character
-ends a line.
+ends a line. A line of text for people has unprintable characters escaped, because messages quote what others have written: it is one line,
+and a terminal obeys nothing of it. The lines of a traceback are indented, so that none of them looks like one of the log.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from ..config import LogFormat
 
-TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 """The format of a line for people."""
 _PLAIN = re.compile(r"[!#-<>-~]+")
 """Values that logfmt need not quote: without blanks, quotes, equals signs and characters beyond ASCII."""
@@ -35,6 +36,25 @@ def moment(seconds: float) -> str:
     """Formats seconds since 1970 as ISO 8601, in UTC, with milliseconds."""
     whole, milliseconds = divmod(int(seconds * 1000), 1000)
     return f"{_second(whole)}.{milliseconds:03}Z"
+
+
+class Plain(logging.Formatter):
+    """Formats log records as lines for people."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the library's name)
+        """Formats a record, without its traceback, as one line."""
+        return _escaped(super().formatMessage(record))
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """Formats a traceback as indented lines."""
+        return "\n".join(f"  {_escaped(line)}" for line in super().formatException(ei).split("\n"))
+
+
+def _escaped(text: str) -> str:
+    return text if text.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 class Structured(logging.Formatter):

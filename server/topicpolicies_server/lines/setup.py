@@ -9,7 +9,7 @@ from types import TracebackType
 
 from ..config import LogFormat, LogLevel
 from . import foreign
-from .formats import TEXT, Structured, line_maker
+from .formats import Plain, Structured, line_maker
 from .sink import STANDARD_ERROR, Handler
 
 _LOG = logging.getLogger(__name__)
@@ -23,7 +23,7 @@ def set_up_logging(level: LogLevel, form: LogFormat) -> None:
     """
     logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs every request to Pulsar's admin API
     handler = Handler(STANDARD_ERROR)
-    handler.setFormatter(logging.Formatter(TEXT) if form is LogFormat.TEXT else Structured(line_maker(form)))
+    handler.setFormatter(Plain() if form is LogFormat.TEXT else Structured(line_maker(form)))
     logging.basicConfig(level=level.name, handlers=[handler], force=True)
     if form is LogFormat.TEXT:
         return

@@ -25,7 +25,8 @@ _LOG = logging.getLogger(__name__)
 CONNECTIONS = 32
 """How many connections are open at once at most."""
 _LOOK_SECONDS = 0.05
-"""How often the thread checks whether it is to end; a server that stops waits for this."""
+"""How often the thread checks whether it is to end, for which a server that stops waits; and a request that waits for its turn, whether its
+connection was closed."""
 SILENT_SECONDS = 5.0
 """How long a peer may send nothing, or read nothing."""
 _PAUSE_SECONDS = 0.2
@@ -34,6 +35,9 @@ a processor busy."""
 _LONGEST_LINE = 65_536
 _METHODS = ("GET", "HEAD")
 _TEXT = ("Content-Type", "text/plain; charset=utf-8")
+
+_HUNG_UP = "topicpolicies.hung_up"
+"""In the environment of a request: a function that returns whether its connection was closed for another one."""
 
 App: TypeAlias = "Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]"
 
@@ -46,12 +50,23 @@ def text(respond: StartResponse, status: HTTPStatus, body: str, *headers: tuple[
 
 
 def one_at_a_time(app: App) -> App:
-    """Returns an app that answers one request after the other. ``app`` must have produced its answer when it returns."""
+    """Returns an app that answers one request after the other. ``app`` must have produced its answer when it returns.
+
+    A request whose connection is closed for another one while it waits is not answered, so that at most ``CONNECTIONS`` wait.
+    """
     turn = threading.Lock()
 
     def alone(environment: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
-        with turn:
+        hung_up = environment.get(_HUNG_UP, bool)
+        while not turn.acquire(timeout=_LOOK_SECONDS):
+            if hung_up():
+                raise ConnectionAbortedError
+        try:
+            if hung_up():
+                raise ConnectionAbortedError
             return app(environment, respond)
+        finally:
+            turn.release()
 
     return alone
 
@@ -115,7 +130,9 @@ class _Handler(WSGIRequestHandler):
             return
         if not self.parse_request():
             return
-        answering = _Answering(self.rfile, self.wfile, self.get_stderr(), self.get_environ(), multithread=True)  # type: ignore[arg-type]
+        environment = self.get_environ()
+        environment[_HUNG_UP] = lambda: not self.server.has(self.connection)  # type: ignore[attr-defined]
+        answering = _Answering(self.rfile, self.wfile, self.get_stderr(), environment, multithread=True)  # type: ignore[arg-type]
         answering.request_handler = self  # type: ignore[attr-defined]
         application = self.server.get_app()  # type: ignore[attr-defined]
         assert application is not None, "there is one from the beginning"
@@ -157,6 +174,10 @@ class _Server(ThreadingMixIn, WSGIServer):
                 _hang_up(self._open.popitem(last=False)[0])
             self._open[request] = None
         super().process_request(request, client_address)
+
+    def has(self, request: Any) -> bool:
+        """Whether a connection is open, and was not closed for another one."""
+        return request in self._open
 
     def shutdown_request(self, request: Any) -> None:
         with self._lock:

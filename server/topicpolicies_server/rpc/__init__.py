@@ -11,6 +11,7 @@ The server and its life:
 Every call:
 
 - ``handlers``: the methods as gRPC calls them: bytes in, bytes out
+- ``arriving``: waits for requests, and gives up those that do not arrive
 - ``decoding``: decodes requests
 - ``call``, ``calls``: one call, and all calls in progress: their states, doors and observers
 - ``lateness``, ``deadline_errors``: ends calls whose deadlines are near, with an error that says why

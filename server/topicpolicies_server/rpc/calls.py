@@ -1,7 +1,8 @@
 """The calls in progress: registered when they begin, passed through the doors, observed, and ended when the server stops.
 
-*Doors* are called before a request is decoded; each may refuse the call, or set its caller. *Observers* are notified when a call ends, and
-some also when it arrives.
+*Doors* are called before a request is decoded; each may refuse the call, or set its caller. Some can tell by the metadata alone that they
+will refuse a call: such a call is refused before its request arrives. *Observers* are notified when a call ends, and some also when it
+arrives.
 
 ========  ============================================  ======================================  ======================================
 state     the call                                      while the server stops                  when the time for stopping is over
@@ -32,7 +33,8 @@ from ..access import Caller
 from ..core.chains.request import Request, Result
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
-from .call import Call, State
+from .arriving import Arriving
+from .call import Call, Metadata, State
 from .errors import internal
 from .failures import Failures
 from .lateness import Lateness
@@ -99,6 +101,12 @@ Door: TypeAlias = Callable[[Call], "Awaitable[None] | None"]
 refuse the call."""
 
 
+Refusal: TypeAlias = Callable[[str, Metadata], PolicyError | None]
+"""A door may have a method ``refusal`` of this type. It is called with the method and the metadata of a call before the request has come,
+and returns what the door refuses the call with, whatever the request is. None: the door has to be asked once the request has come. So the
+server does not take megabytes from callers that it refuses."""
+
+
 class Calls:
     """The calls in progress of one server. It belongs to one event loop."""
 
@@ -120,6 +128,8 @@ class Calls:
         self._calls: dict[Call, None] = {}
         self.lateness: Lateness[Call] = Lateness(self._loop, self._calls.__contains__)
         """The deadlines of calls with one answer."""
+        self.arriving = Arriving(self._loop, most)
+        """The calls whose requests have not arrived."""
         self._endless = 0
         """How many calls in progress do not end by themselves when the server stops."""
         self._ended = asyncio.Event()
@@ -141,6 +151,8 @@ class Calls:
         self._doors = doors
         self.unary_doors = tuple(each for each in doors if only(each) is None)
         """The doors that calls with one answer pass: all but those that are limited to streams."""
+        early: list[Refusal | None] = [getattr(each, "refusal", None) for each in doors]
+        self._refusals = tuple(each for each in early if each is not None)
 
     @property
     def observers(self) -> tuple[Observer, ...]:
@@ -172,15 +184,31 @@ class Calls:
         """Returns the seconds for which a call's peer has left a message unread; meaningless unless the call is WRITING."""
         return self._loop.time() - call.since
 
-    def arrived(self, method: str, context: Any, size: int = 0) -> Call:
+    def early_refusal(self, method: str, metadata: Metadata) -> PolicyError | None:
+        """Returns what a call is refused with before its request has come, because of its metadata alone; None: it may come.
+
+        Args:
+            method: the method's name, as in ``Call``.
+            metadata: the metadata that the caller sent.
+        """
+        try:
+            for refusal in self._refusals:
+                if (error := refusal(method, metadata)) is not None:
+                    return error
+        except Exception:  # noqa: BLE001 (the door fails again once the request has come, and that is told)
+            return None
+        return None
+
+    def arrived(self, method: str, context: Any, size: int = 0, metadata: Metadata | None = None) -> Call:
         """Creates the ``Call`` for a call that has arrived, and notifies observers. ``finished`` must be called at its end.
 
         Args:
             method: the method's name, as in ``Call``.
             context: gRPC's context (``grpc.aio.ServicerContext``).
             size: bytes of the request; 0 for a stream of requests.
+            metadata: the metadata that the caller sent; None: it was not read yet.
         """
-        call = Call(method, context, size, tuple(context.invocation_metadata() or ()))
+        call = Call(method, context, size, tuple(context.invocation_metadata() or ()) if metadata is None else metadata)
         for tell in self._tell_began:
             tell(call)
         return call

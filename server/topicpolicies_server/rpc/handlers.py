@@ -3,6 +3,9 @@
 Each handler wraps a method in a ``Call``: it registers the call with ``Calls``, passes it through the doors, decodes the request
 (``decoding``), runs the method, and turns whatever the method raises into the status of the call. Answers are serialized already.
 
+To gRPC every method has a stream of requests. It calls the handlers of such methods as soon as it has the metadata of a call, so that the
+request of a method with one is awaited here (``arriving``): within bounds, and only if the call is not refused because of its metadata.
+
 Answers of a stream are written with ``call.write``, not yielded to gRPC. So when gRPC cancels a call, the cancellation is raised inside the
 method where it stands, and the method releases what it holds at once.
 """
@@ -19,7 +22,7 @@ import grpc
 from topicpolicies.v1 import service_pb2
 
 from ..core.errors import PolicyError
-from .call import Call
+from .call import Call, Metadata
 from .calls import Calls
 from .decoding import Parse, batches, decode, decoded
 from .errors import abort, internal
@@ -48,10 +51,10 @@ def handlers(servicer: Servicer, most: int) -> grpc.GenericRpcHandler:
     watch = methods.writing("WatchPolicies", servicer.watch_policies, service_pb2.WatchPoliciesRequest.FromString)
     methods_by_name: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
         "UpdatePolicies": grpc.stream_stream_rpc_method_handler(methods.written("UpdatePolicies", update_policies)),
-        "WatchPolicies": grpc.unary_stream_rpc_method_handler(watch),
+        "WatchPolicies": grpc.stream_stream_rpc_method_handler(watch),
     }
     for name, (method, parse) in unary.items():
-        methods_by_name[name] = grpc.unary_unary_rpc_method_handler(methods.unary_unary(name, method, parse))
+        methods_by_name[name] = grpc.stream_unary_rpc_method_handler(methods.unary_unary(name, method, parse))
     return grpc.method_handlers_generic_handler(SERVICE, methods_by_name)
 
 
@@ -82,11 +85,11 @@ class LibraryServices:
         one: Any = handler.unary_unary
         if one is not None:
             unary = self._methods.unary_unary(name, one, parse)
-            return grpc.unary_unary_rpc_method_handler(unary, response_serializer=serialize)
+            return grpc.stream_unary_rpc_method_handler(unary, response_serializer=serialize)
         several: Any = handler.unary_stream
         if several is not None:
             stream = self._methods.unary_stream(name, several, parse)
-            return grpc.unary_stream_rpc_method_handler(stream, response_serializer=serialize)
+            return grpc.stream_stream_rpc_method_handler(stream, response_serializer=serialize)
         method: Any = handler.stream_stream
         assert method is not None, "no service has a stream of requests with one answer"
         both = self._methods.written(name, lambda stream, call: method(decoded(parse, stream, most), call))
@@ -111,12 +114,14 @@ class _Methods:
 
     def unary_unary(
         self, name: str, method: Callable[[Any, Call], Awaitable[Any]], parse: Parse[Any]
-    ) -> Callable[[bytes, Any], Awaitable[Any]]:
+    ) -> Callable[[Any, Any], Awaitable[Any]]:
         """Wraps a method with one request and one answer."""
         calls, most, long = self._calls, self._most, stays(name)
 
-        async def unary_unary(raw: bytes, context: Any) -> Any:
-            call = calls.arrived(name, context, len(raw))
+        async def unary_unary(_requests: Any, context: Any) -> Any:
+            metadata = tuple(context.invocation_metadata() or ())
+            raw = await self._request(name, context, metadata)
+            call = calls.arrived(name, context, len(raw), metadata)
             try:
                 calls.register(call)
                 calls.lateness.add(call)
@@ -139,28 +144,48 @@ class _Methods:
 
         return unary_unary
 
-    def unary_stream(self, name: str, method: Callable[[Any, Call], Any], parse: Parse[Any]) -> Callable[[bytes, Any], Awaitable[None]]:
+    def unary_stream(self, name: str, method: Callable[[Any, Call], Any], parse: Parse[Any]) -> Callable[[Any, Any], Awaitable[None]]:
         """Wraps a method with one request, which yields answers or writes them itself."""
-        return self.written(name, lambda raw, call: method(decode(parse, raw, self._most), call))
+        return self._streaming(name, lambda raw, call: _write(method(decode(parse, raw, self._most), call), call))
 
     def written(self, name: str, method: Callable[[Any, Call], Any]) -> Callable[[Any, Any], Awaitable[None]]:
-        """Wraps a method that takes the undecoded request, or the stream of them, and yields answers or writes them itself."""
+        """Wraps a method that takes the stream of undecoded requests, and yields answers or writes them itself."""
 
-        async def written(request: Any, context: Any) -> None:
-            size = len(request) if isinstance(request, bytes) else 0
-            await self._run(name, context, size, lambda call: _write(method(request, call), call))
+        async def written(requests: Any, context: Any) -> None:
+            await self._run(name, context, 0, lambda call: _write(method(requests, call), call))
 
         return written
 
     def writing(
         self, name: str, method: Callable[[Any, Call, Write], Awaitable[None]], parse: Parse[Any]
-    ) -> Callable[[bytes, Any], Awaitable[None]]:
+    ) -> Callable[[Any, Any], Awaitable[None]]:
         """Wraps a method with one request, which writes its answers with the function that it receives as its last argument."""
+        return self._streaming(name, lambda raw, call: method(decode(parse, raw, self._most), call, call.write))
 
-        async def writing(raw: bytes, context: Any) -> None:
-            await self._run(name, context, len(raw), lambda call: method(decode(parse, raw, self._most), call, call.write))
+    def _streaming(self, name: str, method: Callable[[bytes, Call], Awaitable[None]]) -> Callable[[Any, Any], Awaitable[None]]:
+        """Wraps a method that takes the undecoded request, and writes its answers."""
 
-        return writing
+        async def streaming(_requests: Any, context: Any) -> None:
+            raw = await self._request(name, context, tuple(context.invocation_metadata() or ()))
+            await self._run(name, context, len(raw), lambda call: method(raw, call))
+
+        return streaming
+
+    async def _request(self, name: str, context: Any, metadata: Metadata) -> bytes:
+        """Returns the request of a call, once it has arrived. A call that is refused before has its status when this raises."""
+        calls = self._calls
+        error: PolicyError | None
+        try:
+            error = calls.early_refusal(name, metadata)
+            if error is None:
+                return await calls.arriving.read(context)
+        except PolicyError as refusal:
+            error = refusal
+        call = calls.arrived(name, context, 0, metadata)
+        try:
+            await self._end_failed(call, error)
+        finally:
+            calls.finished(call, stays=stays(name))
 
     async def _run(self, name: str, context: Any, size: int, method: Callable[[Call], Awaitable[None]]) -> None:
         calls, endless = self._calls, self._endless

@@ -19,7 +19,8 @@ from ..access import NOBODY, Caller
 from ..access.identification import CallCredentials, Identification
 from ..access.proxies import KEY as ORIGINAL_KEY
 from ..access.refusals import invalid
-from .call import Call
+from ..core.errors import PolicyError
+from .call import Call, Metadata
 
 AUTHORIZATION_KEY = "authorization"
 _HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name + "/"
@@ -52,11 +53,11 @@ class Identifying:
         for key, value in call.metadata:
             if key == AUTHORIZATION_KEY:
                 if authorization is not None:
-                    raise invalid("The metadata authorization is given twice.")
+                    raise _twice(AUTHORIZATION_KEY)
                 authorization = value if isinstance(value, str) else _text(value)
             elif key == ORIGINAL_KEY:
                 if original:
-                    raise invalid(f"The metadata {ORIGINAL_KEY} is given twice.")
+                    raise _twice(ORIGINAL_KEY)
                 original = value if isinstance(value, str) else _text(value)
         now = self._wall()
         if authorization is not None and not original:
@@ -80,6 +81,38 @@ class Identifying:
         call.caller = found
         return None
 
+    def refusal(self, method: str, metadata: Metadata) -> PolicyError | None:
+        """Returns what a call is refused with because of its metadata, before its request has arrived (``calls.Refusal``).
+
+        None: it may pass, or that depends on its certificate or on an issuer's answer.
+        """
+        if self._identification.reads_certificates:
+            return None  # its peer has a certificate of the authority
+        authorization: str | bytes | None = None
+        original: str | bytes | None = None
+        for key, value in metadata:
+            if key == AUTHORIZATION_KEY:
+                if authorization is not None:
+                    return _twice(key)
+                authorization = value
+            elif key == ORIGINAL_KEY:
+                if original:
+                    return _twice(key)
+                original = value
+        now = self._wall()
+        if original is None and isinstance(authorization, str):
+            known = self._callers.get(authorization)
+            if known is not None and known.principal not in self._proxies and known.begins_at <= now < known.expires_at:
+                return None
+        given = CallCredentials(_text(authorization) if authorization is not None else None, None, _text(original or ""))
+        if given == _NOTHING and method.startswith(_HEALTH):
+            return None
+        try:
+            self._identification.check(given, now, self._steady())
+        except PolicyError as error:
+            return error
+        return None
+
     async def _later(self, call: Call, found: Awaitable[Caller]) -> None:
         call.caller = await found
 
@@ -94,8 +127,13 @@ class Identifying:
         return found
 
 
-def _text(value: bytes) -> str:
-    return value.decode(errors="replace")
+def _twice(key: str) -> PolicyError:
+    """Returns the error for a call that gives a credential twice."""
+    return invalid(f"The metadata {key} is given twice.")
+
+
+def _text(value: str | bytes) -> str:
+    return value if isinstance(value, str) else value.decode(errors="replace")
 
 
 _NOTHING = CallCredentials()

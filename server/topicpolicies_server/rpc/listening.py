@@ -20,6 +20,8 @@ from .decoding import RECEIVED_TIMES
 
 _LEAST_PENDING = 3_000
 """The least number of calls that may have arrived and not begun; it is the default of gRPC's hard limit."""
+HANDSHAKE_SECONDS = 10.0
+"""How long a peer may take to make a connection: TLS, and the beginning of HTTP/2. By default it has two minutes, and a file descriptor."""
 
 
 class Listening:
@@ -73,6 +75,7 @@ def _grpc_server(limits: Limits) -> grpc.aio.Server:
             ("grpc.server.max_pending_requests", pending),
             ("grpc.server.max_pending_requests_hard_limit", pending),
             ("grpc.so_reuseport", 0),
+            ("grpc.server_handshake_timeout_ms", int(HANDSHAKE_SECONDS * 1000)),
             ("grpc.keepalive_time_ms", int(limits.keepalive_seconds * 1000)),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.min_ping_interval_without_data_ms", 5000),

@@ -12,12 +12,13 @@ from rich.table import Table
 from topicpolicies import EffectivePolicies, EffectiveView, PolicySource
 from topicpolicies.masks import parse_path
 
+from ..escaping import printable
 from ..exits import reporting
 from ..settings import settings
 from ..showing import json_forms
 from ..showing.fitting import Row, settings_rows
 from ..showing.freshness import report_unconfirmed
-from ..showing.rendering import console, lines, printable
+from ..showing.rendering import console, lines
 from ..showing.waiting import waiting
 from .policies import Topic
 

@@ -12,13 +12,14 @@ import typer
 
 from topicpolicies import Document, HistoryGap, HistoryPage
 
+from ..escaping import printable
 from ..exits import ExitCode, reporting
 from ..settings import ScopeName, ScopeNames, settings
 from ..showing import json_forms
 from ..showing.differences import Difference, between, show
 from ..showing.entries import gap_line, show_entry
 from ..showing.freshness import report_unconfirmed
-from ..showing.rendering import console, printable
+from ..showing.rendering import console
 from ..showing.waiting import waiting
 from .moments import parse_moment, parse_time, read_at
 from .policies import OneScope, Topic

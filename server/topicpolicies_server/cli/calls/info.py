@@ -8,10 +8,11 @@ from rich.text import Text
 
 from topicpolicies import LogKind, ServerFeature, ServerInfo, WriterMode
 
+from ..escaping import printable
 from ..exits import reporting
 from ..settings import settings
 from ..showing import json_forms
-from ..showing.rendering import console, printable
+from ..showing.rendering import console
 from ..showing.waiting import waiting
 
 _LOGS = {

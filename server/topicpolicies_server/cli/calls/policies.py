@@ -8,6 +8,7 @@ import typer
 
 from topicpolicies import ChangeOptions, Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult, Violation
 
+from ..escaping import printable
 from ..exits import ExitCode, reporting
 from ..files import wrong
 from ..settings import ScopeName, ScopeNames, Settings, settings
@@ -15,7 +16,7 @@ from ..showing import json_forms
 from ..showing.fitting import Row, settings_rows
 from ..showing.freshness import report_unconfirmed
 from ..showing.listing import listed
-from ..showing.rendering import compact, console, differences, lines, printable
+from ..showing.rendering import compact, console, differences, lines
 from ..showing.waiting import waiting
 from .assignments import parse
 from .moments import Moment, parse_moment, read_at

@@ -13,13 +13,14 @@ from topicpolicies import Client, Document, OutcomeUnknown, Violation
 
 from ...core.errors import PolicyError
 from ...core.names import parse_topic
+from ..escaping import printable
 from ..exits import ExitCode, error_json, exit_code, report, reporting
 from ..files import STANDARD_INPUT, check_there, name_of, read_text, write_text, wrong
 from ..interrupts import INTERRUPTED
 from ..settings import Output, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.differences import show
-from ..showing.rendering import console, printable
+from ..showing.rendering import console
 from ..showing.waiting import waiting
 from .applying import Applied, Invalid, Planned, make, validated
 from .declared import Declared, export, export_json, load

@@ -23,7 +23,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
@@ -116,7 +116,7 @@ def parse(text: str, name: str) -> Declared:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         raise wrong("NOT_YAML", Violation(f"{name}:{line}", "NOT_YAML", f"{error.problem or error.context}.")) from None
-    except (YAMLError, ValueError, RecursionError) as error:
+    except (YAMLError, ValueError, TypeError, RecursionError) as error:
         raise wrong("NOT_YAML", Violation(f"{name}:1", "NOT_YAML", f"{error}")) from None
     declared = _declared(root, problems)
     if problems.found:
@@ -133,11 +133,11 @@ def _declared(root: Any, problems: _Problems) -> Declared:
         problems.add(root, "version", "UNKNOWN_VERSION", f"Write version: {VERSION}; this program knows no other.")
     namespaces: list[str] = []
     for each in _list(root, "namespaces", problems):
-        if not is_unicode(str(each)):
+        if not is_unicode(_text(each)):
             problems.add(root, "namespaces", "MALFORMED_NAME", f"namespaces: has {_HALF}.")
             continue
         try:
-            namespaces.append(parse_namespace(str(each)))
+            namespaces.append(parse_namespace(_text(each)))
         except PolicyError as error:
             problems.add(root, "namespaces", error.reason, error.message)
     entries = _list(root, "policies", problems)
@@ -155,12 +155,12 @@ def _declaration(entry: Any, entries: Any, index: int, problems: _Problems) -> D
     if pattern == ("topic" in entry):
         problems.add(entry, None, "WRONG_TYPE", "An entry has either topic: or pattern:.")
     key = "pattern" if pattern else "topic"
-    topic = _topic(str(entry.get(key, "")), pattern, entry, key, problems) if key in entry else ""
+    topic = _topic(_text(entry.get(key, "")), pattern, entry, key, problems) if key in entry else ""
     scope = Scope.LOCAL
     try:
-        scope = Scope[str(entry.get("scope", "local")).upper()]
+        scope = Scope[_text(entry.get("scope", "local")).upper()]
     except KeyError:
-        problems.add(entry, "scope", "UNKNOWN_SCOPE", f'"{entry["scope"]}" is not a scope: write local or global.')
+        problems.add(entry, "scope", "UNKNOWN_SCOPE", f'"{_text(entry["scope"])}" is not a scope: write local or global.')
     wanted = entry.get("set")
     values, unset = TopicPolicies(), []
     if not isinstance(wanted, Mapping):
@@ -168,15 +168,15 @@ def _declaration(entry: Any, entries: Any, index: int, problems: _Problems) -> D
     else:
         for name, value in wanted.items():
             try:
-                str(name).encode()
-                target = locate(TopicPolicies.DESCRIPTOR, str(name))
+                _text(name).encode()
+                target = locate(TopicPolicies.DESCRIPTOR, _text(name))
                 assign(values, target, value)
                 if value is None or value in ([], {}):
                     unset.append(target.path)
             except ValueProblem as problem:
                 problems.add(wanted, name, problem.reason, str(problem))
             except UnicodeEncodeError:
-                problems.add(wanted, name, "WRONG_VALUE", f"{name} has {_HALF}.")
+                problems.add(wanted, name, "WRONG_VALUE", f"{_text(name)} has {_HALF}.")
     if len(problems.found) > before:
         return None
     return Declaration(topic, pattern, scope, values, tuple(leaves(values)), tuple(unset))
@@ -197,6 +197,11 @@ def _topic(text: str, pattern: bool, entry: Any, key: str, problems: _Problems) 
     return str(name)
 
 
+def _text(value: object) -> str:
+    """Returns the text of a scalar. A list or a mapping is only called one: its text may have no bound, where it refers to others."""
+    return "a list or a mapping" if isinstance(value, Collection) and not isinstance(value, str) else str(value)
+
+
 def _list(node: Any, key: str, problems: _Problems) -> Sequence[Any]:
     value = node.get(key)
     if value is None:
@@ -210,7 +215,7 @@ def _list(node: Any, key: str, problems: _Problems) -> Sequence[Any]:
 def _unknown_keys(node: Mapping[Any, Any], known: Iterable[str], problems: _Problems) -> None:
     for key in node:
         if key not in known:
-            problems.add(node, key, "UNKNOWN_KEY", f'"{key}" is not a key here; the keys are {", ".join(known)}.')
+            problems.add(node, key, "UNKNOWN_KEY", f'"{_text(key)}" is not a key here; the keys are {", ".join(known)}.')
 
 
 def _line(node: Any, key: object) -> int:

@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from ..showing.rendering import console, printable
+from ..escaping import printable
+from ..showing.rendering import console
 from .checks import Check, Level, Result
 
 _MARKS = {Level.OK: "√", Level.WARNING: "‼", Level.FAILED: "\u00d7", Level.SKIPPED: "-"}

@@ -16,9 +16,11 @@ from ...config.making import server_config
 from ...config.option import Kind, ReadBy
 from ...config.rendering import reference, sample, written_value
 from ...config.sources import OptionValues, Setting
+from ...config.urls import without_credentials
+from ..escaping import printable
 from ..exits import ExitCode
 from ..settings import settings
-from ..showing.rendering import console, printable
+from ..showing.rendering import console
 from .configured import configured
 from .running import report_problems
 from .serve import check_tls
@@ -91,5 +93,5 @@ def _plain(setting: Setting) -> Any:
     if setting.value is None or setting.option.kind in (Kind.WHOLE, Kind.NUMBER, Kind.SWITCH):
         return setting.value
     if isinstance(setting.value, tuple) and not isinstance(setting.value, Address):
-        return list(setting.value)
+        return list(map(without_credentials, setting.value))
     return written_value(setting.value) or None

@@ -13,6 +13,7 @@ import typer
 from ...config import Address, ConfigError, LogFormat, LogLevel
 from ...core.errors import PolicyError
 from ...lines import set_up_logging
+from ..escaping import printable
 from ..exits import ExitCode, report_other
 from ..settings import Output
 from .addresses import NotBoundError, check_addresses
@@ -46,7 +47,7 @@ def report_problems(error: ConfigError, output: Output) -> None:
         typer.echo(json.dumps({"error": told}), err=True)
         return
     for problem in error.problems:
-        typer.echo(f"Error: {problem}", err=True)
+        typer.echo(f"Error: {printable(problem)}", err=True)
 
 
 @contextmanager

@@ -9,8 +9,9 @@ from rich.text import Text
 
 from topicpolicies import ActorStanding, HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome
 
+from ..escaping import printable
 from .fitting import broken
-from .rendering import compact, console, differences, printable
+from .rendering import compact, console, differences
 
 _KINDS = {
     HistoryKind.UPDATE: "update",

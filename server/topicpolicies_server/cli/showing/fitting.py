@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -12,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from topicpolicies import TopicPolicies
-from topicpolicies.masks import Path, format_path
+from topicpolicies.masks import Path
 
+from ..escaping import printable_path
 from .rendering import lines
 
 WIDEST_LINE = 100
@@ -58,8 +60,8 @@ def settings_rows(headers: Sequence[str], rows: Iterable[Row], terminal: Console
         *heading, last = _broken(row.path, room)
         if heading and heading == above:
             path = [last]
-        elif len(format_path(row.path)) <= room:
-            path, above = [format_path(row.path)], []
+        elif len(printable_path(row.path)) <= room:
+            path, above = [printable_path(row.path)], []
         else:
             path, above = [*heading, last], heading
         blank = "\n" * (len(path) - 1)
@@ -79,7 +81,8 @@ def _widths(headers: Sequence[str], rows: Sequence[Row], width: int) -> list[int
 
 def _broken(path: Path, room: int) -> list[str]:
     """Returns a path in lines, with its last segment alone in the last line. A segment that is longer than ``room`` is broken anywhere."""
-    segments = [format_path(path[:1]), *(format_path(path[: at + 1]).removeprefix(format_path(path[:at])) for at in range(1, len(path)))]
+    whole = [printable_path(path[:length]) for length in range(1, len(path) + 1)]
+    segments = whole[:1] + [longer.removeprefix(shorter) for shorter, longer in itertools.pairwise(whole)]
     found = [segments[0]]
     for at, segment in enumerate(segments[1:], 1):
         last = at == len(segments) - 1
@@ -109,7 +112,7 @@ def broken(text: str, width: int) -> list[str]:
 def brief(policies: TopicPolicies, room: int) -> str:
     """Returns a document in one short line: its first settings, and how many more there are."""
     room = min(room, WIDEST_LINE)
-    parts = [f"{format_path(path)}={_short(value)}" for path, value in lines(policies)]
+    parts = [f"{printable_path(path)}={_short(value)}" for path, value in lines(policies)]
     if not parts:
         return "no settings"
     for count in range(len(parts), 0, -1):

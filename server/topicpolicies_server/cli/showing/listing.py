@@ -10,8 +10,8 @@ from rich.text import Text
 
 from topicpolicies import Document
 
+from ..escaping import printable
 from .fitting import brief
-from .rendering import printable
 
 _LEAST_ROOM = 40
 """The least width for settings in a table; with less room they stand below their topic."""

@@ -10,9 +10,11 @@ from google.protobuf.message import Message
 from rich.console import Console
 
 from topicpolicies import TopicPolicies
-from topicpolicies.masks import Path, format_path, parse_path, paths_between
+from topicpolicies.masks import Path, parse_path, paths_between
 from topicpolicies.secrets import REDACTED, is_secret
 from topicpolicies.values import enum_name, map_value
+
+from ..escaping import printable, printable_path
 
 UNSET = "unset"
 """The text in place of the value of a field that is not set."""
@@ -67,14 +69,9 @@ def _single(field: FieldDescriptor, value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else printable(str(value))
 
 
-def printable(text: str) -> str:
-    """Returns a text whose unprintable characters are escaped: they could move the cursor or change colours."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
-
-
 def compact(policies: TopicPolicies) -> str:
     """Returns a document in one line."""
-    return ", ".join(f"{format_path(path)}={value}" for path, value in lines(policies)) or "no settings"
+    return ", ".join(f"{printable_path(path)}={value}" for path, value in lines(policies)) or "no settings"
 
 
 def changes(before: TopicPolicies | None, after: TopicPolicies | None) -> list[tuple[Path, str | None, str | None]]:
@@ -95,7 +92,7 @@ def changes(before: TopicPolicies | None, after: TopicPolicies | None) -> list[t
 def differences(before: TopicPolicies | None, after: TopicPolicies) -> str:
     """Returns what a change did, in one line: ``max_producer_per_topic: 5 -> 6``."""
     parts = (
-        f"{format_path(leaf)}: {UNSET if was is None else was} -> {UNSET if is_ is None else is_}"
+        f"{printable_path(leaf)}: {UNSET if was is None else was} -> {UNSET if is_ is None else is_}"
         for leaf, was, is_ in changes(before, after)
     )
     return ", ".join(parts) or "no settings changed"

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 import typer
 
+from ..escaping import printable
 from ..settings import Settings
-from .rendering import console, printable
+from .rendering import console
 
 SILENT_SECONDS = 3.0
 """How long a command waits before it says so."""

@@ -7,8 +7,9 @@ from urllib.parse import unquote
 
 from topicpolicies import Bookmark, Changed, Gap, Interrupted, Mirror, NamespaceState, Reset, Status, Synced
 
+from ..escaping import printable
 from .entries import gap_line
-from .rendering import compact, differences, printable
+from .rendering import compact, differences
 
 _STATES = {
     NamespaceState.LOADING: "is being read",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import zlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -15,6 +16,9 @@ from ...change_log import LogError
 MOST_BYTES = 32 * 2**20
 """The largest answer that is read, uncompressed: the names of some 400,000 topics."""
 _REASON_CHARACTERS = 200
+_GZIP = "gzip"
+_OF_GZIP = 16 + zlib.MAX_WBITS
+"""What ``zlib`` takes for gzip. It unpacks here, not in the HTTP library, which unpacks a piece as a whole, however large it becomes."""
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -68,12 +72,22 @@ async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str]) -
     """
     # httpx would follow redirects without the token; brokers redirect to the broker that owns a topic, which requires it.
     trace = {"trace": _Handshake().trace}
-    async with http.stream("GET", url, headers=dict(headers), follow_redirects=False, extensions=trace) as response:
+    sent = {**headers, "accept-encoding": _GZIP}
+    async with http.stream("GET", url, headers=sent, follow_redirects=False, extensions=trace) as response:
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in (_GZIP, "identity"):
+            raise httpx.DecodingError(f"the answer is compressed by {encoding[:_REASON_CHARACTERS]}")
+        unpacking = zlib.decompressobj(_OF_GZIP) if encoding == _GZIP else None
         body = bytearray()
-        async for piece in response.aiter_bytes():
-            body += piece
-            if len(body) > MOST_BYTES:
-                raise TooLargeError
+        try:
+            async for piece in response.aiter_raw():
+                body += piece if unpacking is None else unpacking.decompress(piece, MOST_BYTES + 1 - len(body))
+                if len(body) > MOST_BYTES:
+                    raise TooLargeError
+        except zlib.error as error:
+            raise httpx.DecodingError(f"the answer can't be unpacked: {error}") from error
+        if body and unpacking is not None and not unpacking.eof:
+            raise httpx.DecodingError("the answer is compressed, and incomplete")
         return Answer(response.status_code, response.reason_phrase, response.headers, bytes(body))
 
 

@@ -1,0 +1,114 @@
+"""Waits for the requests of calls with one request, and gives up those that do not arrive.
+
+A call comes as soon as its metadata has. Until its request has arrived as a whole it is no call in progress; but it has one of the places
+that gRPC has for calls, and the part of its request that has come is in memory.
+
+=========  ====================================================  =========  ==============================================================
+state      event                                                 next       what is done
+=========  ====================================================  =========  ==============================================================
+(comes)    ``read``                                              WAITING    nothing
+WAITING    the request has arrived                               over       ``read`` returns it
+WAITING    the caller has gone                                   over       gRPC cancels the call
+WAITING    it has waited for ``LAST`` looks; or for ``SOON``     over       ``read`` raises what the call is refused with
+           looks, and more than a few calls wait
+=========  ====================================================  =========  ==============================================================
+
+A look counts only if requests are certain to be handed over when they arrive: it was on time, or the request of a call that came since the
+look before has arrived. So a process that is busy, or was stopped, gives up no call whose request waits for this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+
+from ..core.errors import Kind, PolicyError
+from ..core.reasons import Reason
+
+LOOK_SECONDS = 0.5
+"""Seconds between two looks."""
+SOON, LAST = 4, 120
+"""After how many looks a call is given up: if too many wait, and in any case."""
+FEW = 32
+"""How many calls at most may wait for longer than ``SOON`` looks: a request may have megabytes, and come slowly."""
+_ON_TIME_SECONDS = 0.1
+
+
+class Arriving:
+    """The calls of one server whose requests have not arrived. It belongs to one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
+        """Begins without calls.
+
+        Args:
+            loop: its clock and its timers are used.
+            most: how many calls may be in progress; gRPC has twice as many places.
+        """
+        self._loop = loop
+        self._few = min(FEW, most // 2)
+        self._waiting: dict[asyncio.Task[Any], int] = {}
+        """The WAITING calls by their tasks, and how many looks had counted when each came; the oldest first."""
+        self._given_up: set[asyncio.Task[Any]] = set()
+        """The tasks that were cancelled, and have not noticed."""
+        self._looks = 0
+        self._prompt = False
+        """Whether a call that came since the last look has its request."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def read(self, context: Any) -> bytes:
+        """Returns the request of the present task's call.
+
+        Args:
+            context: gRPC's context of the call (``grpc.aio.ServicerContext``).
+
+        Raises:
+            PolicyError: RESOURCE_EXHAUSTED, the request did not arrive; INVALID_ARGUMENT, there is none.
+            asyncio.CancelledError: the caller has gone.
+        """
+        task = asyncio.current_task()
+        assert task is not None, "gRPC serves each call in a task"
+        self._waiting[task] = looks = self._looks
+        if self._timer is None:
+            self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
+        try:
+            raw: Any = await context.read()
+        except asyncio.CancelledError:
+            if task not in self._given_up or task.uncancel():
+                raise
+            raise _not_arrived() from None
+        finally:
+            self._waiting.pop(task, None)
+            if self._given_up:
+                self._given_up.discard(task)
+        if looks == self._looks:
+            self._prompt = True
+        if raw is grpc.aio.EOF:
+            raise PolicyError(Kind.INVALID_ARGUMENT, Reason.MALFORMED_MESSAGE, "The call has no request.")
+        found: bytes = raw
+        return found
+
+    def _look(self) -> None:
+        assert self._timer is not None, "it was set"
+        late = self._loop.time() - self._timer.when()
+        if self._prompt or late < _ON_TIME_SECONDS:
+            self._looks += 1
+        self._prompt = False
+        beyond = len(self._waiting) - self._few
+        for task, since in list(self._waiting.items()):
+            if self._looks < since + (SOON if beyond > 0 else LAST):
+                break  # those behind it came later
+            del self._waiting[task]
+            self._given_up.add(task)
+            task.cancel()
+            beyond -= 1
+        self._timer = self._loop.call_later(LOOK_SECONDS, self._look) if self._waiting else None
+
+
+def _not_arrived() -> PolicyError:
+    problem = "The request of this call did not arrive: send it with the call, which has one of the places of max_concurrent_calls."
+    return PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.TOO_MANY_CALLS, problem)

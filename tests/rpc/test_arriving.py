@@ -1,0 +1,213 @@
+"""Calls whose requests do not arrive: strangers can't send any, and nobody keeps others from being served with them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from tests.access.signing import SECRET, token
+from tests.stubs import async_stub
+from topicpolicies.v1.service_pb2 import GetPolicyRequest, GetServerInfoRequest
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
+    EmbeddedLogConfig,
+    Limits,
+    ServerConfig,
+    TokenConfig,
+    parse_address,
+)
+from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc import arriving, listening
+from topicpolicies_server.rpc.arriving import Arriving
+from topicpolicies_server.rpc.server import Server
+
+from .conftest import TOPIC, Refusal
+
+METHODS = ("GetServerInfo", "GetPolicy", "UpdatePolicy", "WatchPolicies")
+SERVICE = "/topicpolicies.v1.TopicPoliciesService/"
+MOST = 16
+PLACES = 2 * MOST
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def limits() -> Limits:
+    """Few calls."""
+    return replace(Limits(), max_concurrent_calls=MOST)
+
+
+@pytest.fixture
+def log_path() -> None:
+    """In memory: what is tested here is above the log."""
+    return
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arriving, "LOOK_SECONDS", 0.02)
+
+
+async def never() -> AsyncIterator[bytes]:
+    """A request that does not come."""
+    await asyncio.Event().wait()
+    yield b""
+
+
+def begun(channel: grpc.aio.Channel, method: str = SERVICE + "GetServerInfo", metadata: Any = ()) -> Any:
+    """A call of which only the metadata is sent."""
+    to_call: Any = channel.stream_stream(method)
+    made: Any = to_call(never(), metadata=metadata)
+    return made
+
+
+async def served(channel: grpc.aio.Channel) -> None:
+    """Returns once a call is served, and so is a check of the health."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                await async_stub(channel).GetServerInfo(GetServerInfoRequest())
+                await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+            except grpc.aio.AioRpcError as error:
+                assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+                await asyncio.sleep(0.02)
+            else:
+                return
+
+
+async def test_calls_whose_requests_do_not_come_keep_nobody_from_being_served(server: Server) -> None:
+    async with grpc.aio.insecure_channel(server.address) as stuck, grpc.aio.insecure_channel(server.address, [("x", 1)]) as channel:
+        calls = [begun(stuck) for _ in range(PLACES + 8)]
+        given_up: list[Any] = []
+        async with asyncio.timeout(PATIENCE):
+            while len(given_up) < PLACES - MOST // 2 or len(server.calls.arriving) > MOST // 2:
+                await asyncio.sleep(0.02)
+                over = [call for call in calls if call.done()]
+                assert {await call.code() for call in over} <= {grpc.StatusCode.RESOURCE_EXHAUSTED}
+                given_up = [call for call in over if str(await call.details()).startswith("The request of this call did not arrive")]
+        await served(channel)
+        for call in calls:
+            call.cancel()
+
+
+@pytest.mark.parametrize("method", METHODS)
+async def test_a_call_whose_request_does_not_come_ends_with_a_reason(server: Server, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    monkeypatch.setattr(arriving, "LAST", 3)
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        async with asyncio.timeout(PATIENCE):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await begun(channel, SERVICE + method).__aiter__().__anext__()
+        refusal = Refusal(caught.value)
+        assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS")
+        assert len(server.calls.arriving) == 0
+
+
+async def test_a_call_without_a_request_is_told_so(server: Server) -> None:
+    async def nothing() -> AsyncIterator[bytes]:
+        for none in list[bytes]():
+            yield none
+
+    async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            method: Any = channel.stream_unary(SERVICE + "GetPolicy")
+            await method(nothing())
+    assert Refusal(caught.value).info.reason == "MALFORMED_MESSAGE"
+
+
+@pytest.mark.parametrize(
+    ("method", "shown"),
+    [
+        *((SERVICE + method, shown) for method in METHODS for shown in ("", "Bearer nonsense", "Basic abc")),
+        ("/grpc.health.v1.Health/Check", "Bearer nonsense"),
+    ],
+)
+async def test_of_whom_the_server_does_not_know_it_takes_no_request(tmp_path: Path, limits: Limits, method: str, shown: str) -> None:
+    key = tmp_path / "secret.key"
+    key.write_bytes(SECRET)
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        limits=limits,
+        authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=key)),
+        authorization=AuthorizationConfig(allow_authenticated=True),
+    )
+    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+        metadata = (("authorization", shown),) if shown else ()
+        async with asyncio.timeout(PATIENCE):
+            code = await begun(channel, method, metadata).code()  # though nothing of a request was sent
+        assert code is grpc.StatusCode.UNAUTHENTICATED
+        known = (("authorization", f"Bearer {token(sub='alice')}"),)
+        waits = begun(channel, SERVICE + "GetPolicy", known)
+        async with asyncio.timeout(PATIENCE):
+            while not len(server.calls.arriving):  # noqa: ASYNC110 (nobody tells)
+                await asyncio.sleep(0.01)
+        waits.cancel()
+        answer = await async_stub(channel).GetPolicy(GetPolicyRequest(topic=TOPIC), metadata=known)
+        assert len(answer.documents) == 2
+
+
+class Sending:
+    """gRPC's context of a call whose request comes when it is told."""
+
+    def __init__(self) -> None:
+        self.request: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    async def read(self) -> bytes:
+        return await self.request
+
+
+async def test_a_process_that_is_busy_gives_up_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arriving, "_ON_TIME_SECONDS", -1.0)  # no look is on time
+    calls = Arriving(asyncio.get_running_loop(), MOST)
+    contexts = [Sending() for _ in range(PLACES)]
+    reading = [asyncio.create_task(calls.read(each)) for each in contexts]
+    await asyncio.sleep(0.3)
+    for each in contexts:
+        each.request.set_result(b"a")
+    assert await asyncio.gather(*reading) == [b"a"] * PLACES
+
+
+async def test_while_requests_of_later_calls_arrive_those_that_do_not_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arriving, "_ON_TIME_SECONDS", -1.0)
+    calls = Arriving(asyncio.get_running_loop(), MOST)
+    reading = [asyncio.create_task(calls.read(Sending())) for _ in range(PLACES)]
+    await asyncio.sleep(0)
+    assert len(calls) == PLACES
+    async with asyncio.timeout(PATIENCE):
+        while len(calls) > MOST // 2:
+            sending = Sending()
+            sending.request.set_result(b"a")
+            assert await asyncio.create_task(calls.read(sending)) == b"a"
+            await asyncio.sleep(0.005)
+    done, left = await asyncio.wait(reading, timeout=0.1)
+    assert len(done) == PLACES - MOST // 2
+    for each in done:
+        error = each.exception()
+        assert isinstance(error, PolicyError)
+        assert (error.kind, error.reason) == (Kind.RESOURCE_EXHAUSTED, Reason.TOO_MANY_CALLS)
+    for each in left:
+        each.cancel()
+    await asyncio.wait(left)
+    assert len(calls) == 0
+
+
+@pytest.mark.parametrize("said", [b"", b"PRI * HTTP/2.0\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
+async def test_a_peer_that_makes_no_connection_is_hung_up_on(limits: Limits, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
+    monkeypatch.setattr(listening, "HANDSHAKE_SECONDS", 0.5)
+    config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), limits=limits)
+    async with Server(config) as server:
+        host, _, port = server.address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(said)
+        async with asyncio.timeout(PATIENCE):
+            while await reader.read(1_000):
+                pass
+        writer.close()
