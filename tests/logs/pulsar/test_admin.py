@@ -183,6 +183,30 @@ async def test_a_good_host_is_reached_though_all_questions_wait_for_one_that_han
         assert {type(answer) for answer in answers} <= {LogError, str}
 
 
+async def test_a_host_that_hangs_keeps_no_request_from_the_other_hosts() -> None:
+    async with (
+        silence() as (port, _),
+        serving(Answer(200, '"here"')) as good,
+        admin_of(f"http://{port},{good.url.removeprefix('http://')}") as admin,
+    ):
+        began = time.monotonic()
+        assert await asyncio.gather(*(admin.get("x", str(number), seconds=5.0) for number in range(40))) == ["here"] * 40
+        assert time.monotonic() - began < 4.5, "each failed after its 5 s"
+
+
+async def test_where_every_host_is_slow_the_last_one_is_waited_for() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(2.5)
+        writer.write(b'HTTP/1.1 200 Said\r\nContent-Length: 6\r\nConnection: close\r\n\r\n"here"')
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as slow:
+        port = slow.sockets[0].getsockname()[1]
+        async with admin_of(f"http://127.0.0.1:{port},localhost:{port}") as admin:
+            assert await admin.get("x", seconds=5.0) == "here"
+
+
 @pytest.mark.parametrize("status", [400, 405, 418, 501, 503])
 async def test_a_bad_answer_of_one_host_is_not_the_last_word_while_another_was_not_asked(status: int) -> None:
     async with serving(Answer(status)) as bad, serving(Answer(200, "4.2.4")) as good, serving(Answer(status)) as worse:
