@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias, overload
 
-from ..names import Scope
-from .cells import Cells, Trace, key_of
-from .frozen_fields import document_size
+from .cells import Cells, Trace
 from .heads import Head
 
 Stood: TypeAlias = "tuple[str, Head | bytes]"
@@ -38,24 +36,18 @@ class Snapshot(Sequence[Head]):
             return [self._head(*each) for each in self._heads[at]]
         return self._head(*self._heads[at])
 
+    def part(self, at: int, most: int) -> list[Head]:
+        """Returns at most ``most`` heads from an index on."""
+        return [self._head(*each) for each in self._heads[at : at + most]]
+
+    def ends_at(self, at: int) -> bool:
+        """Returns whether there is no head at an index and after it."""
+        return at >= len(self._heads)
+
     def _head(self, name: str, kept: Head | bytes) -> Head:
         head = self._cells.head_of(name, kept)
         assert head is not None, "it stood there"
         return head
-
-
-def documents(cells: Cells, scopes: frozenset[Scope]) -> Snapshot:
-    """Returns the heads with a document of some scopes, as of now, the oldest change first."""
-    heads: list[Stood] = []
-    for name, kept in cells.items():
-        if key_of(name).scope not in scopes:
-            continue
-        if isinstance(kept, bytes):
-            if document_size(kept) is not None:
-                heads.append((name, kept))
-        elif kept.head is not None and kept.head.document is not None:
-            heads.append((name, kept.head))
-    return Snapshot(cells, heads)
 
 
 def traced(cells: Cells, traces: Iterable[Trace]) -> Snapshot:
