@@ -154,7 +154,7 @@ def test_no_error_says_to_raise_something_without_a_name() -> None:
         ("TOO_MANY_UPDATES", ("max_waiting_per_key",)),
         ("MESSAGE_TOO_LARGE", ("max_message_bytes",)),
         ("LOG_BUSY", ("max_in_flight_per_namespace",)),
-        ("LOAD_TIMEOUT", ("load_timeout_seconds",)),
+        ("LOAD_TIMEOUT", ("load_timeout_seconds", "max_concurrent_loads")),
     ],
 )
 def test_the_limit_behind_a_reason_is_named_wherever_the_reason_is_given(reason: str, names: tuple[str, ...]) -> None:

@@ -13,6 +13,7 @@ from ..core.fold.fold import FoldContext
 from ..core.reading.cells import key_of
 from ..core.reading.view import View
 from ..core.reasons import Reason
+from ..fair_limit import FairLimiter
 from ..health import Readiness
 from ..logs.change_log import ChangeLog, LogError
 from .activity import Activity
@@ -36,7 +37,7 @@ class Common:
     """The server's limits."""
     context: FoldContext
     """What the fold needs to know of the logs."""
-    slots: asyncio.Semaphore
+    slots: FairLimiter
     """Bounds how many namespaces load at once."""
     now: Callable[[], int]
     """Milliseconds since 1970, by a clock like the logs'."""

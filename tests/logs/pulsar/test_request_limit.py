@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.fair_limit import FairLimiter, GivenUpError, NoPlaceError
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.connections import QUICK
-from topicpolicies_server.logs.pulsar.admin.request_limit import QUICK_SECONDS, GivenUpError, NoPlaceError, RequestLimiter
+from topicpolicies_server.logs.pulsar.admin.connections import QUICK, QUICK_SECONDS
 
 HERE = "acme/orders"
 
@@ -123,7 +123,7 @@ async def test_who_waits_in_the_line_is_told_when_the_client_is_closed() -> None
 
 
 async def test_a_place_that_is_free_is_had_at_once_whatever_the_time() -> None:
-    limiter = RequestLimiter(1, 1)
+    limiter = FairLimiter(1, 1, 1.0)
     async with limiter.place(HERE, -1.0):
         with pytest.raises(NoPlaceError):
             async with limiter.place(HERE, 0.01):
@@ -133,7 +133,7 @@ async def test_a_place_that_is_free_is_had_at_once_whatever_the_time() -> None:
 
 
 async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> None:
-    limiter, had = RequestLimiter(2, 1), list[int]()
+    limiter, had = FairLimiter(2, 1, 1.0), list[int]()
 
     async def wait(number: int) -> None:
         async with limiter.place(HERE, 10.0):
@@ -149,7 +149,7 @@ async def test_places_are_given_in_the_order_in_which_they_were_asked_for() -> N
 
 async def _let_go(count: int, *, last_first: bool) -> float:
     """So many that wait go away: the processor time that it takes."""
-    limiter, over = RequestLimiter(1, 1), asyncio.Event()
+    limiter, over = FairLimiter(1, 1, 1.0), asyncio.Event()
 
     async def wait() -> None:
         async with limiter.place(HERE, 60.0):
@@ -175,7 +175,7 @@ async def test_who_goes_away_is_let_go_as_fast_from_the_end_of_a_long_line_as_fr
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_whoever_comes_and_goes_no_place_is_lost_and_none_is_had_twice(seed: int) -> None:
-    chance, limiter = random.Random(seed), RequestLimiter(3, 3)
+    chance, limiter = random.Random(seed), FairLimiter(3, 3, 1.0)
     had = most = 0
 
     async def ask() -> None:
@@ -264,9 +264,8 @@ async def test_who_waits_behind_a_question_that_hangs_is_told_so() -> None:
         await asyncio.gather(*hanging)
 
 
-async def test_where_more_namespaces_hang_than_have_places_the_eldest_question_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.logs.pulsar.admin.request_limit.QUICK_SECONDS", 0.05)
-    limiter, ended = RequestLimiter(2, 4), list[int]()
+async def test_where_more_namespaces_hang_than_have_places_the_eldest_question_is_given_up() -> None:
+    limiter, ended = FairLimiter(2, 4, 0.05), list[int]()
 
     async def hang(number: int) -> None:
         try:
@@ -291,7 +290,7 @@ async def test_where_more_namespaces_hang_than_have_places_the_eldest_question_i
 
 
 async def test_namespaces_have_their_turns_one_after_the_other() -> None:
-    limiter, had, free = RequestLimiter(1, 1), list[str](), asyncio.Event()
+    limiter, had, free = FairLimiter(1, 1, 1.0), list[str](), asyncio.Event()
 
     async def ask(about: str) -> None:
         async with limiter.place(about, 10.0):
@@ -306,9 +305,8 @@ async def test_namespaces_have_their_turns_one_after_the_other() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_whatever_hangs_and_comes_back_no_place_is_lost(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("topicpolicies_server.logs.pulsar.admin.request_limit.QUICK_SECONDS", 0.002)
-    chance, limiter = random.Random(seed), RequestLimiter(2, 3)
+async def test_whatever_hangs_and_comes_back_no_place_is_lost(seed: int) -> None:
+    chance, limiter = random.Random(seed), FairLimiter(2, 3, 0.002)
     in_flight, most = dict[int, int](), 0
 
     async def ask(about: int) -> None:

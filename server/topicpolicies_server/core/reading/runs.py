@@ -48,7 +48,7 @@ class Run:
         return self._moved[1]
 
 
-class Moment(Protocol):
+class LotHeads(Protocol):
     """Heads as they stood at one moment, in order; they may be found only when they are read."""
 
     def part(self, at: int, most: int) -> list[Head]:
@@ -81,7 +81,7 @@ class Lot:
 
     __slots__ = ("__weakref__", "_heads", "_runs", "number")
 
-    def __init__(self, heads: Moment, number: int) -> None:
+    def __init__(self, heads: LotHeads, number: int) -> None:
         """``number``: that of the view's last change before."""
         self.number = number
         self._heads = heads

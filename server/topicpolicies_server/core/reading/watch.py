@@ -28,7 +28,7 @@ from .heads import Head
 from .horizon import Horizon
 from .places import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .ring import RING, Ring
-from .runs import Listed, Lot, Moment
+from .runs import Listed, Lot, LotHeads
 from .view import View
 from .watcher import Every, Latest
 from .watcher_base import Batch, Watcher
@@ -188,11 +188,11 @@ class WatchHub:
             return Lot(self.view.stood(keys, token.is_before), self.view.number)
         return self._shared_lot(selection.scopes, token, lambda: self._all_since(token, selection))
 
-    def _all_since(self, token: Token, selection: Selection) -> Moment:
+    def _all_since(self, token: Token, selection: Selection) -> LotHeads:
         few = self.changed_since(token, selection, walk.LOOKS)
         return self.view.changed(selection.scopes, token.is_before) if few is None else Listed(few)
 
-    def _shared_lot(self, scopes: frozenset[Scope], token: Token | None, heads: Callable[[], Moment]) -> Lot:
+    def _shared_lot(self, scopes: frozenset[Scope], token: Token | None, heads: Callable[[], LotHeads]) -> Lot:
         lot = self._lots.get((scopes, token))
         if lot is None or lot.number != self.view.number:
             lot = self._lots[scopes, token] = Lot(heads(), self.view.number)

@@ -16,7 +16,7 @@ from typing import Any
 from ..names import PolicyKey
 from .heads import Head
 from .places import Selection, Token
-from .runs import Listed, Lot, Moment, Reader
+from .runs import Listed, Lot, LotHeads, Reader
 from .watcher_base import Watched, Watcher
 
 MOST_DIRTY = 4_096
@@ -83,7 +83,7 @@ class Latest(Watcher):
         for change in changes or ():
             self._owe(change)
 
-    def _newer_than(self, number: int) -> Moment:
+    def _newer_than(self, number: int) -> LotHeads:
         view, scopes = self._hub.view, self.selection.scopes
         newer = takewhile(lambda trace: trace.number > number, view.traces())
         some = list(islice(newer, 2 * MOST_DIRTY))

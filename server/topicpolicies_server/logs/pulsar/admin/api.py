@@ -5,7 +5,7 @@ caller gets an answer or a ``LogError``, within ``seconds`` and one more attempt
 
 With several hosts, the first is used until it fails; then the next. No request waits long for one host before it has tried the others.
 Whether any host can be reached is tested over separate connections, so that the result is known even while all other requests wait for a
-host that hangs. Requests that hang hold up others for a moment only (``request_limit``).
+host that hangs. Requests that hang hold up others for a moment only (``fair_limit``).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpx
 
 from ....core.reasons import Reason
+from ....fair_limit import FairLimiter, GivenUpError, NoPlaceError
 from ....tasks import TaskSet
 from ...change_log import LogError
 from ..credentials import Identity, LiveContext, OAuth2, TlsOptions, checked_token
 from ..oauth2 import Tokens
 from .answer import MOST_BYTES, Answer, TooLargeError, fetch
-from .connections import QUICK, SLOW, HttpConnections
-from .request_limit import GivenUpError, NoPlaceError, RequestLimiter
+from .connections import QUICK, QUICK_SECONDS, SLOW, HttpConnections
 
 _ATTEMPT_SECONDS = 10.0
 """How long an attempt may take, including its redirects and the whole answer."""
@@ -67,7 +67,7 @@ class Admin:
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._http = HttpConnections.of(self._tls.context)
-        self._limiter = RequestLimiter(QUICK, SLOW)
+        self._limiter = FairLimiter(QUICK, SLOW, QUICK_SECONDS)
         self._retired = TaskSet("the admin API of Pulsar")
 
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:

@@ -1,4 +1,8 @@
-"""The connections of one client of the admin API."""
+"""The connections of one client of the admin API, and how many requests may be in flight over them.
+
+The HTTP library has a queue for its connections, too. But it scans all requests that wait whenever one comes or goes: with a thousand of
+them the process did nothing else (docs/benchmarks.md, "Many namespaces"). So requests wait in a queue of their own (``fair_limit``).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ _READ_SECONDS = 5.0
 """How long an attempt may wait for its connection, and for each piece of an answer."""
 QUICK = 16
 """How many requests that were begun just now may be in flight."""
+QUICK_SECONDS = 1.0
+"""How long they count as such."""
 SLOW = 48
 """How many requests that take long may be in flight besides."""
 _REACHING = 4
