@@ -86,8 +86,11 @@ async def admin_of(url: str, token: Callable[[], str] | None = None) -> AsyncIte
         await admin.close()
 
 
+NOT_FOUND = Answer(404, '{"reason": "Topic not found"}')
+
+
 async def test_an_answer_is_json_text_nothing_or_not_found() -> None:
-    answers = [Answer(200, '{"a": [1]}'), Answer(200, "4.2.4"), Answer(204), Answer(404, '{"reason": "Topic not found"}')]
+    answers = [Answer(200, '{"a": [1]}'), Answer(200, "4.2.4"), Answer(204), NOT_FOUND]
     async with serving(*answers) as server, admin_of(server.url) as admin:
         got = [await admin.get("a", "b") for _ in answers]
     assert got == [{"a": [1]}, "4.2.4", {}, None]
@@ -95,7 +98,7 @@ async def test_an_answer_is_json_text_nothing_or_not_found() -> None:
 
 
 async def test_an_answers_headers_are_found_in_any_case_whatever_its_body_is() -> None:
-    async with serving(Answer(200, "{no json"), Answer(404)) as server, admin_of(server.url) as admin:
+    async with serving(Answer(200, "{no json"), NOT_FOUND) as server, admin_of(server.url) as admin:
         found = await admin.headers("a", "b")
         assert found is not None and found["CONTENT-length"] == "8" and "X-Pulsar-marker-type" not in found
         assert await admin.headers("a", "c") is None
@@ -113,6 +116,20 @@ async def test_a_name_that_no_path_can_have_asks_for_nothing_else(path: str) -> 
         assert await admin.get(*path.split(" ")) is None
         assert await admin.headers(*path.split(" ")) is None
     assert server.asked == [], "as acme/.. it would be another resource, with the token of this server"
+
+
+@pytest.mark.parametrize(
+    "body", ["", "404 page not found", "<html>nothing here</html>", "{}", '["reason"]', '{"reason": 404}', "[" * 5_000]
+)
+async def test_that_something_does_not_exist_is_believed_of_brokers_only(body: str) -> None:
+    async with serving(Answer(404, body)) as server, admin_of(server.url) as admin:
+        with pytest.raises(LogError, match="404, but not from a broker") as failed:
+            await admin.get("namespaces", "acme", "orders", seconds=0.0)
+        assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+        with pytest.raises(LogError, match="404"):
+            await admin.reached(3.0)
+    async with serving(Answer(404, body), NOT_FOUND) as server, admin_of(server.url) as admin:
+        assert await admin.get("namespaces", "acme", "orders") is None
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])

@@ -1,7 +1,8 @@
 """Sends requests to the brokers' admin API: GET and JSON, with time limits, retries and redirects.
 
-What the answers mean is decided elsewhere (``topics``, ``schemas``, ``facts``). Whatever brokers, proxies and the token's file do, the
-caller gets an answer or a ``LogError``, within ``seconds`` and one more attempt.
+What the answers mean is decided elsewhere (``topics``, ``schemas``, ``facts``). Only a broker's own 404, which has a reason, says that
+something does not exist: proxies answer 404, too, when they do not find their backend. Whatever brokers, proxies and the token's file do,
+the caller gets an answer or a ``LogError``, within ``seconds`` and one more attempt.
 
 With several hosts, the first is used until it fails; then the next. No request waits long for one host before it has tried the others.
 Whether any host can be reached is tested over separate connections, so that the result is known even while all other requests wait for a
@@ -276,7 +277,9 @@ class Admin:
     def _found(self, answer: Answer, resource: str, token: str) -> Answer | None:
         status = answer.status
         if status == httpx.codes.NOT_FOUND:
-            return None
+            if answer.is_explained:
+                return None
+            raise _PassingFaultError("404, but not from a broker")
         if status == httpx.codes.UNAUTHORIZED and self._issued is not None:
             self._issued.refused(token)
         if status in _NO_ENTRY:
