@@ -239,3 +239,13 @@ def test_a_walk_that_nobody_needs_any_more_is_told_nothing() -> None:
     del stays
     view.take(update(PolicyKey("persistent://acme/orders/another", Scope.LOCAL), 3_000, 1))
     assert len(view._walks) == 0
+
+
+def test_walks_that_are_over_do_not_add_up_where_nothing_changes() -> None:
+    view, hub = _many(10)
+    topics = frozenset({"persistent://acme/orders/000001"})
+    for _ in range(1_000):
+        watcher = hub.subscribe(Selection(topics), Mode.LATEST, None, lambda: None)
+        watcher.take(10)
+        hub.unsubscribe(watcher)
+    assert len(view._walks) < 50

@@ -37,6 +37,7 @@ from .snapshot import Snapshot, Stood
 
 LOOKS = 1_024
 """How many keys a walk looks at in one turn at most."""
+_FEW = 16
 
 
 class Walk(Snapshot):
@@ -166,11 +167,13 @@ class Walk(Snapshot):
 class Walks:
     """The walks of one view that are not complete."""
 
-    __slots__ = ("_begun",)
+    __slots__ = ("_begun", "_most")
 
     def __init__(self) -> None:
         """There are none."""
         self._begun: list[ref[Walk]] = []
+        self._most = _FEW
+        """Beyond so many, those that are over are removed."""
 
     def __len__(self) -> int:
         return len(self._begun)
@@ -178,6 +181,9 @@ class Walks:
     def begin(self, walk: Walk) -> Walk:
         """Adds a walk, until it is complete or nobody needs it any more."""
         self._begun.append(ref(walk))
+        if len(self._begun) > self._most:
+            self._tidy()
+            self._most = 2 * len(self._begun) + _FEW
         return walk
 
     def about_to_change(self, name: str, head: Head | None) -> None:
@@ -190,7 +196,10 @@ class Walks:
             else:
                 walk.about_to_change(name, head)
         if over:
-            self._begun = [each for each in self._begun if (walk := each()) is not None and not walk.complete]
+            self._tidy()
+
+    def _tidy(self) -> None:
+        self._begun = [each for each in self._begun if (walk := each()) is not None and not walk.complete]
 
 
 class Walked:
