@@ -15,12 +15,17 @@ Stood: TypeAlias = "tuple[str, Head | bytes]"
 class Snapshot(Sequence[Head]):
     """Some heads of a view."""
 
-    __slots__ = ("_cells", "_heads")
+    __slots__ = ("_cells", "_heads", "_names")
 
-    def __init__(self, cells: Cells, heads: list[Stood]) -> None:
-        """``cells``: the cells that the heads are from. ``heads``: must not be changed any more."""
+    def __init__(self, cells: Cells, heads: Iterable[Stood] = ()) -> None:
+        """``cells``: the cells that the heads are from. ``heads``: each with the name of its key."""
         self._cells = cells
-        self._heads = heads
+        self._names: list[str] = []
+        self._heads: list[Head | bytes] = []
+        """The heads of these names. Lists of objects that others have too are released much faster than a tuple for each head."""
+        for name, head in heads:
+            self._names.append(name)
+            self._heads.append(head)
 
     def __len__(self) -> int:
         return len(self._heads)
@@ -33,12 +38,12 @@ class Snapshot(Sequence[Head]):
 
     def __getitem__(self, at: int | slice) -> Head | list[Head]:
         if isinstance(at, slice):
-            return [self._head(*each) for each in self._heads[at]]
-        return self._head(*self._heads[at])
+            return [self._head(*each) for each in zip(self._names[at], self._heads[at], strict=True)]
+        return self._head(self._names[at], self._heads[at])
 
     def part(self, at: int, most: int) -> list[Head]:
         """Returns at most ``most`` heads from an index on."""
-        return [self._head(*each) for each in self._heads[at : at + most]]
+        return [self._head(*each) for each in zip(self._names[at : at + most], self._heads[at : at + most], strict=True)]
 
     def ends_at(self, at: int) -> bool:
         """Returns whether there is no head at an index and after it."""
@@ -52,4 +57,4 @@ class Snapshot(Sequence[Head]):
 
 def traced(cells: Cells, traces: Iterable[Trace]) -> Snapshot:
     """Returns the heads of some traces."""
-    return Snapshot(cells, [(trace.name, trace.kept) for trace in traces])
+    return Snapshot(cells, ((trace.name, trace.kept) for trace in traces))

@@ -66,7 +66,7 @@ class Walk(Snapshot):
             changed_since: whether a head is wanted, by its trace. Such heads are found in the order of their last change. None: every key
                 is wanted, and a listed one without a head counts as absent.
         """
-        super().__init__(cells, [])
+        super().__init__(cells)
         self._number = number
         self._pages = pages
         self._scopes = scopes
@@ -146,7 +146,7 @@ class Walk(Snapshot):
                 self._meet(name, cells.kept(name) if waiting is self._listed else head)
         self._complete = True
         while self._by_number and len(heads) < upto:
-            heads.append(heapq.heappop(self._by_number)[1])
+            self._found(*heapq.heappop(self._by_number)[1])
 
     def _meet(self, name: str, kept: Kept | Head | None) -> None:
         found = kept if isinstance(kept, bytes | Head | None) else kept.head
@@ -155,9 +155,13 @@ class Walk(Snapshot):
             if found is not None and 0 < number <= self._number and self._changed_since(trace := Trace.of(name, found)):
                 heapq.heappush(self._by_number, (trace.number, (name, found)))
         elif found is None or not (number or isinstance(found, Head)):
-            self._heads.append((name, Head(key_of(name), None, ABSENT, "", None, 0)))
+            self._found(name, Head(key_of(name), None, ABSENT, "", None, 0))
         elif number <= self._number:
-            self._heads.append((name, found))
+            self._found(name, found)
+
+    def _found(self, name: str, head: Head | bytes) -> None:
+        self._names.append(name)
+        self._heads.append(head)
 
     def _finish(self) -> None:
         while not self.ends_at(len(self._heads)):
