@@ -240,3 +240,35 @@ async def test_a_refused_request_does_not_delay_the_next_one_for_its_key(admissi
     wrong, right = turns.admit(NAMESPACE, request(max_message_size=1)), turns.admit(NAMESPACE, request())
     answers = await asyncio.gather(wrong, right, return_exceptions=True)
     assert [type(answer) for answer in answers] == [PolicyError, type(None)]
+
+
+@pytest.mark.parametrize("begun", [False, True], ids=["before it has begun to wait", "while it waits"])
+async def test_a_request_that_is_given_up_lets_no_later_one_pass_those_before_it(
+    admission: Admission, source: FakeSource, begun: bool
+) -> None:
+    gate = source.gates["acme"] = asyncio.Event()
+    turns, order = KeyOrder(admission), []
+    await admission.admit(NAMESPACE, request())
+
+    async def send(name: str, asked: Request) -> None:
+        await turns.admit(NAMESPACE, asked)
+        order.append(name)
+
+    slow, gone, last = request(replication_clusters=["here"]), request(), request()
+    tasks = [asyncio.create_task(send("slow", slow))]
+    await turns_of_the_loop()
+    assert not turns.at_once(NAMESPACE, gone)
+    if begun:
+        waiting = asyncio.create_task(turns.admit(NAMESPACE, gone))
+        await turns_of_the_loop()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+    else:
+        assert turns.leave(gone)
+    assert not turns.at_once(NAMESPACE, last), "the first one waits still"
+    tasks.append(asyncio.create_task(send("last", last)))
+    await turns_of_the_loop()
+    assert order == []
+    gate.set()
+    await asyncio.gather(*tasks)
+    assert order == ["slow", "last"] and turns._last == {}

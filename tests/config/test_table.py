@@ -158,7 +158,7 @@ def test_no_error_suggests_to_raise_a_limit_without_naming_it() -> None:
         ("TOO_MANY_UPDATES", ("max_waiting_per_key",)),
         ("MESSAGE_TOO_LARGE", ("max_message_bytes",)),
         ("LOG_BUSY", ("max_in_flight_per_namespace",)),
-        ("LOAD_TIMEOUT", ("load_timeout_seconds",)),
+        ("LOAD_TIMEOUT", ("load_timeout_seconds", "max_concurrent_loads")),
     ],
 )
 def test_every_error_with_a_reason_of_a_limit_names_the_option(reason: str, names: tuple[str, ...]) -> None:

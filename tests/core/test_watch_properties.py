@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
+from topicpolicies_server.core.reading import walk
 from topicpolicies_server.core.reading import watcher as watcher_module
 from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.core.reading.watch import Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
@@ -154,12 +155,13 @@ def resumed(world: World, selection: Selection, mode: Mode, token: Token | None)
         return None
 
 
-@pytest.mark.parametrize("most_dirty", [watcher_module.MOST_DIRTY, 1])
+@pytest.mark.parametrize(("most_dirty", "looks"), [(watcher_module.MOST_DIRTY, walk.LOOKS), (watcher_module.MOST_DIRTY, 1), (1, 2)])
 @pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
 def test_a_watch_that_resumes_from_a_token_gets_what_its_watcher_would_have_got(
-    mode: Mode, most_dirty: int, monkeypatch: pytest.MonkeyPatch
+    mode: Mode, most_dirty: int, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher_module, "MOST_DIRTY", most_dirty)
+    monkeypatch.setattr(walk, "LOOKS", looks)
 
     @settings(max_examples=200, deadline=None)
     @given(STEPS, st.sampled_from(SELECTIONS), st.sampled_from([0, 2, 100]), st.integers(0, 8))

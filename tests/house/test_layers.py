@@ -16,7 +16,7 @@ CORE = (("reasons", "traces"), ("errors",), ("names",), ("policies",), ("rules",
 """The packages and modules of the core, the lowest first. Those of one layer do not know each other."""
 SERVER = (
     ("core", "garbage", "histograms", "control_signals", "regular_file", "sqlite_file", "threads"),
-    ("config", "file_lock", "path_guard", "tasks"),
+    ("config", "fair_limit", "file_lock", "path_guard", "tasks"),
     ("lines",),
     ("logs", "reloading"),
     ("history", "checkpoints", "cluster", "health"),

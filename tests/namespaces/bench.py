@@ -52,6 +52,8 @@ class CountingLog(MemoryLog):
         self.refusals: list[LogError] = []
         self.opening_seconds = 0.0
         self.opening = self.most_at_once = 0
+        self.hanging: set[str] = set()
+        """Namespaces whose logs do not open until they are taken out."""
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
         self.openings.append((asyncio.get_running_loop().time(), namespace))
@@ -59,6 +61,8 @@ class CountingLog(MemoryLog):
         self.most_at_once = max(self.most_at_once, self.opening)
         try:
             await asyncio.sleep(self.opening_seconds)
+            while namespace in self.hanging:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
             if self.refusals:
                 raise self.refusals.pop(0)
             return await super().open(namespace, sink, start)

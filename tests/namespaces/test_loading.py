@@ -45,6 +45,44 @@ def test_the_number_of_concurrent_loads_is_bounded() -> None:
     simulate(scenario, max_concurrent_loads=2)
 
 
+def test_namespaces_whose_logs_hang_keep_no_other_from_being_loaded() -> None:
+    async def scenario(bench: Bench) -> None:
+        bad = [f"acme/bad-{number}" for number in range(30)]
+        bench.log.hanging = set(bad)
+        waiting = [bench.loop.create_task(bench.registry.get(name).ready()) for name in bad]
+        await asyncio.sleep(0.1)
+        began = bench.loop.time()
+        await bench.registry.get("acme/good").ready()
+        assert bench.loop.time() - began < 16.0, "two at a time, one second each; it was 120 s each"
+        await asyncio.sleep(2)
+        for number in range(20):
+            began = bench.loop.time()
+            await bench.registry.get(f"acme/good-{number}").ready()
+            assert bench.loop.time() - began < 0.1, "those that hang are known"
+        assert bench.log.most_at_once <= 2 + 8 + 2
+        bench.log.hanging.clear()
+        for ended in await asyncio.gather(*waiting, return_exceptions=True):
+            assert ended is None or (isinstance(ended, PolicyError) and ended.reason == Reason.LOAD_TIMEOUT)
+        await asyncio.sleep(5)
+        await asyncio.gather(*(bench.registry.get(name).ready() for name in bad))
+
+    simulate(scenario, max_concurrent_loads=2, load_timeout_seconds=120.0, load_retry_seconds=5.0)
+
+
+def test_a_load_that_goes_on_keeps_its_turn_however_long_it_takes() -> None:
+    async def scenario(bench: Bench) -> None:
+        for value in range(60):
+            bench.elsewhere(value)
+        bench.faults.read_seconds = 0.5
+        loading = bench.loop.create_task(bench.namespace.ready())
+        other = bench.loop.create_task(bench.registry.get("acme/other").ready())
+        await loading
+        assert not other.done()
+        await other
+
+    simulate(scenario, max_concurrent_loads=1)
+
+
 def test_nothing_is_answered_before_the_log_is_read() -> None:
     async def scenario(bench: Bench) -> None:
         bench.elsewhere(7)

@@ -61,6 +61,6 @@ class FakeCluster:
                 answer = {"partitions": partitions} if path.endswith("/partitions") else {"creationDate": created}
                 body = json.dumps(answer).encode()
         if any(f"/{namespace}" in path for namespace in self.deleted):
-            status, body = "404 Not Found", b"gone"
+            status, body = "404 Not Found", b'{"reason": "gone"}'
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
         writer.close()

@@ -26,11 +26,12 @@ from topicpolicies.v1.service_pb2 import (
     WATCH_MODE_LATEST,
     UpdatePolicyRequest,
 )
-from topicpolicies_server.access import Caller, Permission
+from topicpolicies_server.access import Caller, Permission, Way
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import server as servers
+from topicpolicies_server.rpc.permitting import Permitting
 from topicpolicies_server.rpc.server import Server
 from topicpolicies_server.rpc.watching import authorizations
 from topicpolicies_server.rpc.watching import stream as streams
@@ -418,3 +419,41 @@ async def test_a_watch_whose_permission_was_withdrawn_is_closed_even_if_its_peer
         while len(server.calls):  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
     unread.cancel()
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_watch_of_very_many_namespaces_lets_others_have_their_turns_while_its_permissions_are_checked(known: bool) -> None:
+    class Counted(Table):
+        asked = 0
+
+        def at_once(self, caller: Caller, namespace: str, permission: Permission) -> bool | None:
+            self.asked += 1
+            return super().at_once(caller, namespace, permission) if known else None
+
+        async def may(self, caller: Caller, namespace: str, permission: Permission) -> bool:
+            await asyncio.sleep(0.001)
+            return namespace != "acme/4500"
+
+    table = Counted(may_={("bob", f"acme/{number}"): EVERYTHING for number in range(10_000) if number != 4_500})
+    held = authorizations.Authorizations(Permitting(table))
+    bob = Caller("bob", Way.TOKEN)
+    most = before = 0
+    loop = asyncio.get_running_loop()
+    handle: asyncio.Handle
+
+    def look() -> None:
+        nonlocal most, before, handle
+        most, before = max(most, table.asked - before), table.asked
+        handle = loop.call_soon(look)
+
+    look()
+    names = [f"acme/{number}" for number in range(10_000)]
+    async with held.joined(lambda: None, bob, [name for name in names if name != "acme/4500"], Permission.WATCH) as joined:
+        assert len(joined) == len(held) == 9_999
+    assert not len(held)
+    assert most < 10_000, "of 20,000 and more"
+    with pytest.raises(PolicyError, match="acme/4500"):
+        async with held.joined(lambda: None, bob, names, Permission.WATCH):
+            pass
+    assert not len(held), "those before it are let go of"
+    handle.cancel()

@@ -48,7 +48,7 @@ class AdminApi:
             case Elsewhere(url):
                 return 307, {"Location": url + path}, b""
             case int() as status:
-                return status, {}, b""
+                return status, {}, b'{"reason": "said"}'
             case value:
                 return 200, {"Content-Type": "application/json"}, json.dumps(value).encode()
 

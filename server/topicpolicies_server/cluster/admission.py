@@ -280,7 +280,7 @@ class KeyOrder:
         """Gives up a request's place, because the caller does not want it any more. Returns whether ``admit`` had not been called yet."""
         place = self._places.pop(request, None)
         if place is not None:
-            self._over(request.key, place[1])
+            self._give_up(request.key, *place)
         return place is not None
 
     async def admit(self, namespace: str, request: Request) -> None:
@@ -298,12 +298,19 @@ class KeyOrder:
                 if before is not None:
                     await asyncio.wait({before})
             finally:
-                self._over(request.key, mine)
+                self._give_up(request.key, before, mine)
 
     def _place(self, key: PolicyKey) -> tuple[asyncio.Future[None] | None, asyncio.Future[None]]:
         before = self._last.get(key)
         mine = self._last[key] = asyncio.get_running_loop().create_future()
         return before, mine
+
+    def _give_up(self, key: PolicyKey, before: asyncio.Future[None] | None, mine: asyncio.Future[None]) -> None:
+        """Gives up a place once the one before it is given up, for later requests wait for this one only."""
+        if before is None or before.done():
+            self._over(key, mine)
+        else:
+            before.add_done_callback(lambda _: self._over(key, mine))
 
     def _over(self, key: PolicyKey, mine: asyncio.Future[None]) -> None:
         mine.set_result(None)

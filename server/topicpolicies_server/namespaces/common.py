@@ -10,7 +10,10 @@ from ..checkpoints import Checkpoints
 from ..config import Limits
 from ..core.errors import Kind
 from ..core.fold.fold import FoldContext
+from ..core.reading.cells import key_of
+from ..core.reading.view import View
 from ..core.reasons import Reason
+from ..fair_limit import FairLimiter
 from ..health import Readiness
 from ..logs.change_log import ChangeLog, LogError
 from .activity import Activity
@@ -19,6 +22,9 @@ from .gate import Gate
 from .listeners import Record
 from .load_failures import LoadFailures
 from .rate import Turns
+
+_NAMES = 1_024
+"""How many keys are looked at before other tasks have their turns."""
 
 
 @dataclass(slots=True)
@@ -31,7 +37,7 @@ class Common:
     """The server's limits."""
     context: FoldContext
     """What the fold needs to know of the logs."""
-    slots: asyncio.Semaphore
+    slots: FairLimiter
     """Bounds how many namespaces load at once."""
     now: Callable[[], int]
     """Milliseconds since 1970, by a clock like the logs'."""
@@ -58,3 +64,14 @@ class Common:
 def unavailable(namespace: str, reason: Reason, sentence: str) -> LogError:
     """Makes an UNAVAILABLE error about a namespace."""
     return LogError(reason, f"{namespace}: {sentence}", kind=Kind.UNAVAILABLE)
+
+
+async def topics_of(view: View) -> set[str]:
+    """Returns the topics that have a document. Other tasks have their turns meanwhile, and what they change may be missing."""
+    topics: set[str] = set()
+    name = ""
+    while names := view.named(name, _NAMES):
+        topics.update(key_of(each).topic for each in names)
+        name = names[-1]
+        await asyncio.sleep(0)
+    return topics

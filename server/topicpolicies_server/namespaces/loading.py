@@ -1,5 +1,7 @@
 """How a namespace is loaded: attempts, bounded in number and in the time without progress, and the pauses between them.
 
+An attempt without progress gives its slot to another namespace after a while, and goes on (``fair_limit``).
+
 One task goes with the state (``life``): in Loading it makes an attempt, in Serving it waits until the log is lost, in Failed for the next
 attempt. It is a ``RestartedTask``: if it fails unexpectedly, that counts as a failed attempt, and the task goes on from the current state.
 
@@ -10,11 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from ..core.errors import Kind
 from ..core.reasons import Reason
+from ..fair_limit import GivenUpError
 from ..logs.change_log import LogError, NamespaceLog
 from ..tasks import RestartedTask, TaskSet, asked_to_end
 from .common import Common, unavailable
@@ -212,10 +216,10 @@ class Loader:
         self._lost.clear()
         self._read, self._served = self._loop.create_future(), self._loop.create_future()
         lost = self._loop.create_task(self._lost.wait())
-        follower = None
+        follower: Follower | None = None
         try:
             await self._closings.close(cancel=False)
-            async with common.slots:
+            async with self._slot(lambda: None if follower is None or follower.log is None else tuple(follower.positions)):
                 older = self._life.served
                 if older is None and not common.capacity.has_room():
                     raise common.capacity.refusal(self._name)
@@ -255,6 +259,20 @@ class Loader:
                 raise LogError(error.reason, error.message)
             why = error.message if error is not None else f"{self._name}: its change log was lost while it was read."
             raise LogError(Reason.LOG_LOST, f"{why} Try again.")
+
+    @asynccontextmanager
+    async def _slot(self, progress: Callable[[], object]) -> AsyncIterator[None]:
+        """Occupies a slot for one attempt, which ends early where very many namespaces load without any progress.
+
+        Raises:
+            LogError: it was ended (UNAVAILABLE, ``LOAD_TIMEOUT``).
+        """
+        try:
+            async with self._common.slots.place(self._name, progress=progress):
+                yield
+        except GivenUpError:
+            problem = "nothing of its change log has arrived yet, nor of many other logs: try again, or raise max_concurrent_loads."
+            raise unavailable(self._name, Reason.LOAD_TIMEOUT, problem) from None
 
     async def _open(self, follower: Follower, starting_point: StartingPoint) -> None:
         log = await self._common.log.open(self._name, follower, *starting_point.place)

@@ -23,7 +23,7 @@ from ..core.reading.view import Head, View
 from ..core.reading.watch import Mode, Selection, Token, Watcher
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
-from .common import Common, unavailable
+from .common import Common, topics_of, unavailable
 from .figures import Figures, figures
 from .freshness import Freshness
 from .life import Closed, Life, Loading, Phase, Serving
@@ -161,7 +161,7 @@ class Namespace:
 
     async def topics(self) -> set[str]:
         """Returns the topics that have a document; fails as ``page`` does."""
-        return (await self._loader.late_folder.folded(self._ready)).follower.view.topics()
+        return await topics_of((await self._loader.late_folder.folded(self._ready)).follower.view)
 
     def is_beyond(self, token: Token) -> bool:
         """Returns whether a token of this log is ahead of it: its positions are then those of another copy of the log."""

@@ -16,6 +16,7 @@ from ..config import Limits
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.fold.fold import FoldContext
 from ..core.reasons import Reason
+from ..fair_limit import FairLimiter
 from ..health import Readiness, Transition
 from ..history import History
 from ..logs.change_log import ChangeLog
@@ -28,6 +29,11 @@ from .idlest import Idlest
 from .namespace import Namespace
 from .rate import Turns
 from .shrinking import shrink
+
+_LOAD_PATIENCE_SECONDS = 1.0
+"""How long a load keeps its slot without any progress."""
+_SLOW_LOADS = 4
+"""How many loads without progress go on, for each slot."""
 
 
 class Registry:
@@ -73,7 +79,7 @@ class Registry:
             log,
             limits,
             context,
-            slots=asyncio.Semaphore(limits.max_concurrent_loads),
+            slots=FairLimiter(limits.max_concurrent_loads, _SLOW_LOADS * limits.max_concurrent_loads, _LOAD_PATIENCE_SECONDS),
             now=now,
             gate=self.gate,
             activity=self.activity,

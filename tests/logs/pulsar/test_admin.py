@@ -86,8 +86,11 @@ async def admin_of(url: str, token: Callable[[], str] | None = None) -> AsyncIte
         await admin.close()
 
 
+NOT_FOUND = Answer(404, '{"reason": "Topic not found"}')
+
+
 async def test_an_answer_is_returned_as_json_or_text_or_empty_or_not_found() -> None:
-    answers = [Answer(200, '{"a": [1]}'), Answer(200, "4.2.4"), Answer(204), Answer(404, '{"reason": "Topic not found"}')]
+    answers = [Answer(200, '{"a": [1]}'), Answer(200, "4.2.4"), Answer(204), NOT_FOUND]
     async with serving(*answers) as server, admin_of(server.url) as admin:
         got = [await admin.get("a", "b") for _ in answers]
     assert got == [{"a": [1]}, "4.2.4", {}, None]
@@ -95,7 +98,7 @@ async def test_an_answer_is_returned_as_json_or_text_or_empty_or_not_found() -> 
 
 
 async def test_headers_of_an_answer_are_found_in_any_case_whatever_its_body() -> None:
-    async with serving(Answer(200, "{no json"), Answer(404)) as server, admin_of(server.url) as admin:
+    async with serving(Answer(200, "{no json"), NOT_FOUND) as server, admin_of(server.url) as admin:
         found = await admin.headers("a", "b")
         assert found is not None and found["CONTENT-length"] == "8" and "X-Pulsar-marker-type" not in found
         assert await admin.headers("a", "c") is None
@@ -113,6 +116,20 @@ async def test_a_name_with_dot_segments_is_not_found_and_nothing_is_requested(pa
         assert await admin.get(*path.split(" ")) is None
         assert await admin.headers(*path.split(" ")) is None
     assert server.asked == [], "acme/.. would name another resource, requested with this server's token"
+
+
+@pytest.mark.parametrize(
+    "body", ["", "404 page not found", "<html>nothing here</html>", "{}", '["reason"]', '{"reason": 404}', "[" * 5_000]
+)
+async def test_that_something_does_not_exist_is_believed_of_brokers_only(body: str) -> None:
+    async with serving(Answer(404, body)) as server, admin_of(server.url) as admin:
+        with pytest.raises(LogError, match="404, but not from a broker") as failed:
+            await admin.get("namespaces", "acme", "orders", seconds=0.0)
+        assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+        with pytest.raises(LogError, match="404"):
+            await admin.reached(3.0)
+    async with serving(Answer(404, body), NOT_FOUND) as server, admin_of(server.url) as admin:
+        assert await admin.get("namespaces", "acme", "orders") is None
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
@@ -183,6 +200,30 @@ async def test_reached_finds_a_working_host_while_many_requests_wait_for_one_tha
             )
         answers = await asyncio.gather(*questions, return_exceptions=True)
         assert {type(answer) for answer in answers} <= {LogError, str}
+
+
+async def test_a_host_that_hangs_keeps_no_request_from_the_other_hosts() -> None:
+    async with (
+        silence() as (port, _),
+        serving(Answer(200, '"here"')) as good,
+        admin_of(f"http://{port},{good.url.removeprefix('http://')}") as admin,
+    ):
+        began = time.monotonic()
+        assert await asyncio.gather(*(admin.get("x", str(number), seconds=5.0) for number in range(40))) == ["here"] * 40
+        assert time.monotonic() - began < 4.5, "each failed after its 5 s"
+
+
+async def test_where_every_host_is_slow_the_last_one_is_waited_for() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await asyncio.sleep(2.5)
+        writer.write(b'HTTP/1.1 200 Said\r\nContent-Length: 6\r\nConnection: close\r\n\r\n"here"')
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as slow:
+        port = slow.sockets[0].getsockname()[1]
+        async with admin_of(f"http://127.0.0.1:{port},localhost:{port}") as admin:
+            assert await admin.get("x", seconds=5.0) == "here"
 
 
 @pytest.mark.parametrize("status", [400, 405, 418, 501, 503])

@@ -9,6 +9,7 @@
 - ``cells``: the cells of a view, live or frozen
 - ``pages``: the keys with a document, in order, for pages
 - ``snapshot``: heads as they stood at one moment
+- ``walk``: the same, found some at a time while the view goes on
 - ``view``: the heads of one namespace; built from the modules above
 - ``lazy_view``: a view that keeps log entries undecoded and folds them when their topic is needed
 - ``succession``: how a view's heads compare with those of the view that it replaces

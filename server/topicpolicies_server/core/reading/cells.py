@@ -41,7 +41,7 @@ from ..names import PolicyKey, Scope
 from ..policies.events import Position
 from . import frozen_fields
 from .frozen import freeze, thaw, thaw_head
-from .frozen_fields import document_size, glance, has_leftovers, once_all_seen, renumbered, trimmed
+from .frozen_fields import document_size, glance, has_leftovers, number_of, once_all_seen, renumbered, trimmed
 from .heads import Cell, Head, without_requests
 from .recent_cells import RecentCells
 
@@ -80,15 +80,17 @@ class Trace(NamedTuple):
     name: str
     kept: Head | bytes
 
+    @classmethod
+    def of(cls, name: str, kept: Head | bytes) -> Trace:
+        """Returns the trace of a head, or of that of a frozen cell."""
+        if isinstance(kept, bytes):
+            return cls(*glance(kept), name, kept)
+        return cls(kept.number, kept.partition, kept.place, kept.placed is not None, name, kept)
+
     @property
     def key(self) -> PolicyKey:
         """The head's policy key."""
         return key_of(self.name)
-
-    @property
-    def there(self) -> bool:
-        """Whether the head has a document."""
-        return document_size(self.kept) is not None if isinstance(self.kept, bytes) else self.kept.document is not None
 
 
 class Cells:
@@ -208,21 +210,16 @@ class Cells:
     def traces(self) -> Iterator[Trace]:
         """Yields the traces of all heads, the newest change first."""
         for name, kept in reversed(self._cells.items()):
-            if isinstance(kept, bytes):
-                number, partition, place, placed = glance(kept)
-                if number:
-                    yield Trace(number, partition, place, placed, name, kept)
-            elif (head := kept.head) is not None:
-                yield Trace(head.number, head.partition, head.place, head.placed is not None, name, head)
+            found = kept if isinstance(kept, bytes) else kept.head
+            if found is not None and (trace := Trace.of(name, found)).number:
+                yield trace
 
     def number(self, name: str) -> int:
         """Returns the number of the head of a name; 0: there is none."""
         kept = self._cells.get(name)
-        if kept is None:
-            return 0
         if isinstance(kept, bytes):
-            return glance(kept).number
-        return kept.head.number if kept.head is not None else 0
+            return number_of(kept)
+        return kept.head.number if kept is not None and kept.head is not None else 0
 
     def head_of(self, name: str, kept: Kept | Head) -> Head | None:
         """Returns the head of a name's cell, live or frozen, or the head itself; the cell may be an old one. A frozen cell stays frozen."""

@@ -33,6 +33,11 @@ def glance(data: bytes) -> Glance:
     return Glance(number, partition, texts.unquoted((place,))[0] if flags & QUOTED else place, bool(flags & PLACED))
 
 
+def number_of(data: bytes) -> int:
+    """Returns the number of a frozen key's head; 0: there is no head."""
+    return int.from_bytes(data[NUMBER_AT : NUMBER_AT + 8], "big")
+
+
 def document_size(data: bytes) -> int | None:
     """Returns the size in bytes of the head's document (``documents.size``); None: there is no document."""
     numbers = NUMBERS.unpack_from(data)

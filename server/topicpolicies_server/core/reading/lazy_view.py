@@ -25,7 +25,7 @@ which events are folded; so only changes made when all is folded stand in the or
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import Any, Protocol
@@ -36,8 +36,8 @@ from ..policies.documents import Settings
 from ..policies.events import Placed, Position
 from .cells import Trace
 from .recent_cells import RecentCells
-from .snapshot import Snapshot
 from .view import Head, View
+from .walk import Walk
 
 
 class UndecodedEntry(ABC):
@@ -252,20 +252,32 @@ class LazyView(View):
         self.fold_all()
         return super().traces()
 
-    def documents(self, scopes: frozenset[Scope]) -> Snapshot:
+    def documents(self, scopes: frozenset[Scope]) -> Walk:
         """Returns the heads with a document (``View.documents``)."""
         self.fold_all()
         return super().documents(scopes)
+
+    def changed(self, scopes: frozenset[Scope], since: Callable[[Trace], bool]) -> Walk:
+        """Returns the heads that ``since`` accepts (``View.changed``)."""
+        self.fold_all()
+        return super().changed(scopes, since)
+
+    def stood(self, keys: Iterable[PolicyKey], since: Callable[[Trace], bool] | None = None) -> Walk:
+        """Returns the heads of some keys (``View.stood``); first folds their topics."""
+        found = list(keys)
+        for key in found if self._kept else ():
+            self.fold_topic(key.topic)
+        return super().stood(found, since)
 
     def page(self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None) -> tuple[list[Head], bool]:
         """Returns heads with a document in the order of their keys (``View.page``)."""
         self.fold_all()
         return super().page(scopes, after, most, most_bytes)
 
-    def topics(self) -> set[str]:
-        """Returns the topics that have a document (``View.topics``)."""
+    def named(self, after: str, most: int) -> list[str]:
+        """Returns the names of keys with a document (``View.named``)."""
         self.fold_all()
-        return super().topics()
+        return super().named(after, most)
 
     def __len__(self) -> int:
         return super().__len__() + len(self._kept)

@@ -6,11 +6,12 @@ import struct
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from ..names import Scope
 from ..policies.events import Position
-from .cells import Cells, Kept, key_of
+from .cells import Cells, Kept
 from .frozen import HEAD, NUMBERS, SHOWN
 from .heads import Cell
 from .pages import Pages
@@ -82,9 +83,9 @@ class Restorable:
         """Returns the names of all keys, as of now."""
         return [name for name, _ in self._cells.items()]
 
-    def topics(self) -> set[str]:
-        """Returns the topics that have a document, as of now: reads the names of keys only."""
-        return {key_of(name).topic for scope in Scope for name in self._pages.after(frozenset((scope,)), None)}
+    def named(self, after: str, most: int) -> list[str]:
+        """Returns the names of at most ``most`` keys with a document, in order, that are greater than ``after``."""
+        return list(islice(self._pages.names(frozenset(Scope), after), most))
 
     def key_cell(self, name: str) -> KeyCell | None:
         """Returns a key with its cell, to be read only; None: there is none."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
+from typing import Protocol
 
 from .heads import Head
 from .places import Token
@@ -47,29 +48,60 @@ class Run:
         return self._moved[1]
 
 
+class LotHeads(Protocol):
+    """Heads as they stood at one moment, in order; they may be found only when they are read."""
+
+    def part(self, at: int, most: int) -> list[Head]:
+        """Returns at most ``most`` heads from an index on; fewer, or none, if no more were found in one turn."""
+
+    def ends_at(self, at: int) -> bool:
+        """Returns whether there is no head at an index and after it."""
+
+
+class Listed:
+    """Heads that are known already."""
+
+    __slots__ = ("_heads",)
+
+    def __init__(self, heads: Sequence[Head]) -> None:
+        """``heads``: must not be changed any more."""
+        self._heads = heads
+
+    def part(self, at: int, most: int) -> list[Head]:
+        """Returns at most ``most`` heads from an index on."""
+        return list(self._heads[at : at + most])
+
+    def ends_at(self, at: int) -> bool:
+        """Returns whether there is no head at an index and after it."""
+        return at >= len(self._heads)
+
+
 class Lot:
     """Heads as they stood at one moment, in order."""
 
     __slots__ = ("__weakref__", "_heads", "_runs", "number")
 
-    def __init__(self, heads: Sequence[Head], number: int) -> None:
-        """``heads``: must not be changed any more; ``number``: that of the view's last change before."""
+    def __init__(self, heads: LotHeads, number: int) -> None:
+        """``number``: that of the view's last change before."""
         self.number = number
         self._heads = heads
         self._runs: OrderedDict[tuple[int, int], Run] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._heads)
-
     def run(self, at: int, most: int) -> Run:
-        """Returns at most ``most`` heads from an index on."""
+        """Returns at most ``most`` heads from an index on; fewer, or none, if no more were found in one turn."""
         found = self._runs.get((at, most))
         if found is None:
-            heads = list(self._heads[at : at + most])
-            found = self._runs[at, most] = Run(heads, at + len(heads))
-            if len(self._runs) > KEPT:
-                self._runs.popitem(last=False)
+            heads = self._heads.part(at, most)
+            found = Run(heads, at + len(heads))
+            if heads:
+                self._runs[at, most] = found
+                if len(self._runs) > KEPT:
+                    self._runs.popitem(last=False)
         return found
+
+    def ends_at(self, at: int) -> bool:
+        """Returns whether there is no head at an index and after it."""
+        return self._heads.ends_at(at)
 
 
 class Reader:
@@ -79,21 +111,21 @@ class Reader:
 
     def __init__(self, lot: Lot) -> None:
         """``lot``: to be read from its beginning."""
-        self._lot: Lot | None = lot if len(lot) else None
+        self._lot: Lot | None = lot if not lot.ends_at(0) else None
         self._at = 0
 
-    def __len__(self) -> int:
-        return len(self._lot) - self._at if self._lot is not None else 0
+    def __bool__(self) -> bool:
+        return self._lot is not None
 
     def take(self, most: int) -> Run | None:
-        """Returns the next at most ``most`` heads; None: there are no more."""
+        """Returns the next at most ``most`` heads; None: there are no more, or none were found in this turn."""
         if self._lot is None:
             return None
         run = self._lot.run(self._at, most)
         self._at = run.end
-        if run.end == len(self._lot):
+        if self._lot.ends_at(run.end):
             self._lot = None
-        return run
+        return run if run.changes else None
 
     def clear(self) -> None:
         """Releases the lot: nothing more is taken from it."""

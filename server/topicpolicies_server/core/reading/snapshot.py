@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias, overload
 
-from ..names import Scope
-from .cells import Cells, Trace, key_of
-from .frozen_fields import document_size
+from .cells import Cells, Trace
 from .heads import Head
 
 Stood: TypeAlias = "tuple[str, Head | bytes]"
@@ -17,12 +15,17 @@ Stood: TypeAlias = "tuple[str, Head | bytes]"
 class Snapshot(Sequence[Head]):
     """Some heads of a view."""
 
-    __slots__ = ("_cells", "_heads")
+    __slots__ = ("_cells", "_heads", "_names")
 
-    def __init__(self, cells: Cells, heads: list[Stood]) -> None:
-        """``cells``: the cells that the heads are from. ``heads``: must not be changed any more."""
+    def __init__(self, cells: Cells, heads: Iterable[Stood] = ()) -> None:
+        """``cells``: the cells that the heads are from. ``heads``: each with the name of its key."""
         self._cells = cells
-        self._heads = heads
+        self._names: list[str] = []
+        self._heads: list[Head | bytes] = []
+        """The heads of these names. Lists of objects that others have too are released much faster than a tuple for each head."""
+        for name, head in heads:
+            self._names.append(name)
+            self._heads.append(head)
 
     def __len__(self) -> int:
         return len(self._heads)
@@ -35,8 +38,16 @@ class Snapshot(Sequence[Head]):
 
     def __getitem__(self, at: int | slice) -> Head | list[Head]:
         if isinstance(at, slice):
-            return [self._head(*each) for each in self._heads[at]]
-        return self._head(*self._heads[at])
+            return [self._head(*each) for each in zip(self._names[at], self._heads[at], strict=True)]
+        return self._head(self._names[at], self._heads[at])
+
+    def part(self, at: int, most: int) -> list[Head]:
+        """Returns at most ``most`` heads from an index on."""
+        return [self._head(*each) for each in zip(self._names[at : at + most], self._heads[at : at + most], strict=True)]
+
+    def ends_at(self, at: int) -> bool:
+        """Returns whether there is no head at an index and after it."""
+        return at >= len(self._heads)
 
     def _head(self, name: str, kept: Head | bytes) -> Head:
         head = self._cells.head_of(name, kept)
@@ -44,20 +55,6 @@ class Snapshot(Sequence[Head]):
         return head
 
 
-def documents(cells: Cells, scopes: frozenset[Scope]) -> Snapshot:
-    """Returns the heads with a document of some scopes, as of now, the oldest change first."""
-    heads: list[Stood] = []
-    for name, kept in cells.items():
-        if key_of(name).scope not in scopes:
-            continue
-        if isinstance(kept, bytes):
-            if document_size(kept) is not None:
-                heads.append((name, kept))
-        elif kept.head is not None and kept.head.document is not None:
-            heads.append((name, kept.head))
-    return Snapshot(cells, heads)
-
-
 def traced(cells: Cells, traces: Iterable[Trace]) -> Snapshot:
     """Returns the heads of some traces."""
-    return Snapshot(cells, [(trace.name, trace.kept) for trace in traces])
+    return Snapshot(cells, ((trace.name, trace.kept) for trace in traces))

@@ -6,11 +6,11 @@ many other keys there are:
 ===============================  ====================================  ===============================================================
 order of the cells               what it is for                        what removes a cell from it
 ===============================  ====================================  ===============================================================
-by last change                   snapshots; changes since a place      only forgetting the key
+by last change                   changes since a place                 only forgetting the key
 by last event, per partition     dropping what matters only for a      so many windows W without an event (``recent_cells``)
                                  while after an event
 absent ones, by last change      forgetting keys                       a document; more than ``ABSENCES`` of them
-with a document, by their names  pages                                 its deletion
+with a document, by their names  pages, snapshots                      its deletion
 ===============================  ====================================  ===============================================================
 
 **Deleted keys are forgotten**: the longest deleted first, and none for which an event may still come. A forgotten key is like one without
@@ -32,10 +32,11 @@ from ..policies.events import ABSENT, Event, Placed, Position
 from . import snapshot
 from .cells import WARM, Cells, Trace, is_due, is_same, key_of, name_of, partition_of
 from .heads import Before, Cell, Head
-from .pages import Pages
+from .pages import Pages, page_of
 from .restorable import Restorable
 from .snapshot import Snapshot
 from .succession import absence, same, was_forgotten
+from .walk import Walked, Walks
 
 __all__ = ["ABSENCES", "Before", "Head", "View", "wire"]
 
@@ -44,13 +45,14 @@ ABSENCES = 10_000
 _FORGET_AT_A_TIME = 2
 
 
-class View(Restorable):
+class View(Restorable, Walked):
     """The heads of one namespace."""
 
     __slots__ = (
         "_absences",
         "_context",
         "_forgotten_number",
+        "_walks",
         "recent",
     )
 
@@ -79,6 +81,7 @@ class View(Restorable):
         self._forgotten: dict[int, Position] = {}
         self._forgotten_number = 0
         self._pages = Pages()
+        self._walks = Walks()
 
     @property
     def number(self) -> int:
@@ -131,14 +134,6 @@ class View(Restorable):
         """Returns the number of the last change of a key; 0: the log has no event of the key, or the key is forgotten."""
         return self._cells.number(name_of(key))
 
-    def still(self, name: str, number: int) -> Head | None:
-        """Returns the head of a name if its number is at most ``number``, thawed for the caller; None: it is newer, or there is none."""
-        return self._cells.peek(name) if 0 < self._cells.number(name) <= number else None
-
-    def documents(self, scopes: frozenset[Scope]) -> Snapshot:
-        """Returns the heads with a document, as of now, the oldest change first."""
-        return snapshot.documents(self._cells, scopes)
-
     def settle(self, cells: int) -> int:
         """Freezes live cells that are not in use, to save memory. Examines at most so many cells; returns how many it examined."""
         return self._cells.settle(cells)
@@ -164,16 +159,7 @@ class View(Restorable):
 
         The page ends with the document that makes it at least ``most_bytes`` large.
         """
-        page: list[Head] = []
-        size = 0
-        for name in self._pages.after(scopes, after):
-            if len(page) == most or (most_bytes is not None and size >= most_bytes):
-                return page, True
-            head = self._cells.peek(name)
-            assert head is not None, "it has a document"
-            page.append(head)
-            size += documents.size(head.document or {})
-        return page, False
+        return page_of(self._cells, self._pages.after(scopes, after), most, most_bytes)
 
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
         """Returns the repair or tombstone that is due for a key; None: none is due."""
@@ -307,6 +293,8 @@ class View(Restorable):
 
     def _show(self, cell: Cell, change: Head) -> None:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
+        if self._walks:
+            self._walks.about_to_change(cell.name, cell.head)
         there, was_there = change.document is not None, cell.document is not None
         if there is not was_there:
             if there:
@@ -331,6 +319,7 @@ class View(Restorable):
                 self._absent.move_to_end(name)
                 continue
             head = cells.peek(name)
+            self._walks.about_to_change(name, head)
             cells.remove(name)
             del self._absent[name]
             if self.gone is not None:

@@ -6,10 +6,10 @@ their streams, which take from them when gRPC can send. A watcher that is never 
 of keys or topics. For the watchers of a whole namespace that are up to date a change is one entry of their ``feed``, and the runs that they
 take from it are made once for all. So are the runs of a snapshot, for all watchers that begin while nothing changes.
 
-A watcher begins with a snapshot (references to immutable heads, so it is consistent and cheap; frozen heads are thawed as they are taken),
+A watcher begins with a snapshot (references to immutable heads, so it is consistent; frozen heads are thawed as they are taken),
 becomes synced once, and then gets the changes. A watcher that resumes from a token gets the changes since instead of a snapshot: in the
 mode LATEST from the view, whose heads stand in the order of their last change, in the mode EVERY from the ring of recent changes
-(``ring``).
+(``ring``). A snapshot, or what has changed since a token, is found some at a time when it is taken (``walk``).
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from weakref import WeakValueDictionary
 
 from ..names import Scope
 from ..policies.events import ABSENT, Position
+from . import walk
 from .cells import Trace
 from .feed import Feed
 from .heads import Head
 from .horizon import Horizon
 from .places import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .ring import RING, Ring
-from .runs import Lot
+from .runs import Listed, Lot, LotHeads
 from .view import View
 from .watcher import Every, Latest
 from .watcher_base import Batch, Watcher
@@ -182,11 +183,16 @@ class WatchHub:
 
     def lot_since(self, token: Token, selection: Selection) -> Lot:
         """Returns the wanted heads that changed after a place, in the order of their last change; shared, too, if of all topics."""
-        if selection.topics is not None:
-            return Lot(self.changed_since(token, selection), self.view.number)
-        return self._shared_lot(selection.scopes, token, lambda: self.changed_since(token, selection))
+        keys = selection.keys()
+        if keys is not None:
+            return Lot(self.view.stood(keys, token.is_before), self.view.number)
+        return self._shared_lot(selection.scopes, token, lambda: self._all_since(token, selection))
 
-    def _shared_lot(self, scopes: frozenset[Scope], token: Token | None, heads: Callable[[], Sequence[Head]]) -> Lot:
+    def _all_since(self, token: Token, selection: Selection) -> LotHeads:
+        few = self.changed_since(token, selection, walk.LOOKS)
+        return self.view.changed(selection.scopes, token.is_before) if few is None else Listed(few)
+
+    def _shared_lot(self, scopes: frozenset[Scope], token: Token | None, heads: Callable[[], LotHeads]) -> Lot:
         lot = self._lots.get((scopes, token))
         if lot is None or lot.number != self.view.number:
             lot = self._lots[scopes, token] = Lot(heads(), self.view.number)
@@ -222,8 +228,10 @@ class WatchHub:
         for watcher in self._watchers:
             watcher.signal()
 
-    def changed_since(self, token: Token, selection: Selection = _ALL) -> Sequence[Head]:
+    def changed_since(self, token: Token, selection: Selection = _ALL, looks: int | None = None) -> Sequence[Head] | None:
         """Returns the wanted heads that changed after a place of this log, in the order of their last change.
+
+        None: that can't be found out by looking at ``looks`` heads.
 
         The changes since the view began to serve are in the order of the log. So if the place is not before that, the walk from the newest
         change ends once each partition with events after the place has shown a head at or before it.
@@ -232,9 +240,11 @@ class WatchHub:
         in_order = token.reaches(began)
         going_on = {partition for partition, end in enumerate(self._token.positions) if end > token.positions[partition]}
         changes: list[Trace] = []
-        for trace in self.view.traces():
+        for looked, trace in enumerate(self.view.traces()):
             if in_order and (trace.number <= number or not going_on):
                 break
+            if looked == looks:
+                return None
             if token.is_before(trace):
                 if selection.includes(trace.key):
                     changes.append(trace)

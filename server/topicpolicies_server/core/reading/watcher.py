@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any
 
 from ..names import PolicyKey
-from .cells import Trace
 from .heads import Head
 from .places import Selection, Token
-from .runs import Lot
+from .runs import Listed, Lot, LotHeads, Reader
 from .watcher_base import Watched, Watcher
 
 MOST_DIRTY = 4_096
@@ -33,8 +32,7 @@ class Latest(Watcher):
 
     A watcher of a whole namespace that falls far behind keeps no changes. The view has the heads in the order of their last change, so the
     number of the last change that is not owed (``_far``) determines all that are, as long as no deletion among them is forgotten. When the
-    watcher takes again, it keeps the names of the keys that are owed, and reads their heads from the view one after the other; of
-    deletions, which the view may forget, it keeps the traces.
+    watcher takes again, it reads what is owed from the view: very many changes some at a time (``walk``).
     """
 
     def __init__(self, hub: Watched, selection: Selection, token: Token | None, wake: Callable[[], None]) -> None:
@@ -42,10 +40,10 @@ class Latest(Watcher):
         """The owed changes, in the order of the keys' last changes."""
         self._far: int | None = None
         """If the watcher is far behind: all wanted changes with a greater number are owed. None: those in ``_dirty`` are."""
-        self._caught_up: deque[str | Trace] = _NOTHING
-        """What was owed when the watcher was far behind, as names or traces; taken before ``_dirty``, but for keys that changed again."""
+        self._caught_up: Reader | None = None
+        """What was owed when the watcher was far behind; taken before ``_dirty``, but for keys that changed again."""
         self._caught_up_to = 0
-        """The number of the view's last change when ``_caught_up`` was filled."""
+        """The number of the view's last change when ``_caught_up`` began."""
         super().__init__(hub, selection, token, wake)
 
     @property
@@ -67,16 +65,15 @@ class Latest(Watcher):
             dirty.clear()
 
     def _take(self, most: int) -> list[Head]:
-        dirty, caught_up = self._dirty, self._caught_up
-        if self._far is not None and not caught_up:
-            caught_up = self._caught_up = self._newer_than(self._far)
-            self._far, self._caught_up_to = None, self._hub.view.number
+        dirty = self._dirty
+        if self._far is not None and not self._caught_up:
+            self._caught_up, self._caught_up_to = Reader(Lot(self._newer_than(self._far), 0)), self._hub.view.number
+            self._far = None
         changes: list[Head] = []
-        while caught_up and len(changes) < most:
-            change = self._as_it_was(caught_up.popleft())
-            if change is not None:
-                changes.append(change)
-        while dirty and not caught_up and len(changes) < most:
+        if self._caught_up:
+            run = self._caught_up.take(most)
+            changes += filter(self._is_not_newer, run.changes if run is not None else ())
+        while dirty and not self._caught_up and len(changes) < most:
             changes.append(dirty.popitem(last=False)[1])
         return changes
 
@@ -86,24 +83,22 @@ class Latest(Watcher):
         for change in changes or ():
             self._owe(change)
 
-    def _newer_than(self, number: int) -> deque[str | Trace]:
-        newer: deque[str | Trace] = deque()
-        for trace in takewhile(lambda trace: trace.number > number, self._hub.view.traces()):
-            if trace.key.scope in self.selection.scopes:
-                newer.appendleft(trace.name if trace.there else trace)
-        return newer
+    def _newer_than(self, number: int) -> LotHeads:
+        view, scopes = self._hub.view, self.selection.scopes
+        newer = takewhile(lambda trace: trace.number > number, view.traces())
+        some = list(islice(newer, 2 * MOST_DIRTY))
+        if len(some) == 2 * MOST_DIRTY:
+            return view.changed(scopes, lambda trace: trace.number > number)
+        return view.traced(trace for trace in reversed(some) if trace.key.scope in scopes)
 
-    def _as_it_was(self, owed: str | Trace) -> Head | None:
-        """Returns the head of an entry of ``_caught_up``; None: the key has changed again, and its newer head is owed in ``_dirty``."""
-        view = self._hub.view
-        if isinstance(owed, str):
-            return view.still(owed, self._caught_up_to)
-        return view.traced((owed,))[0] if view.number_of(owed.key) <= owed.number else None
+    def _is_not_newer(self, change: Head) -> bool:
+        """Returns whether a key has not changed again since ``_caught_up`` began; if it has, its newer head is owed in ``_dirty``."""
+        number = self._hub.view.number_of(change.key)
+        return number <= self._caught_up_to and (number > 0 or change.document is None)
 
     def _forget_owed(self) -> None:
         self._dirty.clear()
-        self._caught_up = _NOTHING
-        self._far = None
+        self._caught_up = self._far = None
 
     def _since(self, token: Token) -> Lot:
         return self._hub.lot_since(token, self.selection)
@@ -150,4 +145,4 @@ class Every(Watcher):
 
     def _since(self, token: Token) -> Lot:
         changes = [change for change in self._hub.ring if self.selection.includes(change.key) and token.is_before(change)]
-        return Lot(changes, self._hub.view.number)
+        return Lot(Listed(changes), self._hub.view.number)

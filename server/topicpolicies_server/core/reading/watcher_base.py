@@ -33,7 +33,6 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
 from ..names import Scope
-from ..policies.events import ABSENT
 from .feed import Feed
 from .heads import Head
 from .places import Lagged, Replaced, Selection, Token
@@ -246,11 +245,8 @@ class Watcher(ABC):
         self._forget_owed()
 
     def _snapshot(self) -> Lot:
-        view = self._hub.view
-        keys = self.selection.keys()
-        if keys is None:
-            return self._hub.lot(self.selection.scopes)
-        return Lot([view.head(key) or Head(key, None, ABSENT, "", None, 0) for key in keys], view.number)
+        view, keys = self._hub.view, self.selection.keys()
+        return self._hub.lot(self.selection.scopes) if keys is None else Lot(view.stood(keys), view.number)
 
     # --- what the modes differ in ----------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ LOOK_SECONDS = 1.0
 ASK_SECONDS = 3.0
 """Seconds that an authority may take to answer; after that the verdict is unknown."""
 _TURN = 1_000
-"""Authorizations that are checked before the task yields to the event loop."""
+"""Authorizations that are checked before other tasks have their turns."""
 
 
 class _Needs(NamedTuple):
@@ -106,14 +106,17 @@ class Authorizations:
             PolicyError: PERMISSION_DENIED, the caller lacks a permission in one of them; UNAVAILABLE, that can't be known now.
         """
         found: dict[_Needs, Authorization] = {}
-        wires = await self._wires([_Needs(caller, namespace, permissions) for namespace in namespaces])
         watcher = object()
-        for needs, wire in wires.items():
-            found[needs] = authorization = self._authorizations.setdefault(needs, Authorization(wire))
-            _judge(authorization, None, wire)
-            authorization.wakes[watcher] = wake
-        self._looking.start()
         try:
+            for at in range(0, len(namespaces), _TURN):
+                if at:
+                    await asyncio.sleep(0)
+                wires = await self._wires([_Needs(caller, namespace, permissions) for namespace in namespaces[at : at + _TURN]])
+                for needs, wire in wires.items():
+                    found[needs] = authorization = self._authorizations.setdefault(needs, Authorization(wire))
+                    _judge(authorization, None, wire)
+                    authorization.wakes[watcher] = wake
+                self._looking.start()  # also rechecks these while the others are asked for
             yield {needs.namespace: authorization for needs, authorization in found.items()}
         finally:
             for needs, authorization in found.items():

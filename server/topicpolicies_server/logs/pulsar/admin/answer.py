@@ -51,6 +51,15 @@ class Answer(NamedTuple):
         except ValueError:
             return self.body.decode(errors="replace")
 
+    @property
+    def is_explained(self) -> bool:
+        """Whether the answer gives a reason in the form of brokers. Others, such as a proxy without its backend, answer in other forms."""
+        try:
+            content = self.content
+        except RecursionError:
+            return False
+        return isinstance(content, dict) and isinstance(content.get("reason"), str)
+
     def reason(self, secret: str) -> str:
         """Returns the reason that the broker gives, as one line. It may repeat what it was sent, so the secret is masked."""
         try:

@@ -1,10 +1,12 @@
 """Sends requests to the brokers' admin API: GET and JSON, with time limits, retries and redirects.
 
-What the answers mean is decided elsewhere (``topics``, ``schemas``, ``facts``). Whatever brokers, proxies and the token's file do, the
-caller gets an answer or a ``LogError``, within ``seconds`` and one more attempt.
+What the answers mean is decided elsewhere (``topics``, ``schemas``, ``facts``). Only a broker's own 404, which has a reason, says that
+something does not exist: proxies answer 404, too, when they do not find their backend. Whatever brokers, proxies and the token's file do,
+the caller gets an answer or a ``LogError``, within ``seconds`` and one more attempt.
 
-With several hosts, the first is used until it fails; then the next. Whether any host can be reached is tested over separate connections, so
-that the result is known even while all other requests wait for a host that hangs.
+With several hosts, the first is used until it fails; then the next. No request waits long for one host before it has tried the others.
+Whether any host can be reached is tested over separate connections, so that the result is known even while all other requests wait for a
+host that hangs. Requests that hang hold up others for a moment only (``fair_limit``).
 """
 
 from __future__ import annotations
@@ -12,33 +14,30 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import ssl
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
 
 from ....core.reasons import Reason
+from ....fair_limit import FairLimiter, GivenUpError, NoPlaceError
 from ....tasks import TaskSet
 from ...change_log import LogError
 from ..credentials import Identity, LiveContext, OAuth2, TlsOptions, checked_token
 from ..oauth2 import Tokens
 from .answer import MOST_BYTES, Answer, TooLargeError, fetch
-from .request_limit import NoPlaceError, RequestLimiter
+from .connections import QUICK, QUICK_SECONDS, SLOW, HttpConnections
 
-_READ_SECONDS = 5.0
-"""How long an attempt may wait for its connection, and for each piece of an answer."""
 _ATTEMPT_SECONDS = 10.0
 """How long an attempt may take, including its redirects and the whole answer."""
+_ONE_OF_SEVERAL_SECONDS = 2.0
+"""The same, while there is a host that has not been asked for this answer."""
 _TOTAL_SECONDS = 15.0
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 2.0
 _REDIRECTS = 5
-_CONNECTIONS = 16
-_REACHING_CONNECTIONS = 4
-"""Separate connections for ``Admin.reached``."""
 _WORTH_RETRYING = frozenset({408, 429, 500, 502, 503, 504})
 _NO_ENTRY = frozenset({401, 403})
 _NO_SEGMENTS = frozenset({".", ".."})
@@ -68,8 +67,8 @@ class Admin:
         self._ended: frozenset[asyncio.Task[Answer]] = frozenset()
         self._closed = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
-        self._http = _Connections.of(self._tls.context)
-        self._limiter = RequestLimiter(_CONNECTIONS)
+        self._http = HttpConnections.of(self._tls.context)
+        self._limiter = FairLimiter(QUICK, SLOW, QUICK_SECONDS)
         self._retired = TaskSet("the admin API of Pulsar")
 
     async def get(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Any:
@@ -85,7 +84,7 @@ class Admin:
         if _is_nowhere(path):
             return None
         resource = _resource(path)
-        answer = await self._answer(resource, seconds)
+        answer = await self._answer(path, resource, seconds)
         try:
             return None if answer is None else answer.content
         except RecursionError:
@@ -97,7 +96,7 @@ class Admin:
         Raises:
             LogError: as ``get``.
         """
-        answer = None if _is_nowhere(path) else await self._answer(_resource(path), seconds)
+        answer = None if _is_nowhere(path) else await self._answer(path, _resource(path), seconds)
         return None if answer is None else answer.headers
 
     async def reached(self, seconds: float) -> None:
@@ -147,7 +146,7 @@ class Admin:
 
     def _replace(self) -> None:
         """Replaces the connections, because the TLS files have changed. Requests under way end on the old ones, which are closed then."""
-        old, asking, self._http = self._http, set(self._asking), _Connections.of(self._tls.context)
+        old, asking, self._http = self._http, set(self._asking), HttpConnections.of(self._tls.context)
 
         async def retire() -> None:
             if asking:
@@ -156,14 +155,18 @@ class Admin:
 
         self._retired.begin(retire(), "connections with a former certificate")
 
-    async def _answer(self, resource: str, seconds: float) -> Answer | None:
+    async def _answer(self, path: Sequence[str], resource: str, seconds: float) -> Answer | None:
         deadline = time.monotonic() + seconds
         pause = _FIRST_PAUSE
+        unasked = set(self._bases)
         while True:
             try:
-                async with self._limiter.place(deadline - time.monotonic()):
-                    return await self._ask(self._bases[0], resource)
-            except (_PassingFaultError, NoPlaceError) as fault:
+                async with self._limiter.place(_subject(path), deadline - time.monotonic()):
+                    base = self._bases[0]
+                    unasked.discard(base)
+                    others = unasked and time.monotonic() + _ONE_OF_SEVERAL_SECONDS + pause < deadline
+                    return await self._ask(base, resource, _ONE_OF_SEVERAL_SECONDS if others else _ATTEMPT_SECONDS)
+            except (_PassingFaultError, NoPlaceError, GivenUpError) as fault:
                 if time.monotonic() + pause >= deadline:
                     raise LogError(
                         Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer GET {resource}: {fault}."
@@ -182,14 +185,14 @@ class Admin:
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
-    async def _ask(self, base: str, resource: str) -> Answer | None:
+    async def _ask(self, base: str, resource: str, seconds: float) -> Answer | None:
         """Makes one attempt at one of the hosts, and follows its redirects."""
         try:
-            async with asyncio.timeout(_ATTEMPT_SECONDS):
+            async with asyncio.timeout(seconds):
                 return await self._followed(base, resource)
         except TimeoutError:
             self._turn_from(base)
-            raise _PassingFaultError(f"no complete answer in {_ATTEMPT_SECONDS:g} s") from None
+            raise _PassingFaultError(f"no complete answer in {seconds:g} s") from None
         except _PassingFaultError:
             self._turn_from(base)
             raise
@@ -274,7 +277,9 @@ class Admin:
     def _found(self, answer: Answer, resource: str, token: str) -> Answer | None:
         status = answer.status
         if status == httpx.codes.NOT_FOUND:
-            return None
+            if answer.is_explained:
+                return None
+            raise _PassingFaultError("404, but not from a broker")
         if status == httpx.codes.UNAUTHORIZED and self._issued is not None:
             self._issued.refused(token)
         if status in _NO_ENTRY:
@@ -286,31 +291,6 @@ class Admin:
         if not httpx.codes.is_success(status):
             raise _useless(resource, f"{status} {answer.reason(token)}")
         return answer
-
-
-class _Connections(NamedTuple):
-    """The connections for requests, and those for testing whether a host can be reached."""
-
-    questions: httpx.AsyncClient
-    reaching: httpx.AsyncClient
-
-    @classmethod
-    def of(cls, context: ssl.SSLContext) -> _Connections:
-        """Returns clients that are not connected yet."""
-        return cls(_client(context, _CONNECTIONS), _client(context, _REACHING_CONNECTIONS))
-
-    async def close(self) -> None:
-        """Closes all connections."""
-        await asyncio.gather(self.questions.aclose(), self.reaching.aclose())
-
-
-def _client(context: ssl.SSLContext, most: int) -> httpx.AsyncClient:
-    return httpx.AsyncClient(
-        verify=context,
-        timeout=_READ_SECONDS,
-        limits=httpx.Limits(max_connections=most, max_keepalive_connections=most),
-        trust_env=False,  # a proxy or a .netrc of the environment is not meant for brokers
-    )
 
 
 class _PassingFaultError(Exception):
@@ -343,6 +323,11 @@ def _host_of(url: str) -> str:
 def _is_nowhere(path: Sequence[str]) -> bool:
     """Whether a path names no resource: URLs resolve the segments ``.`` and ``..``, which Pulsar allows as names (RFC 3986, 5.2.4)."""
     return any(segment in _NO_SEGMENTS for segment in path)
+
+
+def _subject(path: Sequence[str]) -> Hashable:
+    """Returns what a request is about: the kind of the request and the namespace, whichever of its topics."""
+    return (*path[:3], *path[4:5])
 
 
 def _resource(path: Sequence[str]) -> str:
