@@ -65,7 +65,7 @@ async def fuzzed(tmp_path: Path, collector: Collector) -> AsyncIterator[Server]:
         max_loaded_namespaces=48,
         max_every_backlog_changes=64,
         max_retained_events=1_000,
-        update_timeout_seconds=0.5,
+        update_timeout_seconds=3.0,
         max_calls_per_principal=20,
         max_streams_per_principal=6,
         max_watches_per_principal=8,
