@@ -1,4 +1,4 @@
-"""Replays one run with its story, or makes many: ``python -m tests.simulation --help``."""
+"""Replays one run and prints its story, or makes many runs: ``python -m tests.simulation --help``."""
 
 from __future__ import annotations
 
