@@ -1,6 +1,6 @@
-"""Promises to whoever did not get an answer, and what the answers alone prove where nobody else writes.
+"""Promises about requests without an answer, and what the answers alone prove if there is no other writer.
 
-These hold where every client insists: it repeats a request, under the same id, until it knows what became of it.
+They hold if every client repeats a request, with the same id, until it knows its outcome.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from .timeline import Timeline
 
 
 class Unsettled(Broken):
-    """Nobody ever said what became of a request, or what was said is not what the log tells."""
+    """No answer ever told the outcome of a request, or an answer contradicts the log."""
 
 
 class BrokenChain(Broken):
-    """The versions that answers name are not one chain."""
+    """The versions in the answers are not one chain."""
 
 
 def unknown_outcomes_settled(history: History, timeline: Timeline) -> Iterator[Unsettled]:
-    """Whoever repeats a request whose answer was lost learns what became of it, and the log tells the same."""
+    """A client that repeats a request whose answer was lost learns its outcome, which agrees with the log."""
     del history
     for (key, request_id), attempts in timeline.attempts.items():
         answers = [each.answer for each in attempts]
@@ -35,7 +35,7 @@ def unknown_outcomes_settled(history: History, timeline: Timeline) -> Iterator[U
 
 
 def answers_are_one_chain(history: History, timeline: Timeline) -> Iterator[BrokenChain]:
-    """Along the acknowledged changes of a key, and without looking at the log, each version is the next one's previous."""
+    """According to the answers alone, each version of a key is the previous version of the next one."""
     del history
     links: defaultdict[Key, list[Link]] = defaultdict(list)
     for update, answer in timeline.acknowledged():
