@@ -1,4 +1,4 @@
-"""One word, one thing: which names of classes stand more than once in the server, and why that confuses nobody."""
+"""Names of classes that the server has more than once, each with the reason why this is not confusing."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ ALLOWED = {
     "Waiting": "what, or who, waits in a room; each room has its own",
     "Writer": "of a file: the history's and the embedded log's; and the option that says which writers a log has",
 }
-"""Names that several public classes have. A new one needs a name of its own, or a reason here."""
+"""Names that several public classes have. A new class needs a name of its own, or a reason here."""
 
 
 def defined(root: Path) -> dict[str, list[str]]:
-    """The public classes by name, each with the modules that define it."""
+    """Returns the names of public classes, each with the modules that define it."""
     found: dict[str, list[str]] = defaultdict(list)
     for path in sorted(root.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(), str(path))):
@@ -69,12 +69,12 @@ def defined(root: Path) -> dict[str, list[str]]:
 
 
 def repeated(classes: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Those that several modules define."""
+    """Returns the classes that several modules define."""
     return {name: modules for name, modules in classes.items() if len(modules) > 1}
 
 
 def met(root: Path) -> list[str]:
-    """The modules that name two classes of the server by one name: by an import, or a definition of their own."""
+    """Returns the modules in which one name stands for two classes of the server, by imports or definitions."""
     names = repeated(defined(root)).keys()
     found = []
     for path in sorted(root.rglob("*.py")):
@@ -89,16 +89,16 @@ def met(root: Path) -> list[str]:
     return found
 
 
-def test_names_that_several_classes_have_are_known_with_a_reason() -> None:
+def test_every_name_of_several_classes_is_listed_with_a_reason() -> None:
     assert repeated(defined(_SERVER)).keys() == ALLOWED.keys()
 
 
-def test_no_module_meets_two_classes_of_one_name() -> None:
+def test_no_module_has_two_classes_of_one_name() -> None:
     assert met(_SERVER) == []
 
 
 @pytest.mark.parametrize("line", ["from .life import Life", "class Life: ...", "class _Life: ..."])
-def test_a_name_that_is_given_twice_is_found(tmp_path: Path, line: str) -> None:
+def test_a_planted_name_of_two_classes_is_reported(tmp_path: Path, line: str) -> None:
     (tmp_path / "life.py").write_text("class Life: ...\n")
     (tmp_path / "file.py").write_text("class Life: ...\n")
     (tmp_path / "both.py").write_text(f"from .file import Life\n{line}\n")
@@ -110,7 +110,7 @@ _FIRST = "del times[next(iter(times))]"
 
 
 def queues(root: Path) -> list[str]:
-    """Where the first key of a dictionary is looked for in order to remove it: that walks over all that was removed before."""
+    """Returns the places that remove the first key of a dictionary: finding it walks over all keys that were removed before."""
     found = []
     for path in sorted(root.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(), str(path))):
@@ -124,6 +124,6 @@ def test_no_dictionary_serves_as_a_queue() -> None:
     assert queues(_SERVER) == []
 
 
-def test_a_dictionary_that_serves_as_a_queue_is_found(tmp_path: Path) -> None:
+def test_a_planted_dictionary_that_serves_as_a_queue_is_reported(tmp_path: Path) -> None:
     (tmp_path / "keeping.py").write_text(f"def keep(times):\n    {_FIRST}\n")
     assert queues(tmp_path) == ["keeping.py:2"]

@@ -1,4 +1,4 @@
-"""Every background task has one owner that sees it end: ``tasks.py``, or one of those named here, each with the reason why it will do."""
+"""Every background task has an owner that handles its end: ``tasks.py``, or one of those listed here with a reason."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ ALLOWED = {
     "rpc/streaming.py: UpdateStream._wait": "it tells its change of each error, a cancelled wait too, and raises none but CancelledError",
     "rpc/streaming.py: UpdateStream.messages": "one keeps each error for the stream's end, one waits for an event; they end with the call",
 }
-"""Where a task is begun without ``RestartedTask`` and ``TaskSet``, and why nothing of it is lost."""
+"""Functions that start a task without ``RestartedTask`` and ``TaskSet``, each with the reason why no failure is lost."""
 
 
 def beginnings(root: Path) -> Iterator[str]:
-    """Where tasks are begun: the module, and the function within it."""
+    """Yields the places at which tasks are started: the module, and the function in it."""
     for path in sorted(root.rglob("*.py")):
         module = path.relative_to(root).as_posix()
         yield from (f"{module}: {name}" for name in _within(ast.parse(path.read_text(), str(path)), ()))
@@ -49,7 +49,7 @@ def _within(node: ast.AST, names: tuple[str, ...]) -> Iterator[str]:
         yield from _within(child, names)
 
 
-def test_tasks_are_begun_by_their_owners_alone() -> None:
+def test_only_owners_start_tasks() -> None:
     assert set(beginnings(_SERVER)) == set(ALLOWED)
 
 
@@ -62,7 +62,7 @@ def test_tasks_are_begun_by_their_owners_alone() -> None:
         "async with asyncio.TaskGroup() as group: group.create_task(self.run())",
     ],
 )
-def test_a_task_without_an_owner_is_found(tmp_path: Path, line: str) -> None:
+def test_a_planted_task_without_an_owner_is_reported(tmp_path: Path, line: str) -> None:
     (tmp_path / "room").mkdir()
     (tmp_path / "room" / "work.py").write_text(f"class Work:\n    async def start(self):\n        {line}\n")
     assert list(beginnings(tmp_path)) == ["room/work.py: Work.start"]
