@@ -1,4 +1,4 @@
-"""A group that hangs, fails or says nothing costs itself alone, and leaves no process behind."""
+"""A group that hangs or fails is reported as unmeasured, affects no other group, and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(program: str, most_seconds: float = 20) -> tuple[dict[str, Measured], li
     return supervised(GROUP, QUICK, said.append, most_seconds=most_seconds, command=(sys.executable, "-c", program)), said
 
 
-def test_what_a_group_found_is_taken_and_what_it_does_is_told() -> None:
+def test_the_results_of_a_group_are_returned_and_its_progress_is_passed_on() -> None:
     found, said = run(
         "print('a remark'); print('{\"now\": \"round 1\"}'); print('[1]');"
         'print(\'{"found": {"one": {"ours": [1.5], "limit": [], "note": "n", "missing": ""}}}\')'
@@ -47,13 +47,13 @@ def test_what_a_group_found_is_taken_and_what_it_does_is_told() -> None:
         ("import os; os.kill(os.getpid(), 9)", "it ended with -9"),
     ],
 )
-def test_a_group_that_fails_was_not_measured_and_says_why(program: str, reason: str) -> None:
+def test_the_figures_of_a_group_that_fails_are_missing_with_the_reason(program: str, reason: str) -> None:
     found, _ = run(program)
     assert found == {"one": Measured(missing=reason), "two": Measured(missing=reason)}
 
 
 @pytest.mark.timeout(120)
-def test_a_group_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
+def test_a_group_that_hangs_is_ended_with_all_processes_that_it_started(tmp_path: Path) -> None:
     told = tmp_path / "pid"
     program = (
         "import pathlib, subprocess, sys, time;"
@@ -63,7 +63,7 @@ def test_a_group_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) ->
     )
     found, _ = run(program, most_seconds=5)
     assert found["one"].missing == "it took more than 5 s"
-    assert told.exists(), "it had come to start one"
+    assert told.exists(), "the group had started a process"
     child = int(told.read_text())
     _await(lambda: not _lives(child))
 
