@@ -76,7 +76,7 @@ def test_a_failure_is_logged_is_the_problem_during_the_pause_and_calls_failed(ca
 
     def tell(error: BaseException) -> None:
         told.append(error)
-        raise RuntimeError("whoever is told fails too")
+        raise RuntimeError("the callback fails too")
 
     async def scenario() -> None:
         kept = RestartedTask("looking for logs", run, first_seconds=1, failed=tell)

@@ -133,7 +133,7 @@ class Life:
 
 
 def _told(watching: Watching, life: Life) -> None:
-    soon(lambda: life.newest in watching.values, "the watch tells of this life")
+    soon(lambda: life.newest in watching.values, "the watch has sent the value of this life")
 
 
 def test_a_namespace_that_is_deleted_and_created_again_during_a_watch_is_served_at_once(bare: Pair) -> None:

@@ -19,7 +19,7 @@ def main() -> int:
         prog="python -m tests.simulation", description="Runs the service in simulated time and judges what it did."
     )
     parser.add_argument("--profile", choices=sorted(PROFILES), help="one profile only; all otherwise")
-    parser.add_argument("--seed", type=int, help="replay this seed and tell its story")
+    parser.add_argument("--seed", type=int, help="replay this seed and print its story")
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds to run of each profile (default: 200)")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them (default: 0)")
     options = parser.parse_args()

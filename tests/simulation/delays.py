@@ -98,7 +98,7 @@ class Delays:
         await asyncio.sleep(seconds)
         counts["repairs resumed with some due"] += sidecar.repairs_due > 0
         counts["repairs resumed with some due after W"] += sidecar.repairs_due > 0 and seconds > _W
-        self._world.note(sidecar.name, f"its repairs go on, {sidecar.repairs_due} are due")
+        self._world.note(sidecar.name, f"its repairs resume, {sidecar.repairs_due} are due")
         sidecar.resume_repairs()
 
     async def _cut_off(self, sidecar: Sidecar, seconds: float) -> None:
@@ -157,7 +157,7 @@ class Delays:
         await asyncio.sleep(self._chance.uniform(0, _W))
         if not sidecar.running:
             sidecar.start()
-            world.note(sidecar.name, "is back")
+            world.note(sidecar.name, "is started again")
 
     async def _end(self, newcomer: Sidecar) -> None:
         """Ends a newcomer for good."""

@@ -49,7 +49,7 @@ def acknowledged_is_there(history: History, acknowledged: set[tuple[Key, str]]) 
     made = Timeline(history).by_request
     for key, request_id in sorted(acknowledged):
         if (key, request_id) not in made:
-            yield Forgotten(f"{key}: {request_id} was acknowledged and never was")
+            yield Forgotten(f"{key}: {request_id} was acknowledged but is not in the log")
 
 
 def all_agree(reads: list[Read]) -> Iterator[Divided]:
@@ -61,7 +61,7 @@ def all_agree(reads: list[Read]) -> Iterator[Divided]:
         first = found[0]
         other = next((read for read in found if read.failure is not None or read.document != first.document), None)
         if other is not None:
-            yield Divided(f"{key}: {first.sidecar} and {other.sidecar} do not agree", first, other)
+            yield Divided(f"{key}: {first.sidecar} and {other.sidecar} show different documents", first, other)
 
 
 def leave_out_orphans(history: History, orphans: dict[Key, float], counts: Counter[str]) -> list[Read]:

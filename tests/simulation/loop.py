@@ -79,7 +79,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         """Refuses a callback from a thread: a replay would not repeat its time."""
-        raise AssertionError(f"{callback} comes from a thread")
+        raise AssertionError(f"{callback} is called from a thread")
 
     async def _cancel_the_rest(self) -> None:
         left = [task for task in self._tasks() if task is not asyncio.current_task()]
@@ -90,7 +90,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         """Refuses to use a thread, for the same reason."""
-        raise AssertionError(f"{func} wants a thread")
+        raise AssertionError(f"{func} needs a thread")
 
     def _run_once(self) -> None:
         ready, scheduled = self._ready, self._scheduled
@@ -105,7 +105,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 self.steps += 1
         if self.steps > MOST_STEPS:
             self.steps = 0
-            raise Stuck(f"{MOST_STEPS} callbacks and no end after {self._now:.3f} s\n{self._waiting()}")
+            raise Stuck(f"{MOST_STEPS} callbacks without an end after {self._now:.3f} s\n{self._waiting()}")
 
     def _take_due(self) -> None:
         """Makes all due timers ready; if no callback is ready, first advances the time to the next timer."""
@@ -120,7 +120,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._chance.shuffle(due)
         ready.extend(due)
         if not ready and not self._stopping:
-            raise Stuck(f"nothing can happen any more after {self._now:.3f} s\n{self._waiting()}")
+            raise Stuck(f"no callback and no timer is left after {self._now:.3f} s\n{self._waiting()}")
 
     def _waiting(self) -> str:
         report = io.StringIO()

@@ -98,7 +98,7 @@ class Nemesis:
         """Starts a sidecar, unless it was removed or started meanwhile."""
         if sidecar in self._world.everybody and not sidecar.running:
             sidecar.start()
-            self._world.note(sidecar.name, "is back")
+            self._world.note(sidecar.name, "is started again")
 
     async def _compact_crash(self) -> None:
         """Holds up a sidecar's answers, compacts the log and crashes the sidecar: its requests are repeated only after the compaction."""
@@ -155,7 +155,7 @@ class Nemesis:
         survivor = self._world.survivor
         if survivor is not None and not survivor.has_read_what_is_compacted(NAMESPACE):
             return  # after opening the log again it would not have seen all events
-        self._world.note("log", "is lost for all who follow it")
+        self._world.note("log", "is lost for all its readers")
         self._world.counts["logs lost"] += 1
         self._world.storage.lose(NAMESPACE)
 
@@ -222,7 +222,7 @@ class Nemesis:
             channel.hold()
         await asyncio.sleep(self._chance.uniform(0.01, self._world.profile.session_seconds + 0.01))
         log.cut()
-        self._world.note(leader.name, "is given up by the log")
+        self._world.note(leader.name, "loses its connection to the log")
         await asyncio.sleep(self._chance.uniform(0.0, 2.0))
         if leader.leads(NAMESPACE):
             self._world.counts["leaders that did not know that they were none"] += any(
@@ -238,11 +238,11 @@ class Nemesis:
         if leader is None:
             return
         self._world.counts["leaders suspended"] += 1
-        self._world.note(leader.name, "stands still")
+        self._world.note(leader.name, "is suspended")
         leader.suspend()
         await self._isolate()
         leader.resume()
-        self._world.note(leader.name, "goes on")
+        self._world.note(leader.name, "is resumed")
 
     async def _compact_takeover(self) -> None:
         """Compacts the log between the terms of two leaders."""

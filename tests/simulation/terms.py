@@ -37,13 +37,13 @@ def written_in_turns(entries: Iterable[Placed]) -> Iterator[Intruded]:
         if placed.event is None:
             terms[placed.partition] = placed.producer
         elif placed.producer != terms.get(placed.partition):
-            yield Intruded(f"{placed.producer} wrote in the term of {terms.get(placed.partition, 'nobody')}", placed)
+            yield Intruded(f"{placed.producer} wrote in the term of {terms.get(placed.partition, 'no leader')}", placed)
 
 
 def nothing_is_stale(stale: Iterable[Placed]) -> Iterator[Stale]:
     """No change of a leader has to be repaired."""
     for placed in stale:
-        yield Stale(f"the document of {placed.position} is not what its key came to", placed)
+        yield Stale(f"the document of {placed.position} is not the head of its key", placed)
 
 
 def turned_away_leave_no_trace(history: History) -> Iterator[TurnedAwayButApplied]:
@@ -52,7 +52,7 @@ def turned_away_leave_no_trace(history: History) -> Iterator[TurnedAwayButApplie
     for (key, request_id), attempts in timeline.attempts.items():
         made = timeline.by_request.get((key, request_id))
         if made and all(isinstance(each.answer, Failure) and each.answer.reason == Reason.NOT_LEADER for each in attempts):
-            yield TurnedAwayButApplied(f"{key}: {request_id} was turned away and applied", *attempts, made[0])
+            yield TurnedAwayButApplied(f"{key}: {request_id} was refused by every sidecar but applied", *attempts, made[0])
 
 
 def told(history: History, entries: Iterable[Placed]) -> Counter[str]:

@@ -33,7 +33,7 @@ def _log(*events: tuple[int, Event], compacted: int) -> StoredNamespace:
     """Returns a log of one partition with these events and their times, of which the first ``compacted`` are in the compacted part."""
     stored = StoredNamespace("acme/orders", 1, "log")
     for at, event in events:
-        stored.store(0, event, at, "somebody")
+        stored.store(0, event, at, "a writer")
     stored.compacted[0] = stored.entries[0][compacted - 1].position if compacted else ""
     return stored
 
@@ -59,14 +59,14 @@ def test_a_late_repair_after_a_stale_event_that_compaction_left_is_detected(
 @pytest.mark.parametrize(("seen", "divided"), [("", True), ("a7a0", False)], ids=["stale", "seen"])
 def test_erasing_an_event_of_a_trimmed_ledger_divides_if_a_later_writer_had_not_seen_it(seen: str, divided: bool) -> None:
     stored = LedgeredNamespace("acme/orders", 1, "log")
-    change = stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("0", StampKind.UPDATE)), 0, "somebody")
+    change = stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("0", StampKind.UPDATE)), 0, "a writer")
     stored.skip(0, 2)
     other = stored.store(0, Event(PolicyKey("persistent://acme/orders/topic-1", Scope.LOCAL), Action.UPDATE, {}), 0, "broker")
     stored.compact(None)
     assert not stored.divides_what_overlaps() and stored.trim() == 1, "no event was written without having seen it yet"
     assert not stored.tells_what_was_divided()
-    stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("1", StampKind.UPDATE, seen=Seen("", seen))), 0, "somebody else")
-    last = stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("2", StampKind.UPDATE, seen=Seen("", change.position))), 0, "somebody")
+    stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("1", StampKind.UPDATE, seen=Seen("", seen))), 0, "another writer")
+    last = stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("2", StampKind.UPDATE, seen=Seen("", change.position))), 0, "a writer")
     assert stored.tells_what_was_divided() == divided
     stored.compact(None)
     assert stored.entries[0] == [other, last] and not stored.tells_what_was_divided(), "the compaction has erased the event"

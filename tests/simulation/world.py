@@ -201,7 +201,7 @@ class World:
             told = self.journal.heard_of(policy_key(key)) and self.stored.compacted[self.history.partitions[key]] != ""
             if told and key not in self.orphans and not any(sidecar.knows(policy_key(key)) for sidecar in self.everybody):
                 self.orphans[key] = self.now()
-                self.note("world", f"nobody alive has seen everything of {key}")
+                self.note("world", f"no live sidecar has seen all events of {key}")
 
     def _anybody_knows(self, partition: int, position: Position) -> bool:
         """Whether some sidecar opened the log before a compaction erased an entry, and still has it open."""

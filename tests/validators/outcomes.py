@@ -28,10 +28,10 @@ def unknown_outcomes_settled(history: History, timeline: Timeline) -> Iterator[U
         answers = [each.answer for each in attempts]
         told = [each for each in answers if isinstance(each, Answer)]
         if not told and not any(isinstance(each, Failure) and each.certain for each in answers):
-            yield Unsettled(f"{key}: nobody said what became of {request_id}", *attempts)
+            yield Unsettled(f"{key}: no answer tells the outcome of {request_id}", *attempts)
         made = timeline.by_request.get((key, request_id))
         if told and made and all(each.version != head.version for each in told if each.version for head in made):
-            yield Unsettled(f"{key}: {request_id} is in the log as {made[0].version}, its answers say otherwise", *told)
+            yield Unsettled(f"{key}: {request_id} is in the log as {made[0].version}, its answers have other versions", *told)
 
 
 def answers_are_one_chain(history: History, timeline: Timeline) -> Iterator[BrokenChain]:
@@ -45,6 +45,6 @@ def answers_are_one_chain(history: History, timeline: Timeline) -> Iterator[Brok
         for one, other in found.forks:
             yield BrokenChain(f"{key}: two changes were applied to version {one.previous}", one, other)
         for link in found.loose:
-            yield BrokenChain(f"{key}: version {link.version} follows {link.previous}, which nobody was answered", link)
+            yield BrokenChain(f"{key}: version {link.version} follows {link.previous}, which no answer has", link)
         for request_id in found.twice:
             yield BrokenChain(f"{key}: {request_id} was acknowledged with two versions")

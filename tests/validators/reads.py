@@ -54,7 +54,7 @@ def one_truth(history: History, timeline: Timeline) -> Iterator[TwoTruths]:
         if head is None:
             yield TwoTruths(f"{seen.key}: there is no version {seen.version}", seen.record)
         elif head.document != seen.document:
-            yield TwoTruths(f"{seen.key}: version {seen.version} is something else", seen.record, head)
+            yield TwoTruths(f"{seen.key}: version {seen.version} has another document", seen.record, head)
 
 
 def read_your_writes(history: History, timeline: Timeline) -> Iterator[WriteNotRead]:
@@ -85,7 +85,7 @@ def at_least(history: History, timeline: Timeline) -> Iterator[NotReached]:
             and read.failure is None
             and timeline.stands_for(read.key, read.version, read.document, read.answered) < read.at_least
         ):
-            yield NotReached(f"{read.key}: at least {read.at_least} was asked for, {read.version} was shown", read)
+            yield NotReached(f"{read.key}: at least {read.at_least} was requested, {read.version} was shown", read)
 
 
 def versions_only_grow(history: History, timeline: Timeline) -> Iterator[WentBack]:

@@ -57,15 +57,15 @@ def no_lost_update(history: History, timeline: Timeline) -> Iterator[LostUpdate]
                 yield LostUpdate(f"{key}: version {head.version} follows {head.previous} instead of {version}", head)
             edit = timeline.edit(head)
             if edit is None:
-                yield LostUpdate(f"{key}: nobody asked for version {head.version}", head)
+                yield LostUpdate(f"{key}: no update made version {head.version}", head)
             elif (expected := edit.after(document)) != head.document:
                 yield LostUpdate(
-                    f"{key}: version {head.version} is not what was asked for", edit, f"before {document}", head, f"not {expected}"
+                    f"{key}: version {head.version} is not what the update makes", edit, f"before {document}", head, f"not {expected}"
                 )
             before, version, document = head, head.version, head.document
     for update, answer in timeline.acknowledged():
         if timeline.at(update.key, answer.version) is None:
-            yield LostUpdate(f"{update.key}: version {answer.version} was acknowledged and never was", update)
+            yield LostUpdate(f"{update.key}: version {answer.version} was acknowledged but is not in the log", update)
 
 
 def _began_anew(timeline: Timeline, before: Head, head: Head) -> bool:
@@ -100,7 +100,7 @@ def _problem(update: Update, answer: Answer, history: History, timeline: Timelin
     head = timeline.at(update.key, answer.version)
     before = head.document if head is not None else None
     if answer.outcome is Outcome.SKIPPED:
-        return "" if before is None and update.skip_if_absent else f"it was skipped, but there is {before}"
+        return "" if before is None and update.skip_if_absent else f"it was skipped, but there was {before}"
     if update.edit.changes(before):
         return f"it would have changed {before}"
     return "" if (answer.document or None) == (before or None) else f"the document of {answer.version} is {before}"
@@ -138,7 +138,7 @@ def real_time_order(history: History, timeline: Timeline) -> Iterator[OutOfOrder
                 if other > newest:
                     newest, holder = other, whose
             if version <= newest:
-                yield OutOfOrder(f"{key}: version {version} was asked for after {newest} was acknowledged", holder, update)
+                yield OutOfOrder(f"{key}: version {version} was requested after {newest} was acknowledged", holder, update)
             heapq.heappush(open_ones, (answered, version, update))
 
 
@@ -208,7 +208,7 @@ def repeats_get_the_first_answer(history: History, timeline: Timeline) -> Iterat
             elif not known:
                 continue
             elif isinstance(answer, Answer) and _had_seen(history, update, first) and not _is_forgotten(timeline, first, update.answered):
-                yield RepeatDiffers(f"{key}: {request_id} was applied as {first.version}, its repeat was not", update)
+                yield RepeatDiffers(f"{key}: {request_id} was applied as {first.version}, its repeat was not answered so", update)
             elif isinstance(answer, Failure) and answer.code == "ABORTED" and answer.reason == "ETAG_MISMATCH":
                 if _is_forgotten(timeline, first, update.answered):
                     continue
@@ -233,7 +233,7 @@ def failures_leave_no_trace(history: History, timeline: Timeline) -> Iterator[Fa
     for (key, request_id), attempts in timeline.attempts.items():
         made = timeline.by_request.get((key, request_id))
         if made and all(isinstance(each.answer, Failure) and each.answer.certain for each in attempts):
-            yield FailedButApplied(f"{key}: {request_id} was refused and applied", *attempts, made[0])
+            yield FailedButApplied(f"{key}: {request_id} was refused but applied", *attempts, made[0])
     for update in history.updates:
         if update.validate_only and (update.key, update.request_id) in timeline.by_request:
             yield FailedButApplied(f"{update.key}: a dry run was applied", update, timeline.by_request[update.key, update.request_id][0])
@@ -255,7 +255,7 @@ def conditions_hold(history: History, timeline: Timeline) -> Iterator[ConditionI
             if update.skip_if_absent and (before is None or before.document is None):
                 yield ConditionIgnored(f"{update.key}: applied although there was no document", update, head)
         elif isinstance(answer, Failure) and answer.reason == "ETAG_MISMATCH" and _needless(history, timeline, update):
-            yield ConditionIgnored(f"{update.key}: a conflict, but {update.etag} was the version all the time", update)
+            yield ConditionIgnored(f"{update.key}: it conflicted, but {update.etag} was the version all the time", update)
 
 
 def _needless(history: History, timeline: Timeline, update: Update) -> bool:

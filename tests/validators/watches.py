@@ -73,7 +73,7 @@ def watch_repeats_nothing(history: History, timeline: Timeline) -> Iterator[Repe
                     yield Repeated(f"{client}: {message.key} at {message.version} after {before[0]}", message)
             elif isinstance(message, Bookmark):
                 if any(now < then for now, then in zip(message.positions, positions, strict=False)):
-                    yield Repeated(f"{client}: a bookmark goes back", positions, message)
+                    yield Repeated(f"{client}: a bookmark has an older position", positions, message)
                 positions = message.positions
             _show(shown, message)
 

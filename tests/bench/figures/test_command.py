@@ -101,7 +101,7 @@ def test_the_table_shows_which_targets_were_reached_and_why_others_were_not() ->
 
 def test_without_a_broker_its_groups_are_reported_as_missing_and_the_others_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_broker() -> Broker:
-        raise BrokerUnavailableError("Java is not to be had.\nSee above.")
+        raise BrokerUnavailableError("Java is missing.\nSee above.")
 
     def measured(group: Group, scale: Scale, say: Say) -> dict[str, Measured]:
         say("round 1 of 1")
@@ -114,6 +114,6 @@ def test_without_a_broker_its_groups_are_reported_as_missing_and_the_others_are_
     found = command.measure(groups, QUICK, said.append)
     for group in groups:
         for figure in group.figures:
-            expected = Measured(missing="no broker can be run: Java is not to be had.") if group.broker else Measured([1.0], [1.0])
+            expected = Measured(missing="no broker can be run: Java is missing.") if group.broker else Measured([1.0], [1.0])
             assert found[figure.name] == expected
     assert "unary: round 1 of 1" in said
