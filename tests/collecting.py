@@ -11,10 +11,10 @@ import pytest
 
 def main() -> int:
     """Prints the number of tests, or what is wrong with them; returns pytest's exit status."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         status = int(pytest.main(["--collect-only", "--quiet"]))
-    lines = said.getvalue().rstrip().splitlines()
+    lines = output.getvalue().rstrip().splitlines()
     print("\n".join(lines if status else lines[-1:]))
     return status
 

@@ -119,23 +119,23 @@ def test_a_cycle_of_released_documents_is_collected_although_it_was_set_aside(
 
 
 def test_a_namespace_calls_the_hooks_when_it_is_loaded_and_when_its_documents_are_released() -> None:
-    told: list[str] = []
+    calls: list[str] = []
 
     async def scenario(bench: Bench) -> None:
         activity = bench.registry.activity
-        activity.on_load, activity.on_let_go = lambda: told.append("loaded"), lambda: told.append("let go")
+        activity.on_load, activity.on_let_go = lambda: calls.append("loaded"), lambda: calls.append("let go")
         await bench.set(1)
-        assert told == ["loaded"]
+        assert calls == ["loaded"]
         bench.opened.lose(LogError(Reason.LOG_LOST, "lost"))
         await bench.set(2)
-        assert told == ["loaded", "loaded"], "the same view is used again"
+        assert calls == ["loaded", "loaded"], "the same view is used again"
         bench.storage.recreate(NAMESPACE)
         await bench.set(3)
-        assert told == ["loaded", "loaded", "let go", "loaded"]
-        told.clear()
+        assert calls == ["loaded", "loaded", "let go", "loaded"]
+        calls.clear()
         namespace = bench.namespace
         await asyncio.sleep(bench.limits.namespace_idle_seconds * 2)
-        assert told == ["let go"] and bench.namespace is not namespace
+        assert calls == ["let go"] and bench.namespace is not namespace
 
     simulate(scenario)
 

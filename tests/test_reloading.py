@@ -228,9 +228,9 @@ async def test_a_requested_reload_logs_a_line_about_each_file_at_once(number: Nu
         reloader.reload_now()
         await until(lambda expected=count: len(caplog.records) == expected)  # type: ignore[misc]  # bound at once
     await reloader.close()
-    told = [record.message for record in caplog.records]
-    assert "has the content in force" in told[0] and "and in force" in told[1]
-    assert all("stays in force" in line for line in told[2:])
+    lines = [record.message for record in caplog.records]
+    assert "has the content in force" in lines[0] and "and in force" in lines[1]
+    assert all("stays in force" in line for line in lines[2:])
 
 
 async def test_a_removed_source_is_not_read_any_more(reloader: Reloader, number: Number) -> None:
@@ -278,8 +278,8 @@ async def test_a_file_that_hangs_does_not_keep_others_from_being_read_and_is_log
         number.path.write_text(str(value))
         await until(lambda expected=value: number.taken[-1:] == [expected])  # type: ignore[misc]  # bound at once
     assert reads == 1 and threading.active_count() <= threads + 2
-    told = [record.message for record in caplog.records if "the slow one" in record.message]
-    assert len(told) == 1 and "reading has taken more than 1 s" in told[0] and "stays in force" in told[0]
+    lines = [record.message for record in caplog.records if "the slow one" in record.message]
+    assert len(lines) == 1 and "reading has taken more than 1 s" in lines[0] and "stays in force" in lines[0]
     reloader.reload_now()
     await until(lambda: sum("the slow one" in record.message for record in caplog.records) == 2)
     gate.set()

@@ -67,15 +67,15 @@ def test_a_task_that_has_run_for_long_is_restarted_after_the_first_pause_again()
 
 
 def test_a_failure_is_logged_is_the_problem_during_the_pause_and_calls_failed(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[BaseException] = []
+    seen: list[BaseException] = []
 
     async def run() -> None:
-        if not told:
+        if not seen:
             raise KeyError("partitions")
         await asyncio.sleep(1_000)
 
     def tell(error: BaseException) -> None:
-        told.append(error)
+        seen.append(error)
         raise RuntimeError("the callback fails too")
 
     async def scenario() -> None:
@@ -88,7 +88,7 @@ def test_a_failure_is_logged_is_the_problem_during_the_pause_and_calls_failed(ca
         await kept.stop()
 
     simulate(scenario)
-    assert [type(error) for error in told] == [KeyError]
+    assert [type(error) for error in seen] == [KeyError]
     first = caplog.records[0]
     assert first.levelno == logging.ERROR and first.exc_info
     assert first.getMessage() == "looking for logs failed (KeyError: 'partitions'); it continues in 1 s"

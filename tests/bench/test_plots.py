@@ -81,9 +81,9 @@ def measured_page() -> str:
     figures = [figure for group in GROUPS for figure in group.figures]
     found = {figure.name: Measured([90.0 + at, 100.0 + at], [200.0, 201.0] if figure.beside else []) for at, figure in enumerate(figures)}
     found["batches"] = Measured([9_000.0], missing="etcd is not installed")
-    told = io.StringIO()
-    show(results(figures, found), here(), Console(file=told, width=LINE))
-    return replaced(page(FIGURES), FIGURES, Printed(told.getvalue(), 1, "today"))
+    printed = io.StringIO()
+    show(results(figures, found), here(), Console(file=printed, width=LINE))
+    return replaced(page(FIGURES), FIGURES, Printed(printed.getvalue(), 1, "today"))
 
 
 def test_a_block_that_was_not_measured_yet_has_no_plot() -> None:
@@ -143,9 +143,9 @@ def test_a_printed_table_is_parsed_back_to_its_rows(rows: list[list[str]]) -> No
         table.add_column(column, no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    told = io.StringIO()
-    Console(file=told, width=120).print(table, markup=False)
-    (read,) = tables(told.getvalue())
+    printed = io.StringIO()
+    Console(file=printed, width=120).print(table, markup=False)
+    (read,) = tables(printed.getvalue())
     assert read.columns == ["one", "two words", "three"]
     assert read.rows == [[cell.strip() for cell in row] for row in rows]
 

@@ -44,9 +44,9 @@ def make(version: str) -> str:
 
 def _fingerprint(lib: Path) -> str:
     """Returns a hash of what an archive depends on: the version of Java, and the jars with their times."""
-    said = subprocess.run([java(), "-version"], capture_output=True, check=True).stderr
+    java_version = subprocess.run([java(), "-version"], capture_output=True, check=True).stderr
     jar_times = "".join(f"{jar.name} {jar.stat().st_mtime_ns}" for jar in sorted(lib.glob("*.jar")))
-    return hashlib.sha256(said + jar_times.encode()).hexdigest()
+    return hashlib.sha256(java_version + jar_times.encode()).hexdigest()
 
 
 def main() -> int:
@@ -56,8 +56,8 @@ def main() -> int:
     versions = parser.parse_args().versions
     try:
         with ThreadPoolExecutor(len(versions)) as threads:
-            for said in threads.map(make, versions):
-                print(said, flush=True)
+            for line in threads.map(make, versions):
+                print(line, flush=True)
     except BrokerUnavailableError as error:
         print(error, file=sys.stderr)
         return 1

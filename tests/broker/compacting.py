@@ -68,7 +68,7 @@ class _Sum:
         terminalreporter.line(f"{self.compactions:,} compactions by {self.brokers} brokers")
 
 
-class _Teller:
+class _Reporter:
     """Passes the counts of a test process to the controlling process."""
 
     @pytest.hookimpl(trylast=True)
@@ -92,4 +92,4 @@ def pytest_configure(config: pytest.Config) -> None:
     """Applies the option."""
     if seconds := config.getoption(_OPTION):
         _seconds[:] = [seconds]
-        config.pluginmanager.register(_Teller() if hasattr(config, "workerinput") else _Sum())
+        config.pluginmanager.register(_Reporter() if hasattr(config, "workerinput") else _Sum())

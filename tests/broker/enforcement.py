@@ -52,8 +52,8 @@ class Agent:
     def ask(self, broker: Broker, topics: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
         """Returns the policies that the broker enforces on loaded topics, as the agent's JSON, by the topics' full names."""
         with tempfile.TemporaryDirectory(dir=self._home) as directory:
-            told = Path(directory) / "told.json"
-            arguments = ",".join([str(told), *topics])
+            answer_file = Path(directory) / "answer.json"
+            arguments = ",".join([str(answer_file), *topics])
             command = [
                 str(java()),
                 "--add-modules=jdk.attach",
@@ -65,17 +65,17 @@ class Agent:
                 arguments,
             ]
             subprocess.run(command, check=True, timeout=_SECONDS)
-            found: dict[str, Any] = json.loads(told.read_text())
+            found: dict[str, Any] = json.loads(answer_file.read_text())
         assert "problem" not in found, found["problem"]
         return found
 
 
-def document(told: Mapping[str, Any]) -> TopicPolicies:
+def document(answer: Mapping[str, Any]) -> TopicPolicies:
     """Returns the agent's answer about one topic as a document, without offload policies and the rates of single subscriptions."""
     policies = TopicPolicies()
-    members = {_OTHER_NAMES.get(name, name): value for name, value in told.items() if name not in _ASIDE}
+    members = {_OTHER_NAMES.get(name, name): value for name, value in answer.items() if name not in _ASIDE}
     filled(policies, members)
-    for kind, quota in told["backLogQuotaMap"].items():
+    for kind, quota in answer["backLogQuotaMap"].items():
         filled(policies.back_log_quota_map[kind], quota)
-    policies.auto_subscription_creation_override.allow_auto_subscription_creation = told["allowAutoSubscriptionCreation"]
+    policies.auto_subscription_creation_override.allow_auto_subscription_creation = answer["allowAutoSubscriptionCreation"]
     return policies

@@ -61,8 +61,8 @@ def java() -> Path:
     answer = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
     version = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
     if version is None or int(version[1]) < _MINIMUM_JAVA:
-        said = (answer.stderr or answer.stdout).strip().splitlines()
-        raise BrokerUnavailableError(f"JDK {_MINIMUM_JAVA} or newer is missing: {found} says {said[0] if said else 'nothing'}.")
+        lines = (answer.stderr or answer.stdout).strip().splitlines()
+        raise BrokerUnavailableError(f"JDK {_MINIMUM_JAVA} or newer is missing: {found} says {lines[0] if lines else 'nothing'}.")
     return Path(found)
 
 

@@ -5,8 +5,8 @@ each test process, and closes it after all tests. Without xdist the test process
 
 | who | has | asks |
 |---|---|---|
-| the controlling process | ``Brokers``, and a ``Desk`` that other processes ask | ``Brokers.of`` |
-| a test process of xdist | ``Away``: the desk's address | the desk, over a Unix socket |
+| the controlling process | ``Brokers``, and a ``BrokerDirectory`` for other processes | ``Brokers.of`` |
+| a test process of xdist | ``RemoteBrokers``: the directory's address | the directory, over a Unix socket |
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def _started(version: str) -> OwnBroker:
     return broker
 
 
-class Desk:
+class BrokerDirectory:
     """Answers other processes with the addresses of brokers, in one thread per question, because an answer may include a broker's start."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._home = tempfile.TemporaryDirectory(prefix="brokers-")
-        self._listener = Listener(str(Path(self._home.name) / "desk"), "AF_UNIX")
+        self._listener = Listener(str(Path(self._home.name) / "directory"), "AF_UNIX")
         self.address = str(self._listener.address)
         threading.Thread(target=self._listen, name="brokers of the run", daemon=True).start()
 
@@ -102,13 +102,13 @@ class Desk:
         with connection, contextlib.suppress(EOFError, OSError):  # the asking process has ended
             try:
                 broker = self._brokers.of(connection.recv())
-                told: Broker | str = Broker(broker.version, broker.home, broker.ports, broker.security, pid=broker.pid)
+                answer: Broker | str = Broker(broker.version, broker.home, broker.ports, broker.security, pid=broker.pid)
             except BrokerUnavailableError as error:
-                told = str(error)
-            connection.send(told)
+                answer = str(error)
+            connection.send(answer)
 
 
-class Away:
+class RemoteBrokers:
     """The brokers that the controlling process has started."""
 
     def __init__(self, address: str) -> None:
@@ -119,10 +119,10 @@ class Away:
         if version not in self._known:
             with Client(self._address, "AF_UNIX") as connection:
                 connection.send(version)
-                told = connection.recv()
-            if not isinstance(told, Broker):
-                raise BrokerUnavailableError(told)
-            self._known[version] = told
+                answer = connection.recv()
+            if not isinstance(answer, Broker):
+                raise BrokerUnavailableError(answer)
+            self._known[version] = answer
         return self._known[version]
 
 
@@ -131,29 +131,29 @@ class _Owner:
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
-        self._desk: Desk | None = None
+        self._directory: BrokerDirectory | None = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Gives a test process the address of the desk."""
-        if self._desk is None:
-            self._desk = Desk(self._brokers)
-        node.workerinput[_ADDRESS] = self._desk.address
+        """Gives a test process the address of the directory."""
+        if self._directory is None:
+            self._directory = BrokerDirectory(self._brokers)
+        node.workerinput[_ADDRESS] = self._directory.address
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self) -> Iterator[None]:
         """Closes the brokers after all tests, before other plugins count what the brokers' logs have."""
-        if self._desk is not None:
-            self._desk.close()
+        if self._directory is not None:
+            self._directory.close()
         self._brokers.close()
         return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Gives every process its source of brokers."""
-    told = getattr(config, "workerinput", {}).get(_ADDRESS)
-    if told is not None:
-        config.stash[KEY] = Away(told)
+    address = getattr(config, "workerinput", {}).get(_ADDRESS)
+    if address is not None:
+        config.stash[KEY] = RemoteBrokers(address)
         return
     config.stash[KEY] = brokers = Brokers()
     config.pluginmanager.register(_Owner(brokers))

@@ -78,15 +78,15 @@ def levels(broker_of: BrokerOf, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def test_effective_policies_are_what_the_broker_enforces(levels: Levels, namespace: str, topic: str) -> None:
     name = levels.topic(namespace, topic)
     found = levels.client.effective(name)
-    told = levels.agent.ask(levels.broker, [f"persistent://{name}"])[f"persistent://{name}"]
-    ours, theirs = _fields(found.policies), _fields(document(told))
+    enforced = levels.agent.ask(levels.broker, [f"persistent://{name}"])[f"persistent://{name}"]
+    ours, theirs = _fields(found.policies), _fields(document(enforced))
     assert {setting: value for setting, value in ours.items() if family(setting) not in _ASIDE} == theirs
     assert len(theirs) > 28
-    assert told["keptByLedger"]["retentionSizeInMB"] == found.policies.retention_policies.retention_size_in_mb
+    assert enforced["keptByLedger"]["retentionSizeInMB"] == found.policies.retention_policies.retention_size_in_mb
     for key, subscription in (("ofSubscription", SUBSCRIPTION), ("ofOtherSubscription", "other")):
         own = found.policies.subscription_policies
         rate = own[subscription].dispatch_rate if subscription in own else found.policies.subscription_dispatch_rate
-        assert told[key] == _json(rate)
+        assert enforced[key] == _json(rate)
 
 
 @pytest.mark.parametrize("namespace", ["bare", "full"])
@@ -144,7 +144,7 @@ def _await_ledgers(levels: Levels, topics: list[str], wanted: pb.TopicPolicies, 
     kept = {"retentionTimeInMinutes": retention.retention_time_in_minutes, "retentionSizeInMB": retention.retention_size_in_mb}
     names = [f"persistent://{topic}" for topic in topics]
     deadline = time.monotonic() + _SECONDS
-    while waiting := {name: told for name, told in levels.agent.ask(levels.broker, names).items() if told["keptByLedger"] != kept}:
+    while waiting := {name: shown for name, shown in levels.agent.ask(levels.broker, names).items() if shown["keptByLedger"] != kept}:
         assert time.monotonic() < deadline, f"the broker has not taken over {kept}: {waiting}"
         time.sleep(1)
         for name in waiting:

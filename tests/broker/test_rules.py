@@ -80,8 +80,8 @@ class Both(NamedTuple):
         try:
             self.stub.UpdatePolicy(request, timeout=_SECONDS)
         except grpc.RpcError as error:
-            told: Any = error
-            return _reasons(dict(told.trailing_metadata())["grpc-status-details-bin"])
+            failed: Any = error
+            return _reasons(dict(failed.trailing_metadata())["grpc-status-details-bin"])
         return frozenset()
 
 

@@ -106,10 +106,10 @@ async def stopped_for_longer_than_its_session(cluster: Cluster, load: Load, take
         refusals = {("UNAVAILABLE", "NOT_LEADER"), ("UNAVAILABLE", "LOG_UNREACHABLE"), ("DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN")}
         assert (code.name, info.reason) in refusals
         await load.update(client, topic, HELD, value, request.request_id)  # the repeat settles the update
-        code, told = await refused(stub.UpdatePolicy(held_update(topic, -1), timeout=30))
-        while told.reason == "LOG_UNREACHABLE" and time.monotonic() < began + 60:
-            code, told = await refused(stub.UpdatePolicy(held_update(topic, -1), timeout=30))
-        assert (code.name, told.reason, told.metadata["leader"]) == ("UNAVAILABLE", "NOT_LEADER", successor.address)
+        code, later = await refused(stub.UpdatePolicy(held_update(topic, -1), timeout=30))
+        while later.reason == "LOG_UNREACHABLE" and time.monotonic() < began + 60:
+            code, later = await refused(stub.UpdatePolicy(held_update(topic, -1), timeout=30))
+        assert (code.name, later.reason, later.metadata["leader"]) == ("UNAVAILABLE", "NOT_LEADER", successor.address)
         read = one(await stub.GetPolicy(reading(topic, at_least_version=load.links[topic][-1].version), timeout=30))
         assert read.policies.subscription_policies[HELD].dispatch_rate.dispatch_throttling_rate_in_msg == value, "a follower serves reads"
     return str(info.reason)

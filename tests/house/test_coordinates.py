@@ -210,9 +210,9 @@ def test_another_name_in_one_place_is_reported_and_renamed(
         (same_copy / path).write_text(before.replace(old, new, 1))
         answer = _run(same_copy, "--check")
         assert answer.returncode == 1
-        (told,) = answer.stdout.splitlines()
-        assert told.startswith(f"{path}:")
-        assert f"{key} is " in told
+        (line,) = answer.stdout.splitlines()
+        assert line.startswith(f"{path}:")
+        assert f"{key} is " in line
         assert "run: python3 dev.py coordinates" in answer.stderr
         assert coordinates.rename(same_copy, names) == [path]
         assert coordinates.stale(same_copy, names) == []
@@ -225,8 +225,8 @@ def test_a_java_source_outside_of_the_packages_is_reported(copy: Path, names: di
     sources = copy / "clients" / "java" / "client" / "src" / "main" / "java"
     (sources / "Lost.java").write_text(f"package {package}.client;\n")
     (sources / package.replace(".", "/") / "Other.java").write_text(f"package {package}.other;\n")
-    told = {each.place.rpartition("/")[2]: each.what for each in coordinates.stale(copy, names)}
-    assert told == {
+    reported = {each.place.rpartition("/")[2]: each.what for each in coordinates.stale(copy, names)}
+    assert reported == {
         "Lost.java": f"the package {package}.client is elsewhere",
         "Other.java": f"the package {package}.other is none of {package}.{{client,broker,example,v1}}",
     }
@@ -285,7 +285,7 @@ def test_uses_of_the_go_module_are_distinguished_from_longer_paths(before: str, 
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "message"),
     [
         ("go.module", '"clients/go"', "go.module can't be 'clients/go'"),
         ("java.package", '"Topic-Policies"', "java.package can't be 'Topic-Policies'"),
@@ -294,9 +294,9 @@ def test_uses_of_the_go_module_are_distinguished_from_longer_paths(before: str, 
         ("java.group", '"x"\njava.other = "y"', "does not have exactly go.module, java.group"),
     ],
 )
-def test_invalid_names_are_refused(tmp_path: Path, names: dict[str, str], key: str, value: str, told: str) -> None:
+def test_invalid_names_are_refused(tmp_path: Path, names: dict[str, str], key: str, value: str, message: str) -> None:
     file = tmp_path / "coordinates.toml"
     tables = {each: f'"{name}"' for each, name in names.items()} | {key: value}
     file.write_text("".join(f"{each} = {name}\n" for each, name in tables.items()))
-    with pytest.raises(ValueError, match=re.escape(told)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         coordinates.wanted(file)

@@ -107,14 +107,14 @@ def test_fetching_generators_needs_only_the_standard_library() -> None:
 _LOCK = (_ROOT / "requirements" / "dev.txt").read_text()
 
 
-def _played(monkeypatch: pytest.MonkeyPatch, failing: str = "", told: str = "") -> dict[str, str]:
+def _played(monkeypatch: pytest.MonkeyPatch, failing: str = "", configuration: str = "") -> dict[str, str]:
     """Replaces commands by ones that only record what they would install, by installer; the installer ``failing`` fails."""
     noted: dict[str, str] = {}
 
     def look(command: dev.Command) -> tuple[int, str, float]:
         words = list(map(str, command))
         if "config" in words:
-            return 0, told, 0.0
+            return 0, configuration, 0.0
         assert "--require-hashes" in words and "--only-binary=:all:" in words and "--no-deps" in words
         by = "uv" if words[0].endswith("uv") else "pip"
         noted[by] = noted.get(by, "") + "\n" + Path(words[-1]).read_text()
@@ -144,11 +144,11 @@ def test_pip_installs_everything_if_uv_or_its_share_fails(installed: list[str], 
     assert installed == [str(dev.REQUIREMENTS / "dev.txt"), str(dev.ROOT)]
 
 
-@pytest.mark.parametrize("told", ["variable", "file"])
-def test_pip_alone_installs_if_it_has_an_index_of_its_own(installed: list[str], monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+@pytest.mark.parametrize("configured", ["variable", "file"])
+def test_pip_alone_installs_if_it_has_an_index_of_its_own(installed: list[str], monkeypatch: pytest.MonkeyPatch, configured: str) -> None:
     (dev.REQUIREMENTS / "dev.txt").write_text(_LOCK)
-    noted = _played(monkeypatch, told="global.index-url='https://packages.example/simple'" if told == "file" else "")
-    if told == "variable":
+    noted = _played(monkeypatch, configuration="global.index-url='https://packages.example/simple'" if configured == "file" else "")
+    if configured == "variable":
         monkeypatch.setenv("PIP_INDEX_URL", "https://packages.example/simple")
     dev.install("dev")
     assert installed == [str(dev.REQUIREMENTS / "dev.txt"), str(dev.ROOT)]
@@ -255,9 +255,9 @@ def test_if_no_broker_can_be_run_nothing_is_tested_and_the_command_fails(
     monkeypatch.setattr(dev, "verify", lambda *_: pytest.fail("it went on"))
     monkeypatch.setattr(dev, "install", lambda _: None)
     assert dev.main(["test"]) == 1
-    said = capfd.readouterr().err
-    assert "JDK 17 or newer is missing" in said
-    assert "nothing was tested" in said
+    errors = capfd.readouterr().err
+    assert "JDK 17 or newer is missing" in errors
+    assert "nothing was tested" in errors
 
 
 def test_brokers_are_resolved_while_packages_are_installed(
@@ -326,8 +326,8 @@ def test_each_command_runs_the_tests_with_its_markers(
     written = "".join(f"@pytest.mark.{mark}\ndef test_{name}(): pass\n" for name, mark in marks.items())
     (tmp_path / "test_each.py").write_text(f"import pytest\n{written}")
     collect = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", "-m", tests[tests.index("-m") + 1])
-    told = subprocess.check_output(collect, text=True, cwd=tmp_path)
-    assert set(re.findall(r"::test_(\w+)", told)) == wanted
+    output = subprocess.check_output(collect, text=True, cwd=tmp_path)
+    assert set(re.findall(r"::test_(\w+)", output)) == wanted
 
 
 @pytest.mark.parametrize(("free", "chosen", "wanted"), [(1 << 40, "", True), (1 << 20, "", False), (1 << 40, "elsewhere", False)])
@@ -349,8 +349,8 @@ def test_temporary_files_are_in_memory_if_there_is_room_and_no_other_folder_was_
 @pytest.mark.parametrize("parts", [1, 3])
 def test_the_parts_of_the_evidence_have_all_seeds_from_the_end_of_the_first_ones_on(parts: int) -> None:
     asked = (sys.executable, "-m", "pytest", "--collect-only", "-q", f"--parts={parts}", "-m", "evidence", "tests/simulation")
-    told = subprocess.check_output(asked, text=True, cwd=_ROOT)
-    assert set(re.findall(r"many_more_runs\[(?:.*-)?(\d+)", told)) == {str(part) for part in range(parts)}
+    output = subprocess.check_output(asked, text=True, cwd=_ROOT)
+    assert set(re.findall(r"many_more_runs\[(?:.*-)?(\d+)", output)) == {str(part) for part in range(parts)}
     seeds = [seed for part in range(parts) for seed in seeds_of(part, 30, 70)]
     assert seeds == list(range(30, 30 + 70 * parts))
 

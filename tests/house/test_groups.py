@@ -78,9 +78,9 @@ def test_the_last_failures_are_found_again_with_and_without_xdist(tmp_path: Path
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False).stdout
 
     several = ("--numprocesses=2", "--dist=loadgroup")
-    told = run(*several)
-    assert "2 failed, 2 passed" in told
-    assert "FAILED test_some.py::test_of_a_group[1] - " in told
+    output = run(*several)
+    assert "2 failed, 2 passed" in output
+    assert "FAILED test_some.py::test_of_a_group[1] - " in output
     assert "2 failed" in run("--lf", *several)
     assert "2 failed" in run("--lf")
     (tmp_path / "mended").touch()

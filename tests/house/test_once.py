@@ -73,8 +73,8 @@ def _run(folder: Path, module: str, *arguments: str, within: str = "", **variabl
 
 def _left(session: int) -> list[str]:
     """Returns the processes of a session that have not ended."""
-    told = subprocess.check_output(["ps", "-e", "-o", "sid=,pid=,stat=,args="], text=True)
-    return [line for line in told.splitlines() if line.split()[0] == str(session) and not line.split()[2].startswith("Z")]
+    listed = subprocess.check_output(["ps", "-e", "-o", "sid=,pid=,stat=,args="], text=True)
+    return [line for line in listed.splitlines() if line.split()[0] == str(session) and not line.split()[2].startswith("Z")]
 
 
 def _ended(folder: Path, module: str, number: signal.Signals, *, whom: str) -> tuple[int, str]:
@@ -83,9 +83,9 @@ def _ended(folder: Path, module: str, number: signal.Signals, *, whom: str) -> t
     command[1:3] = ["-c", _INTERRUPTIBLE]
     (folder / "made").mkdir()
     environment["TMPDIR"] = str(folder / "made")
-    with (folder / "told").open("w") as told:
+    with (folder / "output").open("w") as output:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     try:
         _await(lambda: (folder / "now").exists() or process.poll() is not None, "the moment of the signal")
@@ -98,7 +98,7 @@ def _ended(folder: Path, module: str, number: signal.Signals, *, whom: str) -> t
     finally:
         subprocess.run(["pkill", "-KILL", "-s", str(process.pid)], check=False)
     assert not list((folder / "made").iterdir()), "no temporary file is left behind"
-    return status, (folder / "told").read_text()
+    return status, (folder / "output").read_text()
 
 
 def _await(happened: Callable[[], bool], what: str, seconds: float = 60) -> None:
@@ -154,8 +154,8 @@ def test_printing(number):
     assert len(parts) == 4
     for part in parts:
         number = part[0]
-        told = [line for line in part.split("=====")[0].splitlines() if line.startswith(("from a program", "printed by"))]
-        assert told == [f"from a program of {number}", f"printed by {number}"]
+        lines = [line for line in part.split("=====")[0].splitlines() if line.startswith(("from a program", "printed by"))]
+        assert lines == [f"from a program of {number}", f"printed by {number}"]
 
 
 def test_a_crashed_process_is_reported_and_replaced(tmp_path: Path) -> None:
@@ -248,11 +248,11 @@ def test_a_long_path_of_the_temporary_folder_is_accepted(tmp_path: Path) -> None
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_collection_ends_at_once_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals, whom: str) -> None:
     began = time.monotonic()
-    status, told = _ended(tmp_path, '(HERE / "now").touch()\ntime.sleep(40)\ndef test_one():\n    pass\n', number, whom=whom)
+    status, output = _ended(tmp_path, '(HERE / "now").touch()\ntime.sleep(40)\ndef test_one():\n    pass\n', number, whom=whom)
     assert time.monotonic() - began < 30
     assert status == 2
-    assert "KeyboardInterrupt" in told
-    assert "Traceback" not in told
+    assert "KeyboardInterrupt" in output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("whom", ["all", "the first"])
@@ -272,7 +272,7 @@ def test_one(made, number):
         (HERE / "now").touch()
     time.sleep(60)
 """
-    status, told = _ended(tmp_path, module, number, whom=whom)
+    status, output = _ended(tmp_path, module, number, whom=whom)
     assert status == 2
     assert len(list(tmp_path.glob("taken down *"))) == 2
-    assert "Traceback" not in told
+    assert "Traceback" not in output

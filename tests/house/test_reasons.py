@@ -30,7 +30,7 @@ _TAKES_REASONS = {"LogError", "NotLeader", "PathError", "PolicyError", "Reason",
 """Functions and classes that take a reason, also as a text."""
 
 
-class Said(NamedTuple):
+class Use(NamedTuple):
     """A use of a reason in the code."""
 
     place: str
@@ -42,9 +42,9 @@ class Said(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def said() -> list[Said]:
+def uses() -> list[Use]:
     """The uses of reasons in the server's code."""
-    return [each for path in _sources() for each in _said(path.name, ast.parse(path.read_text()))]
+    return [each for path in _sources() for each in _uses(path.name, ast.parse(path.read_text()))]
 
 
 def _sources() -> list[Path]:
@@ -52,11 +52,11 @@ def _sources() -> list[Path]:
     return [*sorted(paths), _PATHS]
 
 
-def _said(place: str, tree: ast.AST) -> Iterator[Said]:
+def _uses(place: str, tree: ast.AST) -> Iterator[Use]:
     """Yields each ``Reason.X`` of a module, and each call with one, or with a text in its place."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _names(node, "Reason"):
-            yield Said(f"{place}:{node.lineno}", node.attr, frozenset(), None)
+            yield Use(f"{place}:{node.lineno}", node.attr, frozenset(), None)
         if not isinstance(node, ast.Call):
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -67,9 +67,9 @@ def _said(place: str, tree: ast.AST) -> Iterator[Said]:
         for each in given:
             if isinstance(each, ast.Attribute) and _names(each, "Reason"):
                 # The reason of a violation is the error's own only if all violations agree.
-                yield Said(f"{place}:{node.lineno}", each.attr, frozenset() if called == "refusal" else kinds, _metadata(node))
+                yield Use(f"{place}:{node.lineno}", each.attr, frozenset() if called == "refusal" else kinds, _metadata(node))
             elif called in _TAKES_REASONS and (text := _text(each)) and _LOOKS_LIKE_A_REASON.fullmatch(text):
-                yield Said(f"{place}:{node.lineno}", text, kinds, None)
+                yield Use(f"{place}:{node.lineno}", text, kinds, None)
 
 
 def _names(node: ast.Attribute, *owners: str) -> bool:
@@ -89,11 +89,11 @@ def _metadata(call: ast.Call) -> frozenset[str] | None:
     return None
 
 
-def _wrong_statuses(said: Iterable[Said], promised: dict[str, Reason]) -> list[str]:
+def _wrong_statuses(uses: Iterable[Use], promised: dict[str, Reason]) -> list[str]:
     """Returns the uses of reasons with a kind of error that the comment of the reason does not name."""
     return [
         f"{each.place}: {each.reason} is {', '.join(sorted(each.kinds))}"
-        for each in said
+        for each in uses
         if each.reason in promised and not each.kinds <= {promised[each.reason].status, *_STATUS.findall(promised[each.reason].what)}
     ]
 
@@ -105,24 +105,24 @@ def test_the_definition_and_the_server_have_the_same_reasons(promised: dict[str,
     assert names == [name.removeprefix(PREFIX) for name, number in errors_pb2.ErrorReason.items() if number]
 
 
-def test_every_reason_in_the_code_is_in_the_definition(said: list[Said], promised: dict[str, Reason]) -> None:
-    assert [each for each in said if each.reason not in promised] == []
+def test_every_reason_in_the_code_is_in_the_definition(uses: list[Use], promised: dict[str, Reason]) -> None:
+    assert [each for each in uses if each.reason not in promised] == []
 
 
-def test_every_reason_is_used_by_the_server_or_marked_as_the_clients(said: list[Said], promised: dict[str, Reason]) -> None:
-    told = {each.reason for each in said}
-    assert len(told) > 100
+def test_every_reason_is_used_by_the_server_or_marked_as_the_clients(uses: list[Use], promised: dict[str, Reason]) -> None:
+    used = {each.reason for each in uses}
+    assert len(used) > 100
     of_clients = {name for name, reason in promised.items() if _CLIENTS_ONLY in reason.what}
-    assert promised.keys() - told == of_clients
+    assert promised.keys() - used == of_clients
 
 
-def test_errors_have_the_kind_that_the_comment_of_their_reason_names(said: list[Said], promised: dict[str, Reason]) -> None:
-    assert sum(bool(each.kinds) for each in said) > 100
-    assert _wrong_statuses(said, promised) == []
+def test_errors_have_the_kind_that_the_comment_of_their_reason_names(uses: list[Use], promised: dict[str, Reason]) -> None:
+    assert sum(bool(each.kinds) for each in uses) > 100
+    assert _wrong_statuses(uses, promised) == []
 
 
-def test_errors_have_only_metadata_that_the_comment_of_their_reason_names(said: list[Said], promised: dict[str, Reason]) -> None:
-    given = [each for each in said if each.metadata is not None]
+def test_errors_have_only_metadata_that_the_comment_of_their_reason_names(uses: list[Use], promised: dict[str, Reason]) -> None:
+    given = [each for each in uses if each.metadata is not None]
     assert len(given) >= 10
     assert [each for each in given if not (each.metadata or frozenset()) <= set(promised[each.reason].metadata)] == []
 
@@ -152,7 +152,7 @@ def test_requests_that_may_have_been_applied_are_to_be_repeated_with_the_same_id
     ],
 )
 def test_a_planted_reason_that_the_definition_lacks_is_reported(promised: dict[str, Reason], code: str, found: list[str]) -> None:
-    assert [each.reason for each in _said("planted.py", ast.parse(code)) if each.reason not in promised] == found
+    assert [each.reason for each in _uses("planted.py", ast.parse(code)) if each.reason not in promised] == found
 
 
 @pytest.mark.parametrize(
@@ -167,4 +167,4 @@ def test_a_planted_reason_that_the_definition_lacks_is_reported(promised: dict[s
 def test_a_planted_error_of_another_kind_than_its_reason_names_is_reported(
     promised: dict[str, Reason], code: str, found: list[str]
 ) -> None:
-    assert _wrong_statuses(_said("planted.py", ast.parse(code)), promised) == found
+    assert _wrong_statuses(_uses("planted.py", ast.parse(code)), promised) == found

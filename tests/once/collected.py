@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import xdist.remote
 
 
-class _Said:
+class _KeptMessages:
     """Has the interface of a channel, and keeps the messages to xdist until there is a channel."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class _Said:
         self.events.append(event)
 
 
-class _Asked:
+class _ForkServer:
     """Forks the process for each request."""
 
     def __init__(self, listening: socket.socket) -> None:
@@ -54,7 +54,7 @@ class _Asked:
         """
         children = []
         try:
-            while self._is_asked():
+            while self._has_request():
                 asking, _ = self._listening.accept()
                 streams = self._streams(asking)
                 if len(streams) == 2:
@@ -78,7 +78,7 @@ class _Asked:
             pass  # the forks are interrupted too
         os._exit(0)
 
-    def _is_asked(self) -> bool:
+    def _has_request(self) -> bool:
         """Waits for a request. Returns False if there will be none, because the input has ended."""
         ready, _, _ = select.select([self._listening.fileno(), self._needed], [], [])
         return self._needed not in ready
@@ -92,10 +92,10 @@ class _Asked:
 class _Forks:
     """Ends the session of the collecting process where tests would be run; the forks continue with it."""
 
-    def __init__(self, config: pytest.Config, asked: _Asked, said: _Said, interactor: xdist.remote.WorkerInteractor) -> None:
+    def __init__(self, config: pytest.Config, server: _ForkServer, kept: _KeptMessages, interactor: xdist.remote.WorkerInteractor) -> None:
         self._config = config
-        self._asked = asked
-        self._said = said
+        self._server = server
+        self._kept = kept
         self._interactor = interactor
         self._is_forked = False
 
@@ -118,7 +118,7 @@ class _Forks:
 
     def _fork(self) -> None:
         self._is_forked = True
-        streams = self._asked.forked()
+        streams = self._server.forked()
         capturing = self._config.pluginmanager.getplugin("capturemanager")
         assert capturing is not None
         # Captured output is kept in a file; each process needs its own.
@@ -147,25 +147,25 @@ class _Forks:
         self._interactor.workerid = given["workerid"]
         self._interactor.testrunuid = given["testrunuid"]
         self._interactor.channel = channel
-        for event in self._said.events:
+        for event in self._kept.events:
             channel.send(event)
 
 
-def main(told: dict[str, Any]) -> None:
+def main(settings: dict[str, Any]) -> None:
     """Starts as ``xdist.remote`` does. The exit status is not used."""
-    asked = _Asked(socket.socket(fileno=int(sys.argv[1])))
-    said = _Said()
+    server = _ForkServer(socket.socket(fileno=int(sys.argv[1])))
+    kept = _KeptMessages()
     try:
-        config = _prepareconfig(told["arguments"], None)
+        config = _prepareconfig(settings["arguments"], None)
         import xdist.remote  # noqa: PLC0415  # only after pytest has registered it as a plugin
 
         xdist.remote.setup_config(config, None)
         config._parser.prog = "pytest"
-        config.workerinput = told["input"]  # type: ignore[attr-defined]
+        config.workerinput = settings["input"]  # type: ignore[attr-defined]
         config.workeroutput = {}  # type: ignore[attr-defined]
-        interactor = xdist.remote.WorkerInteractor(config, said)
+        interactor = xdist.remote.WorkerInteractor(config, kept)
         xdist.remote.interactor = interactor  # as if xdist executed that module
-        config.pluginmanager.register(_Forks(config, asked, said, interactor))
+        config.pluginmanager.register(_Forks(config, server, kept, interactor))
         config.hook.pytest_cmdline_main(config=config)
     except KeyboardInterrupt:
         pass  # the forks are interrupted too

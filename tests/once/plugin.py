@@ -20,10 +20,10 @@ _SECONDS = 60
 """How long the collecting process may take to end before it is killed."""
 _PROGRAM = """
 import json, sys
-told = json.loads(sys.stdin.buffer.readline())
-sys.path[:] = told["path"]
+settings = json.loads(sys.stdin.buffer.readline())
+sys.path[:] = settings["path"]
 from tests.once import collected
-collected.main(told)
+collected.main(settings)
 """
 """The program of the collecting process, which works in the folder in which pytest was called, and receives its module path."""
 
@@ -34,7 +34,7 @@ class _Collected:
     def __init__(self, config: pytest.Config, given: dict[str, object]) -> None:
         """Starts the process. It listens at once, and answers when it has collected the tests."""
         self.has_answered = False
-        told = {
+        settings = {
             "arguments": [str(each) for each in config.invocation_params.args],
             "input": given,
             "path": sys.path,
@@ -52,7 +52,7 @@ class _Collected:
             )
         assert self._process.stdin is not None
         self._needed = self._process.stdin
-        self._needed.write(json.dumps(told).encode() + b"\n")
+        self._needed.write(json.dumps(settings).encode() + b"\n")
         self._needed.flush()
 
     def refuse_if_ended(self) -> None:

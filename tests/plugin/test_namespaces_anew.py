@@ -53,7 +53,7 @@ class Watching:
     """A watch of a namespace that stays open all the time, like those of brokers."""
 
     def __init__(self, pair: Pair, namespace: str) -> None:
-        self.told: list[service_pb2.WatchEvent] = []
+        self.events: list[service_pb2.WatchEvent] = []
         self.ended: grpc.RpcError | None = None
         self._call = pair.stub.WatchPolicies(service_pb2.WatchPoliciesRequest(namespaces=[namespace]))
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -62,14 +62,14 @@ class Watching:
     @property
     def values(self) -> Sequence[int]:
         """The values of the first topic that the watch has sent."""
-        documents = [event.change.document for event in list(self.told) if event.HasField("change")]
+        documents = [event.change.document for event in list(self.events) if event.HasField("change")]
         shown = [document for document in documents if document.HasField("policies") and document.topic.endswith("/topic-0")]
         return [document.policies.max_producer_per_topic for document in shown]
 
     @property
     def failures(self) -> int:
         """How often the watch has sent the state FAILED."""
-        states = [event.status.state for event in list(self.told) if event.HasField("status")]
+        states = [event.status.state for event in list(self.events) if event.HasField("status")]
         return states.count(service_pb2.NAMESPACE_STATE_FAILED)
 
     def close(self) -> None:
@@ -79,7 +79,7 @@ class Watching:
 
     def _read(self) -> None:
         try:
-            self.told.extend(each(self._call))
+            self.events.extend(each(self._call))
         except grpc.RpcError as error:
             self.ended = error
 
@@ -132,7 +132,7 @@ class Life:
         self.took[what] = max(self.took[what], time.monotonic() - began)
 
 
-def _told(watching: Watching, life: Life) -> None:
+def _wait_until_sent(watching: Watching, life: Life) -> None:
     soon(lambda: life.newest in watching.values, "the watch has sent the value of this life")
 
 
@@ -142,14 +142,14 @@ def test_a_namespace_that_is_deleted_and_created_again_during_a_watch_is_served_
         first = Life(bare, admin, namespace, 0)
         first.begin()
         watching = Watching(bare, namespace)
-        _told(watching, first)
+        _wait_until_sent(watching, first)
         first.end()
         for number, pause in enumerate(_PAUSES, start=1):
             time.sleep(pause)
             life = Life(bare, admin, namespace, number)
             later.append(life)
             life.begin()
-            _told(watching, life)
+            _wait_until_sent(watching, life)
             life.end()
     assert watching.ended is None, "the watch has not ended"
     watching.close()
@@ -164,7 +164,7 @@ def test_a_namespace_and_its_policies_are_deleted_although_the_sidecar_learns_fi
             life = Life(bare, admin, "public/half-way", number)
             life.begin()
             watching = Watching(bare, "public/half-way")
-            _told(watching, life)
+            _wait_until_sent(watching, life)
             bare.sidecar.pause()
             try:
                 ending = thread.submit(life.end)

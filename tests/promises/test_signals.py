@@ -53,9 +53,9 @@ async def test_a_server_with_open_streams_stops_on_sigterm_and_sigint_without_wa
                 assert "The server is stopping" in (caught.value.details() or "")
     finally:
         server.kill()
-    told = output.read_text()
-    assert "Traceback" not in told and "WARNING" not in told and "ERROR" not in told, told
-    assert "stopping: finishing what was accepted" in told
+    printed = output.read_text()
+    assert "Traceback" not in printed and "WARNING" not in printed and "ERROR" not in printed, printed
+    assert "stopping: finishing what was accepted" in printed
 
 
 async def test_sighup_makes_a_server_read_its_files_again_and_does_not_end_it(tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ async def test_sighup_does_not_end_a_server_that_is_starting_or_stopping() -> No
     ended = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, env={**os.environ, "PYTHONPATH": paths}, stdout=asyncio.subprocess.PIPE
     )
-    told, _ = await asyncio.wait_for(ended.communicate(), 60)
-    assert (told, ended.returncode) == (b"stopped\n", 0)
+    printed, _ = await asyncio.wait_for(ended.communicate(), 60)
+    assert (printed, ended.returncode) == (b"stopped\n", 0)
 
 
 _STOPS = """

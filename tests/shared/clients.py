@@ -33,7 +33,7 @@ async def client(stub: AsyncStub, owned: Owned, topics: Sequence[str], acknowled
         acknowledged.acknowledge(cell, number, "sidecars")
 
 
-async def told_wrongly(stub: AsyncStub, topics: Sequence[str], acknowledged: Acknowledged) -> dict[Cell, int]:
+async def wrongly_answered(stub: AsyncStub, topics: Sequence[str], acknowledged: Acknowledged) -> dict[Cell, int]:
     """Returns the cells that a sidecar shows wrongly after the cluster has come to rest, with the numbers shown."""
     wrong = {}
     for topic in topics:

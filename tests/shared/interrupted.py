@@ -85,7 +85,7 @@ class Outcome:
         }
         width = max(map(len, rows))
         return "\n".join(
-            [f"{self.name}, {self.seconds:.0f} s", *(f"  {name:<{width}}  {told}" for name, told in rows.items()), *self.stories]
+            [f"{self.name}, {self.seconds:.0f} s", *(f"  {name:<{width}}  {value}" for name, value in rows.items()), *self.stories]
         )
 
 

@@ -26,7 +26,7 @@ from tests.promises.server_process import ServerProcess
 from topicpolicies.v1 import service_pb2
 
 from .acknowledged import Acknowledged, Cell
-from .clients import told_wrongly
+from .clients import wrongly_answered
 from .heads import Heads
 from .interrupted import Outcome, Plan, Run, parser, plan_of, show, timed_log, to_standard_error
 from .rest import set_over_rest, wrongly_shown
@@ -49,7 +49,7 @@ class Sidecar:
         self.server = ServerProcess([*options, "--metrics-listen", self.metrics_at], output)
         self.undone: list[str] = []
         """Numbers that decreased in a watch."""
-        self.told = 0
+        self.streamed = 0
         """The number of changes that the watches have received."""
         self._namespace = namespace
         self._output = output
@@ -88,7 +88,7 @@ class Sidecar:
                 watch.cancel()
                 await asyncio.gather(watch, return_exceptions=True)
                 self.undone += heads.undone
-                self.told += heads.changes
+                self.streamed += heads.changes
 
 
 async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[str], None] = to_standard_error) -> Outcome:
@@ -126,7 +126,7 @@ async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[s
         run.close()
         await judge(run, sidecars, acknowledged, home)
     outcome.undone = [line for each in sidecars for line in each.undone]
-    assert min(each.told for each in sidecars) > 0, "the watches have received changes"
+    assert min(each.streamed for each in sidecars) > 0, "the watches have received changes"
     return outcome
 
 
@@ -166,9 +166,9 @@ async def judge(run: Run, sidecars: list[Sidecar], acknowledged: Acknowledged, h
     wrong = {"the broker": await asyncio.to_thread(wrongly_shown, place.broker.admin, acknowledged, 3.0)}
     for number, each in enumerate(sidecars):
         async with each.server.stub() as stub:
-            wrong[f"sidecar {number}"] = await told_wrongly(stub, place.topics, acknowledged)
+            wrong[f"sidecar {number}"] = await wrongly_answered(stub, place.topics, acknowledged)
     async with sidecar(place.broker, home / "late.log") as (late, _), late.stub() as stub:
-        wrong["a sidecar started afterwards"] = await told_wrongly(stub, place.topics, acknowledged)
+        wrong["a sidecar started afterwards"] = await wrongly_answered(stub, place.topics, acknowledged)
     outcome.lost = {
         who: [f"{cell}: {number}, not {acknowledged.newest.get(cell, 0)}" for cell, number in each.items()] for who, each in wrong.items()
     }

@@ -17,7 +17,7 @@ from tests.ports import free_port
 from tests.promises.server_process import ServerProcess
 
 from .acknowledged import Acknowledged, Cell
-from .clients import client, told_wrongly
+from .clients import client, wrongly_answered
 from .heads import Heads
 from .naive import NaiveWriter
 from .raw_log import RawLog
@@ -66,14 +66,14 @@ class Report:
         return self.log.get("repairs", 0) / max(self.acknowledged, 1)
 
     def __str__(self) -> str:
-        told = ", ".join(f"{count} by {writer}" for writer, count in self.changes.items())
+        summary = ", ".join(f"{count} by {writer}" for writer, count in self.changes.items())
         log = ", ".join(f"{name} {count}" for name, count in sorted(self.log.items()))
         lines = [
-            f"{self.name}, {self.seconds:.0f} s: {self.acknowledged} changes acknowledged ({told}); errors: {self.errors or 'none'}",
+            f"{self.name}, {self.seconds:.0f} s: {self.acknowledged} changes acknowledged ({summary}); errors: {self.errors or 'none'}",
             f"  the log: {log}; extra events per change {self.extra:.3f}; brokers wrong for at most {self.longest_wrong_ms} ms",
             *(f"  lost as {who} shows it: {len(lost)} of {self.acknowledged}" for who, lost in self.lost.items()),
         ]
-        lines += [f"  sidecar {number}: {told} changes told" for number, told in enumerate(self.heads)]
+        lines += [f"  sidecar {number}: {changes} changes told" for number, changes in enumerate(self.heads)]
         return "\n".join(lines + [f"  undone: {each}" for each in self.undone[:10]] + self.stories)
 
 
@@ -127,11 +127,11 @@ async def beside_sidecars(place: Place, seconds: float, home: Path) -> Report:
         await judge(report, place, log, acknowledged)
         for number, (server, _) in enumerate(sidecars):
             async with server.stub() as stub:
-                lost(report, f"sidecar {number}", await told_wrongly(stub, place.topics, acknowledged), log)
+                lost(report, f"sidecar {number}", await wrongly_answered(stub, place.topics, acknowledged), log)
         await asyncio.to_thread(place.compact)
         late, _ = await stack.enter_async_context(sidecar(place.broker, home / "sidecar-late.log"))
         async with late.stub() as stub:
-            lost(report, "a sidecar started afterwards", await told_wrongly(stub, place.topics, acknowledged), log)
+            lost(report, "a sidecar started afterwards", await wrongly_answered(stub, place.topics, acknowledged), log)
         report.metrics = [await asyncio.to_thread(scrape, metrics_at) for _, metrics_at in sidecars]
         for watch in watches:
             watch.cancel()

@@ -27,5 +27,5 @@ def test_a_broken_promise_is_reported_and_sets_the_exit_status(broken: dict[str,
     for name, value in broken.items():
         setattr(outcome, name, value)
     assert show(outcome, "json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["broken"] and {name: told[name] for name in broken} == broken
+    report = json.loads(capsys.readouterr().out)
+    assert report["broken"] and {name: report[name] for name in broken} == broken

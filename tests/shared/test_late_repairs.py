@@ -17,7 +17,7 @@ from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.promises.server_process import ServerProcess
 
 from .clashes import TOGETHER, Field, leave_stale
-from .clients import told_wrongly
+from .clients import wrongly_answered
 from .heads import Heads
 from .late_repairs import late_repairs
 from .run import Place, sidecar
@@ -54,7 +54,7 @@ def process(broker: Broker, output: Path, *options: str) -> ServerProcess:
 async def asked(server: ServerProcess, fields: list[Field]) -> list[str]:
     """Describes the cells that a sidecar shows wrongly. Has it load all logs."""
     async with server.stub() as stub:
-        wrong = [(field, await told_wrongly(stub, field.place.topics, field.acknowledged)) for field in fields]
+        wrong = [(field, await wrongly_answered(stub, field.place.topics, field.acknowledged)) for field in fields]
     return [
         f"{cell} is told as {number}, not {field.acknowledged.newest.get(cell, 0)}"
         for field, each in wrong

@@ -51,8 +51,8 @@ def _many(name: str, seeds: range) -> bool:
         failures += bool(one.broken)
         print("".join(f"{line}\n" for line in verdict(one)), end="")
     took = time.perf_counter() - began
-    told = "\n".join(filter(None, (joins(counts, len(seeds)), sums(counts))))
-    print(f"{name}: {len(seeds)} seeds in {took:.1f} s, {failures} with broken promises\n{told}")
+    summary = "\n".join(filter(None, (joins(counts, len(seeds)), sums(counts))))
+    print(f"{name}: {len(seeds)} seeds in {took:.1f} s, {failures} with broken promises\n{summary}")
     return failures > 0
 
 

@@ -17,9 +17,9 @@ from .world import document_of, record_key
 def story(run: Run) -> str:
     """Returns everything that happened, in the order of time, and the verdict."""
     lines = sorted(_lines(run), key=lambda line: line[0])
-    told = [f"{at:9.4f}  {who:12}  {what}" for at, who, what in lines]
+    body = [f"{at:9.4f}  {who:12}  {what}" for at, who, what in lines]
     head = f"{run.command}: {differences(run.profile)}"
-    return "\n".join([head, *told, "", *verdict(run)])
+    return "\n".join([head, *body, "", *verdict(run)])
 
 
 def verdict(run: Run) -> list[str]:
@@ -39,9 +39,9 @@ def joins(counts: Counter[str], runs: int) -> str:
     if not counts["repairs paused or cut off"]:
         return ""
     late, lost = "joins between a late repair and a compaction", "of them, keys of which something was lost for good"
-    nobody = counts["keys of which nobody alive had seen everything"]
-    told = f"{counts[late]:,} {late}, in {counts[f'runs with {late}']:,} of {runs:,} runs"
-    return f"{told}; of {nobody:,} keys nobody alive had seen everything, of {counts[lost]:,} of them something was lost"
+    orphaned = counts["keys of which nobody alive had seen everything"]
+    summary = f"{counts[late]:,} {late}, in {counts[f'runs with {late}']:,} of {runs:,} runs"
+    return f"{summary}; of {orphaned:,} keys nobody alive had seen everything, of {counts[lost]:,} of them something was lost"
 
 
 def missing(counts: Counter[str], wanted: Sequence[str]) -> list[str]:

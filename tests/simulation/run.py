@@ -122,18 +122,18 @@ def _finish_history(world: World) -> None:
     history, counts = world.history, world.counts
     history.heads = world.journal.heads
     counts.update(world.journal.counts)
-    told = {
+    acknowledged = {
         (update.key, update.request_id) for update in history.updates if isinstance(update.answer, Answer) and not update.answer.replayed
     }
     applied = {(head.key, head.request_id) for head in history.heads if head.request_id}
-    counts["requests applied without their client being told"] = len(applied - told)
+    counts["requests applied without their client being told"] = len(applied - acknowledged)
     if world.profile.delayed:
         counts["runs with joins between a late repair and a compaction"] = counts["joins between a late repair and a compaction"] > 0
         world.broken += knowledge.acknowledged_is_there(history, world.acknowledged)
         world.broken += knowledge.all_agree(knowledge.leave_out_orphans(history, world.orphans, counts))
     if world.profile.exclusive:
         entries = [placed for _, placed in world.journal.entries]
-        counts.update(terms.told(history, entries))
+        counts.update(terms.counts_of(history, entries))
         world.broken += terms.written_in_turns(entries)
         world.broken += terms.nothing_is_stale(world.journal.stale)
         world.broken += terms.turned_away_leave_no_trace(history)

@@ -55,7 +55,7 @@ def turned_away_leave_no_trace(history: History) -> Iterator[TurnedAwayButApplie
             yield TurnedAwayButApplied(f"{key}: {request_id} was refused by every sidecar but applied", *attempts, made[0])
 
 
-def told(history: History, entries: Iterable[Placed]) -> Counter[str]:
+def counts_of(history: History, entries: Iterable[Placed]) -> Counter[str]:
     """Counts terms and failovers, repeats that another leader answered, and changes that followers streamed."""
     counts: Counter[str] = Counter()
     leader, writers = "", {}

@@ -84,7 +84,7 @@ def test_a_change_that_a_newcomer_acknowledged_but_the_log_lacks_breaks_a_promis
 
 
 @pytest.mark.parametrize(
-    ("reads", "told"),
+    ("reads", "broken"),
     [
         ((_read("one", {"a": 1}), _read("two", {"a": 1})), 0),
         ((_read("one", {"a": 1}), _read("two", {"a": 2})), 1),
@@ -92,8 +92,8 @@ def test_a_change_that_a_newcomer_acknowledged_but_the_log_lacks_breaks_a_promis
     ],
     ids=["they do", "one does not", "one does not answer"],
 )
-def test_final_reads_that_differ_or_fail_break_a_promise(reads: Sequence[Read], told: int) -> None:
-    assert [type(each) for each in all_agree([*reads])] == [Divided] * told
+def test_final_reads_that_differ_or_fail_break_a_promise(reads: Sequence[Read], broken: int) -> None:
+    assert [type(each) for each in all_agree([*reads])] == [Divided] * broken
 
 
 def test_final_reads_of_orphaned_keys_are_removed_from_the_history_and_their_losses_counted() -> None:

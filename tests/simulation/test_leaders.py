@@ -215,7 +215,7 @@ def test_a_followers_watch_streams_every_change_of_every_leader_in_order(seed: i
         streams[watch.sidecar].append(watch.messages)
     through = {sidecar: messages for sidecar, (messages, *more) in streams.items() if not more}
     assert through, "at least one sidecar was never killed"
-    counts = terms.told(world.history, [placed for _, placed in world.journal.entries])
+    counts = terms.counts_of(world.history, [placed for _, placed in world.journal.entries])
     assert counts["terms"] >= 4
     assert counts["changes told by followers"] > 20
     for messages in through.values():
@@ -226,8 +226,8 @@ def test_a_followers_watch_streams_every_change_of_every_leader_in_order(seed: i
         assert shown == {key: [(head.previous, head.version) for head in world.journal.heads if head.key == key] for key in world.keys}
     for key in world.keys:
         answers = [(each.request_id, each.answer) for each in world.history.updates if each.key == key and isinstance(each.answer, Answer)]
-        told = chain(Link(name, answer.previous, answer.version) for name, answer in answers if answer.version != answer.previous)
-        assert not (told.forks or told.twice), "one update follows another"
+        found = chain(Link(name, answer.previous, answer.version) for name, answer in answers if answer.version != answer.previous)
+        assert not (found.forks or found.twice), "one update follows another"
 
 
 def setting(topic: str, seconds: int, etag: str = "") -> service_pb2.UpdatePolicyRequest:

@@ -28,8 +28,8 @@ def test_a_runs_own_command_gives_the_same_story_in_another_process(profile: str
     one = run(profile, 8)
     module, *arguments = one.command.removeprefix("python -m ").split()
     environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    told = subprocess.run([sys.executable, "-m", module, *arguments], env=environment, capture_output=True, text=True, check=True)
-    assert told.stdout == story(one) + "\n"
+    printed = subprocess.run([sys.executable, "-m", module, *arguments], env=environment, capture_output=True, text=True, check=True)
+    assert printed.stdout == story(one) + "\n"
 
 
 def test_time_passes_only_in_pauses_and_jumps_over_them() -> None:
@@ -56,9 +56,9 @@ def test_callbacks_keep_their_order_but_timers_due_together_do_not() -> None:
         await asyncio.sleep(2)
         return "".join(soon), "".join(later)
 
-    told = [SimulatedLoop(random.Random(seed)).run(main()) for seed in range(5)]
-    assert {soon for soon, _ in told} == {"abcdefgh"}
-    assert len({later for _, later in told}) > 1
+    results = [SimulatedLoop(random.Random(seed)).run(main()) for seed in range(5)]
+    assert {soon for soon, _ in results} == {"abcdefgh"}
+    assert len({later for _, later in results}) > 1
 
 
 def test_in_a_busy_loop_timers_come_due_between_callbacks() -> None:

@@ -108,10 +108,10 @@ class Watcher(Client):
         now, counts, watch = self.world.now(), self.world.counts, self._watch
         kind = event.WhichOneof("content")
         if kind == "change":
-            change, told = event.change, event.change.document
-            document = flat(told.policies) if told.HasField("policies") else None
-            key = Key(told.topic, int(told.scope))
-            watch.messages.append(Change(now, key, told.version, change.previous_version, document, change.partition, change.position))
+            change, shown = event.change, event.change.document
+            document = flat(shown.policies) if shown.HasField("policies") else None
+            key = Key(shown.topic, int(shown.scope))
+            watch.messages.append(Change(now, key, shown.version, change.previous_version, document, change.partition, change.position))
             if self._positions is not None and change.position:
                 self._positions[change.partition] = max(self._positions[change.partition], change.position)
         elif kind == "bookmark":

@@ -198,8 +198,8 @@ class World:
     def note_orphans(self) -> None:
         """Notes of which keys no live sidecar has seen all events. To be called when a sidecar has ended, and after a compaction."""
         for key in self.keys if self.profile.delayed and self.survivor is None else ():
-            told = self.journal.heard_of(policy_key(key)) and self.stored.compacted[self.history.partitions[key]] != ""
-            if told and key not in self.orphans and not any(sidecar.knows(policy_key(key)) for sidecar in self.everybody):
+            affected = self.journal.heard_of(policy_key(key)) and self.stored.compacted[self.history.partitions[key]] != ""
+            if affected and key not in self.orphans and not any(sidecar.knows(policy_key(key)) for sidecar in self.everybody):
                 self.orphans[key] = self.now()
                 self.note("world", f"no live sidecar has seen all events of {key}")
 

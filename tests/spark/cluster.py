@@ -72,9 +72,9 @@ def connect_server(directory: Path) -> Iterator[str]:
 @contextlib.contextmanager
 def _running(command: list[str], log: Path, port: int | None) -> Iterator[None]:
     """Runs a process group, and waits until it listens at the port; kills the group at the end."""
-    with log.open("wb") as told:
+    with log.open("wb") as output:
         process = subprocess.Popen(
-            command, env=environment(), cwd=log.parent, stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True
+            command, env=environment(), cwd=log.parent, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     try:
         deadline = time.monotonic() + _SECONDS

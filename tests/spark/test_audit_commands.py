@@ -69,14 +69,14 @@ def test_an_error_of_spark_with_a_traceback_is_printed_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beginning = "[STREAM_FAILED] Query terminated: [PYTHON_EXCEPTION] An exception was thrown from the Python worker: "
-    said = f"""{beginning}Traceback (most recent call last):
+    message = f"""{beginning}Traceback (most recent call last):
   File "reading.py", line 1, in read
     raise
 _pulsar.ServiceUnitNotReady: Pulsar error: ServiceUnitNotReady
  SQLSTATE: XXKST"""
 
     def fail(**_: object) -> None:
-        raise PySparkException(said)
+        raise PySparkException(message)
 
     monkeypatch.setattr(commands, "app", fail)
     with pytest.raises(SystemExit) as ended:

@@ -96,9 +96,9 @@ def test_a_broker_confirms_that_it_has_sent_everything_to_a_waiting_reader_only(
         assert not brokers.all_sent(WHOLE, "mine", Place(7, 4)), "without an answer this is not known"
 
 
-@pytest.mark.parametrize("said", ["<html>A proxy's page</html>", [["acme/orders"]], {"partitions": "many"}], ids=["text", "lists", "words"])
-def test_an_answer_of_a_wrong_form_is_an_error_that_names_the_tenant(said: Any) -> None:
-    answers = {**ANSWERS, f"{LOG}/partitions": said, f"{LOG}/internalStats": {**STATS, "ledgers": said}, "namespaces/acme": said}
+@pytest.mark.parametrize("bad", ["<html>A proxy's page</html>", [["acme/orders"]], {"partitions": "many"}], ids=["text", "lists", "words"])
+def test_an_answer_of_a_wrong_form_is_an_error_that_names_the_tenant(bad: Any) -> None:
+    answers = {**ANSWERS, f"{LOG}/partitions": bad, f"{LOG}/internalStats": {**STATS, "ledgers": bad}, "namespaces/acme": bad}
     with (
         admin_api(answers) as broker,
         Brokers(_options(broker.url)) as brokers,

@@ -39,7 +39,7 @@ class Writer(threading.Thread):
         self._admin = broker.admin()
         self._calm, self._wild = calm, wild
         self._stopping = threading.Event()
-        self._asked, self._told = threading.Event(), threading.Event()
+        self._requested, self._noted = threading.Event(), threading.Event()
         self.written = 0
         self.cuts = 0
         self.moments: list[tuple[str, dict[str, int]]] = []
@@ -51,15 +51,15 @@ class Writer(threading.Thread):
                 self._admin.call("POST", f"persistent/{namespace}/{TOPICS[self.written % len(TOPICS)]}/maxProducers", self.written)
             if self.written % 25 == 0:
                 self._cut()
-            if self._asked.is_set():
+            if self._requested.is_set():
                 self._remember()
             time.sleep(0.1)
 
     def remember(self) -> None:
         """Notes the time and the policies that the admin API shows, while no change is in progress."""
-        self._told.clear()
-        self._asked.set()
-        assert self._told.wait(60)
+        self._noted.clear()
+        self._requested.set()
+        assert self._noted.wait(60)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -75,12 +75,12 @@ class Writer(threading.Thread):
         self.cuts += 1
 
     def _remember(self) -> None:
-        self._asked.clear()
+        self._requested.clear()
         time.sleep(0.05)
         now = datetime.now(UTC).isoformat()
         self.moments.append((now, {topic: self._admin.call("GET", f"persistent/{self._calm}/{topic}/maxProducers") for topic in TOPICS}))
         time.sleep(0.05)
-        self._told.set()
+        self._noted.set()
 
 
 def _ingesting(broker: Broker, namespaces: str, archive: Path, log: Path) -> subprocess.Popen[bytes]:

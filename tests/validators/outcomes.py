@@ -26,12 +26,12 @@ def unknown_outcomes_settled(history: History, timeline: Timeline) -> Iterator[U
     del history
     for (key, request_id), attempts in timeline.attempts.items():
         answers = [each.answer for each in attempts]
-        told = [each for each in answers if isinstance(each, Answer)]
-        if not told and not any(isinstance(each, Failure) and each.certain for each in answers):
+        acknowledgements = [each for each in answers if isinstance(each, Answer)]
+        if not acknowledgements and not any(isinstance(each, Failure) and each.certain for each in answers):
             yield Unsettled(f"{key}: no answer tells the outcome of {request_id}", *attempts)
         made = timeline.by_request.get((key, request_id))
-        if told and made and all(each.version != head.version for each in told if each.version for head in made):
-            yield Unsettled(f"{key}: {request_id} is in the log as {made[0].version}, its answers have other versions", *told)
+        if acknowledgements and made and all(each.version != head.version for each in acknowledgements if each.version for head in made):
+            yield Unsettled(f"{key}: {request_id} is in the log as {made[0].version}, its answers have other versions", *acknowledgements)
 
 
 def answers_are_one_chain(history: History, timeline: Timeline) -> Iterator[BrokenChain]:

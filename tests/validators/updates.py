@@ -112,8 +112,8 @@ def _problem_if_applied(update: Update, answer: Answer, history: History, timeli
     head = timeline.at(update.key, answer.version)
     if head is None or head.request_id != update.request_id:
         return f"version {answer.version} was not made by this request but by {head}"
-    told = answer.previous or answer.replayed or any(at <= update.answered for at in history.compactions)
-    if not (told and timeline.may_precede(head, answer.previous)):
+    acceptable = answer.previous or answer.replayed or any(at <= update.answered for at in history.compactions)
+    if not (acceptable and timeline.may_precede(head, answer.previous)):
         return f"it was applied to {head.previous}, not to {answer.previous}"
     if answer.document != head.document and not (answer.document is None and (answer.replayed or update.edit.delete)):
         return f"the document of {answer.version} is {head.document}"
@@ -126,8 +126,8 @@ def real_time_order(history: History, timeline: Timeline) -> Iterator[OutOfOrder
     for (key, request_id), attempts in timeline.attempts.items():
         made = timeline.by_request.get((key, request_id))
         if made:
-            told = (each.answered for each in attempts if isinstance(each.answer, Answer) and each.answer.outcome is Outcome.APPLIED)
-            answered = min(told, default=NEVER)  # a repeat of an update that had nothing to change is computed again
+            times = (each.answered for each in attempts if isinstance(each.answer, Answer) and each.answer.outcome is Outcome.APPLIED)
+            answered = min(times, default=NEVER)  # a repeat of an update that had nothing to change is computed again
             of_key[key].append((min(each.invoked for each in attempts), answered, made[0].version, attempts[0]))
     for key, requests in of_key.items():
         open_ones: list[tuple[float, str, Update]] = []
@@ -151,8 +151,8 @@ def answers_know_what_was_acknowledged(history: History, timeline: Timeline) -> 
         each.sort()
         each[:] = zip([at for at, _ in each], accumulate((version for _, version in each), max), strict=True)
     for update in history.updates if not history.led else ():
-        told = update.answer
-        if not isinstance(told, Answer) or told.replayed or (told.outcome is Outcome.APPLIED and not update.validate_only):
+        given = update.answer
+        if not isinstance(given, Answer) or given.replayed or (given.outcome is Outcome.APPLIED and not update.validate_only):
             continue
         attempts = timeline.attempts.get((update.key, update.request_id), ()) if not update.validate_only else ()
         refused = [each.answered for each in attempts if isinstance(each.answer, Failure) and each.answer.certain]
@@ -160,9 +160,9 @@ def answers_know_what_was_acknowledged(history: History, timeline: Timeline) -> 
         sent = min((each.invoked for each in attempts if each.invoked >= since), default=update.invoked)
         known = acknowledged[update.key]
         newest = known[index - 1][1] if (index := bisect_left(known, (sent, ""))) else ""
-        head = timeline.at(update.key, told.version)
-        if timeline.stands_for(update.key, told.version, head.document if head is not None else None, update.answered) < newest:
-            yield StaleAnswer(f"{update.key}: {newest} was acknowledged before, and the answer is as of {told.version}", update)
+        head = timeline.at(update.key, given.version)
+        if timeline.stands_for(update.key, given.version, head.document if head is not None else None, update.answered) < newest:
+            yield StaleAnswer(f"{update.key}: {newest} was acknowledged before, and the answer is as of {given.version}", update)
 
 
 def streams_keep_their_order(history: History, timeline: Timeline) -> Iterator[StreamOutOfOrder]:
@@ -200,11 +200,11 @@ def repeats_get_the_first_answer(history: History, timeline: Timeline) -> Iterat
             answer = update.answer
             known = update.invoked > first.at and timeline.remembered(first, update.answered)
             if isinstance(answer, Answer) and answer.outcome is Outcome.APPLIED:
-                told = next((head for head in made if head.version == answer.version), first)
+                applied = next((head for head in made if head.version == answer.version), first)
                 if answer.version not in (first.version, "") and known and not _is_forgotten(timeline, first, update.answered):
                     yield RepeatDiffers(f"{key}: the repeat of {request_id} is not {first.version}", update)
-                elif not timeline.may_precede(told, answer.previous):
-                    yield RepeatDiffers(f"{key}: the repeat of {request_id} was applied to {told.previous}", update)
+                elif not timeline.may_precede(applied, answer.previous):
+                    yield RepeatDiffers(f"{key}: the repeat of {request_id} was applied to {applied.previous}", update)
             elif not known:
                 continue
             elif isinstance(answer, Answer) and _had_seen(history, update, first) and not _is_forgotten(timeline, first, update.answered):
@@ -277,6 +277,6 @@ def _had_seen(history: History, update: Update, head: Head) -> bool:
         return other.sidecar == update.sidecar and other.key == update.key and other.answered < update.invoked
 
     answers = (other.answer for other in history.updates if before(other))
-    told = (answer.version for answer in answers if isinstance(answer, Answer) and not answer.replayed)
+    answered = (answer.version for answer in answers if isinstance(answer, Answer) and not answer.replayed)
     read = (read.version for read in history.reads if before(read))
-    return any(version >= head.version for version in chain(told, read))
+    return any(version >= head.version for version in chain(answered, read))

@@ -26,10 +26,10 @@ MEASURED = {"reached", "missed", "spared", "told"}
 def run(capsys: pytest.CaptureFixture[str], groups: Sequence[str], *options: str) -> list[dict[str, Any]]:
     """Runs the command for groups, and returns their figures from its JSON output."""
     status = main(["--quick", "--output", "json", *options, "--only", *groups])
-    told = json.loads(capsys.readouterr().out)
-    assert told["conditions"]["quick"] is True and told["conditions"]["cores"] > 0
-    assert status == (0 if told["all_reached"] else 1)
-    figures: list[dict[str, Any]] = told["figures"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["conditions"]["quick"] is True and report["conditions"]["cores"] > 0
+    assert status == (0 if report["all_reached"] else 1)
+    figures: list[dict[str, Any]] = report["figures"]
     assert [each["name"] for each in figures] == [figure.name for group in chosen(groups, large=False) for figure in group.figures]
     return figures
 
@@ -71,8 +71,8 @@ def test_each_group_that_needs_a_broker_measures_every_figure_and_its_limit(caps
 def test_nothing_is_measured_on_a_busy_machine(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.getloadavg", lambda: (3.0, 3.0, 3.0))
     assert main(["--only", "unary", "--patience", "0"]) == REFUSED
-    told = capsys.readouterr()
-    assert told.out == "" and "nothing was measured" in told.err
+    output = capsys.readouterr()
+    assert output.out == "" and "nothing was measured" in output.err
 
 
 def test_the_table_shows_which_targets_were_reached_and_why_others_were_not() -> None:
@@ -87,9 +87,9 @@ def test_the_table_shows_which_targets_were_reached_and_why_others_were_not() ->
             "pulsar-bare": Measured([12.0], [10.0]),
         },
     )
-    told = io.StringIO()
-    show(made, here(), Console(width=WIDTH, file=told))
-    text = told.getvalue()
+    output = io.StringIO()
+    show(made, here(), Console(width=WIDTH, file=output))
+    text = output.getvalue()
     lines = [line for line in text.splitlines() if line.startswith("│")]
     assert any("hot key" in line and "3,150 /s ±5%" in line and ">= 0.7" in line and "reached" in line for line in lines)
     assert any("p99 of UpdatePolicy" in line and "3.00" in line and "missed" in line for line in lines)
@@ -109,11 +109,11 @@ def test_without_a_broker_its_groups_are_reported_as_missing_and_the_others_are_
 
     monkeypatch.setattr(command, "OwnBroker", no_broker)
     monkeypatch.setattr(command, "supervised", measured)
-    said: list[str] = []
+    progress: list[str] = []
     groups = chosen([], large=False)
-    found = command.measure(groups, QUICK, said.append)
+    found = command.measure(groups, QUICK, progress.append)
     for group in groups:
         for figure in group.figures:
             expected = Measured(missing="no broker can be run: Java is missing.") if group.broker else Measured([1.0], [1.0])
             assert found[figure.name] == expected
-    assert "unary: round 1 of 1" in said
+    assert "unary: round 1 of 1" in progress

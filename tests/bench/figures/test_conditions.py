@@ -8,12 +8,12 @@ from bench.figures.conditions import await_quiet, here
 
 
 def waited(loads: list[float], patience: float) -> tuple[bool, float, list[str]]:
-    source, slept, said = chain(loads, repeat(loads[-1])), [0.0], list[str]()
+    source, slept, messages = chain(loads, repeat(loads[-1])), [0.0], list[str]()
 
     def sleep(seconds: float) -> None:
         slept[0] += seconds
 
-    return await_quiet(patience, said.append, lambda: next(source), sleep), slept[0], said
+    return await_quiet(patience, messages.append, lambda: next(source), sleep), slept[0], messages
 
 
 def test_on_a_quiet_machine_there_is_no_wait() -> None:
@@ -21,8 +21,8 @@ def test_on_a_quiet_machine_there_is_no_wait() -> None:
 
 
 def test_the_command_waits_until_the_load_average_is_low() -> None:
-    quiet, slept, said = waited([3.0, 2.0, 1.4, 0.9], 300)
-    assert quiet and slept == 15 and said == [f"the load average is {load}; waiting for 1" for load in ("3.0", "2.0", "1.4")]
+    quiet, slept, messages = waited([3.0, 2.0, 1.4, 0.9], 300)
+    assert quiet and slept == 15 and messages == [f"the load average is {load}; waiting for 1" for load in ("3.0", "2.0", "1.4")]
 
 
 def test_the_wait_for_a_quiet_machine_ends_after_the_given_patience() -> None:

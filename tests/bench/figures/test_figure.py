@@ -106,6 +106,6 @@ def test_the_catalog_has_each_figure_once_and_the_alternatives_of_figures() -> N
 
 def test_the_page_names_the_target_of_every_figure() -> None:
     section = DOCUMENT.read_text().partition("\n## Where it stands\n")[2].partition("<!-- ")[0]
-    told = section.replace("twice", "2").replace("at least as many", "1")
+    text = section.replace("twice", "2").replace("at least as many", "1")
     bounds = {figure.want.bound for group in GROUPS for figure in group.figures} - {None}
-    assert [bound for bound in bounds if not re.search(rf"(?<![\d.,]){bound:,g}(?![\d.,]\d)", told)] == []
+    assert [bound for bound in bounds if not re.search(rf"(?<![\d.,]){bound:,g}(?![\d.,]\d)", text)] == []
