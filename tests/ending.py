@@ -13,7 +13,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _go_on(_number: int, _frame: FrameType | None) -> None:
+def _ignore(_number: int, _frame: FrameType | None) -> None:
     pass
 
 
@@ -28,4 +28,4 @@ def pytest_configure() -> None:
 def pytest_keyboard_interrupt() -> None:
     """Ignores further SIGTERMs, so that the teardown is not interrupted; only SIGKILL ends the process sooner."""
     if signal.getsignal(signal.SIGTERM) is _interrupt:
-        signal.signal(signal.SIGTERM, _go_on)
+        signal.signal(signal.SIGTERM, _ignore)

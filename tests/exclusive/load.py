@@ -15,7 +15,7 @@ RETRIES = RetryPolicy(first_delay_seconds=0.02, longest_delay_seconds=0.3, attem
 MOST_PAUSE_SECONDS = 0.05
 """The longest pause between two updates of a client: sidecars that are started meanwhile need the processors too."""
 UPDATES_AT_A_TIME = 300
-"""The most updates between two calls of ``go_on``: without a limit, the log of a slowly starting sidecar would grow while it reads."""
+"""The most updates between two calls of ``allow_more``: without a limit, the log of a slowly starting sidecar would grow while it reads."""
 
 
 class Load:
@@ -36,17 +36,17 @@ class Load:
         self._chance = random.Random(seed)
         self._news = asyncio.Event()
         self._left = UPDATES_AT_A_TIME
-        self._goes_on = asyncio.Event()
+        self._allowed = asyncio.Event()
 
-    def go_on(self) -> None:
+    def allow_more(self) -> None:
         """Lets the clients make another ``UPDATES_AT_A_TIME`` updates."""
         self._left = UPDATES_AT_A_TIME
-        self._goes_on.set()
+        self._allowed.set()
 
     def stop(self) -> None:
         """Makes the clients return after their present update."""
         self.stopping = True
-        self._goes_on.set()
+        self._allowed.set()
 
     async def until_answered(self, more: int) -> None:
         """Waits for this many more answers."""
@@ -61,8 +61,8 @@ class Load:
             value = 0
             while not self.stopping:
                 if self._left <= 0:
-                    self._goes_on.clear()
-                    await self._goes_on.wait()
+                    self._allowed.clear()
+                    await self._allowed.wait()
                     continue
                 self._left -= 1
                 value += 1

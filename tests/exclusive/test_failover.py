@@ -53,7 +53,7 @@ class Takeovers:
 async def taken_over(cluster: Cluster, load: Load, former: ServerProcess, takeovers: Takeovers, began: float) -> ServerProcess:
     """Waits until another sidecar leads and answers, and returns it. ``began``: the time of the fault, monotonic."""
     successor = await cluster.leader(after=former.address)
-    load.go_on()
+    load.allow_more()
     await load.until_answered(1)
     takeovers.seconds.append(time.monotonic() - began)
     return successor
@@ -61,7 +61,7 @@ async def taken_over(cluster: Cluster, load: Load, former: ServerProcess, takeov
 
 async def in_the_middle(load: Load, chance: random.Random) -> int:
     """Lets the clients continue, waits for answers and for updates in flight, and returns the number of the latter."""
-    load.go_on()
+    load.allow_more()
     await load.until_answered(CLIENTS)
     await asyncio.sleep(chance.uniform(0.0, 0.3))
     while not load.in_flight:  # noqa: ASYNC110 - an event would be needed only here
@@ -216,7 +216,7 @@ async def test_a_followers_watch_streams_every_change_in_order_across_failovers_
                 await taken_over(cluster, load, leader, kills, began)
                 await compaction
                 killed.append(leader)
-            load.go_on()
+            load.allow_more()
             await load.until_answered(CLIENTS)
             load.stop()
         chains = {topic: chain(links) for topic, links in load.links.items()}

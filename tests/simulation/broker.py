@@ -108,8 +108,8 @@ class Broker:
                 self._cache.pop(key, None)
             elif event.action is not Action.INSERT or key not in self._cache:
                 self._cache[key] = event.document
-        asyncio.get_running_loop().create_task(self._tell())
+        asyncio.get_running_loop().create_task(self._notify())
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         async with self._progress:
             self._progress.notify_all()

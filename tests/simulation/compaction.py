@@ -33,8 +33,8 @@ class Compaction:
         """
         keep = None if wholly else self._chance.choice(_KEPT)
         untimely = self._world.journal.repair_due
-        bad = self._nobody_would_know() if self._world.profile.delayed else self._nobody_could_repair(keep, untimely=untimely)
-        if not (bad or self._divides() or self._repeats_to_come() or self._comes_again()):
+        bad = self._is_survivor_behind() if self._world.profile.delayed else self._might_be_beyond_repair(keep, untimely=untimely)
+        if not (bad or self._divides() or self._repeats_to_come() or self._is_sent_again()):
             self._compact(keep)
             if untimely:
                 self._world.counts["untimely compactions"] += 1
@@ -45,11 +45,11 @@ class Compaction:
         """Whether a compaction would erase all events of a key."""
         return any(placed.event is not None and placed.event.document is None for placed in self._newest().values())
 
-    def _nobody_would_know(self) -> bool:
+    def _is_survivor_behind(self) -> bool:
         """Whether the survivor, which otherwise has seen all events, has not loaded its namespace at the moment."""
         return self._world.survivor is not None and not self._world.survivor.ready
 
-    def _nobody_could_repair(self, keep: int | None, *, untimely: bool) -> bool:
+    def _might_be_beyond_repair(self, keep: int | None, *, untimely: bool) -> bool:
         """Whether there might be no sidecar that could repair what the compaction leaves.
 
         If all sidecars end before a repair and the log is compacted meanwhile, a documented limit is exceeded. Nor must a compaction end
@@ -89,14 +89,14 @@ class Compaction:
         self._world.counts["compactions put off because something overlaps"] += divides
         return divides
 
-    def _comes_again(self) -> bool:
+    def _is_sent_again(self) -> bool:
         """Whether an event that is in the log already is sent again, because its acknowledgement was lost.
 
         If its key is forgotten meanwhile, a sidecar that starts then takes the event for a change: another documented limit.
         """
         world = self._world
         stored = {placed.event.stamp.event_id for _, placed in world.journal.entries if placed.event is not None and placed.event.stamp}
-        open_ones = (sidecar.log.opened(NAMESPACE) for sidecar in world.everybody if sidecar.running and sidecar.log.has_open(NAMESPACE))
+        open_ones = (sidecar.log.opened(NAMESPACE) for sidecar in world.all_sidecars if sidecar.running and sidecar.log.has_open(NAMESPACE))
         under_way = (message for log in open_ones for channel in log.appends for message in channel.waiting if isinstance(message, Sent))
         again = any(sent.event.stamp is not None and sent.event.stamp.event_id in stored for sent in under_way)
         world.counts["compactions put off for an event on its way again"] += again

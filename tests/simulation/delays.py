@@ -56,7 +56,7 @@ class Delays:
     async def _delay_to_the_point(self) -> None:
         """The worst case: compaction leaves a stale event, all repairs come more than W later, and a sidecar starts after them."""
         length = self._chance.uniform(_W, _MOST)
-        running = [sidecar for sidecar in self._world.everybody if sidecar.running]
+        running = [sidecar for sidecar in self._world.all_sidecars if sidecar.running]
         async with asyncio.TaskGroup() as group:
             for sidecar in running:
                 group.create_task(self._pause(sidecar, length))
@@ -72,7 +72,7 @@ class Delays:
 
     def _delayed(self) -> Sequence[Sidecar]:
         """Returns the sidecars whose repairs are delayed: mostly all, because otherwise another one's repair comes in time."""
-        running = [sidecar for sidecar in self._world.everybody if sidecar.running]
+        running = [sidecar for sidecar in self._world.all_sidecars if sidecar.running]
         if not running or self._chance.random() < 0.7:
             return running
         return self._chance.sample(running, self._chance.randint(1, len(running)))
@@ -121,7 +121,7 @@ class Delays:
         key = self._chance.choice(self._world.keys)
         asked = [self._chance.choice(self._brokers).ask(key, self._world.traffic.setting()) for _ in range(self._chance.randint(2, 4))]
         await asyncio.gather(*asked)
-        self._world.counts["times that a rate held repairs up"] += any(each.held_up_by_rate for each in self._world.everybody)
+        self._world.counts["times that a rate held repairs up"] += any(each.held_up_by_rate for each in self._world.all_sidecars)
 
     async def _newcomers(self) -> None:
         """Starts one or two sidecars, and ends others if there are too many."""
@@ -144,7 +144,7 @@ class Delays:
     async def _death(self) -> None:
         """Ends a newcomer, or crashes another sidecar that need not run all the time."""
         world = self._world
-        mortal = [sidecar for sidecar in world.everybody if sidecar.running and sidecar is not world.survivor]
+        mortal = [sidecar for sidecar in world.all_sidecars if sidecar.running and sidecar is not world.survivor]
         if not mortal:
             return
         sidecar = self._chance.choice(mortal)

@@ -47,12 +47,12 @@ class Nemesis:
             weights = [weight for weight, _ in self._acts]
             ((_, act),) = self._chance.choices(self._acts, weights)
             await act()
-        for sidecar in self._world.everybody:
+        for sidecar in self._world.all_sidecars:
             if not sidecar.running:
                 sidecar.start()
 
     def _running(self) -> Sidecar | None:
-        running = [sidecar for sidecar in self._world.everybody if sidecar.running]
+        running = [sidecar for sidecar in self._world.all_sidecars if sidecar.running]
         return self._chance.choice(running) if running else None
 
     def _victim(self) -> Sidecar | None:
@@ -60,7 +60,7 @@ class Nemesis:
         leader = self._world.leader
         if leader is not None and self._chance.random() < 0.7:
             return leader
-        mortal = [sidecar for sidecar in self._world.everybody if sidecar.running and sidecar is not self._world.survivor]
+        mortal = [sidecar for sidecar in self._world.all_sidecars if sidecar.running and sidecar is not self._world.survivor]
         return self._chance.choice(mortal) if mortal else None
 
     async def _crash(self) -> None:
@@ -96,7 +96,7 @@ class Nemesis:
 
     def _start_again(self, sidecar: Sidecar) -> None:
         """Starts a sidecar, unless it was removed or started meanwhile."""
-        if sidecar in self._world.everybody and not sidecar.running:
+        if sidecar in self._world.all_sidecars and not sidecar.running:
             sidecar.start()
             self._world.note(sidecar.name, "is started again")
 

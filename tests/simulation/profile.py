@@ -142,7 +142,7 @@ def _delayed(name: str, about: str, **others: Any) -> Profile:
     return Profile(name=name, about=about, **(made | others))
 
 
-_NOBODY_CALLS: dict[str, Any] = {"guard": True, "writers": 0, "streams": 0, "readers": 0, "watchers": 0}
+_NO_CLIENTS: dict[str, Any] = {"guard": True, "writers": 0, "streams": 0, "readers": 0, "watchers": 0}
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
@@ -197,8 +197,8 @@ PROFILES: dict[str, Profile] = {
         ),
         _delayed("late", "repairs that are late, and sidecars that start at every point while one runs that has seen all events"),
         _delayed("late-partitioned", "the same on a log of three partitions", partitions=3, topics=5),
-        _delayed("late-guards", "the same with guards, which no client calls", partitions=3, updates=12, **_NOBODY_CALLS),
-        _delayed("late-orphans", "guards that may all have ended when the log is compacted", survivor=False, updates=12, **_NOBODY_CALLS),
+        _delayed("late-guards", "the same with guards, which no client calls", partitions=3, updates=12, **_NO_CLIENTS),
+        _delayed("late-orphans", "guards that may all have ended when the log is compacted", survivor=False, updates=12, **_NO_CLIENTS),
         Profile(
             name="hot",
             about="many writers and streams on one key, and few faults: deep pipelines",

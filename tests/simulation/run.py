@@ -112,7 +112,7 @@ async def _live(profile: Profile, chance: random.Random) -> World:
         await _look(world, Client(world, "last-inspector", own()))
     for broker in (*chained, *racing):
         broker.final()
-    for sidecar in world.everybody:
+    for sidecar in world.all_sidecars:
         await sidecar.stop()
     _finish_history(world)
     return world
@@ -173,7 +173,7 @@ async def _look_at_the_end(world: World, chance: random.Random) -> None:
 
 async def _look(world: World, client: Client) -> None:
     """Reads every document from every sidecar."""
-    for sidecar in world.everybody:
+    for sidecar in world.all_sidecars:
         for key in world.keys:
             await client.read(key, sidecar=sidecar, final=True)
 

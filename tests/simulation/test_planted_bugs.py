@@ -87,7 +87,7 @@ def wrong_previous(patch: pytest.MonkeyPatch) -> None:
 def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
     """An update is answered as soon as it is sent to the log."""
     original = Namespace.update
-    going_on: set[asyncio.Task[object]] = set()
+    tasks: set[asyncio.Task[object]] = set()
 
     async def quietly(self: Namespace, request: Request) -> None:
         try:
@@ -99,8 +99,8 @@ def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
         if request.validate_only:
             return await original(self, request)
         task: asyncio.Task[object] = asyncio.get_running_loop().create_task(quietly(self, request))
-        going_on.add(task)
-        task.add_done_callback(going_on.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
         await asyncio.wait((task,), timeout=0.001)
         return Result(Outcome.APPLIED, None, self.version(request.key), self.version(request.key))
 

@@ -60,7 +60,7 @@ class Journal:
         """Whether a reader that sees only the newest event of some key would take something else than its head."""
         return any(state.due for state in self._states.values())
 
-    def heard_of(self, key: PolicyKey) -> bool:
+    def has_had(self, key: PolicyKey) -> bool:
         """Whether the log ever had an event of a key."""
         return key in self._states
 
@@ -130,7 +130,7 @@ class World:
         """What happened apart from calls: time, participant, what."""
         self.storage = (LedgeredStorage if profile.ledgers else MemoryStorage)(partitions=profile.partitions, now=loop.milliseconds)
         self.stored = self.storage.namespace(NAMESPACE)
-        self.journal = Journal(FoldContext(window_ms=WINDOW_MS, sole_writer=profile.sole_writer), self._anybody_knows)
+        self.journal = Journal(FoldContext(window_ms=WINDOW_MS, sole_writer=profile.sole_writer), self._is_known)
         self.stored.followers.append(self.journal)
         self.traffic = Traffic(random.Random(chance.getrandbits(64)), profile.deletes)
         self.keys = [
@@ -161,7 +161,7 @@ class World:
         return self.loop.time()
 
     @property
-    def everybody(self) -> list[Sidecar]:
+    def all_sidecars(self) -> list[Sidecar]:
         """All sidecars."""
         return [*self.sidecars, *self.newcomers]
 
@@ -190,7 +190,7 @@ class World:
     def heal(self) -> None:
         """Ends all faults."""
         self.healed = True
-        for sidecar in self.everybody:
+        for sidecar in self.all_sidecars:
             if sidecar.running:
                 sidecar.faults.heal()
                 sidecar.resume_repairs()
@@ -198,14 +198,14 @@ class World:
     def note_orphans(self) -> None:
         """Notes of which keys no live sidecar has seen all events. To be called when a sidecar has ended, and after a compaction."""
         for key in self.keys if self.profile.delayed and self.survivor is None else ():
-            affected = self.journal.heard_of(policy_key(key)) and self.stored.compacted[self.history.partitions[key]] != ""
-            if affected and key not in self.orphans and not any(sidecar.knows(policy_key(key)) for sidecar in self.everybody):
+            affected = self.journal.has_had(policy_key(key)) and self.stored.compacted[self.history.partitions[key]] != ""
+            if affected and key not in self.orphans and not any(sidecar.knows(policy_key(key)) for sidecar in self.all_sidecars):
                 self.orphans[key] = self.now()
                 self.note("world", f"no live sidecar has seen all events of {key}")
 
-    def _anybody_knows(self, partition: int, position: Position) -> bool:
+    def _is_known(self, partition: int, position: Position) -> bool:
         """Whether some sidecar opened the log before a compaction erased an entry, and still has it open."""
-        logs = (each.log.opened(NAMESPACE) for each in self.everybody if each.running and each.log.has_open(NAMESPACE))
+        logs = (each.log.opened(NAMESPACE) for each in self.all_sidecars if each.running and each.log.has_open(NAMESPACE))
         return any(position > (log.complete_after(partition) or "") for log in logs)
 
     def note_opening(self) -> None:
