@@ -1,1 +1,1 @@
-"""Tests; the rooms mirror those of the server."""
+"""Tests; their folders mirror those of the server."""

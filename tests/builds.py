@@ -1,4 +1,4 @@
-"""What tests build of sources: once for each state of these, by whichever process needs it first. Others wait for that alone."""
+"""Builds from sources for tests: made once for each state of the sources, by the first process that needs them; others wait for it."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ _ROOT = Path(__file__).resolve().parents[1]
 
 
 class Build:
-    """Something that is built of sources, and a stamp with the state of the sources of which it was built.
+    """A build from sources, and a stamp with the state of the sources from which it was made.
 
-    | state | what is so | who needs it |
+    | state | condition | a process that needs the build |
     |---|---|---|
-    | current | the stamp has the state of today's sources | has it at once, also while somebody builds something else |
-    | stale | there is no stamp, or one of other sources | removes the stamp, builds, and writes a stamp; one process at a time |
+    | current | the stamp has the present state of the sources | uses it at once, also during other builds |
+    | stale | there is no stamp, or one of another state | removes the stamp, builds, and writes a stamp; one process at a time |
 
     A build that fails leaves no stamp.
     """
 
     def __init__(self, stamp: Path, sources: Sequence[Path], *, without: Sequence[str] = ()) -> None:
-        """Builds nothing yet.
+        """Does not build yet.
 
         Args:
-            stamp: a file among what is built, which goes when that goes.
-            sources: files and folders, those of the build's settings and the module that runs it among them.
-            without: the names of folders that are no sources.
+            stamp: a file in the build's output, which is removed with it.
+            sources: files and folders, including the build's settings and the module that runs it.
+            without: the names of folders that are not sources.
         """
         self._stamp = stamp
         self._sources = sources
         self._without = frozenset(without)
 
     def make(self, build: Callable[[], object]) -> None:
-        """Has it current.
+        """Makes the build current.
 
         Args:
-            build: builds it; what it raises is raised.
+            build: makes the build; its exceptions are passed on.
         """
         if self._current():
             return
@@ -54,7 +54,7 @@ class Build:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody builds it meanwhile."""
+        """Holds the lock of the build: no other process builds meanwhile."""
         locks = cache() / "locks"
         locks.mkdir(parents=True, exist_ok=True)
         name = hashlib.sha256(str(self._stamp).encode()).hexdigest()[:16]
@@ -65,11 +65,11 @@ class Build:
     def _current(self) -> bool:
         try:
             return self._stamp.read_text() == self._state()
-        except FileNotFoundError:  # also if somebody removes it now, who builds
+        except FileNotFoundError:  # also if another process removes it now to build
             return False
 
     def _state(self) -> str:
-        """What of the sources tells whether they have changed."""
+        """Returns a hash of the sources."""
         digest = hashlib.sha256()
         for source in self._sources:
             for path in sorted(source.rglob("*") if source.is_dir() else [source]):

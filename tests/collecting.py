@@ -1,4 +1,4 @@
-"""Collects all tests and runs none: ``python -m tests.collecting``. What was never compiled, or has changed, is compiled by that."""
+"""Collects all tests without running them: ``python -m tests.collecting``. This compiles modules that are new or have changed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 
 def main() -> int:
-    """Says how many tests there are, or what is wrong with them; pytest's exit status."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
+    """Prints the number of tests, or what is wrong with them; returns pytest's exit status."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
         status = int(pytest.main(["--collect-only", "--quiet"]))
-    lines = said.getvalue().rstrip().splitlines()
+    lines = output.getvalue().rstrip().splitlines()
     print("\n".join(lines if status else lines[-1:]))
     return status
 

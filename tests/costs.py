@@ -1,7 +1,7 @@
-"""What tests cost: processor time and time by room, and of the dearest modules, printed at the end of a run.
+"""The costs of tests: processor time and time by room, and of the most expensive modules, printed at the end of a run.
 
-``pytest --costs`` prints the tables, with or without xdist; ``dev.py`` asks for it. A room is a folder below ``tests``. Processor time is
-that of the test process and of the processes that it started and that ended with the test; brokers and other servers that serve a whole
+``pytest --costs`` prints the tables, with or without xdist; ``dev.py`` uses the option. A room is a folder below ``tests``. Processor time
+is that of the test process and of the processes that it started and that ended with the test; brokers and other servers that serve a whole
 session outlive the tests and are in no row.
 """
 
@@ -14,12 +14,12 @@ import pytest
 
 _KEY = "costs"
 _MODULES = 25
-"""So many modules are told of."""
+"""How many modules are printed."""
 
 
 @dataclass
 class _Cost:
-    """What one phase of a test took, in seconds, or the sum of many."""
+    """The times of one phase of a test, in seconds, or the sum of many."""
 
     tests: int = 0
     elapsed: float = 0.0
@@ -41,10 +41,10 @@ def _children() -> float:
 
 
 class Meter:
-    """Measures each phase of each test; the report carries it, also from another process."""
+    """Measures each phase of each test; the report carries the times, also from another process."""
 
     def __init__(self) -> None:
-        """Nothing is measured yet."""
+        """Has measured nothing yet."""
         self._phase = (0.0, 0.0)
 
     def _measured(self) -> Iterator[None]:
@@ -54,7 +54,7 @@ class Meter:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_setup(self) -> Iterator[None]:
-        """Measures what fixtures take."""
+        """Measures the setup of fixtures."""
         yield from self._measured()
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -64,22 +64,22 @@ class Meter:
 
     @pytest.hookimpl(hookwrapper=True, tryfirst=True)
     def pytest_runtest_teardown(self) -> Iterator[None]:
-        """Measures what fixtures take to end."""
+        """Measures the teardown of fixtures."""
         yield from self._measured()
 
     @pytest.hookimpl(tryfirst=True, wrapper=True)
     def pytest_runtest_makereport(self) -> Iterator[None]:
-        """Hands the figures to the report."""
+        """Adds the times to the report."""
         report: pytest.TestReport = yield  # type: ignore[assignment]
         report.user_properties = [*report.user_properties, (_KEY, list(self._phase))]
         return report  # type: ignore[return-value]
 
 
 class Tables:
-    """Sums the reports up and prints them."""
+    """Adds up the times of the reports, and prints them."""
 
     def __init__(self) -> None:
-        """No test has run yet."""
+        """Has no reports yet."""
         self._rooms: dict[str, _Cost] = {}
         self._modules: dict[str, _Cost] = {}
         self._all = _Cost()
@@ -92,7 +92,7 @@ class Tables:
             cost.add(report)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Prints one line a room, those that took longest first, and then one of each of the modules that take most processor time."""
+        """Prints one line per room, the longest first, and one for each of the modules with the most processor time."""
         terminalreporter.section("costs in seconds")
         rooms = sorted(self._rooms.items(), key=lambda item: -item[1].elapsed)
         _print(terminalreporter, "room", [*rooms, ("all", self._all)])
@@ -113,7 +113,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measures where tests run, and sums up where reports come together."""
+    """Registers the meter in processes that run tests, and the tables in the controlling process."""
     if not config.getoption("--costs"):
         return
     worker = hasattr(config, "workerinput")

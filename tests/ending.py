@@ -1,4 +1,4 @@
-"""SIGTERM ends a run of tests as Ctrl-C does: what fixtures have made is taken down, and what tests have started does not outlive them."""
+"""SIGTERM ends a run of tests as Ctrl-C does: fixtures are torn down, and processes that tests have started are ended."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _go_on(_number: int, _frame: FrameType | None) -> None:
+def _ignore(_number: int, _frame: FrameType | None) -> None:
     pass
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure() -> None:
-    """Is asked in every process, before it runs any test."""
+    """Installs the handler in every process, before its first test."""
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _interrupt)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_keyboard_interrupt() -> None:
-    """What is taken down is not interrupted once more; who can't wait has SIGKILL."""
+    """Ignores further SIGTERMs, so that the teardown is not interrupted; only SIGKILL ends the process sooner."""
     if signal.getsignal(signal.SIGTERM) is _interrupt:
-        signal.signal(signal.SIGTERM, _go_on)
+        signal.signal(signal.SIGTERM, _ignore)

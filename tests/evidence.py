@@ -1,8 +1,8 @@
-"""Evidence by repetition: more seeds and histories of what other tests promise already.
+"""Evidence by repetition: further seeds of tests that run with other seeds already.
 
-What is marked ``evidence`` brings no promise of its own: a test beside it promises the same of the first seeds, and runs with all others.
-``dev.py evidence`` runs these alone, in parts that test processes share, and ``--parts`` says how many: part 0 goes on where the first
-seeds end, and each further part is as many seeds again.
+A test that is marked ``evidence`` makes no promise of its own: another test next to it checks the same with the first seeds, and runs with
+all other tests. ``dev.py evidence`` runs only the marked tests, in parts that are distributed over the test processes. ``--parts`` is the
+number of parts: part 0 begins where the first seeds end, and each further part has as many seeds.
 """
 
 import pytest
@@ -16,17 +16,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that is marked takes a ``part``, and runs once for each."""
+    """Parametrizes each marked test with ``part``."""
     if metafunc.definition.get_closest_marker("evidence"):
         metafunc.parametrize("part", range(metafunc.config.getoption(_OPTION)))
 
 
 def seeds_of(part: int, first: int, size: int) -> range:
-    """The seeds of one part.
+    """Returns the seeds of one part.
 
     Args:
-        part: which one, from 0.
-        first: how many seeds another test runs: those before all parts.
+        part: the number of the part, from 0.
+        first: how many seeds the other test runs: those before all parts.
         size: how many seeds a part has.
     """
     begin = first + part * size

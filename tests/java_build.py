@@ -1,4 +1,4 @@
-"""Builds the Java packages through Maven, once per state of their sources; for tests and measurements."""
+"""Builds the Java packages through Maven, once for each state of their sources, for tests and measurements."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _ROOT = Path(__file__).resolve().parents[1]
 SOURCES = _ROOT / "clients" / "java"
 """The root of the Java packages."""
 _DEFINITIONS = _ROOT / "proto" / "topicpolicies"
-"""What the build makes the stubs of."""
+"""The definitions from which the build generates the stubs."""
 _BUILD = Build(SOURCES / "target" / "built", [SOURCES, _DEFINITIONS, Path(__file__)], without=["target"])
-"""Everything in the output directories: jars, and the tests."""
+"""The build of everything in the output directories: jars and compiled tests."""
 _UNRESOLVED = re.compile(r"Could not (?:resolve|find artifact|transfer)|could not be resolved|Non-resolvable")
 
 
 class BuildError(Exception):
-    """Maven failed; the message has the end of what it said."""
+    """Maven failed; the message has the end of its output."""
 
 
 def plugin_jar() -> Path:
-    """The jar to put on a broker's class path.
+    """Returns the jar for a broker's class path.
 
     Raises:
         BrokerUnavailableError: Java or Maven is missing.
@@ -37,7 +37,7 @@ def plugin_jar() -> Path:
 
 
 def example_jar() -> Path:
-    """The example, with all that it needs.
+    """Returns the jar of the example, with its dependencies.
 
     Raises:
         BrokerUnavailableError: Java or Maven is missing.
@@ -47,40 +47,39 @@ def example_jar() -> Path:
 
 
 def own_tests(*modules: str, environment: Mapping[str, str]) -> str:
-    """Runs the tests of modules; what Maven said.
+    """Runs the tests of modules, and returns Maven's output.
 
     Args:
-        modules: these, and those that they need.
-        environment: what is added to this process's.
+        modules: the modules, including those that they need.
+        environment: variables to add to this process's environment.
 
     Raises:
         BrokerUnavailableError: Java or Maven is missing.
-        BuildError: the build failed, or a test.
+        BuildError: the build or a test failed.
     """
     _BUILD.make(_package)
     with _BUILD.alone():
-        # What is built is current. The compiler is told to look at the times of sources alone, or it compiles all of it again
-        # because what a module needs is a jar now and a directory then.
+        # The build is current. The option makes the compiler compare the times of sources only; otherwise it compiles everything again,
+        # because a module's dependency is a jar in one build and a directory in another.
         options = ["-Dmaven.compiler.useIncrementalCompilation=false", f"--projects={','.join(modules)}"]
         return _maven(*options, "test", environment=environment)
 
 
 def generated(sources: Path) -> str:
-    """Has Maven generate the stubs in a copy of the packages; what it said.
+    """Has Maven generate the stubs in a copy of the packages, and returns its output.
 
     Raises:
         BrokerUnavailableError: Java or Maven is missing.
-        BuildError: it failed.
+        BuildError: the generation failed.
     """
     with _BUILD.alone():  # Maven's own repository is shared
         return _maven("--projects=stubs", "generate-sources", sources=sources)
 
 
 def _maven(*arguments: str, sources: Path = SOURCES, environment: Mapping[str, str] | None = None) -> str:
-    """Runs Maven; what it said.
+    """Runs Maven, and returns its output.
 
-    First with the settings of this machine, which may name a mirror; if something can't be resolved so, with every repository but Central
-    closed.
+    It runs with the machine's own settings, which may name a mirror; if an artifact can't be resolved, it runs again with Central only.
     """
     java()
     program = shutil.which("mvn")
@@ -100,7 +99,7 @@ def _maven(*arguments: str, sources: Path = SOURCES, environment: Mapping[str, s
 
 
 def _run(command: list[str], environment: Mapping[str, str] | None) -> subprocess.CompletedProcess[str]:
-    # Maven and the processes of the tests live for seconds: a collector without threads does less work for them.
+    # Maven and the processes of the tests run for seconds: a garbage collector without threads does less work for them.
     options = f"{os.environ.get('JDK_JAVA_OPTIONS', '')} -XX:+UseSerialGC".strip()
     variables = {**os.environ, "JDK_JAVA_OPTIONS": options, **(environment or {})}
     return subprocess.run(

@@ -1,14 +1,13 @@
 """The order of tests: groups that share one process come first, those with brokers before the others.
 
-A group (``xdist_group``) is given to one process as a whole: what its tests share, such as a broker with settings of its own or of an older
-version, is then started once, and not by each process. A long group that begins last leaves all other processes waiting for its end.
-The order of the tests of one group, and of all others, is that of their files.
+A group (``xdist_group``) is assigned to one process as a whole: what its tests share, such as a broker with other settings or of an older
+version, is then started once, not by each process. If a long group began last, all other processes would wait for its end. Within a group,
+and outside of groups, tests have the order of their files.
 
-pytest-xdist writes the group behind a test's name (``test_it.py::test_one@group``). Nobody who runs tests knows that name, nor does pytest
-where it collects them: what failed in one run would not be found again by ``--lf`` in the next. So it is taken off where reports come
-together.
+pytest-xdist appends the group to a test's name (``test_it.py::test_one@group``). pytest does not know such a name when it collects tests,
+so ``--lf`` would not find the failed tests of the last run. So the controlling process removes the group from the names in reports.
 
-Whether groups are kept depends on how pytest and pytest-xdist fit together. Where they do not, a run would only be slow, so it is refused.
+Some versions of pytest and pytest-xdist do not keep groups together. A run with them would only be slow, so it is refused.
 """
 
 import pytest
@@ -23,14 +22,14 @@ def _rank(item: pytest.Item) -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Without pytest-xdist, which declares the mark, all tests are one process's."""
+    """Declares the marker if pytest-xdist, which declares it otherwise, is not there; all tests run in one process then."""
     if not config.pluginmanager.has_plugin("xdist"):
         config.addinivalue_line("markers", "xdist_group: tests of one group share a process")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Sorts the tests; the sort is stable. Those of groups have failed before if they did without the group's name."""
+    """Sorts the tests, with a stable sort. Marks tests of groups as failed if ``--lf`` knows them by their names without group."""
     items.sort(key=_rank)
     failed = getattr(config.pluginmanager.getplugin("lfplugin"), "lastfailed", {})
     failed.update({item.nodeid: True for item in items if without_group(item.nodeid) in failed})
@@ -38,29 +37,29 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Takes the group off, where the report is another process's."""
+    """Removes the group from the name of a test if the report is another process's."""
     if hasattr(report, "node"):
         report.nodeid = without_group(report.nodeid)
 
 
 def without_group(name: str) -> str:
-    """A test's name, without the group that xdist has written behind it."""
+    """Returns a test's name without the group that xdist appends."""
     group = group_of(name)
     return name.removesuffix(f"@{group}") if group else name
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Refuses to run where groups would be given to several processes."""
+    """Refuses to run if groups would be divided among processes."""
     if session.config.getoption("loadgroup", default=False):
         refuse_if_split(session.items)
 
 
 def refuse_if_split(items: list[pytest.Item]) -> None:
-    """Looks whether xdist can tell from the names of tests to which groups they belong.
+    """Checks that the names of tests have their groups, which xdist reads from them.
 
     Raises:
-        pytest.UsageError: it can't.
+        pytest.UsageError: a name does not have its group.
     """
     lost = [item.nodeid for item in items if item.get_closest_marker("xdist_group") is not None and "@" not in item.nodeid]
     if lost:

@@ -1,11 +1,11 @@
-"""Which process runs which tests: each goes on where it is, so that not all of them wait, or compute, at the same time.
+"""Distributes tests over processes: each process runs consecutive tests, so that not all of them wait, or compute, at the same time.
 
-Groups (``xdist_group``) are given out first, in the order of the tests, each to one process. The other tests are cut into a stretch for
-each process, which runs it from its beginning; one that has come to the end of its own takes half of the longest that is left. What the
-tests of a module share is then made by one process, seldom by two; and a room whose tests wait is run beside rooms whose tests compute.
-From one queue all processes took tests of the same room, and so waited together.
+Groups (``xdist_group``) are assigned first, in the order of the tests, each to one process. The other tests are cut into one stretch per
+process, which runs it from its beginning; a process at the end of its stretch takes half of the longest one that is left. So what the tests
+of a module share is made by one process, seldom by two, and a room whose tests wait is run at the same time as rooms whose tests compute.
+With one queue, all processes took tests of the same room, and so waited at the same time.
 
-It is used for ``--dist=loadgroup``, in the place of pytest-xdist's own scheduler.
+This scheduler is used for ``--dist=loadgroup``, in place of pytest-xdist's own.
 """
 
 from collections import deque
@@ -17,53 +17,53 @@ import pytest
 from xdist.workermanage import parse_tx_spec_config
 
 _AT_HAND = 3
-"""A process begins a test when it knows the next one: this many, and it waits for nobody when it has run one."""
+"""How many tests a process has in advance. It runs a test only when it knows the next one, so with this many it need not wait."""
 
 
 class Process(Protocol):
-    """What xdist knows of a test process."""
+    """A test process, as xdist represents it."""
 
     @property
     def shutting_down(self) -> bool:
-        """Whether it was told to end."""
+        """Whether it was asked to end."""
 
     def send_runtest_some(self, indices: Sequence[int]) -> None:
-        """Has it run tests, behind those that it was given before."""
+        """Makes it run tests, after those that it was given before."""
 
     def shutdown(self) -> None:
-        """Has it end when it has run what it was given."""
+        """Makes it end when it has run its tests."""
 
 
 class Stretches:
-    """Places from 0, in order, that several take from: each goes on behind the one that it has taken last, for as long as it can."""
+    """Numbers from 0 that several takers take: each taker gets the number after its last one, as long as that is possible."""
 
     def __init__(self, count: int, takers: int) -> None:
-        """Cuts.
+        """Cuts the numbers into stretches.
 
         Args:
-            count: how many places there are.
-            takers: how many will take. There may be others in the end.
+            count: how many numbers there are.
+            takers: how many takers are expected. Others may come later.
         """
         cuts = [count * number // takers for number in range(takers + 1)]
         self._unowned = deque(filter(None, (range(*ends) for ends in pairwise(cuts))))
         self._owned: dict[object, range] = {}
 
     def __bool__(self) -> bool:
-        """Whether any place is left."""
+        """Whether a number is left."""
         return any(self._unowned) or any(self._owned.values())
 
     def take(self, taker: object) -> int:
-        """One more place for somebody.
+        """Returns the next number for a taker.
 
         Raises:
-            IndexError: none is left.
+            IndexError: no number is left.
         """
         mine = self._owned.get(taker) or (self._unowned.popleft() if self._unowned else self._half())
         self._owned[taker] = mine[1:]
         return mine[0]
 
     def _half(self) -> range:
-        """The second half of the longest stretch, which is cut off."""
+        """Cuts off and returns the second half of the longest stretch."""
         owner, longest = max(self._owned.items(), key=lambda each: len(each[1]))
         middle = len(longest) // 2
         self._owned[owner] = longest[:middle]
@@ -71,13 +71,13 @@ class Stretches:
 
 
 class Scheduler:
-    """Gives tests to processes; what xdist asks a scheduler for (``xdist.scheduler.Scheduling``)."""
+    """Assigns tests to processes, with xdist's interface of schedulers (``xdist.scheduler.Scheduling``)."""
 
     def __init__(self, processes: int) -> None:
-        """Nobody has come yet.
+        """Has no processes yet.
 
         Args:
-            processes: how many have to have collected the tests before any test is given out.
+            processes: how many processes must have collected the tests before the first test is assigned.
         """
         self._processes = processes
         self._collected = 0
@@ -86,37 +86,37 @@ class Scheduler:
         self._singles: list[int] = []
         self._stretches: Stretches | None = None
         self._given: dict[Process, dict[int, None]] = {}
-        """Which tests each process has not run yet, in their order."""
+        """The tests that each process was given and has not run yet, in order."""
 
     @property
     def nodes(self) -> list[Process]:
-        """Those who are there."""
+        """The present processes."""
         return list(self._given)
 
     @property
     def collection_is_completed(self) -> bool:
-        """Whether as many as were to come have collected."""
+        """Whether all expected processes have collected the tests."""
         return self._collected >= self._processes
 
     @property
     def tests_finished(self) -> bool:
-        """Whether all tests were given out, and no process has more than the one that it can't run without knowing that none follows."""
+        """Whether all tests were assigned, and no process has more than one left, which it runs when it learns that none follows."""
         return self.collection_is_completed and not self._is_any_left() and all(len(given) < 2 for given in self._given.values())
 
     @property
     def has_pending(self) -> bool:
-        """Whether any test was not run yet."""
+        """Whether a test was not run yet."""
         return self._is_any_left() or any(self._given.values())
 
     def add_node(self, node: Process) -> None:
-        """Somebody is there, and begins to collect."""
+        """Adds a process, which begins to collect."""
         self._given[node] = {}
 
     def add_node_collection(self, node: Process, collection: Sequence[str]) -> None:
-        """Somebody has collected.
+        """Notes that a process has collected.
 
         Raises:
-            pytest.UsageError: other tests than another one, or in another order.
+            pytest.UsageError: another process has collected other tests, or another order.
         """
         self._collected += 1
         self._tests = self._tests or list(collection)
@@ -125,7 +125,7 @@ class Scheduler:
             raise pytest.UsageError(f"two test processes have collected different tests: {', '.join(odd[:5])}")
 
     def schedule(self) -> None:
-        """Gives out the first tests when all have collected, and some to whoever comes later."""
+        """Assigns the first tests when all processes have collected, and later some to each new process."""
         if self._stretches is None:
             self._cut(self._tests or [])
         for count in range(1, _AT_HAND + 1):
@@ -133,12 +133,12 @@ class Scheduler:
                 self._supply(node, count)
 
     def mark_test_complete(self, node: Process, item_index: int, duration: float = 0) -> None:
-        """Somebody has run a test, and gets another."""
+        """Notes that a process has run a test, and assigns another one to it."""
         del self._given[node][item_index]
         self._supply(node)
 
     def remove_node(self, node: Process) -> str | None:
-        """Somebody has ended: in the middle of a test, which is returned, if he has not run all. What he has not begun others run."""
+        """Removes a process that has ended, assigns the tests that it has not begun to others, and returns the test that it was running."""
         given = list(self._given.pop(node))
         if not given or self._tests is None:
             return None
@@ -149,11 +149,11 @@ class Scheduler:
         return self._tests[given[0]]
 
     def mark_test_pending(self, item: str) -> None:
-        """Nobody asks for this."""
+        """Not used by xdist for this scheduler."""
         raise NotImplementedError
 
     def remove_pending_tests_from_node(self, node: Process, indices: Sequence[int]) -> None:
-        """Nobody is asked to give tests back."""
+        """Not used: no process gives tests back."""
         raise NotImplementedError
 
     def _cut(self, tests: list[str]) -> None:
@@ -170,7 +170,7 @@ class Scheduler:
         return bool(self._together) or bool(self._stretches)
 
     def _supply(self, node: Process, count: int = _AT_HAND) -> None:
-        """Gives somebody tests until he has so many, or tells him that there are none."""
+        """Assigns tests to a process until it has ``count``; makes it end if no test is left."""
         if node.shutting_down:
             return
         given = self._given[node]
@@ -189,12 +189,12 @@ class Scheduler:
 
 
 def group_of(name: str) -> str:
-    """The group that xdist has written behind a test's name, or nothing."""
+    """Returns the group that xdist has appended to a test's name; "" if there is none."""
     at = name.rfind("@")
     return name[at + 1 :] if at > name.rfind("]") else ""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config) -> Scheduler | None:
-    """Takes the place of xdist's own."""
+    """Returns this scheduler in place of xdist's own."""
     return Scheduler(len(parse_tx_spec_config(config))) if config.getoption("dist") == "loadgroup" else None

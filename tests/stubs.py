@@ -1,4 +1,4 @@
-"""The service as tests call it. The generated stub serves both kinds of channels; its types tell them apart."""
+"""Helpers with which tests call the service. The generated stub works with both kinds of channels, but its types distinguish them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["AsyncStub", "async_stub", "each", "one", "reading"]
 
 
 def async_stub(channel: grpc.aio.Channel) -> AsyncStub:
-    """A stub on an asyncio channel."""
+    """Returns a stub on an asyncio channel."""
     return TopicPoliciesServiceStub(channel)
 
 
 def reading(topic: str, scope: Scope.ValueType = SCOPE_LOCAL, at_least_version: str | None = None) -> GetPolicyRequest:
-    """Reads the document of one scope."""
+    """Returns a request that reads the document of one scope."""
     request = GetPolicyRequest(topic=topic, scopes=[scope])
     if at_least_version is not None:
         request.at_least_version = at_least_version
@@ -33,12 +33,12 @@ def reading(topic: str, scope: Scope.ValueType = SCOPE_LOCAL, at_least_version: 
 
 
 def one(answer: GetPolicyResponse) -> PolicyDocument:
-    """The document that was read."""
+    """Returns the only document of an answer."""
     (document,) = answer.documents
     return document
 
 
 def each(stream: Iterable[WatchPoliciesResponse]) -> Iterator[WatchEvent]:
-    """What a watch tells, taken out of its batches."""
+    """Yields the events of a watch, from its batches."""
     for message in stream:
         yield from message.events

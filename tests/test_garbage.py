@@ -1,4 +1,4 @@
-"""How garbage is looked for in a process of ours: what stays is not looked at again, and what was let go of is found."""
+"""The garbage collector of a server process: objects that stay are not examined again, and cycles of released documents are found."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from topicpolicies_server.rpc.server import Server
 
 @pytest.fixture(autouse=True)
 def aside() -> Iterator[None]:
-    """What the tests' own process has set aside is so again at the end."""
+    """Sets the objects of the test process aside again after each test."""
     yield
     gc.freeze()
 
 
 class Clock:
-    """Seconds that tests let pass."""
+    """A clock that tests advance."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -38,7 +38,7 @@ class Clock:
 
 
 class Circle:
-    """Only a search finds it."""
+    """A reference cycle, which only a garbage collection finds."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -55,7 +55,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def garbage(clock: Clock) -> Iterator[Garbage]:
-    """It is told of searches as a process tells it, and there are none but those that the tests make."""
+    """A ``Garbage`` that is called at collections as in a server; only the tests make collections."""
     gc.disable()
     watched = Garbage(clock)
     gc.callbacks.append(watched.searched)
@@ -65,7 +65,7 @@ def garbage(clock: Clock) -> Iterator[Garbage]:
 
 
 def search(clock: Clock, seconds: float) -> None:
-    """A search of all that is not set aside, which takes so long."""
+    """Makes a full collection that takes this time by the clock."""
 
     def passing(phase: str, _: object) -> None:
         if phase == "start":
@@ -77,18 +77,18 @@ def search(clock: Clock, seconds: float) -> None:
 
 
 def aside_of(what: list[object]) -> bool:
-    """Whether a search does not look at it."""
+    """Whether an object is set aside from collections."""
     return not any(each is what for each in gc.get_objects())
 
 
-def test_what_was_loaded_is_not_looked_at_again(garbage: Garbage) -> None:
+def test_objects_that_a_load_has_made_are_set_aside(garbage: Garbage) -> None:
     loaded: list[object] = [[]]
     assert not aside_of(loaded)
     garbage.loaded()
     assert aside_of(loaded)
 
 
-def test_what_a_long_search_has_left_is_not_looked_at_again(garbage: Garbage, clock: Clock) -> None:
+def test_objects_that_a_long_full_collection_has_left_are_set_aside(garbage: Garbage, clock: Clock) -> None:
     left: list[object] = [[]]
     search(clock, LONG_SECONDS / 2)
     assert not aside_of(left) and garbage.state is State.ASIDE
@@ -97,18 +97,18 @@ def test_what_a_long_search_has_left_is_not_looked_at_again(garbage: Garbage, cl
 
 
 @pytest.mark.parametrize("meanwhile", [lambda _: None, Garbage.loaded, Garbage.let_go], ids=["nothing", "loaded", "let go of more"])
-def test_what_was_let_go_of_is_found_though_it_had_been_set_aside(
+def test_a_cycle_of_released_documents_is_collected_although_it_was_set_aside(
     garbage: Garbage, clock: Clock, meanwhile: Callable[[Garbage], None]
 ) -> None:
     circle = Circle()
     garbage.loaded()
     del circle
     search(clock, 0.0)
-    assert circles() == 0, "a search does not see it"
+    assert circles() == 0, "the cycle is set aside"
     garbage.let_go()
     assert garbage.state is State.SEARCHING
     meanwhile(garbage)
-    assert circles() == 1, "still to be found"
+    assert circles() == 1, "the cycle is still to be collected"
     stays: list[object] = [[]]
     search(clock, 0.0)
     gc.unfreeze()
@@ -118,29 +118,29 @@ def test_what_was_let_go_of_is_found_though_it_had_been_set_aside(
     assert [garbage.state] == [State.ASIDE]
 
 
-def test_a_namespace_tells_when_it_was_loaded_and_when_its_documents_are_let_go_of() -> None:
-    told: list[str] = []
+def test_a_namespace_calls_the_hooks_when_it_is_loaded_and_when_its_documents_are_released() -> None:
+    calls: list[str] = []
 
     async def scenario(bench: Bench) -> None:
         activity = bench.registry.activity
-        activity.on_load, activity.on_let_go = lambda: told.append("loaded"), lambda: told.append("let go")
+        activity.on_load, activity.on_let_go = lambda: calls.append("loaded"), lambda: calls.append("let go")
         await bench.set(1)
-        assert told == ["loaded"]
+        assert calls == ["loaded"]
         bench.opened.lose(LogError(Reason.LOG_LOST, "lost"))
         await bench.set(2)
-        assert told == ["loaded", "loaded"], "the same view goes on"
+        assert calls == ["loaded", "loaded"], "the same view is used again"
         bench.storage.recreate(NAMESPACE)
         await bench.set(3)
-        assert told == ["loaded", "loaded", "let go", "loaded"]
-        told.clear()
+        assert calls == ["loaded", "loaded", "let go", "loaded"]
+        calls.clear()
         namespace = bench.namespace
         await asyncio.sleep(bench.limits.namespace_idle_seconds * 2)
-        assert told == ["let go"] and bench.namespace is not namespace
+        assert calls == ["let go"] and bench.namespace is not namespace
 
     simulate(scenario)
 
 
-async def test_a_server_in_somebody_elses_program_leaves_its_collections_as_they_are() -> None:
+async def test_a_server_that_is_embedded_in_a_program_leaves_the_collector_as_it_is() -> None:
     before = gc.get_threshold(), list(gc.callbacks)
     gc.unfreeze()
     async with Server(ServerConfig(log=EmbeddedLogConfig(path=None), listen=Address("127.0.0.1", 0))) as server:
@@ -148,7 +148,7 @@ async def test_a_server_in_somebody_elses_program_leaves_its_collections_as_they
         assert (gc.get_threshold(), list(gc.callbacks), gc.get_freeze_count()) == (*before, 0)
 
 
-def test_a_process_has_its_own_collections_back_at_the_end() -> None:
+def test_the_former_settings_of_the_collector_are_restored_at_the_end() -> None:
     activity, before = Activity(), (gc.get_threshold(), list(gc.callbacks))
     with pytest.raises(KeyError), tuned_collector(activity):
         assert gc.get_threshold() == (YOUNGEST, MIDDLE, OLDEST) and gc.get_freeze_count() > 0
@@ -157,7 +157,7 @@ def test_a_process_has_its_own_collections_back_at_the_end() -> None:
     assert (gc.get_threshold(), list(gc.callbacks)) == before and activity.on_load is activity.on_let_go is None
 
 
-def test_a_process_of_its_own_has_garbage_looked_for_rarely_while_it_runs() -> None:
+def test_the_collector_is_tuned_while_a_server_process_runs() -> None:
     service, seen = Server(ServerConfig(log=EmbeddedLogConfig(path=None), listen=Address("127.0.0.1", 0))), []
 
     def started(_: Server) -> None:
@@ -169,13 +169,13 @@ def test_a_process_of_its_own_has_garbage_looked_for_rarely_while_it_runs() -> N
     assert seen == [(YOUNGEST, MIDDLE, OLDEST)] and gc.get_threshold() == before
 
 
-def test_nothing_is_looked_for_while_checkpoints_are_read() -> None:
+def test_the_collector_is_off_while_checkpoints_are_read() -> None:
     activity = Activity()
     with tuned_collector(activity):
         with activity.restoring():
             with pytest.raises(KeyError), activity.restoring():
                 raise KeyError
-            assert not gc.isenabled(), "another one is read still"
+            assert not gc.isenabled(), "another checkpoint is still being read"
         assert gc.isenabled()
         reading = activity.restoring()
         reading.__enter__()
@@ -184,7 +184,7 @@ def test_nothing_is_looked_for_while_checkpoints_are_read() -> None:
     assert gc.isenabled()
 
 
-def test_nothing_is_looked_for_while_a_process_starts() -> None:
+def test_the_collector_is_off_while_a_process_starts() -> None:
     with pytest.raises(KeyError), collector_off_during_start():
         assert not gc.isenabled()
         with tuned_collector(Activity()):

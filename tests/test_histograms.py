@@ -1,11 +1,11 @@
-"""Durations, in buckets."""
+"""Histograms of durations."""
 
 from __future__ import annotations
 
 from topicpolicies_server.histograms import BOUNDS, Histogram
 
 
-def test_each_bucket_holds_what_took_no_longer_than_its_bound() -> None:
+def test_each_bucket_counts_the_durations_up_to_its_bound() -> None:
     histogram = Histogram((0.1, 1.0))
     for seconds in (0.05, 0.1, 0.5, 2.0):
         histogram.count(seconds)

@@ -1,4 +1,4 @@
-"""Files that are read anew while the process goes on."""
+"""Files that are read again while the process runs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _SECONDS = 20
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Waits until something holds."""
+    """Waits until a condition holds."""
     async with asyncio.timeout(_SECONDS):
-        while not holds():  # noqa: ASYNC110 (nobody tells of it)
+        while not holds():  # noqa: ASYNC110 (there is no event for it)
             await asyncio.sleep(0.01)
 
 
 class Clock:
-    """The time that files are compared with, in nanoseconds."""
+    """The present time with which the times of files are compared, in nanoseconds."""
 
     ahead = 0
 
@@ -40,7 +40,7 @@ class Clock:
 
 
 class Number:
-    """A number in a file, which is put in force."""
+    """A source whose value is a number in a file, and the values that were put in force."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
@@ -57,7 +57,7 @@ class Number:
         return reloader.add("the number", [self.path], self.read, self.taken.append, self.read())
 
     def age(self) -> None:
-        """Its last change is long ago. None of its times can be set back but one, so it is later everywhere."""
+        """Makes the last change of the file long ago. Its ctime can't be set back, so the clock is advanced instead."""
         self.clock.ahead += 100 * 10**9
 
 
@@ -81,23 +81,23 @@ def number(tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture) -> Nu
     return Number(tmp_path / "number", clock)
 
 
-async def test_what_a_file_holds_is_taken_when_it_changes(reloader: Reloader, number: Number, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_changed_value_is_put_in_force_and_logged(reloader: Reloader, number: Number, caplog: pytest.LogCaptureFixture) -> None:
     number.add(reloader)
     reloader.start()
     number.path.write_text("2")
     await until(lambda: number.taken == [2])
-    number.path.write_text(" 2 ")  # the same
+    number.path.write_text(" 2 ")  # the same value
     number.path.write_text("3")
     await until(lambda: number.taken == [2, 3])
     assert [record.message for record in caplog.records] == [f"the number: read again from {number.path}, and in force"] * 2
 
 
 @pytest.mark.parametrize("begins", ["", "1", "12"])
-async def test_half_of_a_file_is_not_taken_while_somebody_writes_it(reloader: Reloader, number: Number, begins: str) -> None:
+async def test_a_part_of_a_file_that_is_still_being_written_is_not_put_in_force(reloader: Reloader, number: Number, begins: str) -> None:
     def read() -> int:
         content = number.path.read_text()
         if content == begins:
-            number.path.write_text("123")  # whoever writes goes on
+            number.path.write_text("123")  # the writer continues
         return int(content or "0")
 
     number.path.write_text("7")
@@ -108,7 +108,7 @@ async def test_half_of_a_file_is_not_taken_while_somebody_writes_it(reloader: Re
     assert number.taken == [123]
 
 
-async def test_a_file_that_is_written_all_the_time_is_taken_all_the_same(reloader: Reloader, number: Number) -> None:
+async def test_a_file_that_is_written_all_the_time_is_put_in_force_in_the_end(reloader: Reloader, number: Number) -> None:
     number.add(reloader)
     reloader.start()
     count = 1
@@ -123,7 +123,7 @@ async def test_a_file_that_is_written_all_the_time_is_taken_all_the_same(reloade
     assert number.taken[0] > 1
 
 
-async def test_a_file_that_was_replaced_is_read(reloader: Reloader, number: Number) -> None:
+async def test_a_file_that_was_replaced_by_one_with_the_same_times_is_read(reloader: Reloader, number: Number) -> None:
     number.age()
     number.add(reloader)
     reloader.start()
@@ -134,7 +134,7 @@ async def test_a_file_that_was_replaced_is_read(reloader: Reloader, number: Numb
     await until(lambda: number.taken == [2])
 
 
-async def test_a_file_that_was_written_in_its_place_and_given_the_time_that_it_had_is_read(reloader: Reloader, number: Number) -> None:
+async def test_a_file_that_was_overwritten_and_given_its_former_mtime_is_read(reloader: Reloader, number: Number) -> None:
     number.add(reloader)
     number.age()
     reloader.start()
@@ -148,7 +148,7 @@ async def test_a_file_that_was_written_in_its_place_and_given_the_time_that_it_h
     await until(lambda: number.taken == [2])
 
 
-async def test_a_file_that_does_not_change_is_read_no_more(reloader: Reloader, number: Number) -> None:
+async def test_a_file_that_does_not_change_is_not_read_again(reloader: Reloader, number: Number) -> None:
     number.age()
     number.add(reloader)
     reloader.start()
@@ -157,7 +157,7 @@ async def test_a_file_that_does_not_change_is_read_no_more(reloader: Reloader, n
     assert number.reads == 2
 
 
-async def test_a_broken_file_leaves_in_force_what_was_and_is_told_once(
+async def test_a_broken_file_leaves_the_former_value_in_force_and_is_logged_once(
     reloader: Reloader, number: Number, caplog: pytest.LogCaptureFixture
 ) -> None:
     number.add(reloader)
@@ -175,7 +175,7 @@ async def test_a_broken_file_leaves_in_force_what_was_and_is_told_once(
     assert [record.message for record in caplog.records][1:] == [f"the number: the content of {number.path} is in force already"]
 
 
-async def test_a_file_that_has_gone_leaves_in_force_what_was(reloader: Reloader, number: Number) -> None:
+async def test_a_missing_file_leaves_the_former_value_in_force(reloader: Reloader, number: Number) -> None:
     number.add(reloader)
     reloader.start()
     number.path.unlink()
@@ -185,7 +185,7 @@ async def test_a_file_that_has_gone_leaves_in_force_what_was(reloader: Reloader,
     assert reloader.problems == {}
 
 
-async def test_what_can_not_be_put_in_force_is_tried_again(reloader: Reloader, number: Number) -> None:
+async def test_a_value_that_can_not_be_put_in_force_is_tried_again(reloader: Reloader, number: Number) -> None:
     refused = True
 
     def take(value: int) -> None:
@@ -201,7 +201,7 @@ async def test_what_can_not_be_put_in_force_is_tried_again(reloader: Reloader, n
     await until(lambda: number.taken == [2])
 
 
-async def test_one_that_fails_in_any_way_keeps_no_other_from_being_read(reloader: Reloader, number: Number) -> None:
+async def test_a_source_that_raises_any_exception_does_not_keep_others_from_being_read(reloader: Reloader, number: Number) -> None:
     def fails() -> int:
         raise KeyError("anything")
 
@@ -213,7 +213,7 @@ async def test_one_that_fails_in_any_way_keeps_no_other_from_being_read(reloader
     assert list(reloader.problems) == ["the broken one"]
 
 
-async def test_whoever_asks_is_told_of_each_file_at_once(number: Number, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_requested_reload_logs_a_line_about_each_file_at_once(number: Number, caplog: pytest.LogCaptureFixture) -> None:
     reloader = Reloader(look_seconds=1_000)
     number.age()
     number.add(reloader)
@@ -228,12 +228,12 @@ async def test_whoever_asks_is_told_of_each_file_at_once(number: Number, caplog:
         reloader.reload_now()
         await until(lambda expected=count: len(caplog.records) == expected)  # type: ignore[misc]  # bound at once
     await reloader.close()
-    told = [record.message for record in caplog.records]
-    assert "is in force already" in told[0] and "and in force" in told[1]
-    assert all("stays in force" in line for line in told[2:])
+    lines = [record.message for record in caplog.records]
+    assert "is in force already" in lines[0] and "and in force" in lines[1]
+    assert all("stays in force" in line for line in lines[2:])
 
 
-async def test_what_was_taken_out_is_read_no_more(reloader: Reloader, number: Number) -> None:
+async def test_a_removed_source_is_not_read_any_more(reloader: Reloader, number: Number) -> None:
     forget = number.add(reloader)
     other = Number(number.path.with_name("other"), number.clock)
     other.add(reloader)
@@ -246,7 +246,7 @@ async def test_what_was_taken_out_is_read_no_more(reloader: Reloader, number: Nu
     forget()
 
 
-async def test_a_disk_that_does_not_answer_keeps_nobody(number: Number) -> None:
+async def test_a_disk_that_does_not_answer_does_not_delay_the_close(number: Number) -> None:
     reloader = Reloader(look_seconds=0.02)
     gate = threading.Event()
     reloader.add("the slow one", [number.path], lambda: gate.wait(_SECONDS), lambda _: None, False)
@@ -256,7 +256,7 @@ async def test_a_disk_that_does_not_answer_keeps_nobody(number: Number) -> None:
     gate.set()
 
 
-async def test_a_file_that_hangs_keeps_no_other_from_being_read_and_is_told_of(
+async def test_a_file_that_hangs_does_not_keep_others_from_being_read_and_is_logged_once(
     reloader: Reloader, number: Number, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(module, "_LATE_SECONDS", 1.0)
@@ -278,8 +278,8 @@ async def test_a_file_that_hangs_keeps_no_other_from_being_read_and_is_told_of(
         number.path.write_text(str(value))
         await until(lambda expected=value: number.taken[-1:] == [expected])  # type: ignore[misc]  # bound at once
     assert reads == 1 and threading.active_count() <= threads + 2
-    told = [record.message for record in caplog.records if "the slow one" in record.message]
-    assert len(told) == 1 and "reading has taken more than 1 s" in told[0] and "stays in force" in told[0]
+    lines = [record.message for record in caplog.records if "the slow one" in record.message]
+    assert len(lines) == 1 and "reading has taken more than 1 s" in lines[0] and "stays in force" in lines[0]
     reloader.reload_now()
     await until(lambda: sum("the slow one" in record.message for record in caplog.records) == 2)
     gate.set()

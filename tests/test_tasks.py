@@ -1,4 +1,4 @@
-"""Background tasks whose end somebody sees."""
+"""Background tasks with an owner that handles their failures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _now() -> float:
 
 
 @pytest.mark.parametrize("error", [ValueError("not JSON"), LogError(Reason.LOG_LOST, "It is away."), asyncio.CancelledError()])
-def test_a_task_that_fails_goes_on_after_pauses_that_grow_to_the_longest(error: BaseException) -> None:
+def test_a_task_that_fails_is_restarted_after_pauses_that_grow_to_the_longest(error: BaseException) -> None:
     began: list[float] = []
 
     async def run() -> None:
@@ -48,7 +48,7 @@ def test_a_task_that_fails_goes_on_after_pauses_that_grow_to_the_longest(error: 
     simulate(scenario)
 
 
-def test_one_that_has_run_for_long_begins_with_the_first_pause_again() -> None:
+def test_a_task_that_has_run_for_long_is_restarted_after_the_first_pause_again() -> None:
     began: list[float] = []
 
     async def run() -> None:
@@ -66,17 +66,17 @@ def test_one_that_has_run_for_long_begins_with_the_first_pause_again() -> None:
     simulate(scenario)
 
 
-def test_a_failure_is_a_line_in_the_log_a_problem_while_it_pauses_and_told(caplog: pytest.LogCaptureFixture) -> None:
-    told: list[BaseException] = []
+def test_a_failure_is_logged_is_the_problem_during_the_pause_and_calls_failed(caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[BaseException] = []
 
     async def run() -> None:
-        if not told:
+        if not seen:
             raise KeyError("partitions")
         await asyncio.sleep(1_000)
 
     def tell(error: BaseException) -> None:
-        told.append(error)
-        raise RuntimeError("whoever is told fails too")
+        seen.append(error)
+        raise RuntimeError("the callback fails too")
 
     async def scenario() -> None:
         kept = RestartedTask("looking for logs", run, first_seconds=1, failed=tell)
@@ -88,13 +88,13 @@ def test_a_failure_is_a_line_in_the_log_a_problem_while_it_pauses_and_told(caplo
         await kept.stop()
 
     simulate(scenario)
-    assert [type(error) for error in told] == [KeyError]
+    assert [type(error) for error in seen] == [KeyError]
     first = caplog.records[0]
     assert first.levelno == logging.ERROR and first.exc_info
     assert first.getMessage() == "looking for logs failed (KeyError: 'partitions'); it continues in 1 s"
 
 
-def test_one_that_fails_as_it_is_ended_has_ended() -> None:
+def test_a_task_that_fails_while_it_is_stopped_has_stopped() -> None:
     async def run() -> None:
         try:
             await asyncio.sleep(1_000)
@@ -112,7 +112,7 @@ def test_one_that_fails_as_it_is_ended_has_ended() -> None:
     simulate(scenario)
 
 
-def test_one_that_returns_has_ended_and_may_be_started_again() -> None:
+def test_a_task_that_returns_has_ended_and_may_be_started_again() -> None:
     runs = 0
 
     async def run() -> None:
@@ -130,7 +130,7 @@ def test_one_that_returns_has_ended_and_may_be_started_again() -> None:
     simulate(scenario)
 
 
-def test_one_that_is_cancelled_and_started_at_once_runs_once() -> None:
+def test_a_task_that_is_cancelled_and_started_at_once_runs_once() -> None:
     running = 0
 
     async def run() -> None:
@@ -156,7 +156,7 @@ def test_one_that_is_cancelled_and_started_at_once_runs_once() -> None:
     simulate(scenario)
 
 
-def test_tasks_that_fail_are_told_of_and_forgotten_and_the_others_end_with_their_owner(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_tasks_of_a_set_are_logged_and_removed_and_the_others_end_with_the_set(caplog: pytest.LogCaptureFixture) -> None:
     ended: list[str] = []
 
     async def fail() -> None:
@@ -181,7 +181,7 @@ def test_tasks_that_fail_are_told_of_and_forgotten_and_the_others_end_with_their
     assert [record.getMessage() for record in caplog.records] == ["acme/orders: closing failed (ZeroDivisionError)"]
 
 
-def test_a_task_whose_wait_is_cancelled_although_nobody_asked_for_that_is_told_of_and_one_that_is_to_end_is_not(
+def test_an_unrequested_cancellation_is_logged_as_a_failure_and_a_requested_one_is_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def fail() -> None:
@@ -199,7 +199,7 @@ def test_a_task_whose_wait_is_cancelled_although_nobody_asked_for_that_is_told_o
     assert [record.getMessage() for record in caplog.records] == ["acme/orders: closing failed (what it awaited was cancelled)"]
 
 
-def test_tasks_that_are_not_to_be_cancelled_are_waited_for() -> None:
+def test_a_set_that_is_closed_without_cancelling_waits_for_its_tasks() -> None:
     async def scenario() -> None:
         owned = TaskSet("acme/orders")
         owned.begin(asyncio.sleep(5), "closing")

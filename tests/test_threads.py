@@ -1,4 +1,4 @@
-"""Threads that nobody waits for."""
+"""Daemon threads, which do not keep a process from ending."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from topicpolicies_server.threads import DaemonThreads
 
 
-def test_what_is_submitted_is_done_in_order_and_whoever_waits_has_the_result_or_the_error() -> None:
+def test_calls_run_in_order_and_their_futures_have_the_result_or_the_error() -> None:
     threads = DaemonThreads(1, "readers")
     done: list[int] = []
     futures: list[Future[None]] = [threads.submit(done.append, number) for number in range(100)]
@@ -25,14 +25,14 @@ def test_what_is_submitted_is_done_in_order_and_whoever_waits_has_the_result_or_
         failing.result()
 
 
-def test_as_many_are_done_at_once_as_there_are_threads() -> None:
+def test_as_many_calls_run_at_the_same_time_as_there_are_threads() -> None:
     threads = DaemonThreads(3, "readers")
     together = threading.Barrier(3)
     assert sorted(future.result() for future in [threads.submit(together.wait, 20) for _ in range(3)]) == [0, 1, 2]
     threads.shutdown()
 
 
-def test_after_a_shutdown_nothing_is_taken_and_what_was_cancelled_is_not_done() -> None:
+def test_after_a_shutdown_new_calls_are_refused_and_cancelled_ones_do_not_run() -> None:
     threads = DaemonThreads(1, "readers")
     gate = threading.Event()
     first, second = threads.submit(gate.wait, 20), threads.submit(int)
@@ -44,7 +44,7 @@ def test_after_a_shutdown_nothing_is_taken_and_what_was_cancelled_is_not_done() 
     assert first.result(20)
 
 
-def test_a_process_ends_though_one_of_them_never_does() -> None:
+def test_a_process_ends_although_one_of_its_daemon_threads_never_does() -> None:
     program = (
         "import time; from topicpolicies_server.threads import DaemonThreads; threads = DaemonThreads(2, 'readers');"
         "threads.submit(time.sleep, 1_000); print(threads.submit(int, 4).result()); threads.shutdown(wait=False)"

@@ -1,4 +1,4 @@
-"""A log whose beginning comes as it does from brokers: not decoded (``change_log.UndecodedSink``)."""
+"""A log whose existing entries are delivered undecoded, as from brokers (``change_log.UndecodedSink``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from topicpolicies_server.logs.change_log import LogSink, UndecodedSink
 
 
 class DecodedLater(UndecodedEntry):
-    """An entry that is decoded already, and does not say so."""
+    """An entry that is decoded already, but has the interface of an undecoded one."""
 
     def __init__(self, placed: Placed, topic: str, decoded: Callable[[Placed], Placed]) -> None:
         super().__init__(placed.partition, placed.position, topic, placed.published_at)
@@ -31,10 +31,10 @@ class DecodedLater(UndecodedEntry):
 
 
 class UndecodingSink:
-    """A sink in front of another one, which is told nothing decoded of what was there at the opening."""
+    """A sink in front of another one, to which it passes the entries that existed at the opening undecoded."""
 
     def __init__(self, sink: LogSink, decoded: Callable[[Placed], Placed] = lambda placed: placed) -> None:
-        """``decoded``: what becomes of each entry when it is decoded."""
+        """``decoded``: returns the result of decoding an entry."""
         self._sink = sink
         self._decoded = decoded
         self._caught_up = False

@@ -1,1 +1,1 @@
-"""The load harness: what it records and judges, on the real service and on variants with bugs."""
+"""Tests of the measurements and of the load harness, with the real service and with variants that have planted bugs."""

@@ -1,6 +1,6 @@
-"""Servers with a bug that was planted on purpose: ``python -m tests.bench.planted BUG serve ...``.
+"""Servers with a planted bug: ``python -m tests.bench.planted BUG serve ...``.
 
-Each is a mistake that somebody might make, in a server that otherwise is the real one.
+Each bug is a mistake that a developer could make; the rest of the server is the real one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.rpc import answers
 
 EVERY = 10
-"""So many updates go well between two that do not."""
+"""One in this many updates loses a setting."""
 BEHIND_SECONDS = 0.05
 
 
 def loses_an_update() -> None:
-    """Now and then an update writes a whole document in which somebody else's setting is missing."""
+    """Sometimes an update writes a whole document in which another client's setting is missing."""
     original = event_of
     count = 0
 
@@ -48,7 +48,7 @@ def loses_an_update() -> None:
 
 
 def answers_before_read_back() -> None:
-    """Updates are answered, and the view that reads are answered from comes to it a little later."""
+    """Updates are answered before the view from which reads are answered has them."""
     original = Namespace.get
     shown: dict[tuple[Namespace, PolicyKey], tuple[Head | None, Head | None, float]] = {}
 
@@ -66,7 +66,7 @@ def answers_before_read_back() -> None:
 
 
 def reorders_a_watch() -> None:
-    """What a watcher takes at once, it gets in the wrong order."""
+    """The changes of each batch of a watch are in the wrong order."""
     original = Watcher.take
 
     def planted(self: Watcher, most: int) -> Batch:
@@ -77,7 +77,7 @@ def reorders_a_watch() -> None:
 
 
 def drops_a_bookmark() -> None:
-    """Nobody is told that his snapshot is complete: the bookmark behind it is one like all others."""
+    """The bookmark after a snapshot is a TIMER bookmark instead of SYNCED."""
     original = answers.bookmark
 
     def planted(namespace: str, _kind: object, token: Token, confirmed_ms: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Batches are taken apart without being parsed: what the load generators count is what there is."""
+"""Batches are split without being parsed, and load generators count the right number of records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from topicpolicies.v1 import service_pb2
 
 
 @pytest.mark.parametrize("sizes", [(), (0,), (1, 127), (128, 0, 16_383), (16_384, 2_097_152, 5)])
-def test_a_batch_of_events_is_taken_apart_as_it_was_put_together(sizes: tuple[int, ...]) -> None:
+def test_a_serialized_batch_is_split_into_its_events(sizes: tuple[int, ...]) -> None:
     response = service_pb2.WatchPoliciesResponse(events=[service_pb2.WatchEvent(namespace="n" * size) for size in sizes])
     message = response.SerializeToString()
     assert records_in(message) == len(sizes)
@@ -18,7 +18,7 @@ def test_a_batch_of_events_is_taken_apart_as_it_was_put_together(sizes: tuple[in
 
 
 @pytest.mark.parametrize("size", [1, 64])
-def test_prepared_updates_are_of_all_topics_in_turn_and_no_two_are_alike(size: int) -> None:
+def test_prepared_updates_take_all_topics_in_turn_and_have_different_request_ids(size: int) -> None:
     source = batches("acme/orders", 3, size)
     messages = [service_pb2.UpdatePoliciesRequest.FromString(next(source)) for _ in range(4)]
     assert [len(message.changes) for message in messages] == [size] * 4

@@ -1,6 +1,6 @@
-"""Each planted bug is found by the validator of the promise that it breaks, on both logs; the real service breaks none.
+"""The validator of the broken promise finds each planted bug, on both logs; the real service breaks no promise.
 
-One worker in this process, without Spark: what it records is judged as one shard.
+There is one worker, in this process and without Spark; its records are judged as one shard.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Start: TypeAlias = Callable[[tuple[str, ...]], AbstractContextManager[Target]]
 
 @pytest.fixture(params=["sqlite", pytest.param("pulsar", marks=pytest.mark.broker)])
 def start(request: pytest.FixtureRequest) -> Start:
-    """Starts a server, the real one or a variant, on one of the logs."""
+    """A function that starts a server, the real one or a variant, on one of the logs."""
     if request.param == "sqlite":
         return sqlite
     broker: Broker = request.getfixturevalue("broker")
@@ -50,7 +50,7 @@ def _records(target: Target, name: str, operations: int, topics: int, watchers: 
         address=target.address,
         namespace=target.namespace,
         prefix="planted",
-        # Few operations, and yet watchers that resume and outcomes that nobody knows.
+        # With few operations there must still be watchers that resume, and unknown outcomes.
         scenario=replace(scenario, restless=10 * scenario.restless, impatient=10 * scenario.impatient),
         workers=1,
     )
@@ -72,7 +72,7 @@ def _broken(records: list[Record]) -> dict[str, list[str]]:
         ("drops_a_bookmark", "hot-key", "one_synced"),
     ],
 )
-def test_a_planted_bug_is_found(start: Start, bug: str, scenario: str, promise: str) -> None:
+def test_the_validator_of_the_broken_promise_finds_a_planted_bug(start: Start, bug: str, scenario: str, promise: str) -> None:
     assert bug in planted.BUGS
     with start(("-m", "tests.bench.planted", bug)) as target:
         found = _broken(_records(target, scenario, 600, 2, 2))
@@ -80,7 +80,7 @@ def test_a_planted_bug_is_found(start: Start, bug: str, scenario: str, promise: 
 
 
 @pytest.mark.parametrize(("scenario", "topics", "watchers"), [("mixed", 8, 6), ("fan-out", 5, 50), ("bulk", 20, 2)])
-def test_the_real_service_breaks_nothing(start: Start, scenario: str, topics: int, watchers: int) -> None:
+def test_the_real_service_breaks_no_promise(start: Start, scenario: str, topics: int, watchers: int) -> None:
     with start(REAL) as target:
         records = _records(target, scenario, 60 if scenario == "fan-out" else 800, topics, watchers)
     assert _broken(records) == {}

@@ -1,4 +1,4 @@
-"""The plots of the documentation are drawn from the figures that stand beside them, and can be read."""
+"""The plots of the documentation are drawn from its figures, and are legible."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def texts(svg: str) -> list[str]:
 
 
 def within(svg: str) -> None:
-    """Everything is where it can be seen."""
+    """Asserts that everything is inside the picture."""
     root = parsed(svg)
     height = float(root.attrib["height"])
     for element in root.iter():
@@ -57,17 +57,17 @@ def within(svg: str) -> None:
         assert -0.5 <= float(x) <= WIDTH + 0.5 and -0.5 <= float(y) <= height + 0.5
 
 
-def test_the_plots_of_the_documentation_are_what_it_says() -> None:
+def test_the_plots_of_the_documentation_are_drawn_from_its_present_figures() -> None:
     assert stale(DOCUMENT) == []
 
 
-def test_each_plot_is_of_a_command_that_is_recorded() -> None:
+def test_each_plot_belongs_to_a_command_that_the_page_records() -> None:
     assert {plot.command for plot in PLOTS} <= set(commands_of(DOCUMENT.read_text()))
     assert len({plot.file for plot in PLOTS}) == len(PLOTS)
 
 
 @pytest.mark.parametrize("file", sorted(drawings(DOCUMENT.read_text())))
-def test_the_plots_of_the_documentation_can_be_read_on_light_pages_and_on_dark_ones(file: str) -> None:
+def test_the_plots_of_the_documentation_have_a_title_and_colors_for_light_and_dark_pages(file: str) -> None:
     svg = drawings(DOCUMENT.read_text())[file]
     within(svg)
     assert "prefers-color-scheme:dark" in svg and 'class="title"' in svg
@@ -81,16 +81,16 @@ def measured_page() -> str:
     figures = [figure for group in GROUPS for figure in group.figures]
     found = {figure.name: Measured([90.0 + at, 100.0 + at], [200.0, 201.0] if figure.beside else []) for at, figure in enumerate(figures)}
     found["batches"] = Measured([9_000.0], missing="etcd is not installed")
-    told = io.StringIO()
-    show(results(figures, found), here(), Console(file=told, width=LINE))
-    return replaced(page(FIGURES), FIGURES, Printed(told.getvalue(), 1, "today"))
+    printed = io.StringIO()
+    show(results(figures, found), here(), Console(file=printed, width=LINE))
+    return replaced(page(FIGURES), FIGURES, Printed(printed.getvalue(), 1, "today"))
 
 
 def test_a_block_that_was_not_measured_yet_has_no_plot() -> None:
     assert drawings(page(FIGURES)) == {} and linked(page(FIGURES)) == page(FIGURES)
 
 
-def test_every_figure_of_which_something_is_wanted_has_a_bar_beside_the_target() -> None:
+def test_every_figure_with_a_target_has_a_bar_beside_the_target() -> None:
     wanted = [figure for group in GROUPS for figure in group.figures if figure.want.bound is not None]
     svg = drawings(measured_page())["figures.svg"]
     within(svg)
@@ -100,11 +100,11 @@ def test_every_figure_of_which_something_is_wanted_has_a_bar_beside_the_target()
     assert svg.count('class="bar ') == len(wanted) - 1
     (table,) = tables(bodies(measured_page())[FIGURES])
     assert svg.count('class="bar full c2"') == table.column("reached").count("reached") > 0, (
-        "what the page says, not what is computed of rounded figures"
+        "the states are those of the page, not computed from rounded figures"
     )
 
 
-def test_the_bars_are_as_long_as_what_was_reached() -> None:
+def test_the_lengths_of_bars_are_proportional_to_the_reach_up_to_a_limit() -> None:
     lengths = re.findall(
         r'height="14" width="([\d.]+)"|width="([\d.]+)" height="14"', bars("t", [Bar("a", 1, ""), Bar("b", 0.5, ""), Bar("c", 9, "")], "")
     )
@@ -128,7 +128,7 @@ def test_a_page_that_is_recorded_again_has_its_plots_drawn_again_and_each_link_o
     assert stale(path) == [] and not (tmp_path / "plots" / "figures.svg").exists()
 
 
-def test_a_plot_that_the_page_does_not_show_is_found(tmp_path: Path) -> None:
+def test_a_plot_that_the_page_does_not_show_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "page.md"
     path.write_text(measured_page())
     write(path)
@@ -137,21 +137,21 @@ def test_a_plot_that_the_page_does_not_show_is_found(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.lists(st.text("ab 1,.%-", max_size=8), min_size=3, max_size=3), min_size=1, max_size=5))
-def test_a_table_is_read_as_it_was_printed(rows: list[list[str]]) -> None:
+def test_a_printed_table_is_parsed_back_to_its_rows(rows: list[list[str]]) -> None:
     table = Table()
     for column in ("one", "two words", "three"):
         table.add_column(column, no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    told = io.StringIO()
-    Console(file=told, width=120).print(table, markup=False)
-    (read,) = tables(told.getvalue())
+    printed = io.StringIO()
+    Console(file=printed, width=120).print(table, markup=False)
+    (read,) = tables(printed.getvalue())
     assert read.columns == ["one", "two words", "three"]
     assert read.rows == [[cell.strip() for cell in row] for row in rows]
 
 
 @pytest.mark.parametrize(("cell", "value"), [("1,148", 1148), ("0.79 ±5%", 0.79), (">= 20,000 /s", 20000), ("", None), ("-1.5", -1.5)])
-def test_the_number_of_a_cell(cell: str, value: float | None) -> None:
+def test_the_number_in_a_cell_is_parsed(cell: str, value: float | None) -> None:
     assert number(cell) == value
 
 
@@ -159,17 +159,17 @@ POINTS = st.lists(st.tuples(st.floats(1, 1e7), st.floats(1e-3, 1e9)), min_size=1
 
 
 @given(st.dictionaries(st.text("abc<&", min_size=1, max_size=5), POINTS, min_size=1, max_size=12))
-def test_curves_of_any_figures_are_drawn_within_the_picture(series: dict[str, list[tuple[float, float]]]) -> None:
+def test_curves_of_any_values_are_drawn_inside_the_picture(series: dict[str, list[tuple[float, float]]]) -> None:
     svg = curves("<title> & more", "x", "y", series)
     within(svg)
     assert set(series) <= set(texts(svg))
 
 
-def test_nothing_to_draw_is_refused() -> None:
+def test_curves_without_points_are_refused() -> None:
     with pytest.raises(ValueError, match="nothing to draw"):
         curves("t", "x", "y", {"a": []})
 
 
-def test_the_blocks_of_a_page_hold_what_was_put_there() -> None:
+def test_the_content_of_each_block_of_a_page_is_returned() -> None:
     assert bodies(page(FIGURES, "other")) == {FIGURES: "", "other": ""}
     assert "today" in bodies(measured_page())[FIGURES]

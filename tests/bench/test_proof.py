@@ -1,4 +1,4 @@
-"""The harness proves the promises of the real service, and refutes those of a service with a bug."""
+"""The harness confirms the promises of the real service, and refutes those of a service with a bug."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.filterwarn
 
 def _run(spark: SparkSession, target: Target, directory: Path, name: str, **numbers: int | None) -> Report:
     scenario = SCENARIOS[name].scaled(numbers.get("operations"), numbers.get("topics"), numbers.get("watchers"))
-    scenario = replace(scenario, impatient=10 * scenario.impatient)  # few operations, and yet outcomes that nobody knows
+    scenario = replace(scenario, impatient=10 * scenario.impatient)  # with few operations there must still be unknown outcomes
     return run(spark, target, Options(scenario=scenario, workers=2, directory=directory, limits=False))
 
 
@@ -63,7 +63,7 @@ def test_the_embedded_log_keeps_every_promise(
     assert written["runs"][0]["proof"]["holds"]
     html = page([report])
     assert html.count("<svg") >= 3
-    assert "http" not in html.replace("http-equiv", ""), "nothing is loaded from elsewhere"
+    assert "http" not in html.replace("http-equiv", ""), "the page loads no other resources"
 
 
 @pytest.mark.xdist_group("spark beside brokers")

@@ -1,4 +1,4 @@
-"""Events of measurements are like those of sidecars and brokers that see all: nothing has to be repaired."""
+"""Generated events of measurements are like those of sidecars and brokers that have seen all events: no repair is due."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 
 @pytest.mark.parametrize(("joining", "before"), [(False, 0), (True, 0), (True, 16)])
 @pytest.mark.parametrize("kinds", ["sidecar", "broker", "both"])
-def test_whoever_writes_nothing_is_to_be_repaired(kinds: str, joining: bool, before: int) -> None:
+def test_generated_events_of_sidecars_and_brokers_make_no_repair_due(kinds: str, joining: bool, before: int) -> None:
     chance, events, state, key = random.Random(5), Events(before), KeyState(), a_key("public/default")
     for number in range(60):
         sidecars = kinds == "sidecar" or (kinds == "both" and chance.random() < 0.5)

@@ -1,4 +1,4 @@
-"""What an auditor missed is in the history: the same changes, documents and links."""
+"""Changes that the auditor's watch has missed are read from the history: the same changes, documents and links."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bench.harness.worker import work
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
-def _told(records: list[Record], kind: str) -> dict[tuple[str | None, str | None], tuple[object, ...]]:
+def _by_version(records: list[Record], kind: str) -> dict[tuple[str | None, str | None], tuple[object, ...]]:
     return {
         (each.topic, each.version): (each.previous, each.document, each.request_id, each.position)
         for each in records
@@ -22,7 +22,7 @@ def _told(records: list[Record], kind: str) -> dict[tuple[str | None, str | None
     }
 
 
-def test_the_history_tells_what_the_auditor_was_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_history_has_the_same_changes_as_the_auditors_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     drain = Watcher.drain
 
     def drain_as_after_a_reset(watcher: Watcher) -> None:
@@ -34,6 +34,6 @@ def test_the_history_tells_what_the_auditor_was_told(monkeypatch: pytest.MonkeyP
     with sqlite() as target:
         plan = Plan(target=target.kind, address=target.address, namespace=target.namespace, prefix="recalled", scenario=scenario, workers=1)
         records = work(plan, 0, lambda: None)
-    told = _told(records, "change")
-    assert len(told) > 100 and any(document is None for _, document, *_ in told.values()), "deletions too"
-    assert _told(records, "head") == told
+    changes = _by_version(records, "change")
+    assert len(changes) > 100 and any(document is None for _, document, *_ in changes.values()), "there are deletions too"
+    assert _by_version(records, "head") == changes

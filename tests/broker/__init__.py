@@ -1,1 +1,1 @@
-"""A real Pulsar broker for tests and measurements: its jars (``jars``), its life (``pulsar_broker``), its admin API (``admin``)."""
+"""A real Pulsar broker for tests and measurements: its jars (``jars``), its process (``pulsar_broker``), its admin API (``admin``)."""

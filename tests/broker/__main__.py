@@ -1,4 +1,4 @@
-"""A broker in the foreground, for developers: ``python -m tests.broker``. Its data goes when it ends."""
+"""A broker in the foreground, for developers: ``python -m tests.broker``. Its data is removed when it ends."""
 
 import argparse
 import signal
@@ -13,7 +13,7 @@ from tests.broker.pulsar_broker import OwnBroker
 
 
 def main() -> int:
-    """Runs a broker until it is told to end (Ctrl-C, SIGTERM); 1 if none can be run here."""
+    """Runs a broker until Ctrl-C or SIGTERM. Returns 1 if no broker can be run here."""
     parser = argparse.ArgumentParser(prog="dev.py broker", description="Run a Pulsar broker until Ctrl-C.")
     parser.add_argument("--version", choices=LOG4J_OF, default=LATEST)
     parser.add_argument("--port", type=int, default=6650, help="of the service (default: 6650)")

@@ -1,4 +1,4 @@
-"""The admin API of a broker, as far as tests need it: the other side of everything that the sidecar does."""
+"""A client of a broker's admin API, as far as tests need it."""
 
 import ssl
 import threading
@@ -24,7 +24,7 @@ class AdminError(Exception):
 
     Attributes:
         status: the HTTP status.
-        reason: what the broker said.
+        reason: the reason in the broker's answer.
     """
 
     def __init__(self, status: int, reason: str) -> None:
@@ -36,16 +36,16 @@ class AdminError(Exception):
 class Admin:
     """A client of the admin API. Blocking: in asyncio code, call it through ``asyncio.to_thread``.
 
-    Each thread has connections of its own: a pool that threads share can close one that another thread has just begun to use
-    (httpcore 1.0.9 looks whether a connection has expired without regard to whom it was given).
+    Each thread has connections of its own: a pool that threads share can close a connection that another thread has just begun to use
+    (httpcore 1.0.9 checks whether a connection has expired without checking whether it is in use).
     """
 
     def __init__(self, url: str, *, token: str | None = None, trust: Path | None = None) -> None:
         """Connects on first use.
 
         Args:
-            url: of the broker's web service.
-            token: sent as a bearer token.
+            url: the URL of the broker's web service.
+            token: a bearer token to send.
             trust: the certificate of the authority to trust, for ``https``.
         """
         self._url = f"{url}/admin/v2/"
@@ -55,7 +55,7 @@ class Admin:
         self._clients: list[httpx.Client] = []
 
     def call(self, method: str, path: str, body: object = None, **query: str) -> Any:
-        """One call below ``/admin/v2``; the answer's JSON, or its text, or None if it is empty.
+        """Makes one call below ``/admin/v2``. Returns the answer's JSON, or its text, or None if it is empty.
 
         Raises:
             AdminError: the broker answered with 400 or above.
@@ -71,7 +71,7 @@ class Admin:
             return answer.text
 
     def headers(self, path: str, **query: str) -> dict[str, str]:
-        """The headers of the answer to a GET below ``/admin/v2``, in lower case: there the broker tells of single messages.
+        """Returns the headers of the answer to a GET below ``/admin/v2``, by name in lower case: they describe single messages.
 
         Raises:
             AdminError: the broker answered with 400 or above.
@@ -82,7 +82,7 @@ class Admin:
         return {name.lower(): value for name, value in answer.headers.items()}
 
     def ready(self) -> bool:
-        """Whether the broker has made ``public/default``, and a message goes through it to the bookie and back."""
+        """Whether the broker has created ``public/default`` and can store and read a message."""
         try:
             if "public/default" not in self.call("GET", "namespaces/public"):
                 return False
@@ -92,38 +92,38 @@ class Admin:
             return False
 
     def create_namespace(self, prefix: str = "test") -> str:
-        """A new namespace of the tenant ``public``, of a name that nobody used before: ``public/prefix-...``."""
+        """Creates a namespace of the tenant ``public`` with a new name, ``public/prefix-...``, and returns the name."""
         namespace = f"public/{prefix}-{uuid.uuid4().hex[:12]}"
         self.call("PUT", f"namespaces/{namespace}", {"replication_clusters": ["standalone"]})
         return namespace
 
     def compact_only_on_request(self, namespace: str) -> None:
-        """Has brokers compact a namespace's change log only when they are asked to, instead of every minute.
+        """Makes brokers compact a namespace's change log on request only, instead of every minute.
 
-        For tests that read a log themselves: one that is compacted while it is read has to be opened anew, as servers do. Where all
-        brokers compact all the time it does nothing, but for tests that are about one compaction (``compacting``).
+        For tests that read a log themselves: a log that is compacted while it is read must be opened again, as servers do. In a run with
+        ``--compact-every`` this does nothing, except in tests that are about one compaction (``compacting``).
         """
         if compacting.exempt():
             self.call("PUT", f"namespaces/{namespace}/compactionThreshold", 1 << 40)
 
     def create_topic(self, topic: str, *, partitions: int = 0) -> None:
-        """Creates a topic, given as ``tenant/namespace/topic``; partitioned if partitions are asked for."""
+        """Creates a topic, given as ``tenant/namespace/topic``, with partitions if ``partitions`` is not 0."""
         if partitions:
             self.call("PUT", f"persistent/{topic}/partitions", partitions)
         else:
             self.call("PUT", f"persistent/{topic}")
 
     def partition_change_events(self, namespace: str, partitions: int) -> None:
-        """Gives a namespace a partitioned system topic; before anything else is done there, for the first topic that loads creates it."""
+        """Creates the system topic of a namespace with partitions. To be called first: otherwise the first topic that loads creates it."""
         self.create_topic(f"{namespace}/{CHANGE_EVENTS}", partitions=partitions)
 
     def partitions_of(self, topic: str) -> list[str]:
-        """The topics behind a topic, each as ``tenant/namespace/topic``: its partitions, or itself if it has none."""
+        """Returns the partitions of a topic, each as ``tenant/namespace/topic``, or the topic itself if it has none."""
         count = self.call("GET", f"persistent/{topic}/partitions")["partitions"]
         return [f"{topic}-partition-{number}" for number in range(count)] or [topic]
 
     def compact_change_events(self, namespace: str, *, timeout_s: float = 30) -> None:
-        """Compacts the system topic of a namespace, every partition of it, and returns when that is done.
+        """Compacts every partition of a namespace's system topic, and waits until that is done.
 
         Raises:
             TimeoutError: it was not done in time.
@@ -132,7 +132,7 @@ class Admin:
             self.compact(topic, timeout_s=timeout_s)
 
     def compact(self, topic: str, *, timeout_s: float = 30) -> None:
-        """Compacts one topic, up to what it holds now, and returns when that is done.
+        """Compacts one topic with all its present messages, and waits until that is done.
 
         Raises:
             AdminError: the compaction failed.
@@ -140,7 +140,7 @@ class Admin:
         """
         deadline = time.monotonic() + timeout_s
         while not self._started(topic):
-            self._await_compacted(topic, deadline)  # one that runs already may have begun too early
+            self._await_compacted(topic, deadline)  # a compaction that runs already may have begun too early
         self._await_compacted(topic, deadline)
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class Admin:
 
     @property
     def _http(self) -> httpx.Client:
-        """Of this thread."""
+        """The HTTP client of this thread."""
         client: httpx.Client | None = getattr(self._mine, "client", None)
         if client is None:
             client = httpx.Client(base_url=self._url, headers=self._headers, timeout=30, verify=self._trust, trust_env=False)

@@ -1,7 +1,7 @@
-"""Archives of the classes of brokers (class data sharing), with which they start in two thirds of the time and of the work.
+"""Archives of the classes of brokers (class data sharing), with which they start in two thirds of the time and of the processor time.
 
-``python -m tests.broker.archive 4.2.4 4.0.0`` makes those that are missing, each by a start and an end of its broker. Without one a broker
-starts all the same.
+``python -m tests.broker.archive 4.2.4 4.0.0`` makes those that are missing, each by starting and stopping its broker. A broker without an
+archive starts too.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from tests.broker.pulsar_broker import OwnBroker
 
 
 def make(version: str) -> str:
-    """Makes the archive of a version if there is none; what was done, in words.
+    """Makes the archive of a version if there is none, and returns a line that says what was done.
 
     Raises:
         BrokerUnavailableError: the broker can't be run here.
@@ -43,21 +43,21 @@ def make(version: str) -> str:
 
 
 def _fingerprint(lib: Path) -> str:
-    """What an archive depends on: the Java, and the jars with their times."""
-    said = subprocess.run([java(), "-version"], capture_output=True, check=True).stderr
+    """Returns a hash of what an archive depends on: the version of Java, and the jars with their times."""
+    java_version = subprocess.run([java(), "-version"], capture_output=True, check=True).stderr
     jar_times = "".join(f"{jar.name} {jar.stat().st_mtime_ns}" for jar in sorted(lib.glob("*.jar")))
-    return hashlib.sha256(said + jar_times.encode()).hexdigest()
+    return hashlib.sha256(java_version + jar_times.encode()).hexdigest()
 
 
 def main() -> int:
-    """Makes the archives of the versions named on the command line; 1 if a broker can't be run here."""
+    """Makes the archives of the versions on the command line. Returns 1 if a broker can't be run here."""
     parser = argparse.ArgumentParser(description="Archive the classes of Pulsar brokers, so that they start sooner.")
     parser.add_argument("versions", nargs="*", default=[LATEST])
     versions = parser.parse_args().versions
     try:
         with ThreadPoolExecutor(len(versions)) as threads:
-            for said in threads.map(make, versions):
-                print(said, flush=True)
+            for line in threads.map(make, versions):
+                print(line, flush=True)
     except BrokerUnavailableError as error:
         print(error, file=sys.stderr)
         return 1

@@ -1,4 +1,4 @@
-"""A namespace's ``__change_events`` in the hands of a test: messages written and read one by one, with nothing in between but the codec.
+"""A namespace's ``__change_events`` for tests: messages are written and read one by one, with nothing in between but the codec.
 
 This is neither the sidecar's change log nor a broker, so tests can compare both with it.
 """
@@ -27,10 +27,10 @@ class Entry(NamedTuple):
     producer: str
 
     def event(self, codec: Codec | None = None) -> Event:
-        """What it says.
+        """Returns the event of the message.
 
         Raises:
-            Unreadable: nothing that could be read.
+            Unreadable: the message can't be read.
         """
         return (codec or Codec()).decode(self.key, self.payload, self.properties)
 
@@ -39,10 +39,10 @@ class ChangeEvents:
     """The log of one namespace whose system topic has no partitions. Blocking."""
 
     def __init__(self, service_url: str, namespace: str, *, definition: str = PULSAR_4_2_4) -> None:
-        """Connects, which creates the topic if it is not there.
+        """Connects, which creates the topic if it does not exist.
 
         Args:
-            service_url: of the broker.
+            service_url: the service URL of the broker.
             namespace: ``tenant/namespace``.
             definition: the Avro schema that is registered and written with.
         """
@@ -65,7 +65,7 @@ class ChangeEvents:
         self._producer.send(message.payload, partition_key=message.key, properties=message.properties, replication_clusters=clusters)
 
     def read(self) -> list[Entry]:
-        """The messages since the last call, or since the beginning."""
+        """Returns the messages since the last call, or since the beginning."""
         entries = []
         while self._reader.has_message_available():
             message = self._reader.read_next(_TIMEOUT_MS)

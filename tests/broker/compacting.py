@@ -1,8 +1,8 @@
-"""Brokers that compact all the time: ``pytest --compact-every 1`` has every broker of the run look each second for logs to compact.
+"""Brokers that compact all the time: with ``pytest --compact-every 1`` every broker of the run looks each second for logs to compact.
 
-Brokers look once a minute otherwise, and tests that read a log themselves have it compacted on request only. With the option no setting of
-a test counts, and no policy of a namespace, but for tests that are marked ``stages_compaction``: what they show depends on the moment of
-one compaction. How many compactions there were is told at the end, and a run with brokers in which there was none has failed.
+Otherwise brokers look once a minute, and tests that read a log themselves have it compacted on request only. The option overrides the
+settings of tests and the policies of namespaces, except for tests that are marked ``stages_compaction``, whose results depend on the time
+of one compaction. The number of compactions is reported at the end, and a run with brokers but without a compaction fails.
 """
 
 from collections.abc import Mapping
@@ -17,34 +17,34 @@ _DONE = "Commencing phase two of compaction"
 
 _seconds: list[int] = []
 _staged = False
-"""Whether the test that runs now is about one compaction."""
+"""Whether the present test is marked ``stages_compaction``."""
 _counts: dict[Path, int] = {}
 
 
 def forced() -> bool:
-    """Whether brokers compact all the time."""
+    """Whether brokers compact all the time in this run."""
     return bool(_seconds)
 
 
 def exempt() -> bool:
-    """Whether the namespaces of the test that runs now may be compacted on request only."""
+    """Whether the namespaces of the present test may be compacted on request only."""
     return _staged or not forced()
 
 
 def settings() -> Mapping[str, str]:
-    """Lines of ``standalone.conf`` that win over all others."""
+    """Returns lines of ``standalone.conf`` that override all others."""
     return {"brokerServiceCompactionMonitorIntervalInSeconds": str(_seconds[0])} if _seconds else {}
 
 
 def count(log: Path) -> None:
-    """Counts the compactions that the log of a broker tells of; called when the broker is closed."""
+    """Counts the compactions in the log of a broker that is closed."""
     if _seconds and log.exists():
         with log.open(errors="replace") as lines:
             _counts[log] = sum(_DONE in line for line in lines)
 
 
 class _Sum:
-    """Adds up what the processes of a run counted."""
+    """Adds up the counts of a run's processes."""
 
     def __init__(self) -> None:
         self.brokers = self.compactions = 0
@@ -68,8 +68,8 @@ class _Sum:
         terminalreporter.line(f"{self.compactions:,} compactions by {self.brokers} brokers")
 
 
-class _Teller:
-    """Hands the counts of one process to the process that runs them all."""
+class _Reporter:
+    """Passes the counts of a test process to the controlling process."""
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -83,13 +83,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Looks whether the test is about one compaction, before its fixtures make namespaces."""
+    """Notes whether the test is marked ``stages_compaction``, before its fixtures create namespaces."""
     global _staged  # noqa: PLW0603 (tests run one after the other)
     _staged = item.get_closest_marker("stages_compaction") is not None
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Takes the option."""
+    """Applies the option."""
     if seconds := config.getoption(_OPTION):
         _seconds[:] = [seconds]
-        config.pluginmanager.register(_Teller() if hasattr(config, "workerinput") else _Sum())
+        config.pluginmanager.register(_Reporter() if hasattr(config, "workerinput") else _Sum())

@@ -1,4 +1,4 @@
-"""What a standalone broker is told: its ``standalone.conf``, its command line, its logging."""
+"""The configuration of a standalone broker: its ``standalone.conf``, its command line, its logging."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from tests.broker.credentials import Authority, TokenKey
 from tests.ports import free_port
 
 SUPERUSER = "admin"
-"""The role that may do everything on a broker that asks for tokens."""
+"""The superuser role of brokers that require tokens."""
 
 _LOOPBACK = "127.0.0.1"
 
@@ -40,13 +40,13 @@ _LOGGING = """<Configuration status="WARN">
 
 
 def logging() -> str:
-    """The text of ``log4j2.xml``: warnings, and each compaction where those are counted."""
+    """Returns the text of ``log4j2.xml``: warnings are logged, and compactions if they are counted."""
     return _LOGGING.replace("{compaction}", "INFO" if compacting.forced() else "WARN")
 
 
 @dataclass(frozen=True)
 class Ports:
-    """Where a broker listens. They stay the same over restarts: the bookie's is part of its identity."""
+    """The ports of a broker. They stay the same over restarts: the bookie's port is part of its identity."""
 
     service: int = field(default_factory=free_port)
     web: int = field(default_factory=free_port)
@@ -57,14 +57,14 @@ class Ports:
 
 @dataclass(frozen=True)
 class Security:
-    """How a broker is secured: tokens, TLS, or both; plain ports stay open beside the TLS ones."""
+    """How a broker is secured: by tokens, TLS, or both; the plain ports stay open too."""
 
     tokens: TokenKey | None = None
     authority: Authority | None = None
 
 
 def standalone_conf(home: Path, ports: Ports, security: Security, extra: Mapping[str, str]) -> str:
-    """The text of ``standalone.conf``: one small bookie, no load balancer, no transactions, topic policies on; ``extra`` wins."""
+    """Returns the text of ``standalone.conf``: one bookie, no load balancer, no transactions, topic policies; ``extra`` overrides it."""
     lines = {
         "clusterName": "standalone",
         "brokerServicePort": str(ports.service),
@@ -82,8 +82,8 @@ def standalone_conf(home: Path, ports: Ports, security: Security, extra: Mapping
         "transactionCoordinatorEnabled": "false",
         "loadBalancerEnabled": "false",
         "brokerShutdownTimeoutMs": "5000",
-        "brokerDeleteInactiveTopicsEnabled": "false",  # nobody ever connects to most topics of tests, which go after a minute otherwise
-        "allowEphemeralPorts": "true",  # without it the bookie takes a port of its own choice (BKCluster)
+        "brokerDeleteInactiveTopicsEnabled": "false",  # otherwise brokers delete topics without clients, as most of tests
+        "allowEphemeralPorts": "true",  # otherwise the bookie ignores its configured port (BKCluster)
     }
     if security.tokens is not None:
         secret = home / "token.secret"
@@ -111,7 +111,7 @@ def standalone_conf(home: Path, ports: Ports, security: Security, extra: Mapping
 
 
 def command(java: Path, java_options: Sequence[str], class_path: str, home: Path, ports: Ports, *, heap_mb: int, wipe: bool) -> list[str]:
-    """The command line of the broker, whose memory is bounded: the heap, and half as much outside of it."""
+    """Returns the command line of the broker. Its memory is bounded: the heap, and half as much outside of it."""
     return [
         str(java),
         *java_options,

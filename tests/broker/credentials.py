@@ -1,6 +1,6 @@
-"""Credentials for secured brokers, made anew for each run: bearer tokens (HS256) and a certificate authority .
+"""Credentials for secured brokers, generated for each run: bearer tokens (HS256) and a certificate authority.
 
-Nothing here is kept in the repository and nothing is trusted outside a test.
+No credential is kept in the repository, and none is trusted outside of a test.
 """
 
 import base64
@@ -23,14 +23,14 @@ _LIFETIME = dt.timedelta(days=1)
 
 @dataclass(frozen=True)
 class TokenKey:
-    """A secret key that a broker checks tokens with (``AuthenticationProviderToken``, ``tokenSecretKey``)."""
+    """A secret key with which a broker verifies tokens (``AuthenticationProviderToken``, ``tokenSecretKey``)."""
 
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32), repr=False)
     audience: str = ""
-    """For whom tokens are made (their claim ``aud``); "": they do not say."""
+    """The claim ``aud`` of tokens; "": they have none."""
 
     def token(self, role: str) -> str:
-        """A JSON web token whose subject is the role; it does not expire."""
+        """Returns a JSON web token whose subject is the role; it does not expire."""
         claims = {"sub": role, "aud": self.audience} if self.audience else {"sub": role}
         body = ".".join(_base64(json.dumps(part, separators=(",", ":")).encode()) for part in ({"alg": "HS256"}, claims))
         return f"{body}.{_base64(hmac.digest(self.secret, body.encode(), hashlib.sha256))}"
@@ -38,17 +38,17 @@ class TokenKey:
 
 @dataclass(frozen=True)
 class Identity:
-    """A certificate with its private key, as PEM files (the key in PKCS #8, which is what Java reads)."""
+    """A certificate with its private key, as PEM files (the key in PKCS #8, which Java reads)."""
 
     certificate: Path
     key: Path
 
 
 class Authority:
-    """A certificate authority in a directory: ``ca.pem`` is what the other side has to trust."""
+    """A certificate authority in a directory, with the certificate ``ca.pem`` that the other side has to trust."""
 
     def __init__(self, directory: Path, name: str = "test authority") -> None:
-        """``name``: TLS tells authorities apart by it."""
+        """``name``: the authority's common name, by which TLS distinguishes authorities."""
         directory.mkdir(parents=True, exist_ok=True)
         self._directory = directory
         self._key = ec.generate_private_key(ec.SECP256R1())
@@ -63,7 +63,7 @@ class Authority:
         self.trust.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def issue(self, common_name: str) -> Identity:
-        """A certificate for a server on the loopback interface, or for a client (its role is the common name)."""
+        """Issues a certificate for a server on the loopback interface, or for a client, whose role is the common name."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         loopback = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.IPv4Address("127.0.0.1"))]

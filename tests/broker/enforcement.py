@@ -1,4 +1,4 @@
-"""What a running broker enforces on its topics, read from inside: an agent (``java/``) that is attached to its process."""
+"""The policies that a running broker enforces on its topics, read by an agent (``java/``) in the broker's process."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 _SOURCES = Path(__file__).parent / "java"
 _SECONDS = 60
 _OTHER_NAMES = {"maxProducersPerTopic": "maxProducerPerTopic", "topicMaxMessageSize": "maxMessageSize"}
-"""Fields of ``HierarchyTopicPolicies`` that are named otherwise in ``TopicPolicies``."""
+"""Fields of ``HierarchyTopicPolicies`` that have other names in ``TopicPolicies``."""
 _ASIDE = frozenset({"ofSubscription", "ofOtherSubscription", "keptByLedger", "allowAutoSubscriptionCreation", "backLogQuotaMap"})
 
 
 class Agent:
-    """The agent, compiled for one version of brokers."""
+    """The agent, compiled for one version of the broker."""
 
     def __init__(self, version: str, home: Path) -> None:
-        """Compiles it.
+        """Compiles the agent.
 
         Args:
-            version: of the broker.
-            home: an empty directory for what is compiled.
+            version: the version of the broker.
+            home: an empty directory for the compiled classes.
 
         Raises:
             BrokerUnavailableError: there is no Java compiler.
@@ -50,10 +50,10 @@ class Agent:
                 archive.write(made, made.name)
 
     def ask(self, broker: Broker, topics: Sequence[str]) -> Mapping[str, Mapping[str, Any]]:
-        """What the broker enforces on loaded topics, by their full names: the agent's JSON."""
+        """Returns the policies that the broker enforces on loaded topics, as the agent's JSON, by the topics' full names."""
         with tempfile.TemporaryDirectory(dir=self._home) as directory:
-            told = Path(directory) / "told.json"
-            arguments = ",".join([str(told), *topics])
+            answer_file = Path(directory) / "answer.json"
+            arguments = ",".join([str(answer_file), *topics])
             command = [
                 str(java()),
                 "--add-modules=jdk.attach",
@@ -65,17 +65,17 @@ class Agent:
                 arguments,
             ]
             subprocess.run(command, check=True, timeout=_SECONDS)
-            found: dict[str, Any] = json.loads(told.read_text())
+            found: dict[str, Any] = json.loads(answer_file.read_text())
         assert "problem" not in found, found["problem"]
         return found
 
 
-def document(told: Mapping[str, Any]) -> TopicPolicies:
-    """What the agent told of one topic, as a document; without subscriptions' own rates and offload policies."""
+def document(answer: Mapping[str, Any]) -> TopicPolicies:
+    """Returns the agent's answer about one topic as a document, without offload policies and the rates of single subscriptions."""
     policies = TopicPolicies()
-    members = {_OTHER_NAMES.get(name, name): value for name, value in told.items() if name not in _ASIDE}
+    members = {_OTHER_NAMES.get(name, name): value for name, value in answer.items() if name not in _ASIDE}
     filled(policies, members)
-    for kind, quota in told["backLogQuotaMap"].items():
+    for kind, quota in answer["backLogQuotaMap"].items():
         filled(policies.back_log_quota_map[kind], quota)
-    policies.auto_subscription_creation_override.allow_auto_subscription_creation = told["allowAutoSubscriptionCreation"]
+    policies.auto_subscription_creation_override.allow_auto_subscription_creation = answer["allowAutoSubscriptionCreation"]
     return policies

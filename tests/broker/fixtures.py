@@ -1,6 +1,6 @@
-"""Fixtures for tests that need a real broker, and how such tests are run.
+"""Fixtures and markers for tests that need a real broker.
 
-A broker that cannot be had is an error, never a skipped test.
+If no broker can be started, such a test fails; it is never skipped.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,9 +21,9 @@ MakeBroker: TypeAlias = Callable[..., OwnBroker]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs a broker, and gives it time to start one.
+    """Marks tests that need a broker, and gives them enough time to start one.
 
-    A test is known to need a broker by its fixtures, or by the marker ``broker`` where fixtures do not show it.
+    A test needs a broker if it has one of these fixtures, or the marker ``broker``.
     """
     for item in items:
         if _STARTING_A_BROKER.intersection(getattr(item, "fixturenames", ())):
@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def broker_of(pytestconfig: pytest.Config) -> BrokerOf:
-    """The running broker of a version, shared by all tests of the run in all of its processes: use namespaces of your own."""
+    """Returns the running broker of a version, shared by all tests of the run in all its processes: use namespaces of your own."""
     return pytestconfig.stash[shared.KEY].of
 
 
@@ -46,7 +46,7 @@ def broker(broker_of: BrokerOf) -> Broker:
 
 @pytest.fixture
 def make_broker() -> Iterator[MakeBroker]:
-    """Makes brokers of this test's own, with the arguments of ``Broker``; they are not started, and closed when the test is over."""
+    """Makes brokers of the test's own, with the arguments of ``OwnBroker``. They are not started yet, and are closed after the test."""
     made: list[OwnBroker] = []
 
     def make(version: str = LATEST, **options: Any) -> OwnBroker:
@@ -67,7 +67,7 @@ def admin(broker: Broker) -> Iterator[Admin]:
 
 @pytest.fixture
 def namespace(admin: Admin) -> str:
-    """A new namespace on the shared broker, as ``tenant/namespace``; its system topic will have no partitions."""
+    """A new namespace on the shared broker, as ``tenant/namespace``, whose system topic will have no partitions."""
     return admin.create_namespace()
 
 

@@ -15,40 +15,40 @@ import time
 from pathlib import Path
 
 LATEST = "4.2.4"
-"""The release that tests use unless they say otherwise."""
+"""The release that tests use by default."""
 
 LOG4J_OF = {LATEST: "2.25.2", "4.0.0": "2.23.1"}
-"""The releases that can be run, each with the log4j that its own distribution has. 4.0.0 is the contrast: it predates PIP-428."""
+"""The releases that can be run, each with the log4j of its own distribution. 4.0.0 is the one without PIP-428."""
 
 CACHE_VARIABLE = "TOPICPOLICIES_CACHE"
-"""Environment variable that moves the cache away from ``.cache`` in the checkout."""
+"""The environment variable that replaces the cache directory ``.cache`` in the checkout."""
 
 _MINIMUM_JAVA = 17
 _ROOT = Path(__file__).resolve().parents[2]
 _POM = Path(__file__).with_name("pom.xml")
 _STAMP = "resolved"
 
-# Old poms name repositories that are gone or closed. Everything that a broker needs is in Maven's built-in `central`.
+# Old poms name repositories that do not exist any more. Everything that a broker needs is in Maven's built-in `central`.
 ONLY_CENTRAL = """<settings>
   <mirrors>
     <mirror><id>nothing</id><mirrorOf>*,!central</mirrorOf><url>{empty}</url></mirror>
   </mirrors>
 </settings>
 """
-"""Settings for Maven that close every repository but Central, with the URI of an empty directory put in for ``empty``."""
+"""Maven settings that disable every repository but Central; ``empty`` stands for the URI of an empty directory."""
 
 
 class BrokerUnavailableError(Exception):
-    """A broker cannot be run here; the message says what is missing."""
+    """No broker can be run here; the message says what is missing."""
 
 
 def cache() -> Path:
-    """The directory for jars, broker data and broker logs."""
+    """Returns the directory for jars, broker data and broker logs."""
     return Path(os.environ.get(CACHE_VARIABLE) or _ROOT / ".cache").resolve()
 
 
 def java() -> Path:
-    """The Java to run a broker with: that of ``JAVA_HOME``, else the one on the path.
+    """Returns the Java that runs brokers: that of ``JAVA_HOME`` if it is set, otherwise the one on the path.
 
     Raises:
         BrokerUnavailableError: there is none, or it is older than 17.
@@ -61,13 +61,13 @@ def java() -> Path:
     answer = subprocess.run([found, "-version"], capture_output=True, text=True, check=False)
     version = re.search(r'version "(\d+)', answer.stderr + answer.stdout)
     if version is None or int(version[1]) < _MINIMUM_JAVA:
-        said = (answer.stderr or answer.stdout).strip().splitlines()
-        raise BrokerUnavailableError(f"JDK {_MINIMUM_JAVA} or newer is missing: {found} says {said[0] if said else 'nothing'}.")
+        lines = (answer.stderr or answer.stdout).strip().splitlines()
+        raise BrokerUnavailableError(f"JDK {_MINIMUM_JAVA} or newer is missing: {found} says {lines[0] if lines else 'nothing'}.")
     return Path(found)
 
 
 def jars(version: str = LATEST) -> Path:
-    """The directory with the jars of a broker; resolved through Maven if it is not complete yet (240 MB, about a minute).
+    """Returns the directory with the jars of a broker; resolves them through Maven if they are incomplete (240 MB, about a minute).
 
     Raises:
         BrokerUnavailableError: the version is not one of ``LOG4J_OF``, Java or Maven is missing, or Maven failed.
@@ -92,13 +92,13 @@ def jars(version: str = LATEST) -> Path:
 
 
 def class_archive(version: str) -> tuple[Path, Path]:
-    """Where the archive of a broker's classes is (``tests/broker/archive``), and what says that it is complete, and of what."""
+    """Returns the paths of the archive of a broker's classes (``tests/broker/archive``) and of the stamp of a complete archive."""
     home = cache() / f"pulsar-{version}"
     return home / "classes.jsa", home / "classes.made"
 
 
 def _resolve(maven: str, version: str, home: Path) -> None:
-    """First with the settings of this machine, which may name a mirror; then with every repository but Central closed."""
+    """Resolves the jars with the machine's own Maven settings, which may name a mirror; if that fails, from Central only."""
     command = [maven, "--batch-mode", "--no-transfer-progress", "--strict-checksums", f"--file={_POM}"]
     command += [f"-Dpulsar.version={version}", f"-Dlog4j.version={LOG4J_OF[version]}"]
     command += ["-DincludeScope=runtime", f"-DoutputDirectory={home / 'lib'}", "dependency:copy-dependencies"]
@@ -128,7 +128,7 @@ def _count(lib: Path) -> int:
 
 
 def main() -> int:
-    """Resolves the versions named on the command line; 1 if that cannot be done here."""
+    """Resolves the versions on the command line. Returns 1 if that is not possible here."""
     parser = argparse.ArgumentParser(description="Resolve the jars of Pulsar brokers.")
     parser.add_argument("versions", nargs="*", default=[LATEST])
     for version in parser.parse_args().versions:

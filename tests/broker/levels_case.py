@@ -1,4 +1,4 @@
-"""Values for all four levels: what topics, a namespace and a broker are given, so that each level says something else."""
+"""Values for all four levels (topics in both scopes, a namespace, a broker), different at each level."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ BROKER_SETTINGS = {
     "managedLedgerDefaultMarkDeleteRateLimit": "0.75",
     "managedLedgerOffloadMaxThreads": "9",
 }
-"""Of ``broker.conf``: none is the default."""
+"""Settings of ``broker.conf``; none is the default."""
 
-# A namespace's rates hold for its change log too: with few bytes a second brokers would follow it minutes behind.
+# A namespace's rates also limit the reading of its change log: with few bytes a second brokers would be minutes behind.
 _RATE = {"dispatchThrottlingRateInByte": 61_000_000, "ratePeriodInSecond": 2, "relativeToPublishRate": True}
 NAMESPACE_CALLS: tuple[tuple[str, str, Any], ...] = (
     ("POST", "maxProducersPerTopic", 41),
@@ -87,15 +87,15 @@ NAMESPACE_CALLS: tuple[tuple[str, str, Any], ...] = (
     ("POST", "subscriptionTypesEnabled", ["Shared"]),
     ("POST", "offloadPolicies", {"managedLedgerOffloadDriver": "filesystem", "managedLedgerOffloadReadThreads": 7}),
 )
-"""Calls of the admin API below a namespace: of everything that a namespace can say."""
+"""Calls of the admin API below a namespace, which set every policy that a namespace can have."""
 
 _APART = frozenset({"offload_policies", "entry_filters", "retention_policies", "persistence", "replication_clusters", "shadow_topics"})
-"""Offload policies and entry filters stop a broker without plug-ins from taking over the rest of a document; retention is chosen to fit the
-quotas, and persistence to fit one bookie; clusters and shadows need others."""
+"""With offload policies or entry filters, a broker without plug-ins does not apply the rest of a document. Retention has values that fit
+the quotas, and persistence one that fits one bookie. Clusters and shadow topics need other clusters and topics."""
 
 
 def topic_document(scope: Scope) -> TopicPolicies:
-    """A document that says something of nearly everything, in each scope something else."""
+    """Returns a document with nearly every policy, with other values in each scope."""
     policies = TopicPolicies()
     for case in CASES:
         if case.setting not in _APART and scope in case.scopes:

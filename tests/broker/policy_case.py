@@ -1,4 +1,4 @@
-"""One policy with two values, and how the admin API sets it, reads it and removes it: the form of ``policy_cases``' table."""
+"""One policy with two values, and the calls of the admin API that set, read and remove it: a row of ``policy_cases``."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ SUBSCRIPTION = "billing"
 HERE = "standalone"
 """The name of the brokers' own cluster."""
 ELSEWHERE = "elsewhere"
-"""A cluster that is configured and not there."""
+"""A cluster that is configured but does not exist."""
 SHADOWS = ("shadow-one", "shadow-two")
-"""Local names of topics that exist where ``Need.SHADOW_TOPICS`` is prepared."""
+"""Local names of the topics that ``prepare`` creates for ``Need.SHADOW_TOPICS``."""
 NAMESPACE = "{namespace}"
-"""Stands for ``tenant/namespace`` in the values of cases; ``Case.in_namespace`` puts it in."""
+"""Stands for ``tenant/namespace`` in the values of cases; ``Case.in_namespace`` replaces it."""
 
 BOTH = (Scope.LOCAL, Scope.GLOBAL)
 LOCAL_ONLY = (Scope.LOCAL,)
 
 
 class Need(enum.Enum):
-    """What must be there before a policy can be set."""
+    """What must exist before a policy can be set."""
 
     NOTHING = "nothing"
     TWO_CLUSTERS = "a namespace that is replicated to another cluster"
@@ -42,26 +42,26 @@ class Call(NamedTuple):
 
     method: str
     path: str
-    """What follows the topic's name."""
+    """The part of the path after the topic's name."""
     body: Any
     query: Mapping[str, str]
 
     def on(self, admin: Admin, topic: str) -> Any:
-        """Makes the call on ``tenant/namespace/topic``; the answer's JSON.
+        """Makes the call on ``tenant/namespace/topic``, and returns the answer's JSON.
 
         Raises:
-            AdminError: the broker refused.
+            AdminError: the broker refused the call.
         """
         return admin.call(self.method, f"persistent/{topic}/{self.path}", self.body, **self.query)
 
 
 class Example(NamedTuple):
-    """A value of a policy, twice."""
+    """A value of a policy in two forms."""
 
     policies: pb.TopicPolicies
-    """A document that says this and nothing else."""
+    """A document with this value only."""
     json: Any
-    """What the admin API takes to set it, and answers."""
+    """The value as the admin API takes it, and answers it."""
 
 
 class Case(NamedTuple):
@@ -69,45 +69,45 @@ class Case(NamedTuple):
 
     setting: Setting
     path: str
-    """The endpoint, below the topic."""
+    """The endpoint below the topic."""
     examples: tuple[Example, ...]
     """Two values, which differ in every leaf."""
     scopes: tuple[Scope, ...] = BOTH
-    """In which scopes the admin API has it."""
+    """The scopes in which the admin API has the policy."""
     need: Need = Need.NOTHING
     method: str = "POST"
-    """How the admin API sets it."""
+    """The method with which the admin API sets it."""
     bodiless: bool = False
-    """Whether true is set by a call without a body, and false by removing it."""
+    """Whether true is set by a call without a body, and false by removing the policy."""
     parameter: str = ""
-    """The query's parameter that takes the value, where it is not the body."""
+    """The query parameter that takes the value, if the body does not."""
     query: Mapping[str, str] = {}
-    """What else is in the query when it is set or removed."""
+    """Further query parameters of the calls that set and remove it."""
     answer_path: str = ""
-    """The endpoint that reads it, if another one."""
+    """The endpoint that reads it, if it is another one."""
     settable: bool = True
-    """Whether the admin API of a broker without plug-ins takes the values."""
+    """Whether the admin API of a broker without plug-ins accepts the values."""
     removable: bool = True
     """Whether the admin API can remove it."""
     removed: pb.TopicPolicies = pb.TopicPolicies()
-    """What is left of it in the document after the admin API has removed it."""
+    """What remains of it in the document after the admin API has removed it."""
     unset: pb.TopicPolicies = pb.TopicPolicies()
     """What the admin API answers when it is not set."""
 
     @property
     def mask(self) -> tuple[str, ...]:
-        """The paths that name all of it."""
+        """The paths of a field mask that cover the whole policy."""
         name, separator, key = self.setting.partition("/")
         if separator:
             return (f"{name}.{key}",)
         return tuple(field for field, group in GROUPS.items() if group == name) or (name,)
 
     def leaf_paths(self) -> list[str]:
-        """The paths of its leaves, as field masks have them; both values set each of them."""
+        """Returns the field mask paths of its leaves; both values set each of them."""
         return sorted(_leaves(self.examples[0].policies))
 
     def in_namespace(self, namespace: str) -> Case:
-        """The case with a namespace's name where a value needs one."""
+        """Returns the case with a namespace's name in the values that need one."""
 
         def put(example: Example) -> Example:
             policies = pb.TopicPolicies.FromString(example.policies.SerializeToString())
@@ -117,7 +117,7 @@ class Case(NamedTuple):
         return self._replace(examples=tuple(map(put, self.examples))) if self.need is Need.SHADOW_TOPICS else self
 
     def setting_call(self, example: Example, scope: Scope) -> Call:
-        """The call that sets one of the values."""
+        """Returns the call that sets one of the values."""
         query = {**self.query, **_query(scope)}
         if self.bodiless:
             return Call(self.method if example.json else "DELETE", self.path, None, query)
@@ -126,15 +126,15 @@ class Case(NamedTuple):
         return Call(self.method, self.path, example.json, query)
 
     def reading_call(self, scope: Scope) -> Call:
-        """The call that reads what is set in one scope."""
+        """Returns the call that reads the value in one scope."""
         return Call("GET", self.answer_path or self.path, None, _query(scope))
 
     def removing_call(self, scope: Scope) -> Call:
-        """The call that removes it."""
+        """Returns the call that removes the policy."""
         return Call("DELETE", self.path, None, {**self.query, **_query(scope)})
 
     def read(self, answer: Any) -> pb.TopicPolicies:
-        """What an answer of the admin API says, as a document; an empty one if it says nothing."""
+        """Returns an answer of the admin API as a document, which is empty if the policy is not set."""
         policies = pb.TopicPolicies()
         name, separator, key = self.setting.partition("/")
         if answer is None:
@@ -154,7 +154,7 @@ class Case(NamedTuple):
 
 
 def comparable(policies: pb.TopicPolicies) -> pb.TopicPolicies:
-    """A document whose lists are sorted: the broker keeps them as sets."""
+    """Returns a document with sorted lists: the broker keeps them as sets."""
     policies = pb.TopicPolicies.FromString(policies.SerializeToString())
     for elements in (policies.replication_clusters, policies.shadow_topics):
         elements[:] = sorted(elements)
@@ -163,10 +163,10 @@ def comparable(policies: pb.TopicPolicies) -> pb.TopicPolicies:
 
 
 def prepare(admin: Admin, case: Case, namespace: str, topic: str) -> tuple[str, Case]:
-    """Creates a topic on which a case can be set, and what else it needs there.
+    """Creates a topic on which a case can be set, and what else the case needs.
 
     Args:
-        admin: of the broker.
+        admin: the admin API of the broker.
         case: the policy.
         namespace: where to create the topic. A case that needs two clusters needs a ``replicated_namespace``.
         topic: its local name.
@@ -182,10 +182,10 @@ def prepare(admin: Admin, case: Case, namespace: str, topic: str) -> tuple[str, 
 
 
 def replicated_namespace(admin: Admin, partitions: int = 0) -> str:
-    """A new namespace of the tenant ``replicated`` that is replicated to ``ELSEWHERE``, where nobody answers; its system topic exists.
+    """Creates a namespace of the tenant ``replicated`` that is replicated to ``ELSEWHERE``, which does not answer; its system topic exists.
 
-    The broker asks the other clusters before it creates a topic by itself, and waits in vain; so that was done before there were any.
-    ``stop_replicating`` after use, because the broker keeps trying.
+    Before the broker creates a topic by itself it asks the other clusters and waits for answers, so the system topic is created before the
+    replication is configured. Call ``stop_replicating`` after use, because the broker keeps trying to connect.
     """
     _ensure(admin, f"clusters/{ELSEWHERE}", {"serviceUrl": "http://127.0.0.1:9", "brokerServiceUrl": "pulsar://127.0.0.1:9"})
     _ensure(admin, "tenants/replicated", {"allowedClusters": [HERE, ELSEWHERE]})
@@ -200,7 +200,7 @@ def replicated_namespace(admin: Admin, partitions: int = 0) -> str:
 
 
 def stop_replicating(admin: Admin, namespace: str) -> None:
-    """Makes a ``replicated_namespace`` one of the local cluster alone."""
+    """Ends the replication of a ``replicated_namespace``."""
     admin.call("POST", f"namespaces/{namespace}/replication", [HERE])
 
 
@@ -232,7 +232,7 @@ def _leaves(message: Message, at: tuple[str, ...] = ()) -> Iterator[str]:
 
 
 def filled(message: Message, members: Mapping[str, Any]) -> None:
-    """Puts a JSON object's members into a message; what is computed or says nothing is left out. A quota's size has an older name too."""
+    """Puts a JSON object's members into a message, except computed members and nulls. A quota's size also has an older name."""
     if isinstance(message, pb.BacklogQuota):
         members = {"limitSize": members.get("limit"), **{name: value for name, value in members.items() if name != "limit"}}
     fields = {field.json_name: field for field in message.DESCRIPTOR.fields}

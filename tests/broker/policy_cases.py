@@ -1,18 +1,18 @@
-"""Every policy with two realistic values, and what the admin API says of it: how it is set, read and removed there.
+"""Every policy with two realistic values, and how the admin API sets, reads and removes it.
 
-The two values of a case differ in each leaf, so that a test of the first, then of the second, has seen every leaf change; ``leaf_paths``
-names them, for tests of masks. The JSON is written out by hand: it is the broker's own, and no code of ours made it.
+The two values of a case differ in each leaf, so that a test that sets the first and then the second sees every leaf change; ``leaf_paths``
+names the leaves, for tests of masks. The JSON is written by hand: it has the broker's form, and no code of this project made it.
 
-Measured on Pulsar 4.2.4. Every policy has an endpoint, and these are the odd ones out:
+Measured on Pulsar 4.2.4. Every policy has an endpoint; these are the exceptions:
 
-- ``entryFilters`` accepts only filters that are installed on the broker; what came through the log it shows all the same (``settable``).
+- ``entryFilters`` accepts only filters that are installed on the broker, but also shows others that came through the log (``settable``).
 - ``schemaValidationEnforced`` has no DELETE: over REST it can be set to false, not unset.
 - ``dispatcherPauseOnAckStatePersistent`` takes no value: setting means true, removing means false.
-- Both of these answer false when they are not set (``unset``): that they are is to be seen in the log only.
+- Both of these answer false when they are not set (``unset``); only the log shows whether they are set.
 - ``schemaCompatibilityStrategy``, ``schemaValidationEnforced`` and ``shadowTopics`` exist in the LOCAL scope only; ``isGlobal`` is
   ignored there, not refused.
 - ``messageTTL`` and ``subscriptionExpirationTime`` take their value from the query.
-- ``offloadPolicies`` fills leaves that are left out with Pulsar's defaults, and its answers have three computed members beside the leaves.
+- ``offloadPolicies`` fills missing leaves with Pulsar's defaults, and its answers have three computed members in addition to the leaves.
 - ``replication`` in the GLOBAL scope is refused unless the namespace is replicated (``Need.TWO_CLUSTERS``).
 """
 
@@ -30,13 +30,13 @@ def _case(setting: Setting, path: str, *examples: Example, **options: Any) -> Ca
 
 
 def _number(setting: Setting, path: str, one: int, other: int, **options: Any) -> Case:
-    """A policy that is one number."""
+    """Returns the case of a policy that is one number."""
     examples = [Example(pb.TopicPolicies(**{setting: value}), value) for value in (one, other)]  # type: ignore[arg-type]
     return _case(setting, path, *examples, **options)
 
 
 def _flag(setting: Setting, path: str, **options: Any) -> Case:
-    """A policy that is true or false."""
+    """Returns the case of a policy that is true or false."""
     examples = [Example(pb.TopicPolicies(**{setting: value}), value) for value in (True, False)]  # type: ignore[arg-type]
     return _case(setting, path, *examples, **options)
 
@@ -60,7 +60,7 @@ _FAST = _rate(-1, 2**33, 1, relative=False)
 
 
 def _rates(setting: Setting, path: str) -> Case:
-    """A policy that limits dispatching."""
+    """Returns the case of a dispatch rate."""
     return _case(setting, path, *(Example(pb.TopicPolicies(**{setting: rate}), members) for rate, members in (_SLOW, _FAST)))  # type: ignore[arg-type]
 
 
@@ -76,7 +76,7 @@ def _quota(kind: str, first: tuple[int, int, str], second: tuple[int, int, str])
 
 
 def _object(setting: Setting, path: str, *members: dict[str, Any], **options: Any) -> Case:
-    """A policy that is an object: the JSON's members are the leaves, by the same names."""
+    """Returns the case of a policy that is an object, whose JSON has the leaves as members of the same names."""
     examples = []
     for each in members:
         policies = pb.TopicPolicies()
@@ -311,4 +311,4 @@ CASES: tuple[Case, ...] = (
         ),
     ),
 )
-"""Every setting of the document, once."""
+"""One case for each setting of the document."""

@@ -1,7 +1,7 @@
 """A real Pulsar broker: ``OwnBroker`` is a child process, started on free loopback ports, with a data directory of its own.
 
-Used by tests and by measurements. Everything that a run leaves behind lies in the cache directory (``jars.cache``): the log and the
-configuration of the last runs stay there, the data goes when the broker is closed.
+Used by tests and by measurements. All files of a run are in the cache directory (``jars.cache``): the logs and configurations of the last
+runs stay there, the data is removed when the broker is closed.
 """
 
 import contextlib
@@ -27,17 +27,17 @@ _POLL_S = 0.1
 
 
 class Broker:
-    """One broker that runs: where it is, and how it is asked. Whoever started it stops it."""
+    """A running broker: its addresses and its clients. The process that started it stops it."""
 
     def __init__(self, version: str, home: Path, ports: Ports, security: Security, *, pid: int | None = None) -> None:
-        """Starts nothing.
+        """Does not start a broker.
 
         Args:
-            version: its release.
+            version: the broker's release.
             home: its directory.
-            ports: where it listens.
-            security: how it knows who calls.
-            pid: its process, if it runs.
+            ports: the ports on which it listens.
+            security: how it authenticates clients.
+            pid: the id of its process, if it runs.
         """
         self.version = version
         self.home = home
@@ -45,45 +45,45 @@ class Broker:
         self.ports = ports
         self.security = security
         self.pid = pid
-        """The process, while there is one."""
+        """The id of the process while it runs."""
 
     @property
     def service_url(self) -> str:
-        """Where clients connect, in clear."""
+        """The URL for clients, without TLS."""
         return f"pulsar://127.0.0.1:{self.ports.service}"
 
     @property
     def admin_url(self) -> str:
-        """Where the admin API is, in clear."""
+        """The URL of the admin API, without TLS."""
         return f"http://127.0.0.1:{self.ports.web}"
 
     @property
     def service_url_tls(self) -> str:
-        """Where clients connect through TLS, if there is an authority."""
+        """The URL for clients with TLS, if there is an authority."""
         return f"pulsar+ssl://127.0.0.1:{self.ports.service_tls}"
 
     @property
     def admin_url_tls(self) -> str:
-        """Where the admin API is through TLS, if there is an authority."""
+        """The URL of the admin API with TLS, if there is an authority."""
         return f"https://127.0.0.1:{self.ports.web_tls}"
 
     def token(self, role: str = SUPERUSER) -> str | None:
-        """A token for a role, if the broker asks for tokens."""
+        """Returns a token for a role; None if the broker does not require tokens."""
         return None if self.security.tokens is None else self.security.tokens.token(role)
 
     def admin(self, role: str = SUPERUSER) -> Admin:
-        """A client of the admin API."""
+        """Returns a client of the admin API."""
         return Admin(self.admin_url, token=self.token(role))
 
     def tail(self, lines: int = _TAIL_LINES) -> str:
-        """The end of the broker's log."""
+        """Returns the end of the broker's log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
 
 class OwnBroker(Broker):
-    """One broker of this process's own, with its bookie and its metadata store, in one Java process.
+    """A broker that belongs to this process, with its bookie and its metadata store in one Java process.
 
-    It can be stopped, killed, paused and started again; ports and data stay the same until ``close``. It does not outlive this process,
+    It can be stopped, killed, paused and started again; ports and data stay the same until ``close``. It never outlives this process,
     however this process ends.
     """
 
@@ -98,19 +98,19 @@ class OwnBroker(Broker):
         plugins: Sequence[Path] = (),
         java_options: Sequence[str] = (),
     ) -> None:
-        """Prepares a broker; nothing runs yet.
+        """Prepares a broker, but does not start it.
 
         Args:
             version: a release of ``jars.LOG4J_OF``.
-            settings: lines of ``standalone.conf`` beside or instead of the harness's own.
+            settings: lines of ``standalone.conf`` in addition to, or instead of, the default ones.
             security: tokens, TLS, or both; none by default.
-            ports: where to listen; free ports by default.
-            heap_mb: bound of the Java heap, in MB; half as much may be used outside of it.
+            ports: the ports to listen on; free ports by default.
+            heap_mb: the maximum of the Java heap, in MB; half as much may be used outside of it.
             plugins: further jars on the class path.
-            java_options: of the Java that runs it, beside its own; without any, its classes come out of an archive if there is one.
+            java_options: further options of Java; without any, the classes are loaded from an archive if there is one.
 
         Raises:
-            BrokerUnavailableError: Java, Maven or the jars are not to be had.
+            BrokerUnavailableError: Java, Maven or the jars are not available.
         """
         self._java = java()
         self._plugins = plugins
@@ -125,14 +125,14 @@ class OwnBroker(Broker):
         self._watchdog: subprocess.Popen[bytes] | None = None
 
     def start(self, *, wipe: bool = False, timeout_s: float = 120) -> None:
-        """Starts the broker and returns when it is ready: the admin API answers and ``public/default`` is there.
+        """Starts the broker, and waits until it is ready: the admin API answers and ``public/default`` exists.
 
         Args:
-            wipe: begin without the data of earlier runs of this object.
+            wipe: whether to remove the data of earlier starts of this object.
             timeout_s: how long to wait.
 
         Raises:
-            BrokerUnavailableError: it ended or was not ready in time; the message has the end of its log. It does not run then.
+            BrokerUnavailableError: the broker ended or was not ready in time, and does not run; the message has the end of its log.
         """
         if self._process is not None:
             raise RuntimeError("this broker is running")
@@ -140,7 +140,7 @@ class OwnBroker(Broker):
             self._java, self._java_options, self._class_path, self.home, self.ports, heap_mb=self._heap_mb, wipe=wipe
         )
         with self.log.open("ab") as log:
-            # A session of its own: Ctrl-C in a terminal is for the tests, which then stop the broker in order.
+            # A session of its own: Ctrl-C in a terminal reaches the tests only, which then stop the broker.
             self._process = subprocess.Popen(
                 arguments,
                 cwd=self.home,
@@ -159,17 +159,17 @@ class OwnBroker(Broker):
             raise
 
     def upgrade(self, version: str) -> None:
-        """Has the next start run another version on the same data; the broker does not run now.
+        """Makes the next start run another version on the same data. The broker must not be running.
 
         Raises:
-            BrokerUnavailableError: the jars are not to be had.
+            BrokerUnavailableError: the jars are not available.
         """
         if self._process is not None:
             raise RuntimeError("this broker is running")
         self._be_of(version)
 
     def stop(self, *, timeout_s: float = 30) -> None:
-        """Shuts the broker down in order, or kills it when that takes too long; does nothing if it does not run."""
+        """Shuts the broker down, or kills it if that takes too long; does nothing if it does not run."""
         self._end(signal.SIGTERM, timeout_s)
 
     def kill(self) -> None:
@@ -177,15 +177,15 @@ class OwnBroker(Broker):
         self._end(signal.SIGKILL, 10)
 
     def pause(self) -> None:
-        """Stops the process where it is (SIGSTOP): its connections stay open and nobody answers."""
+        """Suspends the process (SIGSTOP): its connections stay open, but nothing is answered."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Lets a paused process go on (SIGCONT)."""
+        """Resumes a paused process (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
     def close(self) -> None:
-        """Ends the broker and removes its data; its log stays until later runs push it out."""
+        """Ends the broker and removes its data; its log is kept until later runs replace it."""
         self.kill()
         compacting.count(self.log)
         for part in ("data", "tmp"):
@@ -199,7 +199,7 @@ class OwnBroker(Broker):
         self.close()
 
     def _be_of(self, version: str) -> None:
-        """Takes the classes of a version, out of an archive if there is one."""
+        """Selects the classes of a version, from an archive if there is one."""
         self.version = version
         self._class_path = os.pathsep.join([f"{jars(version)}/*", *map(str, self._plugins)])
         archive, made = class_archive(version)
@@ -239,13 +239,13 @@ class OwnBroker(Broker):
 
 
 def _watchdog(pid: int) -> subprocess.Popen[bytes]:
-    """Kills the broker when this process is gone, even by SIGKILL: nobody else holds the pipe's other end."""
+    """Starts a process that kills the broker when this process has ended, even by SIGKILL: only this process holds the pipe's other end."""
     script = f"read -r _; kill -KILL {pid} 2>/dev/null"
     return subprocess.Popen(["/bin/sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
 
 
 def _new_home(version: str) -> Path:
-    """A directory for one broker, with the number of the process it belongs to; all but the newest of the abandoned ones go."""
+    """Creates a directory for one broker, with this process's id in it; removes all but the newest directories of ended processes."""
     parent = cache() / "brokers"
     parent.mkdir(parents=True, exist_ok=True)
     abandoned = [home for home in parent.iterdir() if not _owned(home)]
@@ -257,7 +257,7 @@ def _new_home(version: str) -> Path:
 
 
 def _changed(home: Path) -> float:
-    """When, in seconds; 0 for one that another process has just removed."""
+    """Returns when a directory was changed, in seconds since 1970; 0 if another process has just removed it."""
     with contextlib.suppress(OSError):
         return home.stat().st_mtime
     return 0.0

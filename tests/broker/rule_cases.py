@@ -1,6 +1,6 @@
-"""Updates that a rule of the admin API takes or refuses, each as a call of the admin API and as an update over gRPC.
+"""Updates that the rules of the admin API accept or refuse, each as a call of the admin API and as an update over gRPC.
 
-The statuses are what Pulsar 4.2.4 answers; the reasons are ours. Where the two sides differ on purpose, ``difference`` says why, and
+The statuses are those of Pulsar 4.2.4; the reasons are the service's own. Where the two differ on purpose, ``difference`` says why, and
 ``docs/rules.md`` lists it.
 """
 
@@ -19,41 +19,41 @@ TAKEN = 204
 
 
 class Where(enum.Enum):
-    """The namespace in which a case is tried."""
+    """The namespace of a case."""
 
     PLAIN = "plain"
     RETAINED = "retained"
-    """It keeps 10 minutes and 100 MB."""
+    """It has a retention of 10 minutes and 100 MB."""
     QUOTED = "quoted"
     """It has a backlog quota of 100 MB and 600 s."""
     REPLICATED = "replicated"
-    """It is replicated to a second cluster, which its tenant may use; a third exists, and a fourth that is a peer of the second."""
+    """It is replicated to a second cluster. A third cluster exists, and a fourth one that is a peer of the second."""
     NOWHERE = "nowhere"
-    """There is no such namespace."""
+    """It does not exist."""
 
 
 class RuleCase(NamedTuple):
-    """One update, both ways."""
+    """One update over both APIs."""
 
     title: str
     call: tuple[str, str, Any]
     """The admin API's method, path below the topic, and body. The path may have a query."""
     policies: TopicPolicies
-    """The same over gRPC: what is masked."""
+    """The masked document of the same update over gRPC."""
     mask: tuple[str, ...]
     status: int
-    """Of the admin API's answer."""
+    """The status of the admin API's answer."""
     reasons: frozenset[str] = frozenset()
-    """Of our refusal; empty: it is taken."""
+    """The possible reasons of the service's refusal; empty: the update is accepted."""
     where: Where = Where.PLAIN
     scope: Scope = Scope.LOCAL
     before: tuple[tuple[str, str, Any], ...] = ()
-    """Calls of the admin API before, on either side's topic."""
+    """Calls of the admin API that prepare the topics of both updates."""
     local: str = ""
-    """What is put behind the topic's name."""
+    """A suffix of the topic's name."""
     exists: bool = True
     difference: str = ""
-    """Why the two sides differ; empty: they agree."""
+    """Why the two APIs differ; empty: they agree."""
 
 
 def _case(title: str, call: tuple[str, str, Any], text: str, mask: str, status: int, *reasons: str, **rest: Any) -> RuleCase:
@@ -308,5 +308,5 @@ CASES: tuple[RuleCase, ...] = (
         difference="A partition's name means its base topic here.",
     ),
 )
-"""Every rule from both sides of its border."""
+"""Cases that each rule accepts, and cases that it refuses."""
 DIFFERENCES: tuple[RuleCase, ...] = tuple(case for case in CASES if case.difference)

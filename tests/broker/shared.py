@@ -1,12 +1,12 @@
 """One running broker of a version for all processes of a test run.
 
-With xdist, tests run in several processes. The process that runs them all starts a broker when the first test asks for it, tells each
-test process where it is, and closes it when all tests are over. Without xdist that is the test process itself.
+With xdist, tests run in several processes. The controlling process starts a broker when the first test asks for it, gives its address to
+each test process, and closes it after all tests. Without xdist the test process itself does this.
 
 | who | has | asks |
 |---|---|---|
-| the process that runs all | ``Brokers``, and a ``Desk`` where others may ask | ``Brokers.of`` |
-| a test process of xdist | ``Away``: the desk's address | the desk, over a Unix socket |
+| the controlling process | ``Brokers``, and a ``BrokerDirectory`` for other processes | ``Brokers.of`` |
+| a test process of xdist | ``RemoteBrokers``: the directory's address | the directory, over a Unix socket |
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class Shared(Protocol):
     """Knows the running broker of each version."""
 
     def of(self, version: str) -> Broker:
-        """The running broker of a version, started if it is the first time that anybody asks.
+        """Returns the running broker of a version; starts it at the first request.
 
         Raises:
-            BrokerUnavailableError: it can't be had.
+            BrokerUnavailableError: the broker can't be run here.
         """
 
 
@@ -44,16 +44,16 @@ KEY = pytest.StashKey[Shared]()
 
 
 class Brokers:
-    """The brokers of a run, in the process that has started them."""
+    """The brokers of a run, in the process that starts them."""
 
     def __init__(self) -> None:
-        """Starts none yet."""
+        """Does not start a broker yet."""
         self._lock = threading.Lock()
         self._starting: dict[str, threading.Lock] = {}
         self._running: dict[str, OwnBroker] = {}
 
     def of(self, version: str) -> Broker:
-        """See ``Shared``. Threads may ask; each version is started once, whoever asks meanwhile."""
+        """See ``Shared``. Thread-safe: each version is started once, even if several threads ask at the same time."""
         with self._lock:
             starting = self._starting.setdefault(version, threading.Lock())
         with starting:
@@ -62,7 +62,7 @@ class Brokers:
             return self._running[version]
 
     def close(self) -> None:
-        """Ends all of them."""
+        """Closes all brokers."""
         for broker in self._running.values():
             broker.close()
         self._running.clear()
@@ -78,18 +78,18 @@ def _started(version: str) -> OwnBroker:
     return broker
 
 
-class Desk:
-    """Tells other processes where the brokers are; a thread for each question, as an answer may take a broker's start."""
+class BrokerDirectory:
+    """Answers other processes with the addresses of brokers, in one thread per question, because an answer may include a broker's start."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
         self._home = tempfile.TemporaryDirectory(prefix="brokers-")
-        self._listener = Listener(str(Path(self._home.name) / "desk"), "AF_UNIX")
+        self._listener = Listener(str(Path(self._home.name) / "directory"), "AF_UNIX")
         self.address = str(self._listener.address)
         threading.Thread(target=self._listen, name="brokers of the run", daemon=True).start()
 
     def close(self) -> None:
-        """Nobody is told anything any more."""
+        """Stops answering."""
         self._listener.close()
         self._home.cleanup()
 
@@ -99,17 +99,17 @@ class Desk:
                 threading.Thread(target=self._answer, args=[self._listener.accept()], daemon=True).start()
 
     def _answer(self, connection: Connection) -> None:
-        with connection, contextlib.suppress(EOFError, OSError):  # whoever asked is gone
+        with connection, contextlib.suppress(EOFError, OSError):  # the asking process has ended
             try:
                 broker = self._brokers.of(connection.recv())
-                told: Broker | str = Broker(broker.version, broker.home, broker.ports, broker.security, pid=broker.pid)
+                answer: Broker | str = Broker(broker.version, broker.home, broker.ports, broker.security, pid=broker.pid)
             except BrokerUnavailableError as error:
-                told = str(error)
-            connection.send(told)
+                answer = str(error)
+            connection.send(answer)
 
 
-class Away:
-    """The brokers that another process has started."""
+class RemoteBrokers:
+    """The brokers that the controlling process has started."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -119,41 +119,41 @@ class Away:
         if version not in self._known:
             with Client(self._address, "AF_UNIX") as connection:
                 connection.send(version)
-                told = connection.recv()
-            if not isinstance(told, Broker):
-                raise BrokerUnavailableError(told)
-            self._known[version] = told
+                answer = connection.recv()
+            if not isinstance(answer, Broker):
+                raise BrokerUnavailableError(answer)
+            self._known[version] = answer
         return self._known[version]
 
 
 class _Owner:
-    """What the process that runs all tests does with the brokers."""
+    """The plugin of the controlling process, which owns the brokers."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
-        self._desk: Desk | None = None
+        self._directory: BrokerDirectory | None = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tells a test process whom to ask."""
-        if self._desk is None:
-            self._desk = Desk(self._brokers)
-        node.workerinput[_ADDRESS] = self._desk.address
+        """Gives a test process the address of the directory."""
+        if self._directory is None:
+            self._directory = BrokerDirectory(self._brokers)
+        node.workerinput[_ADDRESS] = self._directory.address
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self) -> Iterator[None]:
-        """All tests are over; what brokers tell at their end is counted behind this."""
-        if self._desk is not None:
-            self._desk.close()
+        """Closes the brokers after all tests, before other plugins count what the brokers' logs have."""
+        if self._directory is not None:
+            self._directory.close()
         self._brokers.close()
         return (yield)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Every process knows whom to ask."""
-    told = getattr(config, "workerinput", {}).get(_ADDRESS)
-    if told is not None:
-        config.stash[KEY] = Away(told)
+    """Gives every process its source of brokers."""
+    address = getattr(config, "workerinput", {}).get(_ADDRESS)
+    if address is not None:
+        config.stash[KEY] = RemoteBrokers(address)
         return
     config.stash[KEY] = brokers = Brokers()
     config.pluginmanager.register(_Owner(brokers))

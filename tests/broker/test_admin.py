@@ -1,4 +1,4 @@
-"""The tests' own client of the admin API: what many threads ask at once."""
+"""The tests' own client of the admin API, used by several threads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ THREADS, CALLS = 4, 20
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     connections: ClassVar[defaultdict[str, set[int]]] = defaultdict(set)
-    """By path: the ports that it was asked from."""
+    """By path: the client ports of its requests."""
 
     def do_GET(self) -> None:
         self.connections[self.path].add(self.client_address[1])
@@ -45,12 +45,12 @@ def url() -> Iterator[str]:
             thread.join()
 
 
-def test_threads_share_no_connection_and_each_keeps_its_own(url: str) -> None:
+def test_each_thread_of_an_admin_client_keeps_one_connection_of_its_own(url: str) -> None:
     met, turn = threading.Barrier(THREADS), threading.Lock()
 
     def ask(number: int) -> None:
         met.wait(10)
-        with turn:  # one after the other, so that a pool which they shared would give all of them its one connection
+        with turn:  # one thread after the other: a shared pool would give all of them its one connection
             for _ in range(CALLS):
                 assert admin.call("GET", str(number)) == 1
 

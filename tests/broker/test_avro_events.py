@@ -1,4 +1,4 @@
-"""An event means to the codec what it means to a broker, and looks to a replicator as the broker's own does."""
+"""The codec interprets an event as a broker does, and writes messages that a replicator treats like the broker's own."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ _PATIENCE_S = 10
 
 
 class Topics(NamedTuple):
-    """Topics in a fresh namespace, and its log."""
+    """Topics in a new namespace, and its log."""
 
     log: ChangeEvents
     admin: Admin
 
     def create(self, name: str) -> str:
-        """A topic's full name."""
+        """Creates a topic, and returns its full name."""
         self.admin.create_topic(f"{self.log.namespace}/{name}")
         return f"persistent://{self.log.namespace}/{name}"
 
     def shown(self, topic: str) -> tuple[Any, Any]:
-        """The LOCAL and the GLOBAL limit of producers that the broker shows."""
+        """Returns the LOCAL and the GLOBAL limit of producers that the broker shows."""
         path = f"persistent/{topic.removeprefix('persistent://')}/maxProducers"
         return self.admin.call("GET", path), self.admin.call("GET", path, isGlobal="true")
 
     def settle(self) -> None:
-        """Returns when the broker has read all that was written before."""
+        """Waits until the broker has read all messages that were written before."""
         topic = f"persistent://{self.log.namespace}/settle"
         limit = int(time.monotonic() * 1000) & 0xFFFFFF
         self.log.write(Event(PolicyKey(topic, Scope.LOCAL), Action.UPDATE, split(TopicPolicies(max_producer_per_topic=limit))))
@@ -77,7 +77,9 @@ GLOBAL_LIMIT = {**LIMIT, "isGlobal": True}
         pytest.param({"actionType": None}, "", (1, 2), id="without an action"),
     ],
 )
-def test_an_event_does_in_a_broker_what_it_says_here(topics: Topics, changed: dict[str, Any], prefix: str, shown: tuple[Any, Any]) -> None:
+def test_an_event_has_the_effect_on_a_broker_that_the_codec_reads_from_it(
+    topics: Topics, changed: dict[str, Any], prefix: str, shown: tuple[Any, Any]
+) -> None:
     topic = topics.create("topic")
     before = {Scope.LOCAL: 1, Scope.GLOBAL: 2}
     for scope, limit in before.items():
@@ -92,7 +94,7 @@ def test_an_event_does_in_a_broker_what_it_says_here(topics: Topics, changed: di
 
 
 def _by_the_codec(topics: Topics, topic: str, message: Encoded, limits: dict[Scope, Any]) -> tuple[Any, Any]:
-    """What the event comes to by the rules of reading, in the words of the codec."""
+    """Returns the LOCAL and the GLOBAL limit after the event as the codec reads it."""
     event, _ = topics.log.codec.read(message.key, message.payload, {})
     if event is not None and event.key.topic == topic and event.action is not Action.NONE:
         if event.action is Action.DELETE:
@@ -103,14 +105,14 @@ def _by_the_codec(topics: Topics, topic: str, message: Encoded, limits: dict[Sco
     return limits[Scope.LOCAL], limits[Scope.GLOBAL]
 
 
-def test_an_insert_puts_a_document_where_there_is_none(topics: Topics) -> None:
+def test_a_broker_applies_an_insert_to_a_topic_without_a_document(topics: Topics) -> None:
     topic = topics.create("topic")
     topics.log.write(Event(PolicyKey(topic, Scope.GLOBAL), Action.INSERT, split(TopicPolicies(max_producer_per_topic=3))))
     topics.settle()
     assert topics.shown(topic) == (None, 3)
 
 
-def test_a_replicator_sees_our_messages_as_it_sees_the_brokers(topics: Topics) -> None:
+def test_our_messages_have_the_keys_and_replication_headers_of_the_brokers_messages(topics: Topics) -> None:
     topic = topics.create("topic")
     rest = topic.removeprefix("persistent://")
     topics.log.read()
@@ -132,7 +134,7 @@ def test_a_replicator_sees_our_messages_as_it_sees_the_brokers(topics: Topics) -
 
 
 def _headers(topics: Topics, most: int) -> list[dict[str, str]]:
-    """What the admin API tells of the log's messages: keys, clusters, and whether there is a value."""
+    """Returns what the admin API reports of the log's messages: keys, clusters, and whether there is a value."""
     found: list[dict[str, str]] = []
     log = f"persistent/{topics.log.namespace}/{CHANGE_EVENTS}"
     count = topics.admin.call("GET", f"{log}/internalStats")["entriesAddedCounter"]

@@ -1,4 +1,4 @@
-"""Every policy, both ways: what an administrator sets is what the codec reads, and what the codec writes is what the broker shows."""
+"""Every policy in both directions: the codec reads what an administrator sets, and the broker shows what the codec writes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _log(broker: Broker, namespace: str) -> ChangeEvents:
 
 @pytest.fixture
 def log(request: pytest.FixtureRequest, case: Case) -> ChangeEvents:
-    """A log of the kind of namespace that the case needs."""
+    """The log of a namespace of the kind that the case needs."""
     made: ChangeEvents = request.getfixturevalue("replicated" if case.need is Need.TWO_CLUSTERS else "plain")
     return made
 
@@ -74,7 +74,7 @@ def _by_leaf(policies: TopicPolicies, case: Case) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("case", "scope"), [pytest.param(case, scope, id=name) for name, case, scope in EVERY if case.settable])
-def test_what_an_administrator_sets_is_read_and_would_be_written_in_the_same_bytes(
+def test_an_event_of_an_administrators_change_is_decoded_and_encodes_to_the_same_bytes(
     log: ChangeEvents, admin: Admin, case: Case, scope: Scope
 ) -> None:
     topic, case = prepare(admin, case, log.namespace, f"read-{case.setting.replace('/', '-')}-{scope.name}")
@@ -95,7 +95,7 @@ def test_what_an_administrator_sets_is_read_and_would_be_written_in_the_same_byt
 
 
 @pytest.mark.parametrize(("case", "scope"), [pytest.param(case, scope, id=name) for name, case, scope in EVERY])
-def test_what_is_written_the_broker_shows(log: ChangeEvents, admin: Admin, case: Case, scope: Scope) -> None:
+def test_the_broker_shows_the_document_of_an_event_that_the_codec_wrote(log: ChangeEvents, admin: Admin, case: Case, scope: Scope) -> None:
     topic, case = prepare(admin, case, log.namespace, f"written-{case.setting.replace('/', '-')}-{scope.name}")
     key = PolicyKey(f"persistent://{topic}", scope)
     assert case.read(case.reading_call(scope).on(admin, topic)) == case.unset
@@ -107,7 +107,7 @@ def test_what_is_written_the_broker_shows(log: ChangeEvents, admin: Admin, case:
 
 
 def _until_shown(case: Case, scope: Scope, admin: Admin, topic: str, expected: TopicPolicies) -> None:
-    """The broker reads the log on its own time."""
+    """Waits until the broker, which reads the log with a delay, shows a document."""
     deadline = time.monotonic() + _PATIENCE_S
     while (shown := comparable(case.read(case.reading_call(scope).on(admin, topic)))) != comparable(expected):
         assert time.monotonic() < deadline, f"expected {expected}, got {shown}"

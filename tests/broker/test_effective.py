@@ -1,4 +1,4 @@
-"""Effective policies, field by field, on a real broker with other values at each level: what it enforces, and what its admin API says."""
+"""Effective policies, field by field, compared with what a real broker with different values at each level enforces and shows."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from topicpolicies_server.core.policies.documents import family, split
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300), pytest.mark.xdist_group("levels")]
 _SECONDS = 60
 _ASIDE = ("offload_policies", "subscription_policies")
-"""Not among the values that a broker keeps per topic: offload policies are merged into its ledger's configuration, and of subscriptions the
-broker is asked one by one."""
+"""Policies that a broker does not keep per topic: offload policies are merged into the ledger's configuration, and the rates of
+subscriptions are read one by one."""
 TOPICS: Mapping[str, tuple[Scope, ...]] = {
     "nothing": (),
     "local": (Scope.LOCAL,),
     "global": (Scope.GLOBAL,),
     "both": (Scope.LOCAL, Scope.GLOBAL),
 }
-"""Topics by the scopes in which they have documents."""
+"""The scopes in which each topic has a document."""
 
 
 class Levels(NamedTuple):
@@ -46,16 +46,16 @@ class Levels(NamedTuple):
     client: Client
     agent: Agent
     namespaces: Mapping[str, str]
-    """One that says nothing, one that says everything."""
+    """By name: one without policies (``bare``) and one with every policy (``full``)."""
 
     def topic(self, namespace: str, topic: str) -> str:
-        """``tenant/namespace/topic``."""
+        """Returns ``tenant/namespace/topic``."""
         return f"{self.namespaces[namespace]}/{topic}"
 
 
 @pytest.fixture(scope="module")
 def levels(broker_of: BrokerOf, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Levels]:
-    """Values at all four levels."""
+    """A broker, namespaces and topics with values at all four levels."""
     home = tmp_path_factory.mktemp("levels")
     own = OwnBroker(LATEST, settings=BROKER_SETTINGS)
     with contextlib.ExitStack() as stack:
@@ -78,21 +78,21 @@ def levels(broker_of: BrokerOf, tmp_path_factory: pytest.TempPathFactory) -> Ite
 def test_effective_policies_are_what_the_broker_enforces(levels: Levels, namespace: str, topic: str) -> None:
     name = levels.topic(namespace, topic)
     found = levels.client.effective(name)
-    told = levels.agent.ask(levels.broker, [f"persistent://{name}"])[f"persistent://{name}"]
-    ours, theirs = _fields(found.policies), _fields(document(told))
+    enforced = levels.agent.ask(levels.broker, [f"persistent://{name}"])[f"persistent://{name}"]
+    ours, theirs = _fields(found.policies), _fields(document(enforced))
     assert {setting: value for setting, value in ours.items() if family(setting) not in _ASIDE} == theirs
     assert len(theirs) > 28
-    assert told["keptByLedger"]["retentionSizeInMB"] == found.policies.retention_policies.retention_size_in_mb
+    assert enforced["keptByLedger"]["retentionSizeInMB"] == found.policies.retention_policies.retention_size_in_mb
     for key, subscription in (("ofSubscription", SUBSCRIPTION), ("ofOtherSubscription", "other")):
         own = found.policies.subscription_policies
         rate = own[subscription].dispatch_rate if subscription in own else found.policies.subscription_dispatch_rate
-        assert told[key] == _json(rate)
+        assert enforced[key] == _json(rate)
 
 
 @pytest.mark.parametrize("namespace", ["bare", "full"])
 @pytest.mark.parametrize("topic", TOPICS)
 @pytest.mark.parametrize("scope", Scope, ids=lambda scope: scope.name)
-def test_the_applied_view_is_what_the_admin_api_answers(levels: Levels, namespace: str, topic: str, scope: Scope) -> None:
+def test_the_applied_view_equals_the_admin_apis_answer_with_applied_true(levels: Levels, namespace: str, topic: str, scope: Scope) -> None:
     name = levels.topic(namespace, topic)
     view = EffectiveView.APPLIED_LOCAL if scope is Scope.LOCAL else EffectiveView.APPLIED_GLOBAL
     found = levels.client.effective(name, view=view).policies
@@ -109,7 +109,7 @@ def test_each_value_names_the_level_that_it_comes_from(levels: Levels) -> None:
     global_ = levels.client.effective(levels.topic("full", "global")).sources
     assert global_["max_producer_per_topic"] is PolicySource.TOPIC_GLOBAL
     assert global_[f"subscription_policies.{SUBSCRIPTION}"] is PolicySource.TOPIC_GLOBAL
-    assert global_["auto_subscription_creation_override"] is PolicySource.NAMESPACE, "the GLOBAL one is ignored"
+    assert global_["auto_subscription_creation_override"] is PolicySource.NAMESPACE, "the broker ignores the GLOBAL one"
     nothing = levels.client.effective(levels.topic("full", "nothing")).sources
     assert nothing["back_log_quota_map.destination_storage"] is PolicySource.NAMESPACE
     assert nothing["back_log_quota_map.message_age"] is PolicySource.BROKER
@@ -118,7 +118,7 @@ def test_each_value_names_the_level_that_it_comes_from(levels: Levels) -> None:
 
 
 def _plant(levels: Levels) -> None:
-    """Gives every level its values, and waits until the broker has taken them over."""
+    """Sets the values of every level, and waits until the broker has applied them."""
     for method, target, body in NAMESPACE_CALLS:
         path, _, query = target.partition("?")
         parameters = dict([query.split("=")]) if query else {}
@@ -126,8 +126,8 @@ def _plant(levels: Levels) -> None:
     names = [(levels.topic(namespace, topic), scopes) for namespace in levels.namespaces for topic, scopes in TOPICS.items()]
     for name, _ in names:
         levels.admin.create_topic(name)
-        levels.admin.call("GET", f"persistent/{name}/stats")  # loads it
-    for scope in (Scope.GLOBAL, Scope.LOCAL):  # one after the other: the broker may apply the later of two at once first
+        levels.admin.call("GET", f"persistent/{name}/stats")  # loads the topic
+    for scope in (Scope.GLOBAL, Scope.LOCAL):  # one after the other: of two at once the broker may apply the later first
         wanted, changed = topic_document(OurScope(scope)), [name for name, scopes in names if scope in scopes]
         for name in changed:
             levels.client.update(name, wanted, scope=scope)
@@ -135,16 +135,16 @@ def _plant(levels: Levels) -> None:
 
 
 def _await_ledgers(levels: Levels, topics: list[str], wanted: pb.TopicPolicies, scope: Scope) -> None:
-    """Waits until the broker has taken over a document, which ends with the ledger's settings.
+    """Waits until the broker has applied a document, which ends with the settings of the ledger.
 
-    These it takes over beside, once for each event, and of two that are close together the earlier may come last and stand. Another event
-    makes it look again.
+    The broker applies these asynchronously, once for each event. Of two events that are close together, the earlier may be applied last and
+    remain; another event makes the broker apply the settings again.
     """
     retention = wanted.retention_policies
     kept = {"retentionTimeInMinutes": retention.retention_time_in_minutes, "retentionSizeInMB": retention.retention_size_in_mb}
     names = [f"persistent://{topic}" for topic in topics]
     deadline = time.monotonic() + _SECONDS
-    while waiting := {name: told for name, told in levels.agent.ask(levels.broker, names).items() if told["keptByLedger"] != kept}:
+    while waiting := {name: shown for name, shown in levels.agent.ask(levels.broker, names).items() if shown["keptByLedger"] != kept}:
         assert time.monotonic() < deadline, f"the broker has not taken over {kept}: {waiting}"
         time.sleep(1)
         for name in waiting:
@@ -153,12 +153,12 @@ def _await_ledgers(levels: Levels, topics: list[str], wanted: pb.TopicPolicies, 
 
 
 def _fields(policies: pb.TopicPolicies) -> dict[str, str]:
-    """A document's settings, legibly."""
+    """Returns a document's settings as text."""
     return {setting: str(pb.TopicPolicies.FromString(value)) for setting, value in split(comparable(policies)).items()}
 
 
 def _only(case: Case, found: pb.TopicPolicies) -> pb.TopicPolicies:
-    """What an answer about one policy shows of a document."""
+    """Returns the part of a document that the admin API's answer about one policy shows."""
     name, _, key = case.setting.partition("/")
     if name == "subscription_policies" and key not in found.subscription_policies and found.HasField("subscription_dispatch_rate"):
         only = pb.TopicPolicies()

@@ -1,6 +1,6 @@
-"""Every policy, both ways, on a real broker: what is set over gRPC its admin API shows, what its admin API sets gRPC shows and streams.
+"""Every policy in both directions on a real broker: the admin API shows what gRPC sets, and gRPC shows and streams what the admin API sets.
 
-With a plain and with a partitioned ``__change_events``.
+The tests run with a plain and with a partitioned ``__change_events``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Sidecar(NamedTuple):
     process: ServerProcess
     stub: TopicPoliciesServiceStub
     namespaces: dict[Need, str]
-    """By what a case needs."""
+    """The namespaces, by what a case needs."""
 
     def get(self, topic: str, scope: Scope, at_least_version: str | None = None) -> PolicyDocument:
         """GetPolicy."""
@@ -82,7 +82,7 @@ def prepared(sidecar: Sidecar, admin: Admin, case: Case, scope: Scope, request: 
 
 
 def soon(read: Callable[[], _T], expected: _T) -> None:
-    """Waits until something is as it should be: brokers learn of an event some milliseconds later."""
+    """Waits until ``read`` returns what is expected: brokers read an event some milliseconds later."""
     deadline = time.monotonic() + _SECONDS
     while (found := read()) != expected:
         assert time.monotonic() < deadline, f"still {found}, not {expected}"
@@ -90,7 +90,7 @@ def soon(read: Callable[[], _T], expected: _T) -> None:
 
 
 @every_field
-def test_what_grpc_sets_the_admin_api_shows(sidecar: Sidecar, admin: Admin, prepared: tuple[str, Case], scope: Scope) -> None:
+def test_the_admin_api_shows_every_policy_that_grpc_sets(sidecar: Sidecar, admin: Admin, prepared: tuple[str, Case], scope: Scope) -> None:
     topic, case = prepared
 
     def shown() -> TopicPolicies:
@@ -105,7 +105,9 @@ def test_what_grpc_sets_the_admin_api_shows(sidecar: Sidecar, admin: Admin, prep
 
 
 @every_field
-def test_what_the_admin_api_sets_grpc_shows_and_streams(sidecar: Sidecar, admin: Admin, prepared: tuple[str, Case], scope: Scope) -> None:
+def test_grpc_shows_and_streams_every_policy_that_the_admin_api_sets(
+    sidecar: Sidecar, admin: Admin, prepared: tuple[str, Case], scope: Scope
+) -> None:
     topic, case = prepared
     if not case.settable:
         _refused_by_the_broker(admin, case, topic, scope)
@@ -137,7 +139,7 @@ def test_what_the_admin_api_sets_grpc_shows_and_streams(sidecar: Sidecar, admin:
 
 
 def _refused_by_the_broker(admin: Admin, case: Case, topic: str, scope: Scope) -> None:
-    """The broker's admin API refuses these values: that it does is what there is to show."""
+    """Asserts that the broker's admin API refuses the values of a case that it can't set."""
     from tests.broker.admin import AdminError  # noqa: PLC0415
 
     example: Example = case.examples[0]
@@ -145,7 +147,7 @@ def _refused_by_the_broker(admin: Admin, case: Case, topic: str, scope: Scope) -
         case.setting_call(example, scope).on(admin, topic)
 
 
-def test_all_of_it_survives_compaction_and_a_restart(sidecar: Sidecar, admin: Admin) -> None:
+def test_every_document_survives_a_compaction_and_a_restart_of_the_sidecar(sidecar: Sidecar, admin: Admin) -> None:
     namespace = sidecar.namespaces[Need.NOTHING]
     prefix = f"{namespace}/kept-{uuid.uuid4().hex[:6]}"
     written: dict[tuple[str, Scope], tuple[str, TopicPolicies]] = {}
@@ -167,7 +169,7 @@ def test_all_of_it_survives_compaction_and_a_restart(sidecar: Sidecar, admin: Ad
     admin.create_topic(gone)
     sidecar.update(gone, Scope.LOCAL, ("max_producer_per_topic",), TopicPolicies(max_producer_per_topic=3))
     assert sidecar.stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=gone)).outcome == service_pb2.DELETE_OUTCOME_DELETED
-    time.sleep(0.5)  # its tombstone follows at once; nothing tells a client when
+    time.sleep(0.5)  # the tombstone follows at once; a client can't see when
     admin.compact_change_events(namespace)
     sidecar.process.kill()
     asyncio.run(sidecar.process.start())
@@ -181,7 +183,7 @@ def test_all_of_it_survives_compaction_and_a_restart(sidecar: Sidecar, admin: Ad
 
 
 def _answers(sidecar: Sidecar, topic: str) -> bool:
-    """Whether the restarted server is reached: the channel may still be backing off."""
+    """Whether the restarted server answers: the channel may still be backing off."""
     try:
         sidecar.get(topic, Scope.LOCAL)
     except grpc.RpcError:

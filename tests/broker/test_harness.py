@@ -1,4 +1,4 @@
-"""The harness does what tests and measurements rely on."""
+"""The brokers of tests and measurements: start, stop, security, compaction on request, and cleaning up."""
 
 import os
 import signal
@@ -48,7 +48,9 @@ def _eventually(holds: Callable[[], bool], timeout_s: float = 10) -> bool:
     return True
 
 
-def test_an_abandoned_home_that_another_process_removes_meanwhile_stops_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_home_is_made_even_if_another_process_removes_an_abandoned_one_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TOPICPOLICIES_CACHE", str(tmp_path))
     removed = []
 
@@ -77,7 +79,7 @@ def test_the_shared_broker_is_of_the_newest_version_and_carries_messages(broker:
 
 
 @pytest.mark.xdist_group("old broker")
-def test_two_versions_run_side_by_side(broker: Broker, broker_of: BrokerOf) -> None:
+def test_brokers_of_two_versions_run_at_the_same_time(broker: Broker, broker_of: BrokerOf) -> None:
     older = broker_of("4.0.0")
     with older.admin() as admin:
         assert admin.call("GET", "brokers/version").startswith("4.0.0")
@@ -86,7 +88,7 @@ def test_two_versions_run_side_by_side(broker: Broker, broker_of: BrokerOf) -> N
     assert _alive(older.pid or 0)
 
 
-def test_refusals_carry_the_broker_s_reason(admin: Admin) -> None:
+def test_an_admin_error_has_the_brokers_status_and_reason(admin: Admin) -> None:
     with pytest.raises(AdminError, match="Tenant does not exist") as refused:
         admin.call("GET", "tenants/nobody")
     assert refused.value.status == 404
@@ -121,7 +123,7 @@ def own() -> Iterator[OwnBroker]:
 
 @pytest.mark.broker
 @one_process
-def test_a_paused_broker_answers_nobody_until_it_is_resumed(own: OwnBroker) -> None:
+def test_a_paused_broker_does_not_answer_until_it_is_resumed(own: OwnBroker) -> None:
     own.pause()
     with pytest.raises(httpx.ReadTimeout):
         httpx.get(f"{own.admin_url}/admin/v2/clusters", timeout=1, trust_env=False)
@@ -133,13 +135,13 @@ def test_a_paused_broker_answers_nobody_until_it_is_resumed(own: OwnBroker) -> N
 @pytest.mark.broker
 @pytest.mark.timeout(600)
 @one_process
-def test_a_broker_keeps_data_and_ports_over_restarts_and_loses_them_when_wiped(own: OwnBroker) -> None:
+def test_a_broker_keeps_its_data_and_ports_over_restarts_and_loses_its_data_when_wiped(own: OwnBroker) -> None:
     with own.admin() as admin:
         namespace = admin.create_namespace()
         topic = f"{namespace}/kept"
         admin.create_topic(topic)
         admin.call("POST", f"persistent/{topic}/retention", _RETENTION)
-        # The extra settings reach the broker: what it creates on its own, it creates with two partitions.
+        # The broker has the extra settings: topics that it creates by itself have two partitions.
         assert len(admin.partitions_of(f"{namespace}/{CHANGE_EVENTS}")) == 2
 
         own.pause()
@@ -156,7 +158,9 @@ def test_a_broker_keeps_data_and_ports_over_restarts_and_loses_them_when_wiped(o
         assert namespace not in admin.call("GET", "namespaces/public")
 
 
-def test_a_secured_broker_serves_whoever_has_a_token_and_trusts_its_authority(make_broker: MakeBroker, tmp_path: Path) -> None:
+def test_a_secured_broker_serves_only_clients_with_a_valid_token_and_trust_in_its_authority(
+    make_broker: MakeBroker, tmp_path: Path
+) -> None:
     authority = Authority(tmp_path)
     stranger = Authority(tmp_path / "stranger")
     broker = make_broker(security=Security(TokenKey(), authority))
@@ -200,7 +204,7 @@ def test_a_secured_broker_serves_whoever_has_a_token_and_trusts_its_authority(ma
         publish(broker.token(), stranger.trust)
 
 
-def test_a_broker_that_cannot_start_says_why_and_leaves_nothing_running(make_broker: MakeBroker) -> None:
+def test_a_broker_that_cannot_start_reports_why_and_leaves_no_process_running(make_broker: MakeBroker) -> None:
     broker = make_broker(settings={"metadataStoreUrl": "nonsense://here", "brokerServicePort": "not a number"})
     with pytest.raises(BrokerUnavailableError, match="not a number"):
         broker.start()

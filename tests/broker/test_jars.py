@@ -1,4 +1,4 @@
-"""What is said when a broker cannot be had."""
+"""The jars of brokers are resolved once, and errors name what is missing."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.broker.jars import BrokerUnavailableError
 
 @pytest.fixture
 def empty_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A machine with nothing on its path and nothing in its cache; the answer is the directory on the path."""
+    """A machine with an empty path and an empty cache; returns the directory on the path."""
     tools = tmp_path / "bin"
     tools.mkdir()
     monkeypatch.setenv("PATH", str(tools))
@@ -25,18 +25,18 @@ def _install(tools: Path, name: str, script: str) -> None:
 
 
 @pytest.mark.usefixtures("empty_machine")
-def test_missing_java_is_named() -> None:
+def test_the_error_names_missing_java() -> None:
     with pytest.raises(BrokerUnavailableError, match=r"JDK 17 or newer is missing: no java on the path"):
         jars.java()
 
 
-def test_old_java_is_refused_with_what_it_says_of_itself(empty_machine: Path) -> None:
+def test_old_java_is_refused_with_its_own_version_line(empty_machine: Path) -> None:
     _install(empty_machine, "java", """echo 'openjdk version "11.0.2" 2019-01-15' >&2""")
     with pytest.raises(BrokerUnavailableError, match=r'says openjdk version "11.0.2"'):
         jars.java()
 
 
-def test_java_home_goes_before_the_path(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_home_takes_precedence_over_the_path(empty_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _install(empty_machine, "java", """echo 'openjdk version "17.0.1"' >&2""")
     monkeypatch.setenv("JAVA_HOME", str(empty_machine / "nowhere"))
     with pytest.raises(BrokerUnavailableError, match="in JAVA_HOME"):
@@ -45,26 +45,26 @@ def test_java_home_goes_before_the_path(empty_machine: Path, monkeypatch: pytest
     assert jars.java() == empty_machine / "java"
 
 
-def test_missing_maven_is_named(empty_machine: Path) -> None:
+def test_the_error_names_missing_maven(empty_machine: Path) -> None:
     _install(empty_machine, "java", """echo 'openjdk version "21"' >&2""")
     with pytest.raises(BrokerUnavailableError, match=r"Maven \(mvn\) is missing"):
         jars.jars()
 
 
 @pytest.mark.usefixtures("empty_machine")
-def test_unknown_version_is_refused_before_anything_is_fetched() -> None:
+def test_an_unknown_version_is_refused_without_java_or_maven() -> None:
     with pytest.raises(BrokerUnavailableError, match=r"Pulsar 1\.2\.3 is not among"):
         jars.jars("1.2.3")
 
 
-def test_failing_maven_is_tried_with_central_alone_and_its_last_words_are_shown(empty_machine: Path) -> None:
+def test_if_maven_fails_it_is_run_again_with_central_only_and_the_error_has_the_end_of_its_log(empty_machine: Path) -> None:
     _install(empty_machine, "java", """echo 'openjdk version "17"' >&2""")
     _install(empty_machine, "mvn", """echo "told: $@"; exit 1""")
     with pytest.raises(BrokerUnavailableError, match=r"told: .*--settings="):
         jars.jars()
 
 
-def test_jars_are_resolved_once_and_again_when_one_is_gone(empty_machine: Path) -> None:
+def test_jars_are_resolved_once_and_again_if_one_is_missing(empty_machine: Path) -> None:
     runs = empty_machine / "runs"
     _install(empty_machine, "java", """echo 'openjdk version "17"' >&2""")
     _install(
@@ -87,7 +87,9 @@ def test_jars_are_resolved_once_and_again_when_one_is_gone(empty_machine: Path) 
 
 
 @pytest.mark.usefixtures("empty_machine")
-def test_the_command_fails_where_a_broker_cannot_be_had(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_fails_with_the_reason_if_no_broker_can_be_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr("sys.argv", ["jars"])
     assert jars.main() == 1
     assert "JDK 17 or newer is missing" in capsys.readouterr().err

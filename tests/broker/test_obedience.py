@@ -1,4 +1,4 @@
-"""The broker obeys: what the sidecar writes takes effect on topics that are loaded, and so does a delete."""
+"""The broker obeys the sidecar's changes: updates and deletions take effect on topics that are loaded."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def client(broker: Broker) -> Iterator[pulsar.Client]:
 
 
 def second_producer(client: pulsar.Client, topic: str) -> bool:
-    """Whether another producer is admitted; it leaves at once."""
+    """Whether another producer is admitted, which is closed at once."""
     try:
         client.create_producer(topic).close()
     except pulsar.ProducerBusy:
@@ -70,7 +70,7 @@ def becomes(client: pulsar.Client, topic: str, admitted: bool) -> None:
 
 
 def limit(stub: TopicPoliciesServiceStub, topic: str, scope: Scope.ValueType) -> None:
-    """At most one producer."""
+    """Limits a topic to one producer."""
     stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=topic, scope=scope, policies=TopicPolicies(max_producer_per_topic=1)))
 
 
@@ -86,7 +86,7 @@ def test_a_limit_holds_for_a_loaded_topic_and_ends_with_its_policy(
     assert deleted.outcome == service_pb2.DELETE_OUTCOME_DELETED
     becomes(client, topic, admitted=True)
     stats = admin.call("GET", f"persistent/{topic.removeprefix('persistent://')}/stats")
-    assert [publisher["producerName"] for publisher in stats["publishers"]] == [first.producer_name()], "the topic was never reloaded"
+    assert [publisher["producerName"] for publisher in stats["publishers"]] == [first.producer_name()], "the topic was not reloaded"
     assert first.is_connected()
     first.close()
 
@@ -107,7 +107,7 @@ def test_a_limit_of_the_admin_api_ends_with_a_delete_over_grpc(
         assert admin.call("GET", f"{path}/maxProducers") is None
 
 
-def test_a_topic_that_the_broker_deletes_takes_its_policies_along(
+def test_the_policies_of_a_topic_that_the_broker_deletes_are_deleted_too(
     stub: TopicPoliciesServiceStub, admin: Admin, client: pulsar.Client, topic: str
 ) -> None:
     client.create_producer(topic).close()
@@ -117,7 +117,7 @@ def test_a_topic_that_the_broker_deletes_takes_its_policies_along(
     assert next(documents).HasField("policies")
     path = f"persistent/{topic.removeprefix('persistent://')}"
     deadline = time.monotonic() + _SECONDS
-    while admin.call("GET", f"{path}/maxProducers") != 1:  # a broker removes only what it knows of
+    while admin.call("GET", f"{path}/maxProducers") != 1:  # a broker removes only policies that it has read
         assert time.monotonic() < deadline
         time.sleep(0.02)
     admin.call("DELETE", path)

@@ -1,4 +1,4 @@
-"""The rules, on a real broker: what its admin API refuses is refused over gRPC, and what it takes is taken, but for what is listed."""
+"""The rules, compared with a real broker: gRPC refuses what the admin API refuses and accepts the rest, with documented exceptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from topicpolicies.v1.policies_pb2 import Scope as ScopeNumber
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.core.rules import RULES
 
-# They add clusters and tenants to the broker, for all of them.
+# These tests share clusters and tenants that they add to the broker.
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("rules")]
 
 _SECONDS = 30
@@ -37,11 +37,11 @@ _UNTRIED = {
     ("replication_clusters", "LOCAL_CLUSTER_UNKNOWN"),
     ("shadow_topics", "NOT_PERSISTENT"),
 }
-"""Rules that no update on this broker can violate: it doesn't tell its filters, its name is known, and its topics are persistent."""
+"""Rules that no update on this broker can violate: it doesn't list its filters, its name is known, and its topics are persistent."""
 
 
 class Both(NamedTuple):
-    """A broker, and a server on its log."""
+    """A broker and a server on its log."""
 
     admin: Admin
     stub: TopicPoliciesServiceStub
@@ -49,7 +49,7 @@ class Both(NamedTuple):
     numbers: Iterator[int]
 
     def topic(self, case: RuleCase) -> str:
-        """``tenant/namespace/topic``, prepared for a case."""
+        """Prepares a topic for a case, and returns ``tenant/namespace/topic``."""
         topic = f"{self.namespaces[case.where]}/case-{next(self.numbers)}"
         if case.exists and case.local:
             self.admin.create_topic(topic, partitions=1)
@@ -60,7 +60,7 @@ class Both(NamedTuple):
         return topic + case.local
 
     def call(self, topic: str, call: tuple[str, str, object]) -> int:
-        """The status of the admin API's answer."""
+        """Makes a call of the admin API, and returns the status of the answer."""
         method, path, body = call
         path, _, query = path.partition("?")
         try:
@@ -70,7 +70,7 @@ class Both(NamedTuple):
         return TAKEN
 
     def update(self, topic: str, case: RuleCase) -> frozenset[str]:
-        """The reasons of our refusal; none if the update is taken."""
+        """Makes the update over gRPC, and returns the reasons of the refusal; none if it is accepted."""
         deadline = time.monotonic() + _SECONDS
         while case.before and not one(self.stub.GetPolicy(reading(topic))).HasField("policies"):
             assert time.monotonic() < deadline
@@ -80,8 +80,8 @@ class Both(NamedTuple):
         try:
             self.stub.UpdatePolicy(request, timeout=_SECONDS)
         except grpc.RpcError as error:
-            told: Any = error
-            return _reasons(dict(told.trailing_metadata())["grpc-status-details-bin"])
+            failed: Any = error
+            return _reasons(dict(failed.trailing_metadata())["grpc-status-details-bin"])
         return frozenset()
 
 
@@ -113,15 +113,15 @@ def both(broker: Broker, admin: Admin, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
-def test_the_admin_api_and_the_service_agree(both: Both, case: RuleCase) -> None:
+def test_the_admin_api_and_the_service_agree_except_in_listed_differences(both: Both, case: RuleCase) -> None:
     status = both.call(both.topic(case), case.call)
     reasons = both.update(both.topic(case), case)
     assert (status, reasons) == (case.status, case.reasons)
     agreed = (status == TAKEN) == (not reasons)
-    assert agreed == (not case.difference), "what differs is listed, and what is listed differs"
+    assert agreed == (not case.difference), "exactly the listed cases differ"
 
 
-def test_every_rule_is_tried() -> None:
+def test_every_rule_has_a_case_that_violates_it() -> None:
     tried = {(path.partition(".")[0], reason) for case in CASES for path in case.mask for reason in case.reasons}
     assert {(rule.field, rule.reason) for rule in RULES} - tried == _UNTRIED
 
@@ -140,7 +140,7 @@ def test_every_rule_is_documented() -> None:
 
 
 def _reasons(details: bytes) -> frozenset[str]:
-    """Of the violations, or of the error itself."""
+    """Returns the reasons of the violations, or of the error itself if there are none."""
     info, bad = ErrorInfo(), BadRequest()
     for detail in Status.FromString(details).details:
         detail.Unpack(info)

@@ -16,14 +16,14 @@ _ASKING = 8
 
 
 class _Starts:
-    """What was started, each of which takes until all have asked."""
+    """Starts brokers; each start takes until all threads have asked."""
 
     def __init__(self) -> None:
         self.of: list[str] = []
         self.all_asked = threading.Event()
 
     def __call__(self, version: str) -> Broker:
-        """Starts one; ``none`` can't be had."""
+        """Starts a broker; the version ``none`` can't be run."""
         self.of.append(version)
         if version == "none":
             raise BrokerUnavailableError("there is none")
@@ -39,36 +39,36 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> _Starts:
 
 
 @pytest.fixture
-def desk(starts: _Starts) -> Iterator[shared.Desk]:
-    made = shared.Desk(shared.Brokers())
+def directory(starts: _Starts) -> Iterator[shared.BrokerDirectory]:
+    made = shared.BrokerDirectory(shared.Brokers())
     yield made
     made.close()
 
 
-def test_a_broker_is_started_once_and_is_the_same_for_all_who_ask_meanwhile(desk: shared.Desk, starts: _Starts) -> None:
+def test_a_broker_is_started_once_for_all_processes_that_ask_during_its_start(directory: shared.BrokerDirectory, starts: _Starts) -> None:
     with ThreadPoolExecutor(_ASKING) as threads:
-        asked = [threads.submit(shared.Away(desk.address).of, version) for version in ("4.2.4", "4.0.0") * (_ASKING // 2)]
+        asked = [threads.submit(shared.RemoteBrokers(directory.address).of, version) for version in ("4.2.4", "4.0.0") * (_ASKING // 2)]
         starts.all_asked.set()
-        told = [broker.result(20) for broker in asked]
+        found = [broker.result(20) for broker in asked]
     assert sorted(starts.of) == ["4.0.0", "4.2.4"]
-    assert {(broker.version, broker.pid, broker.service_url) for broker in told} == {
-        (broker.version, broker.pid, broker.service_url) for broker in told[:2]
+    assert {(broker.version, broker.pid, broker.service_url) for broker in found} == {
+        (broker.version, broker.pid, broker.service_url) for broker in found[:2]
     }
 
 
-def test_who_asks_for_a_broker_that_cannot_be_had_is_told_why(desk: shared.Desk) -> None:
+def test_a_process_that_asks_for_a_broker_that_cannot_be_run_receives_the_reason(directory: shared.BrokerDirectory) -> None:
     with pytest.raises(BrokerUnavailableError, match="there is none"):
-        shared.Away(desk.address).of("none")
+        shared.RemoteBrokers(directory.address).of("none")
 
 
-def test_who_asks_in_vain_does_not_keep_others_from_asking(desk: shared.Desk, starts: _Starts) -> None:
+def test_a_failed_question_for_a_broker_does_not_block_further_questions(directory: shared.BrokerDirectory, starts: _Starts) -> None:
     starts.all_asked.set()
-    away = shared.Away(desk.address)
+    remote = shared.RemoteBrokers(directory.address)
     with pytest.raises(BrokerUnavailableError):
-        away.of("none")
-    assert away.of("4.2.4") is away.of("4.2.4")
+        remote.of("none")
+    assert remote.of("4.2.4") is remote.of("4.2.4")
     assert starts.of == ["none", "4.2.4"]
 
 
-def test_all_processes_of_this_run_know_one_broker(pytestconfig: pytest.Config) -> None:
-    assert isinstance(pytestconfig.stash[shared.KEY], shared.Away if hasattr(pytestconfig, "workerinput") else shared.Brokers)
+def test_every_process_of_this_run_has_the_shared_source_of_brokers(pytestconfig: pytest.Config) -> None:
+    assert isinstance(pytestconfig.stash[shared.KEY], shared.RemoteBrokers if hasattr(pytestconfig, "workerinput") else shared.Brokers)

@@ -1,1 +1,1 @@
-"""One sidecar at a time writes a log: shown on real server processes that are killed and stopped, on a real broker."""
+"""One sidecar at a time writes a log: tested with real server processes that are killed and suspended, on a real broker."""

@@ -1,4 +1,4 @@
-"""Three sidecars that share a log, on a broker that notices soon when one of them does not answer."""
+"""Three sidecars that share a log, on a broker that soon notices when one of them does not answer."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .raw_log import RawLog
 SIDECARS = 3
 TOPICS = 3
 SESSION_SECONDS = 2
-"""The broker's ``keepAliveIntervalSeconds``: who has not answered for one to two of them has lost its session."""
+"""The broker's ``keepAliveIntervalSeconds``: a client that has not answered for one to two of these intervals loses its session."""
 
 
 class Cluster:
@@ -32,7 +32,7 @@ class Cluster:
 
     @property
     def targets(self) -> str:
-        """All addresses."""
+        """The addresses of all sidecars, separated by commas."""
         return ",".join(server.address for server in self.servers)
 
     @property
@@ -41,22 +41,22 @@ class Cluster:
         return [f"persistent://{self.namespace}/t-{number}" for number in range(TOPICS)]
 
     async def leader(self, after: str = "") -> ServerProcess:
-        """The one that has announced itself last, once it is another one than ``after``."""
+        """Returns the sidecar that has announced itself last, once that is another one than ``after``."""
         async with asyncio.timeout(60):
             while (address := self.raw.leader) in ("", after):  # noqa: ASYNC110 - another thread reads
                 await asyncio.sleep(0.01)
         return next(server for server in self.servers if server.address == address)
 
     async def compact(self) -> None:
-        """Compacts the log, all of its partitions, and returns when that is done."""
+        """Compacts all partitions of the log, and waits until that is done."""
         with self._broker.admin() as admin:
             await asyncio.to_thread(admin.compact_change_events, self.namespace)
 
     async def start(self, server: ServerProcess) -> None:
-        """Starts a sidecar, which from then on waits to lead the namespace."""
+        """Starts a sidecar, and waits until it has loaded the namespace, which it can lead from then on."""
         await server.start()
         async with asyncio.timeout(60), server.stub() as stub:
-            while True:  # a broker that is busy may not answer in time; a server says so early, and clients ask again
+            while True:  # a busy broker may not answer in time; the server then answers UNAVAILABLE, and clients repeat
                 try:
                     await stub.GetPolicy(GetPolicyRequest(topic=self.topics[0]), timeout=30)
                 except grpc.aio.AioRpcError as error:
@@ -71,8 +71,8 @@ class Cluster:
 def quick_broker() -> Iterator[Broker]:
     """A broker with short sessions, shared by the tests of a module.
 
-    It does not compact by itself meanwhile: a request id whose event is compacted away is known for 16 more requests of its key only, and a
-    client that waited for a stopped leader repeats its request later than that.
+    It does not compact by itself: a request id whose event was compacted away is remembered for 16 more requests of its key only, and a
+    client that waited for a suspended leader repeats its request later than that.
     """
     settings = {"keepAliveIntervalSeconds": str(SESSION_SECONDS), "brokerServiceCompactionMonitorIntervalInSeconds": "3600"}
     broker = OwnBroker(settings=settings, heap_mb=600)

@@ -1,4 +1,4 @@
-"""Clients that change settings through whichever sidecar leads, and note what they are told."""
+"""Clients that change settings through whichever sidecar leads, and note the answers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from topicpolicies import AsyncClient, OutcomeUnknown, RetryPolicy, TopicPolicie
 RETRIES = RetryPolicy(first_delay_seconds=0.02, longest_delay_seconds=0.3, attempt_timeout_seconds=2.0)
 
 MOST_PAUSE_SECONDS = 0.05
-"""Between two updates of a client: sidecars that are started meanwhile need the processors too."""
+"""The longest pause between two updates of a client: sidecars that are started meanwhile need the processors too."""
 UPDATES_AT_A_TIME = 300
-"""Written around a fault at most, before it and after it: else the slower a starting sidecar reads the log, the more there is to read."""
+"""The most updates between two calls of ``allow_more``: without a limit, the log of a slowly starting sidecar would grow while it reads."""
 
 
 class Load:
-    """Clients with a subscription's entry of their own in each topic."""
+    """Clients that each change the entry of a subscription of their own in each topic."""
 
     def __init__(self, targets: str, topics: list[str], seed: int) -> None:
         """``targets``: the sidecars' addresses, separated by commas."""
@@ -28,41 +28,41 @@ class Load:
         self.in_flight: set[str] = set()
         self.answered = 0
         self.repeated = 0
-        """Updates that had been applied before the answer came to their repeat."""
+        """The number of updates that had been applied before the answer to their repeat."""
         self.links: dict[str, list[Link]] = defaultdict(list)
         self.last: dict[tuple[str, str], int] = {}
-        """The newest acknowledged value, by topic and subscription; each has one writer."""
+        """The newest acknowledged value by topic and subscription, each of which has one writer."""
         self._targets = targets
         self._chance = random.Random(seed)
         self._news = asyncio.Event()
         self._left = UPDATES_AT_A_TIME
-        self._goes_on = asyncio.Event()
+        self._allowed = asyncio.Event()
 
-    def go_on(self) -> None:
-        """The clients may write as much again, at full speed."""
+    def allow_more(self) -> None:
+        """Lets the clients make another ``UPDATES_AT_A_TIME`` updates."""
         self._left = UPDATES_AT_A_TIME
-        self._goes_on.set()
+        self._allowed.set()
 
     def stop(self) -> None:
-        """The clients end what they are at, and return."""
+        """Makes the clients return after their present update."""
         self.stopping = True
-        self._goes_on.set()
+        self._allowed.set()
 
     async def until_answered(self, more: int) -> None:
-        """Waits for so many more answers."""
+        """Waits for this many more answers."""
         goal = self.answered + more
         while self.answered < goal:
             self._news.clear()
             await self._news.wait()
 
     async def client(self, name: str) -> None:
-        """One client, until it is told to stop."""
+        """Makes updates as one client until ``stop`` is called."""
         async with AsyncClient(self._targets, retries=RETRIES) as client:
             value = 0
             while not self.stopping:
                 if self._left <= 0:
-                    self._goes_on.clear()
-                    await self._goes_on.wait()
+                    self._allowed.clear()
+                    await self._allowed.wait()
                     continue
                 self._left -= 1
                 value += 1
@@ -70,7 +70,7 @@ class Load:
                 await asyncio.sleep(self._chance.uniform(0, MOST_PAUSE_SECONDS))
 
     async def update(self, client: AsyncClient, topic: str, name: str, value: int, request_id: str = "") -> None:
-        """One update, repeated until it is settled."""
+        """Makes one update, and repeats it until it is settled."""
         request_id = request_id or str(uuid.uuid4())
         self.in_flight.add(request_id)
         change = {f"subscription_policies.`{name}`.dispatch_rate.dispatch_throttling_rate_in_msg": value}
@@ -80,7 +80,7 @@ class Load:
                     result = await client.update(topic, change, request_id=request_id, timeout=30)
                     break
                 except OutcomeUnknown:
-                    continue  # the same id again
+                    continue  # repeats with the same id
                 except TopicPoliciesError as error:
                     raise AssertionError(f"{error.code} {error.reason} {error}") from error
         finally:

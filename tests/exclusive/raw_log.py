@@ -1,4 +1,4 @@
-"""A change log as it is stored, message by message, and whose turn it was to write each."""
+"""A change log as it is stored, message by message, and the leader in whose term each message was written."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ ANNOUNCEMENT = "tp-leader"
 
 
 class Message(NamedTuple):
-    """What a message tells of its writer."""
+    """The writer of a message."""
 
     producer: str
     announces: bool
-    """Whether it is the first of its producer's term."""
+    """Whether the message announces that its producer leads."""
 
 
 class Intruder(NamedTuple):
-    """A message that a producer wrote when it was not its turn."""
+    """A message that a producer wrote outside its own term."""
 
     partition: str
     number: int
     producer: str
     term: str
-    """Whose turn it was; empty: nobody's."""
+    """The producer whose term it was; empty before the first term."""
 
 
 class RawLog:
-    """Reads every message of a log while it is written, before compaction takes any away."""
+    """Reads every message of a log as it is written, before a compaction can erase it."""
 
     def __init__(self, service_url: str, namespace: str, partitions: int) -> None:
-        """Connects, which creates a log that is not there; ``partitions`` is 0 for a plain one."""
+        """Connects, which creates the log if there is none; ``partitions`` is 0 for a plain log."""
         self.messages: dict[str, list[Message]] = defaultdict(list)
-        """By partition, in order."""
+        """The messages by partition, in order."""
         self._lock = threading.Lock()
         self._client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
         topic = f"persistent://{namespace}/__change_events"
@@ -47,18 +47,18 @@ class RawLog:
 
     @property
     def leader(self) -> str:
-        """Where the newest leader said that it is; empty before the first."""
+        """The address that the newest leader announced; empty before the first."""
         terms = self.terms(self._partitions[0])
         return terms[-1].split("/", 3)[3] if terms else ""
 
     def terms(self, partition: str) -> list[str]:
-        """The producers that announced themselves in a partition, in order."""
+        """Returns the producers that announced themselves in a partition, in order."""
         with self._lock:
             return [message.producer for message in self.messages[partition] if message.announces]
 
     @property
     def partitions(self) -> Sequence[str]:
-        """The topics that hold the messages; the first one's exclusive producer is the lock."""
+        """The topics of the partitions; the exclusive producer of the first one is the seat of the leader."""
         return self._partitions
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class RawLog:
 
 
 def intruders(messages: Iterable[tuple[str, Sequence[Message]]]) -> list[Intruder]:
-    """The messages that stand behind the announcement of another producer than their own, by partition."""
+    """Returns the messages that come after the announcement of another producer than their own, or before any announcement."""
     found = []
     for partition, entries in messages:
         term = ""

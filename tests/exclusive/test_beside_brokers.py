@@ -1,4 +1,4 @@
-"""What a leader's terms leave in the log, and brokers: they pass it over, obey the leader's events, and write again when it is gone."""
+"""Brokers and a log with leaders: they skip announcements, obey the leader's events, and can write again once the leader has ended."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from topicpolicies_server.rpc.requests import Author, read_update
 
 
 class Sidecar:
-    """One that is the only writer, or wants to be, in this process."""
+    """A sidecar in this process that leads the log or tries to."""
 
     def __init__(self, broker: Broker, address: str, **limits: float) -> None:
         self.log = PulsarLog(broker.service_url, broker.admin_url, advertised=lambda: address, limits=PulsarLimits(close_seconds=3.0))
@@ -35,7 +35,7 @@ class Sidecar:
         return self.registry.get(namespace)
 
     async def producers(self, topic: str, value: int) -> Result:
-        """Sets one policy."""
+        """Sets ``max_producer_per_topic``."""
         return await self.of(topic.removeprefix("persistent://").rsplit("/", 1)[0]).update(setting(topic, value))
 
     async def close(self) -> None:
@@ -57,7 +57,7 @@ async def refused(sidecar: Sidecar, topic: str) -> PolicyError:
 
 
 async def in_time(sidecar: Sidecar, topic: str) -> Result:
-    """Asks until it leads."""
+    """Repeats an update until the sidecar leads."""
     async with asyncio.timeout(20):
         while True:
             try:
@@ -67,7 +67,7 @@ async def in_time(sidecar: Sidecar, topic: str) -> Result:
 
 
 def a_topic(admin: Admin, partitions: int) -> tuple[str, str]:
-    """A namespace and a topic in it."""
+    """Creates a namespace and a topic in it, and returns their names."""
     namespace = admin.create_namespace("led")
     if partitions:
         admin.partition_change_events(namespace, partitions)
@@ -78,7 +78,7 @@ def a_topic(admin: Admin, partitions: int) -> tuple[str, str]:
 async def eventually_shows(admin: Admin, topic: str, policy: str, value: object) -> None:
     async with asyncio.timeout(20):
         while True:
-            with suppress(AdminError):  # while a namespace is loaded again
+            with suppress(AdminError):  # while the broker loads the namespace again
                 if await asyncio.to_thread(admin.call, "GET", f"persistent/{topic}/{policy}") == value:
                     return
             await asyncio.sleep(0.1)
@@ -87,7 +87,7 @@ async def eventually_shows(admin: Admin, topic: str, policy: str, value: object)
 @pytest.mark.broker
 @pytest.mark.parametrize("version", ["4.2.4", pytest.param("4.0.0", marks=pytest.mark.xdist_group("old broker"))])
 @pytest.mark.parametrize("partitions", [0, 3], ids=["plain", "3-partitions"])
-async def test_brokers_pass_announcements_over_and_write_again_when_the_leader_is_gone(
+async def test_brokers_skip_announcements_and_write_again_once_the_leader_has_ended(
     broker_of: BrokerOf, version: str, partitions: int
 ) -> None:
     broker = await asyncio.to_thread(broker_of, version)
@@ -98,7 +98,7 @@ async def test_brokers_pass_announcements_over_and_write_again_when_the_leader_i
             sidecar = Sidecar(broker, address)
             assert (await sidecar.producers(full, term)).version
             await eventually_shows(admin, topic, "maxProducers", term)
-            if partitions:  # where there are none, the broker tries for half a minute
+            if partitions:  # without partitions the broker retries for half a minute
                 with pytest.raises(AdminError) as locked_out:
                     await asyncio.to_thread(admin.call, "POST", f"persistent/{topic}/maxConsumers", 99)
                 assert locked_out.value.status == 500
@@ -111,7 +111,7 @@ async def test_brokers_pass_announcements_over_and_write_again_when_the_leader_i
 
 
 @pytest.mark.broker
-async def test_a_follower_names_the_leader_reads_what_it_writes_and_follows_it_in_office(broker: Broker, admin: Admin) -> None:
+async def test_a_follower_names_the_leader_reads_its_changes_and_leads_after_it(broker: Broker, admin: Admin) -> None:
     _, topic = a_topic(admin, 3)
     full = f"persistent://{topic}"
     leader, follower = Sidecar(broker, "leader:1"), Sidecar(broker, "follower:2")
@@ -129,14 +129,14 @@ async def test_a_follower_names_the_leader_reads_what_it_writes_and_follows_it_i
 
 
 @pytest.mark.broker
-async def test_reading_makes_nobody_a_leader_and_creates_nothing(broker: Broker, admin: Admin) -> None:
+async def test_a_sidecar_that_only_reads_does_not_lead_and_brokers_can_still_write(broker: Broker, admin: Admin) -> None:
     namespace, topic = a_topic(admin, 0)
     await asyncio.to_thread(admin.call, "POST", f"persistent/{topic}/maxConsumers", 3)
     reader = Sidecar(broker, "reader:1")
     assert await reader.of(namespace).get(setting(f"persistent://{topic}", 0).key) is not None
     await asyncio.sleep(0.5)
-    await asyncio.to_thread(admin.call, "POST", f"persistent/{topic}/maxConsumers", 4)  # brokers go on writing
-    # Their producer is still connected: nobody can lead, and says so.
+    await asyncio.to_thread(admin.call, "POST", f"persistent/{topic}/maxConsumers", 4)  # the broker still writes
+    # The broker's producer is still connected, so no sidecar can lead, and the refusal names no leader.
     writer = Sidecar(broker, "writer:2", update_timeout_seconds=4.0)
     error = await refused(writer, f"persistent://{topic}")
     assert isinstance(error, NotLeader)
@@ -145,12 +145,12 @@ async def test_reading_makes_nobody_a_leader_and_creates_nothing(broker: Broker,
 
 
 @pytest.mark.broker
-async def test_sidecars_share_the_namespaces_and_take_over_those_of_one_that_is_gone(broker: Broker, admin: Admin) -> None:
+async def test_sidecars_lead_different_namespaces_and_take_over_those_of_one_that_has_ended(broker: Broker, admin: Admin) -> None:
     topics = [f"persistent://{a_topic(admin, 0)[1]}" for _ in range(4)]
     one, two = Sidecar(broker, "one:1"), Sidecar(broker, "two:2")
     firsts = [one, two, one, two]
     written = [await sidecar.producers(topic, 1) for sidecar, topic in zip(firsts, topics, strict=True)]
-    for sidecar, topic in zip(firsts, topics, strict=True):  # whoever was asked first keeps it, whoever else is asked
+    for sidecar, topic in zip(firsts, topics, strict=True):  # the first writer keeps leading
         other, address = (two, "one:1") if sidecar is one else (one, "two:2")
         assert (await refused(other, topic)).metadata["leader"] == address
     await one.close()

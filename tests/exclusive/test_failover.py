@@ -1,6 +1,6 @@
-"""The leader is killed, or stopped for longer than its session, under load; another sidecar takes over. Or the log is compacted meanwhile.
+"""The leader is killed, or suspended for longer than its session, under load, and another one takes over; or a compaction runs meanwhile.
 
-No acknowledged update is lost, none is applied twice, and nothing of a leader stands in the log behind its successor's first event.
+No acknowledged update is lost or applied twice, and the log has no event of a leader after its successor's first event.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .witness import Witness
 pytestmark = pytest.mark.xdist_group("failover")  # one broker for all, and three sidecars at a time
 KILLS = 8
 MANY_KILLS = 20
-"""In each part of the further evidence."""
+"""The number of kills in each part of the further evidence."""
 KILLS_WHILE_COMPACTED = 2
 STOPS = 3
 CLIENTS = 8
@@ -40,7 +40,7 @@ HELD = "held"
 
 
 class Takeovers:
-    """How long each took, in seconds, from the fault to the first answer of another leader."""
+    """The times of takeovers, in seconds from the fault to the first answer of another leader."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -51,26 +51,26 @@ class Takeovers:
 
 
 async def taken_over(cluster: Cluster, load: Load, former: ServerProcess, takeovers: Takeovers, began: float) -> ServerProcess:
-    """Waits until another one leads and answers. ``began``: the moment of the fault, monotonic."""
+    """Waits until another sidecar leads and answers, and returns it. ``began``: the time of the fault, monotonic."""
     successor = await cluster.leader(after=former.address)
-    load.go_on()
+    load.allow_more()
     await load.until_answered(1)
     takeovers.seconds.append(time.monotonic() - began)
     return successor
 
 
 async def in_the_middle(load: Load, chance: random.Random) -> int:
-    """Lets the clients go on, and waits until the leader got somewhere and updates are in flight; how many."""
-    load.go_on()
+    """Lets the clients continue, waits for answers and for updates in flight, and returns the number of the latter."""
+    load.allow_more()
     await load.until_answered(CLIENTS)
     await asyncio.sleep(chance.uniform(0.0, 0.3))
-    while not load.in_flight:  # noqa: ASYNC110 - the clients need no event but for this
+    while not load.in_flight:  # noqa: ASYNC110 - an event would be needed only here
         await asyncio.sleep(0.001)
     return len(load.in_flight)
 
 
 async def refused(awaitable: object) -> tuple[grpc.StatusCode, ErrorInfo]:
-    """How a call that must fail fails."""
+    """Returns the status code and the error info of a call that must fail."""
     info = ErrorInfo()
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await awaitable  # type: ignore[misc]
@@ -80,7 +80,7 @@ async def refused(awaitable: object) -> tuple[grpc.StatusCode, ErrorInfo]:
 
 
 def held_update(topic: str, value: int) -> UpdatePolicyRequest:
-    """An update that is sent to one server and nowhere else."""
+    """Returns an update that is sent to one server only."""
     request = UpdatePolicyRequest(topic=topic, policies=TopicPolicies(), request_id=str(uuid.uuid4()))
     request.policies.subscription_policies[HELD].dispatch_rate.dispatch_throttling_rate_in_msg = value
     request.update_mask.paths.append(f"subscription_policies.`{HELD}`.dispatch_rate.dispatch_throttling_rate_in_msg")
@@ -88,28 +88,28 @@ def held_update(topic: str, value: int) -> UpdatePolicyRequest:
 
 
 async def stopped_for_longer_than_its_session(cluster: Cluster, load: Load, takeovers: Takeovers, value: int) -> str:
-    """Stops the leader until another one leads, and looks how it behaves when it goes on. Returns why it refused what it had held."""
+    """Suspends the leader until another one leads, and checks its answers when it resumes. Returns why it refused the held update."""
     leader = await cluster.leader()
     topic = load.topics[0]
     async with leader.stub() as stub, AsyncClient(cluster.targets, retries=RETRIES) as client:
-        await stub.GetPolicy(reading(topic), timeout=10)  # connected
+        await stub.GetPolicy(reading(topic), timeout=10)  # connects the stub
         began = time.monotonic()
         leader.pause()
         request = held_update(topic, value)
         held = asyncio.ensure_future(stub.UpdatePolicy(request, timeout=60))
         successor = await taken_over(cluster, load, leader, takeovers, began)
-        assert takeovers.seconds[-1] >= SESSION_SECONDS / 2, "its session lasted for a while"
+        assert takeovers.seconds[-1] >= SESSION_SECONDS / 2, "another sidecar leads only after the session has ended"
         await asyncio.sleep(0.5)
         leader.resume()
         code, info = await refused(held)
-        # LOG_UNREACHABLE: it goes on with connections that were closed meanwhile, and takes nothing until it has others.
+        # LOG_UNREACHABLE: its connections were closed meanwhile, and it accepts no update until it has new ones.
         refusals = {("UNAVAILABLE", "NOT_LEADER"), ("UNAVAILABLE", "LOG_UNREACHABLE"), ("DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN")}
         assert (code.name, info.reason) in refusals
-        await load.update(client, topic, HELD, value, request.request_id)  # the repeat settles it, once
-        code, told = await refused(stub.UpdatePolicy(held_update(topic, -1), timeout=30))
-        while told.reason == "LOG_UNREACHABLE" and time.monotonic() < began + 60:
-            code, told = await refused(stub.UpdatePolicy(held_update(topic, -1), timeout=30))
-        assert (code.name, told.reason, told.metadata["leader"]) == ("UNAVAILABLE", "NOT_LEADER", successor.address)
+        await load.update(client, topic, HELD, value, request.request_id)  # the repeat settles the update
+        code, later = await refused(stub.UpdatePolicy(held_update(topic, -1), timeout=30))
+        while later.reason == "LOG_UNREACHABLE" and time.monotonic() < began + 60:
+            code, later = await refused(stub.UpdatePolicy(held_update(topic, -1), timeout=30))
+        assert (code.name, later.reason, later.metadata["leader"]) == ("UNAVAILABLE", "NOT_LEADER", successor.address)
         read = one(await stub.GetPolicy(reading(topic, at_least_version=load.links[topic][-1].version), timeout=30))
         assert read.policies.subscription_policies[HELD].dispatch_rate.dispatch_throttling_rate_in_msg == value, "a follower serves reads"
     return str(info.reason)
@@ -118,21 +118,19 @@ async def stopped_for_longer_than_its_session(cluster: Cluster, load: Load, take
 @pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.timeout(600)
-async def test_a_leader_killed_and_stopped_under_load_loses_nothing_and_writes_nothing_after_its_successor(cluster: Cluster) -> None:
+async def test_leaders_killed_and_suspended_under_load_lose_nothing_and_write_nothing_after_their_successors(cluster: Cluster) -> None:
     await assert_succeeded(cluster, KILLS, SEED)
 
 
 @pytest.mark.evidence
 @pytest.mark.broker
 @pytest.mark.timeout(600)
-async def test_many_more_leaders_killed_and_stopped_lose_nothing_and_write_nothing_after_their_successors(
-    cluster: Cluster, part: int
-) -> None:
+async def test_many_more_leaders_killed_and_suspended_lose_nothing_and_write_nothing_after_successors(cluster: Cluster, part: int) -> None:
     await assert_succeeded(cluster, MANY_KILLS, SEED + 1 + part)
 
 
 async def assert_succeeded(cluster: Cluster, killed: int, seed: int) -> None:
-    """Kills the leader so many times, and stops it a few, under load: each time another one goes on as if it had been the same."""
+    """Kills the leader ``killed`` times and suspends it a few times, under load; asserts that its successors lose no update."""
     chance = random.Random(seed)
     load = Load(cluster.targets, cluster.topics, seed)
     kills, stops, caught, refusals = Takeovers(), Takeovers(), 0, []
@@ -164,7 +162,7 @@ async def assert_succeeded(cluster: Cluster, killed: int, seed: int) -> None:
 
 
 async def no_update_was_lost(cluster: Cluster, load: Load) -> None:
-    """The links of all answers are one chain for each topic, and every sidecar reads what they came to."""
+    """Asserts that the links of all answers are one chain for each topic, and that every sidecar reads the last version."""
     for topic, links in load.links.items():
         found = chain(links)
         assert not found.twice
@@ -181,7 +179,7 @@ async def no_update_was_lost(cluster: Cluster, load: Load) -> None:
 
 
 def written_in_turns(cluster: Cluster, load: Load) -> int:
-    """Shown on the log as it is stored. Returns how many terms there were."""
+    """Asserts on the stored log that leaders wrote only in their own terms. Returns the number of terms."""
     raw = cluster.raw
     stored = {partition: list(raw.messages[partition]) for partition in raw.partitions}
     assert intruders(stored.items()) == []
@@ -190,13 +188,13 @@ def written_in_turns(cluster: Cluster, load: Load) -> int:
     assert len(terms) == len(set(terms))
     for partition in raw.partitions:
         in_turn = iter(terms)
-        assert all(term in in_turn for term in raw.terms(partition)), "the order is that of the lock"
+        assert all(term in in_turn for term in raw.terms(partition)), "the terms have the order of partition 0"
     return len(terms)
 
 
 @pytest.mark.broker
 @pytest.mark.timeout(180)
-async def test_a_followers_watch_tells_every_change_in_order_through_failovers_during_compactions(cluster: Cluster) -> None:
+async def test_a_followers_watch_streams_every_change_in_order_across_failovers_and_compactions(cluster: Cluster) -> None:
     load, kills, chance = Load(cluster.targets, cluster.topics, SEED), Takeovers(), random.Random(SEED)
     witnesses = [Witness(server.address, cluster.namespace) for server in cluster.servers]
     watching = [asyncio.create_task(witness.watch()) for witness in witnesses]
@@ -210,7 +208,7 @@ async def test_a_followers_watch_tells_every_change_in_order_through_failovers_d
                 clients.create_task(load.client(f"client-{number}"))
             for _ in range(KILLS_WHILE_COMPACTED):
                 if killed:
-                    await cluster.start(killed[-1])  # which reads what is left
+                    await cluster.start(killed[-1])  # it reads the compacted log
                 caught += await in_the_middle(load, chance)
                 leader, began = await cluster.leader(), time.monotonic()
                 compaction = asyncio.create_task(cluster.compact())
@@ -218,7 +216,7 @@ async def test_a_followers_watch_tells_every_change_in_order_through_failovers_d
                 await taken_over(cluster, load, leader, kills, began)
                 await compaction
                 killed.append(leader)
-            load.go_on()
+            load.allow_more()
             await load.until_answered(CLIENTS)
             load.stop()
         chains = {topic: chain(links) for topic, links in load.links.items()}
@@ -234,10 +232,10 @@ async def test_a_followers_watch_tells_every_change_in_order_through_failovers_d
     assert caught >= KILLS_WHILE_COMPACTED, "every leader was killed with updates in flight"
     for witness in spared:
         assert not witness.restarted
-        assert witness.leaders >= {server.address for server in killed}, "it told what they had written"
+        assert witness.leaders >= {server.address for server in killed}, "the watch streamed changes of every killed leader"
         for topic, found in chains.items():
             assert not found.broken
             versions = [link.version for link in found.links]
-            assert witness.shown[topic] == list(zip(["0", *versions], versions, strict=False)), "each once, in order, none missing"
+            assert witness.shown[topic] == list(zip(["0", *versions], versions, strict=False)), "each change once, in order"
     assert len(cluster.raw.terms(cluster.raw.partitions[0])) > KILLS_WHILE_COMPACTED
     assert intruders((partition, list(cluster.raw.messages[partition])) for partition in cluster.raw.partitions) == []

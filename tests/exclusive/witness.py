@@ -1,4 +1,4 @@
-"""What one sidecar's watch tells of every change, whoever leads."""
+"""The changes in one sidecar's watch, whichever sidecar leads."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class Witness:
     """Watches every change of a namespace on one sidecar."""
 
     def __init__(self, address: str, namespace: str) -> None:
-        """``address``: the sidecar's."""
+        """``address``: the address of the sidecar."""
         self.address = address
         self.synced = asyncio.Event()
         self.restarted = False
-        """Whether it ever had to begin anew, with a snapshot."""
+        """Whether the watch was ever reset."""
         self.shown: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        """By topic: the version that a change was applied to, and the one that it made."""
+        """By topic: the previous version and the version of each change."""
         self.leaders: set[str] = set()
-        """Who wrote the changes, by address."""
+        """The addresses of the leaders that wrote the changes."""
         self._namespace = namespace
         self._news = asyncio.Event()
 
@@ -41,7 +41,7 @@ class Witness:
                 self._news.set()
 
     async def until_shown(self, topic: str, version: str) -> None:
-        """Waits until a version of a topic was told."""
+        """Waits until the watch has reached a version of a topic."""
         async with asyncio.timeout(30):
             while not self.shown[topic] or self.shown[topic][-1][1] < version:
                 self._news.clear()

@@ -1,4 +1,4 @@
-"""The definitions as they are, and a copy of them to spoil."""
+"""The Protobuf definitions, and a copy of them that tests may change."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from proto.reasons import Reason, reasons
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A copy of the definitions, to spoil."""
+    """A copy of the definitions, which tests may change."""
     return shutil.copytree(descriptors.PROTO, tmp_path / "proto")
 
 
 @pytest.fixture(scope="session")
 def files() -> list[File]:
-    """What the definitions say."""
+    """The documented definitions."""
     return [file(each) for each in descriptors.ours(descriptors.read())]
 
 
 @pytest.fixture(scope="session")
 def promised(files: list[File]) -> dict[str, Reason]:
-    """What the comments of the definition promise, by reason."""
+    """The promises in the comments of the definition, by reason."""
     (enum,) = [each for each_file in files for each in each_file.types if isinstance(each, Enum) and each.name == "ErrorReason"]
     return {reason.name: reason for reason in reasons(enum)}

@@ -1,4 +1,4 @@
-"""Definitions that are spoiled."""
+"""Planted errors in definitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def spoil(definitions: Path, file: str, before: str, after: str) -> None:
-    """Changes a text, which must be there, in one file of the definitions below a root."""
+    """Replaces a text, which must be there, in one file of the definitions below a root."""
     path = definitions / "topicpolicies" / "v1" / file
     text = path.read_text()
     assert before in text

@@ -1,4 +1,4 @@
-"""The names under which the packages are published stand in one file, and one command gives them to everything else."""
+"""The names under which the packages are published are in one file, and one command puts them everywhere else."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TRACES = {
     "typescript.name": r"\bfrom \"{old}(?:/v1)?\"|^ *\"name\": \"{old}\"",
     "python.distribution": r"^name = \"{old}\"|{old}\[(?:cli|server|spark|dev)\]|pip install '?{old}\b|metadata\.version\(\"{old}\"",
 }
-"""How it would show that something kept a name; the names of today are words that stand for other things too."""
+"""Patterns of places that have a name; the present names are also words with other meanings."""
 _NAMES = """\
 package ROOT.client;
 
@@ -53,18 +53,18 @@ final class Names {
     private ROOT.v1.Scope scope;
 }
 """
-"""A Java class that speaks of Java packages and of the Protobuf package."""
+"""A Java class that names Java packages and the Protobuf package."""
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """A copy of the project, with the programs that this one generates with."""
+    """A copy of the project, which tests may change."""
     return _copied(tmp_path / "copy")
 
 
 @pytest.fixture(scope="module")
 def same_copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for tests that leave it as it is."""
+    """A copy of the project for tests that leave it unchanged."""
     return _copied(tmp_path_factory.mktemp("same") / "copy")
 
 
@@ -86,12 +86,12 @@ def _copied(root: Path) -> Path:
 
 @pytest.fixture
 def names() -> dict[str, str]:
-    """The names of today."""
+    """The present names."""
     return coordinates.wanted()
 
 
 def _give(root: Path, names: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
-    """Runs the command of a copy, after a change of its file."""
+    """Changes the file of names in a copy, and runs the command there."""
     text = (root / coordinates.FILE.name).read_text()
     for key, value in names.items():
         table, name = key.split(".")
@@ -119,7 +119,7 @@ def _traces(root: Path, names: dict[str, str]) -> list[str]:
         text = raw.decode(errors="replace")
         for key, pattern in _TRACES.items():
             filled = pattern.replace("{old}", re.escape(names[key]))
-            # A definition's package is the Protobuf package.
+            # The package of a definition is the Protobuf package, which keeps its name.
             found += [
                 f"{path}: {each[0]}"
                 for each in re.finditer(filled, text, re.MULTILINE)
@@ -131,10 +131,10 @@ def _traces(root: Path, names: dict[str, str]) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.xdist_group("generators")
-def test_other_names_leave_no_trace_of_the_old_ones_and_can_be_taken_back(copy: Path, names: dict[str, str]) -> None:
-    (_ROOT / ".cache").mkdir(exist_ok=True)  # a checkout that has generated nothing yet has none
+def test_renaming_leaves_no_trace_of_the_old_names_and_can_be_undone(copy: Path, names: dict[str, str]) -> None:
+    (_ROOT / ".cache").mkdir(exist_ok=True)  # a checkout has none before its first generation
     (copy / ".cache").symlink_to(_ROOT / ".cache")
-    # Whoever installs packages empties the folder that is there, which is not to be the project's.
+    # An installation of packages empties the folder, so it must not be the project's own.
     shutil.copytree(tools.node_modules(), copy / "clients" / "typescript" / "node_modules", symlinks=True)
     before = _contents(copy)
     assert _traces(copy, names)
@@ -160,7 +160,7 @@ def test_other_names_leave_no_trace_of_the_old_ones_and_can_be_taken_back(copy: 
     assert sorted(path for path in before.keys() | restored.keys() if before.get(path) != restored.get(path)) == []
 
 
-def test_the_present_names_change_nothing(same_copy: Path, names: dict[str, str]) -> None:
+def test_renaming_to_the_present_names_changes_nothing(same_copy: Path, names: dict[str, str]) -> None:
     before = _contents(same_copy)
     assert coordinates.stale(same_copy, names) == []
     assert coordinates.rename(same_copy, names) == []
@@ -168,7 +168,7 @@ def test_the_present_names_change_nothing(same_copy: Path, names: dict[str, str]
 
 
 @pytest.mark.slow
-def test_what_is_not_a_publishers_to_choose_stays_as_it_is(copy: Path, names: dict[str, str]) -> None:
+def test_names_that_a_publisher_can_not_choose_are_not_renamed(copy: Path, names: dict[str, str]) -> None:
     old, new = names["java.package"], _OTHERS["java.package"]
     sources = copy / "clients" / "java" / "client" / "src" / "main" / "java"
     (sources / old.replace(".", "/") / "client" / "Names.java").write_text(_NAMES.replace("ROOT", old))
@@ -200,7 +200,7 @@ def test_what_is_not_a_publishers_to_choose_stays_as_it_is(copy: Path, names: di
         ("server/topicpolicies_server/rpc/info.py", 'metadata.version("NAME")', 'metadata.version("elsewhere")', "python.distribution"),
     ],
 )
-def test_a_name_that_a_merge_has_brought_back_is_told_and_changed(
+def test_another_name_in_one_place_is_reported_and_renamed(
     same_copy: Path, names: dict[str, str], path: str, old: str, new: str, key: str
 ) -> None:
     before = (same_copy / path).read_text()
@@ -210,9 +210,9 @@ def test_a_name_that_a_merge_has_brought_back_is_told_and_changed(
         (same_copy / path).write_text(before.replace(old, new, 1))
         answer = _run(same_copy, "--check")
         assert answer.returncode == 1
-        (told,) = answer.stdout.splitlines()
-        assert told.startswith(f"{path}:")
-        assert f"{key} is " in told
+        (line,) = answer.stdout.splitlines()
+        assert line.startswith(f"{path}:")
+        assert f"{key} is " in line
         assert "run: python3 dev.py coordinates" in answer.stderr
         assert coordinates.rename(same_copy, names) == [path]
         assert coordinates.stale(same_copy, names) == []
@@ -220,19 +220,19 @@ def test_a_name_that_a_merge_has_brought_back_is_told_and_changed(
         (same_copy / path).write_text(before)
 
 
-def test_a_java_source_outside_of_the_packages_is_told(copy: Path, names: dict[str, str]) -> None:
+def test_a_java_source_outside_of_the_packages_is_reported(copy: Path, names: dict[str, str]) -> None:
     package = names["java.package"]
     sources = copy / "clients" / "java" / "client" / "src" / "main" / "java"
     (sources / "Lost.java").write_text(f"package {package}.client;\n")
     (sources / package.replace(".", "/") / "Other.java").write_text(f"package {package}.other;\n")
-    told = {each.place.rpartition("/")[2]: each.what for each in coordinates.stale(copy, names)}
-    assert told == {
+    reported = {each.place.rpartition("/")[2]: each.what for each in coordinates.stale(copy, names)}
+    assert reported == {
         "Lost.java": f"the package {package}.client is elsewhere",
         "Other.java": f"the package {package}.other is none of {package}.{{client,broker,example,v1}}",
     }
 
 
-def test_a_declaration_that_is_not_found_any_more_is_told(copy: Path, names: dict[str, str]) -> None:
+def test_a_missing_declaration_of_a_name_is_reported(copy: Path, names: dict[str, str]) -> None:
     package = copy / "clients" / "typescript" / "package.json"
     package.write_text(package.read_text().replace('"name"', '"called"'))
     assert coordinates.stale(copy, names) == [
@@ -252,7 +252,7 @@ def test_a_declaration_that_is_not_found_any_more_is_told(copy: Path, names: dic
         ("clients/go/README.md", "in `topicpolicies/v1`", "in `topicpolicies/v1`"),
     ],
 )
-def test_uses_of_the_npm_name_are_told_from_other_words(path: str, before: str, after: str) -> None:
+def test_uses_of_the_npm_name_are_distinguished_from_other_words(path: str, before: str, after: str) -> None:
     assert places.renamed(path, before, "typescript.name", "topicpolicies", _OTHERS["typescript.name"]) == after
 
 
@@ -268,7 +268,7 @@ def test_uses_of_the_npm_name_are_told_from_other_words(path: str, before: str, 
         ("A.java", "a.topicpolicies.client.B my_topicpolicies.v1", "a.topicpolicies.client.B my_topicpolicies.v1"),
     ],
 )
-def test_uses_of_the_java_package_are_told_from_other_words(path: str, before: str, after: str) -> None:
+def test_uses_of_the_java_package_are_distinguished_from_other_words(path: str, before: str, after: str) -> None:
     assert places.renamed(path, before, "java.package", "topicpolicies", "x.y") == after
 
 
@@ -280,12 +280,12 @@ def test_uses_of_the_java_package_are_told_from_other_words(path: str, before: s
         ("a.test/bc a.test/b-c x.a.test/b a.test/b.c", "a.test/bc a.test/b-c x.a.test/b a.test/b.c"),
     ],
 )
-def test_uses_of_the_go_module_are_told_from_longer_paths(before: str, after: str) -> None:
+def test_uses_of_the_go_module_are_distinguished_from_longer_paths(before: str, after: str) -> None:
     assert places.renamed("README.md", before, "go.module", "a.test/b", "c.test") == after
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value", "message"),
     [
         ("go.module", '"clients/go"', "go.module can't be 'clients/go'"),
         ("java.package", '"Topic-Policies"', "java.package can't be 'Topic-Policies'"),
@@ -294,9 +294,9 @@ def test_uses_of_the_go_module_are_told_from_longer_paths(before: str, after: st
         ("java.group", '"x"\njava.other = "y"', "does not have exactly go.module, java.group"),
     ],
 )
-def test_names_that_can_not_be_are_refused(tmp_path: Path, names: dict[str, str], key: str, value: str, told: str) -> None:
+def test_invalid_names_are_refused(tmp_path: Path, names: dict[str, str], key: str, value: str, message: str) -> None:
     file = tmp_path / "coordinates.toml"
     tables = {each: f'"{name}"' for each, name in names.items()} | {key: value}
     file.write_text("".join(f"{each} = {name}\n" for each, name in tables.items()))
-    with pytest.raises(ValueError, match=re.escape(told)):
+    with pytest.raises(ValueError, match=re.escape(message)):
         coordinates.wanted(file)

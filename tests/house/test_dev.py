@@ -1,4 +1,4 @@
-"""The one way in: it refuses what it cannot run on, installs once, and never passes over the broker."""
+"""dev.py: it refuses an old Python, installs packages once, and fails if the brokers for the tests can't be run."""
 
 import ast
 import contextlib
@@ -22,7 +22,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """A project with lock files of its own, where installing is only noted."""
+    """A project with lock files of its own, in which installations are only recorded."""
     for name in ("dev", "server", "build"):
         (tmp_path / "requirements").mkdir(exist_ok=True)
         (tmp_path / "requirements" / f"{name}.txt").write_text("a==1 \\\n")
@@ -38,7 +38,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     return noted
 
 
-def test_an_old_python_can_read_it_as_far_as_the_refusal() -> None:
+def test_an_old_python_is_refused_with_a_message_that_names_the_needed_version() -> None:
     ast.parse((_ROOT / "dev.py").read_text(), feature_version=(3, 7))
     script = f"import runpy, sys; sys.version_info = (3, 10, 4); runpy.run_path({str(_ROOT / 'dev.py')!r})"
     answer = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -46,14 +46,14 @@ def test_an_old_python_can_read_it_as_far_as_the_refusal() -> None:
     assert answer.stderr.strip() == "Python 3.11 or newer is needed; this is Python 3.10."
 
 
-def test_it_needs_nothing_but_the_standard_library() -> None:
+def test_dev_imports_only_the_standard_library() -> None:
     tree = ast.parse((_ROOT / "dev.py").read_text())
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     imported |= {str(node.module).split(".", maxsplit=1)[0] for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert imported <= sys.stdlib_module_names
 
 
-def test_it_installs_once_and_again_when_a_lock_file_has_changed(installed: list[str]) -> None:
+def test_packages_are_installed_once_and_again_after_a_lock_file_has_changed(installed: list[str]) -> None:
     dev.install("dev")
     first = list(installed)
     assert first == [str(dev.REQUIREMENTS / "dev.txt"), str(dev.ROOT)]
@@ -64,7 +64,7 @@ def test_it_installs_once_and_again_when_a_lock_file_has_changed(installed: list
     assert installed == first * 2
 
 
-def test_what_tests_need_is_enough_for_the_demo_but_not_the_reverse(installed: list[str]) -> None:
+def test_the_packages_of_the_tests_suffice_for_the_server_but_not_the_reverse(installed: list[str]) -> None:
     dev.install("server")
     assert str(dev.REQUIREMENTS / "server.txt") in installed
     dev.install("dev")
@@ -74,7 +74,7 @@ def test_what_tests_need_is_enough_for_the_demo_but_not_the_reverse(installed: l
     assert len(installed) == done
 
 
-def test_generators_of_other_languages_are_fetched_while_packages_are_installed(
+def test_generators_are_fetched_while_packages_are_installed_and_a_server_needs_none(
     installed: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "proto").mkdir()
@@ -89,16 +89,16 @@ def test_generators_of_other_languages_are_fetched_while_packages_are_installed(
 
     monkeypatch.setattr(dev, "quietly", install)
     dev.install("dev")
-    assert installed == [str(dev.REQUIREMENTS / "dev.txt"), str(dev.ROOT)], "what can't be fetched is no reason to install nothing"
+    assert installed == [str(dev.REQUIREMENTS / "dev.txt"), str(dev.ROOT)], "a failed fetch does not stop the installation"
     (tmp_path / "began").unlink()
     (tmp_path / "pyproject.toml").write_text("changed = true")
     monkeypatch.setattr(dev, "quietly", lambda *command: installed.append(str(command[-1])))
     dev.install("server")
     assert str(dev.REQUIREMENTS / "server.txt") in installed
-    assert not (tmp_path / "began").exists(), "a server needs none"
+    assert not (tmp_path / "began").exists(), "a server needs no generators"
 
 
-def test_fetching_generators_needs_nothing_but_the_standard_library() -> None:
+def test_fetching_generators_needs_only_the_standard_library() -> None:
     script = "import sys; import proto.tools; print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
     answer = subprocess.run([sys.executable, "-S", "-c", script], cwd=_ROOT, capture_output=True, text=True, check=True)
     assert set(answer.stdout.split()) <= {"__main__", "proto"}
@@ -107,14 +107,14 @@ def test_fetching_generators_needs_nothing_but_the_standard_library() -> None:
 _LOCK = (_ROOT / "requirements" / "dev.txt").read_text()
 
 
-def _played(monkeypatch: pytest.MonkeyPatch, failing: str = "", told: str = "") -> dict[str, str]:
-    """Commands that do nothing but note what they would install, by who would; all with ``failing`` in them fail."""
+def _played(monkeypatch: pytest.MonkeyPatch, failing: str = "", configuration: str = "") -> dict[str, str]:
+    """Replaces commands by ones that only record what they would install, by installer; the installer ``failing`` fails."""
     noted: dict[str, str] = {}
 
     def look(command: dev.Command) -> tuple[int, str, float]:
         words = list(map(str, command))
         if "config" in words:
-            return 0, told, 0.0
+            return 0, configuration, 0.0
         assert "--require-hashes" in words and "--only-binary=:all:" in words and "--no-deps" in words
         by = "uv" if words[0].endswith("uv") else "pip"
         noted[by] = noted.get(by, "") + "\n" + Path(words[-1]).read_text()
@@ -126,42 +126,42 @@ def _played(monkeypatch: pytest.MonkeyPatch, failing: str = "", told: str = "") 
     return noted
 
 
-def test_uv_installs_what_pip_would_and_nothing_is_left_out(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uv_and_pip_together_install_all_locked_packages(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     (dev.REQUIREMENTS / "dev.txt").write_text(_LOCK)
     noted = _played(monkeypatch)
     dev.install("dev")
-    assert installed == [str(dev.ROOT)], "pip alone was not asked"
+    assert installed == [str(dev.ROOT)], "pip alone did not install the packages"
     locked = sorted(line for line in _LOCK.splitlines() if "==" in line or "--hash" in line)
     assert sorted(line for part in noted.values() for line in part.splitlines() if "==" in line or "--hash" in line) == locked
     assert re.findall(r"(?m)^[\w-]+(?===)", noted["pip"]) == ["uv", "pyspark"]
 
 
 @pytest.mark.parametrize("failing", ["uv", "pip"])
-def test_where_uv_can_not_install_pip_does(installed: list[str], monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+def test_pip_installs_everything_if_uv_or_its_share_fails(installed: list[str], monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     (dev.REQUIREMENTS / "dev.txt").write_text(_LOCK)
     _played(monkeypatch, failing)
     dev.install("dev")
     assert installed == [str(dev.REQUIREMENTS / "dev.txt"), str(dev.ROOT)]
 
 
-@pytest.mark.parametrize("told", ["variable", "file"])
-def test_where_pip_has_an_index_of_its_own_pip_alone_installs(installed: list[str], monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+@pytest.mark.parametrize("configured", ["variable", "file"])
+def test_pip_alone_installs_if_it_has_an_index_of_its_own(installed: list[str], monkeypatch: pytest.MonkeyPatch, configured: str) -> None:
     (dev.REQUIREMENTS / "dev.txt").write_text(_LOCK)
-    noted = _played(monkeypatch, told="global.index-url='https://packages.example/simple'" if told == "file" else "")
-    if told == "variable":
+    noted = _played(monkeypatch, configuration="global.index-url='https://packages.example/simple'" if configured == "file" else "")
+    if configured == "variable":
         monkeypatch.setenv("PIP_INDEX_URL", "https://packages.example/simple")
     dev.install("dev")
     assert installed == [str(dev.REQUIREMENTS / "dev.txt"), str(dev.ROOT)]
     assert not noted
 
 
-def test_an_environment_made_by_hand_is_installed_on_top_of(installed: list[str]) -> None:
+def test_packages_are_installed_into_an_environment_with_an_unknown_stamp(installed: list[str]) -> None:
     dev.STAMP.write_text("not ours")
     dev.install("dev")
     assert installed
 
 
-def test_an_installation_that_failed_is_not_taken_for_a_good_one(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_failed_installation_the_packages_are_installed_again(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     dev.install("dev")
 
     def fail(*_: object) -> None:
@@ -177,7 +177,7 @@ def test_an_installation_that_failed_is_not_taken_for_a_good_one(installed: list
 
 
 @pytest.mark.parametrize("interrupted", ["as .venv is made", "as packages are installed", "never"])
-def test_what_an_interrupted_installation_has_left_is_made_anew(
+def test_an_environment_that_an_interrupted_installation_has_left_is_made_again(
     monkeypatch: pytest.MonkeyPatch, installed: list[str], tmp_path: Path, interrupted: str
 ) -> None:
     monkeypatch.undo()
@@ -207,10 +207,10 @@ def test_what_an_interrupted_installation_has_left_is_made_anew(
     asked.clear()
     (tmp_path / "pyproject.toml").write_text("changed = true")
     dev.install("dev")
-    assert asked == ["pip", "pip"], "what was installed to the end stays"
+    assert asked == ["pip", "pip"], "a complete environment is kept"
 
 
-def test_a_moved_or_copied_installation_is_made_anew(monkeypatch: pytest.MonkeyPatch, installed: list[str], tmp_path: Path) -> None:
+def test_a_moved_environment_is_made_again(monkeypatch: pytest.MonkeyPatch, installed: list[str], tmp_path: Path) -> None:
     asked: list[bool] = []
     monkeypatch.setattr(dev, "make_venv", lambda *, anew: asked.append(anew))
     dev.install("dev")
@@ -227,7 +227,7 @@ def test_a_moved_or_copied_installation_is_made_anew(monkeypatch: pytest.MonkeyP
     assert asked == [False, True]
 
 
-def test_a_failing_command_shows_all_that_it_said(capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_error_of_a_failing_command_has_its_whole_output(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(dev.Failure, match=r"(?s)first\nsecond\n.*This failed: "):
         dev.quietly(sys.executable, "-c", "print('first'); print('second'); raise SystemExit(3)")
     assert "first" not in capfd.readouterr().out
@@ -247,7 +247,7 @@ def test_progress_is_cut_at_the_terminals_width(monkeypatch: pytest.MonkeyPatch)
         assert "\r\x1b[K" + "x" * (columns - 1) + "\r" in terminal.getvalue()
 
 
-def test_without_a_broker_nothing_is_tested_and_the_command_fails(
+def test_if_no_broker_can_be_run_nothing_is_tested_and_the_command_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -255,9 +255,9 @@ def test_without_a_broker_nothing_is_tested_and_the_command_fails(
     monkeypatch.setattr(dev, "verify", lambda *_: pytest.fail("it went on"))
     monkeypatch.setattr(dev, "install", lambda _: None)
     assert dev.main(["test"]) == 1
-    said = capfd.readouterr().err
-    assert "JDK 17 or newer is missing" in said
-    assert "nothing was tested" in said
+    errors = capfd.readouterr().err
+    assert "JDK 17 or newer is missing" in errors
+    assert "nothing was tested" in errors
 
 
 def test_brokers_are_resolved_while_packages_are_installed(
@@ -277,7 +277,7 @@ def test_brokers_are_resolved_while_packages_are_installed(
     assert capfd.readouterr().out == f"== brokers\n{' '.join(dev.BROKERS)}\n"
 
 
-def test_what_is_not_in_order_fails_the_command_though_the_tests_pass(
+def test_a_failed_inspection_fails_the_command_although_the_tests_pass(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(dev, "install", lambda _: None)
@@ -288,7 +288,7 @@ def test_what_is_not_in_order_fails_the_command_though_the_tests_pass(
     assert dev.main(["check"]) == 0
 
 
-def test_inspections_run_beside_each_other_and_are_told_in_their_order(
+def test_inspections_run_at_the_same_time_and_are_printed_in_their_order(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     file = f"file = pathlib.Path({str(tmp_path / 'second')!r})"
@@ -307,7 +307,7 @@ def test_inspections_run_beside_each_other_and_are_told_in_their_order(
         ("evidence", {"evidence"}),
     ],
 )
-def test_each_test_is_run_by_the_command_that_is_for_it(
+def test_each_command_runs_the_tests_with_its_markers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: str, wanted: set[str]
 ) -> None:
     asked: list[tuple[str | Path, ...]] = []
@@ -326,12 +326,12 @@ def test_each_test_is_run_by_the_command_that_is_for_it(
     written = "".join(f"@pytest.mark.{mark}\ndef test_{name}(): pass\n" for name, mark in marks.items())
     (tmp_path / "test_each.py").write_text(f"import pytest\n{written}")
     collect = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", "-m", tests[tests.index("-m") + 1])
-    told = subprocess.check_output(collect, text=True, cwd=tmp_path)
-    assert set(re.findall(r"::test_(\w+)", told)) == wanted
+    output = subprocess.check_output(collect, text=True, cwd=tmp_path)
+    assert set(re.findall(r"::test_(\w+)", output)) == wanted
 
 
 @pytest.mark.parametrize(("free", "chosen", "wanted"), [(1 << 40, "", True), (1 << 20, "", False), (1 << 40, "elsewhere", False)])
-def test_temporary_files_of_tests_are_in_memory_where_there_is_room_and_nothing_else_was_chosen(
+def test_temporary_files_are_in_memory_if_there_is_room_and_no_other_folder_was_chosen(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: int, chosen: str, wanted: bool
 ) -> None:
     monkeypatch.setattr(dev, "MEMORY", tmp_path)
@@ -347,10 +347,10 @@ def test_temporary_files_of_tests_are_in_memory_where_there_is_room_and_nothing_
 
 @pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 3])
-def test_further_evidence_goes_on_where_the_first_seeds_end_and_leaves_none_out(parts: int) -> None:
+def test_the_parts_of_the_evidence_have_all_seeds_from_the_end_of_the_first_ones_on(parts: int) -> None:
     asked = (sys.executable, "-m", "pytest", "--collect-only", "-q", f"--parts={parts}", "-m", "evidence", "tests/simulation")
-    told = subprocess.check_output(asked, text=True, cwd=_ROOT)
-    assert set(re.findall(r"many_more_runs\[(?:.*-)?(\d+)", told)) == {str(part) for part in range(parts)}
+    output = subprocess.check_output(asked, text=True, cwd=_ROOT)
+    assert set(re.findall(r"many_more_runs\[(?:.*-)?(\d+)", output)) == {str(part) for part in range(parts)}
     seeds = [seed for part in range(parts) for seed in seeds_of(part, 30, 70)]
     assert seeds == list(range(30, 30 + 70 * parts))
 
@@ -398,7 +398,7 @@ finally:
         (signal.SIGHUP, "dev.py", 20, 129),
     ],
 )
-def test_what_it_runs_takes_down_what_it_has_made_and_ends_before_it_is_ended_itself(
+def test_interrupted_tests_finish_their_teardown_before_dev_ends(
     tmp_path: Path, number: signal.Signals, whom: str, patience: float, status: int
 ) -> None:
     command = [sys.executable, "-c", _INTERRUPTED, str(patience), _ENDING_IN_ORDER.replace("FOLDER", repr(str(tmp_path)))]
@@ -425,7 +425,7 @@ def test_failing_tests_fail_the_command(monkeypatch: pytest.MonkeyPatch) -> None
     assert dev.main(["check"]) == 5
 
 
-def test_what_the_tests_compile_is_kept_wherever_they_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tests_write_bytecode_even_if_the_environment_turns_that_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     ask = (sys.executable, "-c", "import sys; print(sys.dont_write_bytecode)")
     answers: list[str] = []
@@ -442,7 +442,7 @@ def test_what_the_tests_compile_is_kept_wherever_they_run(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_what_was_never_compiled_is_compiled_once_before_many_processes_need_it(
+def test_uncompiled_tests_are_compiled_by_one_process_before_they_run(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, compiled: bool
 ) -> None:
     (tmp_path / "tests" / "__pycache__").mkdir(parents=True)
@@ -461,7 +461,7 @@ def test_what_was_never_compiled_is_compiled_once_before_many_processes_need_it(
     assert asked == (["pytest"] if compiled else ["tests.collecting", "pytest"])
 
 
-def test_the_readme_continuous_integration_and_make_name_its_commands() -> None:
+def test_the_readme_continuous_integration_and_make_use_the_commands_of_dev() -> None:
     steps = [line for line in (_ROOT / ".ci" / "run").read_text().splitlines() if "python3" in line]
     assert steps == ["exec python3 dev.py test"]
     readme = (_ROOT / "README.md").read_text()

@@ -1,4 +1,4 @@
-"""What is built: one distribution with two packages, whose base needs gRPC and Protobuf alone."""
+"""The built distribution: one wheel with three packages, whose base needs only gRPC and Protobuf."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel, as a release has it."""
+    """The wheel, built as for a release."""
     out = tmp_path_factory.mktemp("dist")
     subprocess.run([sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", out], cwd=_ROOT, check=True)
     (built,) = out.iterdir()
@@ -28,7 +28,7 @@ def metadata(wheel: zipfile.ZipFile) -> Message:
     return Parser().parsestr(wheel.read(name).decode())
 
 
-def test_it_has_the_packages_with_their_types_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_has_the_packages_with_their_types_and_no_others(wheel: zipfile.ZipFile) -> None:
     names = set(wheel.namelist())
     tops = {name.partition("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"topicpolicies", "topicpolicies_server", "topicpolicies_spark"}
@@ -43,18 +43,18 @@ def test_it_has_the_packages_with_their_types_and_nothing_else(wheel: zipfile.Zi
         assert {path.relative_to(parent).as_posix() for path in (_ROOT / package).rglob("*.py")} <= names
 
 
-def test_the_base_needs_grpc_and_protobuf_alone(metadata: Message) -> None:
+def test_the_base_requires_only_grpc_and_protobuf(metadata: Message) -> None:
     wanted = [Requirement(text) for text in metadata.get_all("Requires-Dist", [])]
     assert {requirement.name for requirement in wanted if requirement.marker is None} == {"googleapis-common-protos", "grpcio", "protobuf"}
     assert set(metadata.get_all("Provides-Extra", [])) >= {"cli", "server", "dev"}
 
 
-def test_it_says_its_licence_and_carries_it(metadata: Message, wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_names_its_licence_and_contains_its_text(metadata: Message, wheel: zipfile.ZipFile) -> None:
     assert metadata["License-Expression"] == "Apache-2.0"
     (licence,) = (name for name in wheel.namelist() if name.endswith("/LICENSE"))
     assert "Apache License" in wheel.read(licence).decode()
 
 
-def test_it_has_the_command(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_declares_the_command_topicpolicies(wheel: zipfile.ZipFile) -> None:
     (points,) = (name for name in wheel.namelist() if name.endswith(".dist-info/entry_points.txt"))
     assert "topicpolicies = topicpolicies_server.entry:main" in wheel.read(points).decode()

@@ -1,4 +1,4 @@
-"""Tests of a group share one process."""
+"""The tests of a group run in one process."""
 
 import os
 import subprocess
@@ -52,7 +52,7 @@ def test_a_run_that_would_split_groups_is_refused(request: pytest.FixtureRequest
 
 
 @pytest.mark.slow
-def test_without_xdist_groups_are_nothing_special(tmp_path: Path) -> None:
+def test_without_xdist_tests_of_groups_run_like_others(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
     (tmp_path / "test_some.py").write_text("import pytest\n@pytest.mark.xdist_group('some')\ndef test_of_a_group():\n    pass\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "tests.order", str(tmp_path)]
@@ -62,7 +62,7 @@ def test_without_xdist_groups_are_nothing_special(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_failed_last_is_found_again_whoever_runs_it(tmp_path: Path) -> None:
+def test_the_last_failures_are_found_again_with_and_without_xdist(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_some.py").write_text(
         "import pytest\nfrom pathlib import Path\n"
@@ -78,9 +78,9 @@ def test_what_failed_last_is_found_again_whoever_runs_it(tmp_path: Path) -> None
         return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False).stdout
 
     several = ("--numprocesses=2", "--dist=loadgroup")
-    told = run(*several)
-    assert "2 failed, 2 passed" in told
-    assert "FAILED test_some.py::test_of_a_group[1] - " in told
+    output = run(*several)
+    assert "2 failed, 2 passed" in output
+    assert "FAILED test_some.py::test_of_a_group[1] - " in output
     assert "2 failed" in run("--lf", *several)
     assert "2 failed" in run("--lf")
     (tmp_path / "mended").touch()

@@ -1,4 +1,4 @@
-"""No import goes upwards, neither in the core nor in the server, and no modules import each other in a circle. Imports for types count."""
+"""No import goes to a higher layer, in the core or in the server, and there are no import cycles. Imports for types count."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 _SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server"
 
 CORE = (("reasons", "traces"), ("errors",), ("names",), ("policies",), ("rules",), ("changes",), ("fold",), ("chains", "reading"))
-"""The packages and modules of the core, the lowest first. Those of one layer do not know each other."""
+"""The packages and modules of the core, the lowest layer first. Those of one layer do not import each other."""
 SERVER = (
     ("core", "garbage", "histograms", "control_signals", "regular_file", "sqlite_file", "threads"),
     ("config", "fair_limit", "file_lock", "path_guard", "tasks"),
@@ -30,11 +30,11 @@ SERVER = (
     ("entry",),
     ("__main__",),
 )
-"""The same of the server."""
+"""The packages and modules of the server, the lowest layer first."""
 
 
 def imported(path: Path, package: Sequence[str]) -> Iterator[str]:
-    """The full names of what a module imports; of ``from a import b`` that is ``a.b``, for b may be a module."""
+    """Yields the full names that a module imports; for ``from a import b`` that is ``a.b``, because b may be a module."""
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
         if isinstance(node, ast.Import):
             yield from (name.name for name in node.names)
@@ -44,7 +44,7 @@ def imported(path: Path, package: Sequence[str]) -> Iterator[str]:
 
 
 def upward(root: Path, name: str, layers: Sequence[Sequence[str]]) -> list[str]:
-    """The imports within ``name`` (of which ``root`` is the folder) that go upwards or sideways, or are of no layer."""
+    """Returns the imports within the package ``name`` in the folder ``root`` that go to the same or a higher layer, or have no layer."""
     height = {part: number for number, layer in enumerate(layers) for part in layer}
     found = []
     for path in sorted(root.rglob("*.py")):
@@ -61,7 +61,7 @@ def upward(root: Path, name: str, layers: Sequence[Sequence[str]]) -> list[str]:
 
 
 def circle(root: Path, name: str) -> list[str]:
-    """Modules of the package ``name``, of which ``root`` is the folder, each imported by the next, the last being the first; or none."""
+    """Returns a cycle of modules of the package ``name`` in ``root``, each imported by the next; the first is repeated at the end."""
     packages = {path: (*name.split("."), *path.relative_to(root).parts[:-1]) for path in root.rglob("*.py")}
     modules = {".".join((*package, path.stem) if path.stem != "__init__" else package): path for path, package in packages.items()}
     graph = {
@@ -76,25 +76,25 @@ def circle(root: Path, name: str) -> list[str]:
 
 
 def _module(full: str, modules: Mapping[str, Path]) -> str:
-    """The module in which an imported name stands; "" if it is none of these."""
+    """Returns the module that has an imported name; "" if it is none of these."""
     while full and full not in modules:
         full = full.rpartition(".")[0]
     return full
 
 
-def test_no_modules_import_each_other_in_a_circle() -> None:
+def test_the_modules_of_the_server_have_no_import_cycles() -> None:
     assert circle(_SERVER, "topicpolicies_server") == []
 
 
-def test_no_package_of_the_core_imports_one_above_it() -> None:
+def test_no_package_of_the_core_imports_from_its_own_or_a_higher_layer() -> None:
     assert upward(_SERVER / "core", "topicpolicies_server.core", CORE) == []
 
 
-def test_no_package_of_the_server_imports_one_above_it() -> None:
+def test_no_package_of_the_server_imports_from_its_own_or_a_higher_layer() -> None:
     assert upward(_SERVER, "topicpolicies_server", SERVER) == []
 
 
-def test_every_package_and_module_has_its_layer() -> None:
+def test_every_package_and_module_has_a_layer() -> None:
     def there(root: Path) -> set[str]:
         return {path.stem for path in root.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()} - {"__init__"}
 
@@ -113,14 +113,14 @@ def test_every_package_and_module_has_its_layer() -> None:
         ("names.py", "import topicpolicies_server.core.unheard_of", "unheard_of"),
     ],
 )
-def test_a_planted_import_is_found(tmp_path: Path, where: str, line: str, what: str) -> None:
+def test_a_planted_import_from_a_higher_layer_is_reported(tmp_path: Path, where: str, line: str, what: str) -> None:
     core = shutil.copytree(_SERVER / "core", tmp_path / "core")
     with (core / where).open("a") as module:
         module.write(f"\n\n{line}\n")
     assert upward(core, "topicpolicies_server.core", CORE) == [f"{where} imports topicpolicies_server.core.{what}"]
 
 
-def test_a_planted_circle_is_found(tmp_path: Path) -> None:
+def test_a_planted_import_cycle_is_reported(tmp_path: Path) -> None:
     server = shutil.copytree(_SERVER, tmp_path / "topicpolicies_server")
     with (server / "rpc" / "pace.py").open("a") as module:
         module.write("\n\nif TYPE_CHECKING:\n    from .rationing import Rationing\n")

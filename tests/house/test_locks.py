@@ -1,4 +1,4 @@
-"""What is installed is pinned, hashed, the same everywhere, and what pyproject.toml asks for."""
+"""The lock files have pinned and hashed packages, agree with each other, and meet pyproject.toml."""
 
 import re
 import tomllib
@@ -20,10 +20,10 @@ Pins = dict[str, str]
 
 
 def _pins(text: str) -> Pins:
-    """The pinned versions.
+    """Returns the pinned versions.
 
     Raises:
-        ValueError: there is a line that is neither a comment, nor a pin with hashes; an index, for example.
+        ValueError: a line is neither a comment nor a pin with hashes, but an index, for example.
     """
     pins: Pins = {}
     hashes = {"": 1}
@@ -43,7 +43,7 @@ def _pins(text: str) -> Pins:
 
 
 def _unmet(wanted: list[str], pins: Pins) -> list[str]:
-    """Which requirements a lock file does not meet; those of this project are its own extras."""
+    """Returns the requirements that a lock file does not meet, except those of the project itself, which are its extras."""
     requirements = [Requirement(text) for text in wanted]
     return [
         str(requirement)
@@ -53,7 +53,7 @@ def _unmet(wanted: list[str], pins: Pins) -> list[str]:
 
 
 def _project() -> dict[str, list[str]]:
-    """The dependencies: the base's under ``""``, the extras', and those of the build under ``build``."""
+    """Returns the dependencies: of the base under ``""``, of the extras, and of the build under ``build``."""
     with (_ROOT / "pyproject.toml").open("rb") as file:
         toml = tomllib.load(file)
     return {
@@ -72,13 +72,13 @@ def test_every_line_is_a_pin_with_hashes(lock: Path) -> None:
     ("lock", "parts"),
     [("server", ["", "cli", "server"]), ("dev", ["", "cli", "server", "spark", "dev", "build"]), ("build", ["build"])],
 )
-def test_a_lock_meets_what_the_project_asks_for(lock: str, parts: list[str]) -> None:
+def test_a_lock_meets_the_requirements_of_the_project(lock: str, parts: list[str]) -> None:
     project = _project()
     pins = _pins((_ROOT / "requirements" / f"{lock}.txt").read_text())
     assert {part: _unmet(project[part], pins) for part in parts} == {part: [] for part in parts}
 
 
-def test_the_locks_agree() -> None:
+def test_the_locks_pin_the_same_versions() -> None:
     dev, *others = (_pins((_ROOT / "requirements" / f"{name}.txt").read_text()) for name in ("dev", "server", "build"))
     for pins in others:
         assert pins.items() <= dev.items()
@@ -93,11 +93,11 @@ def test_the_locks_agree() -> None:
         ("grpcio @ https://example.org/grpcio.whl\n", "not a pin"),
     ],
 )
-def test_a_planted_fault_in_a_lock_is_found(text: str, complaint: str) -> None:
+def test_a_planted_fault_in_a_lock_is_reported(text: str, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         _pins(text)
 
 
-def test_a_dependency_missing_from_a_lock_is_found() -> None:
+def test_a_dependency_missing_from_a_lock_is_reported() -> None:
     assert _unmet(["grpcio>=1.85", "Typer", f"{_NAME}[cli]"], {"grpcio": "1.84.0", "typer": "1"}) == ["grpcio>=1.85"]
     assert _unmet(["rich>=13"], {}) == ["rich>=13"]

@@ -1,4 +1,4 @@
-"""Test processes that are forked from the one that has collected are what xdist would have started; with programs of their own."""
+"""Test processes that are forked from the collecting process behave like those that xdist starts, tested with runs of their own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ sys.exit(pytest.main())
 
 
 def _command(folder: Path, module: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
-    """What runs a module's tests, and its environment."""
+    """Returns the command that runs a module's tests, and its environment."""
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib -p no:cacheprovider\n")
     (folder / "test_module.py").write_text(_BEGIN + module)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")} | {"PYTHONPATH": str(_ROOT)}
@@ -72,20 +72,20 @@ def _run(folder: Path, module: str, *arguments: str, within: str = "", **variabl
 
 
 def _left(session: int) -> list[str]:
-    """The processes of a session that have not ended."""
-    told = subprocess.check_output(["ps", "-e", "-o", "sid=,pid=,stat=,args="], text=True)
-    return [line for line in told.splitlines() if line.split()[0] == str(session) and not line.split()[2].startswith("Z")]
+    """Returns the processes of a session that have not ended."""
+    listed = subprocess.check_output(["ps", "-e", "-o", "sid=,pid=,stat=,args="], text=True)
+    return [line for line in listed.splitlines() if line.split()[0] == str(session) and not line.split()[2].startswith("Z")]
 
 
 def _ended(folder: Path, module: str, number: signal.Signals, *, whom: str) -> tuple[int, str]:
-    """Sends a signal when the module says that it may come: the exit status, and what was told. Nothing is left behind."""
+    """Sends a signal when the module is ready for it, and returns the exit status and the output. Asserts that nothing is left behind."""
     command, environment = _command(folder, module)
     command[1:3] = ["-c", _INTERRUPTIBLE]
     (folder / "made").mkdir()
     environment["TMPDIR"] = str(folder / "made")
-    with (folder / "told").open("w") as told:
+    with (folder / "output").open("w") as output:
         process = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True
+            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     try:
         _await(lambda: (folder / "now").exists() or process.poll() is not None, "the moment of the signal")
@@ -97,8 +97,8 @@ def _ended(folder: Path, module: str, number: signal.Signals, *, whom: str) -> t
         _await(lambda: not _left(process.pid), "the end of all processes", 30)
     finally:
         subprocess.run(["pkill", "-KILL", "-s", str(process.pid)], check=False)
-    assert not list((folder / "made").iterdir()), "nothing is left behind"
-    return status, (folder / "told").read_text()
+    assert not list((folder / "made").iterdir()), "no temporary file is left behind"
+    return status, (folder / "output").read_text()
 
 
 def _await(happened: Callable[[], bool], what: str, seconds: float = 60) -> None:
@@ -112,7 +112,7 @@ def _lines(path: Path) -> list[list[str]]:
     return [line.split() for line in path.read_text().splitlines()]
 
 
-def test_tests_are_collected_once_and_run_by_processes_of_different_numbers_and_folders(tmp_path: Path) -> None:
+def test_tests_are_collected_once_and_run_by_processes_with_numbers_and_folders_of_their_own(tmp_path: Path) -> None:
     ran = _run(
         tmp_path,
         """
@@ -137,7 +137,7 @@ def test_noted(number, tmp_path):
     assert len({process for _, process, _ in noted}) == 2
 
 
-def test_what_a_test_prints_is_told_with_it_alone(tmp_path: Path) -> None:
+def test_the_output_of_a_test_is_reported_with_that_test_only(tmp_path: Path) -> None:
     ran = _run(
         tmp_path,
         """
@@ -154,11 +154,11 @@ def test_printing(number):
     assert len(parts) == 4
     for part in parts:
         number = part[0]
-        told = [line for line in part.split("=====")[0].splitlines() if line.startswith(("from a program", "printed by"))]
-        assert told == [f"from a program of {number}", f"printed by {number}"]
+        lines = [line for line in part.split("=====")[0].splitlines() if line.startswith(("from a program", "printed by"))]
+        assert lines == [f"from a program of {number}", f"printed by {number}"]
 
 
-def test_a_process_that_crashes_is_told_and_another_takes_its_place(tmp_path: Path) -> None:
+def test_a_crashed_process_is_reported_and_replaced(tmp_path: Path) -> None:
     ran = _run(
         tmp_path,
         """
@@ -176,14 +176,14 @@ def test_crashing(number, tmp_path):
     assert len(_lines(tmp_path / "imported")) == 1
 
 
-def test_a_module_that_cannot_be_imported_is_told(tmp_path: Path) -> None:
+def test_a_module_that_can_not_be_imported_is_reported(tmp_path: Path) -> None:
     ran = _run(tmp_path, "raise ValueError('no module')\n")
     assert ran.returncode != 0
     assert "ValueError: no module" in ran.stdout
 
 
 @pytest.mark.parametrize("end", ["os._exit(7)", "os.kill(os.getpid(), 9)"])
-def test_a_module_that_ends_the_process_that_imports_it_is_told(tmp_path: Path, end: str) -> None:
+def test_a_module_that_ends_the_collecting_process_is_reported_without_a_traceback(tmp_path: Path, end: str) -> None:
     ran = _run(tmp_path, f"{end}\n")
     assert ran.returncode == pytest.ExitCode.USAGE_ERROR
     assert re.search(
@@ -192,13 +192,13 @@ def test_a_module_that_ends_the_process_that_imports_it_is_told(tmp_path: Path, 
     assert "Traceback" not in ran.stdout + ran.stderr
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     ran = _run(tmp_path, "", "elsewhere")
     assert ran.returncode != 0
     assert "file or directory not found: elsewhere" in ran.stdout + ran.stderr
 
 
-def test_processes_are_told_what_each_is_configured_with(tmp_path: Path) -> None:
+def test_test_processes_receive_the_input_that_plugins_configure(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(
         """
 class Telling:
@@ -218,7 +218,7 @@ def pytest_configure(config):
     assert "1 passed" in ran.stdout
 
 
-def test_arguments_are_those_of_the_folder_in_which_it_is_called(tmp_path: Path) -> None:
+def test_arguments_are_relative_to_the_folder_in_which_pytest_is_called(tmp_path: Path) -> None:
     (tmp_path / "within").mkdir()
     (tmp_path / "within" / "test_within.py").write_text(
         "from pathlib import Path\ndef test_folder():\n    assert Path.cwd() == Path(__file__).parent\n"
@@ -229,7 +229,7 @@ def test_arguments_are_those_of_the_folder_in_which_it_is_called(tmp_path: Path)
         assert "1 passed" in ran.stdout
 
 
-def test_very_many_arguments_are_given_on(tmp_path: Path) -> None:
+def test_very_many_arguments_are_passed_on(tmp_path: Path) -> None:
     ran = _run(
         tmp_path, "def test_one():\n    pass\n", *[f"--deselect=test_module.py::test_{'other' * 20}_{number}" for number in range(1200)]
     )
@@ -237,7 +237,7 @@ def test_very_many_arguments_are_given_on(tmp_path: Path) -> None:
     assert "1 passed" in ran.stdout
 
 
-def test_a_folder_of_a_long_name_for_what_is_temporary_is_none_too_long(tmp_path: Path) -> None:
+def test_a_long_path_of_the_temporary_folder_is_accepted(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
     ran = _run(tmp_path, "def test_one():\n    pass\n", TMPDIR=str(folder))
@@ -246,20 +246,18 @@ def test_a_folder_of_a_long_name_for_what_is_temporary_is_none_too_long(tmp_path
 
 @pytest.mark.parametrize("whom", ["all", "the first"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_interrupts_while_tests_are_collected_waits_for_nothing_and_nothing_is_left(
-    tmp_path: Path, number: signal.Signals, whom: str
-) -> None:
+def test_an_interrupted_collection_ends_at_once_and_leaves_nothing_behind(tmp_path: Path, number: signal.Signals, whom: str) -> None:
     began = time.monotonic()
-    status, told = _ended(tmp_path, '(HERE / "now").touch()\ntime.sleep(40)\ndef test_one():\n    pass\n', number, whom=whom)
+    status, output = _ended(tmp_path, '(HERE / "now").touch()\ntime.sleep(40)\ndef test_one():\n    pass\n', number, whom=whom)
     assert time.monotonic() - began < 30
     assert status == 2
-    assert "KeyboardInterrupt" in told
-    assert "Traceback" not in told
+    assert "KeyboardInterrupt" in output
+    assert "Traceback" not in output
 
 
 @pytest.mark.parametrize("whom", ["all", "the first"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_who_interrupts_tests_sees_what_they_have_made_taken_down(tmp_path: Path, number: signal.Signals, whom: str) -> None:
+def test_interrupted_tests_tear_their_fixtures_down(tmp_path: Path, number: signal.Signals, whom: str) -> None:
     module = """
 @pytest.fixture
 def made():
@@ -274,7 +272,7 @@ def test_one(made, number):
         (HERE / "now").touch()
     time.sleep(60)
 """
-    status, told = _ended(tmp_path, module, number, whom=whom)
+    status, output = _ended(tmp_path, module, number, whom=whom)
     assert status == 2
     assert len(list(tmp_path.glob("taken down *"))) == 2
-    assert "Traceback" not in told
+    assert "Traceback" not in output

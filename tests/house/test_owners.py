@@ -1,4 +1,4 @@
-"""Every background task has one owner that sees it end: ``tasks.py``, or one of those named here, each with the reason why it will do."""
+"""Every background task has an owner that handles its end: ``tasks.py``, or one of those listed here with a reason."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ ALLOWED = {
     "tasks.py: RestartedTask.start": "the owner itself",
     "tasks.py: TaskSet.begin": "the owner itself",
     "cli/doctor/reaching.py: speech_at": "awaited there, or cancelled and gathered, before it returns",
-    "cli/doctor/scratch.py: cleaned": "awaited there until it is done, also if who waits is cancelled",
+    "cli/doctor/scratch.py: cleaned": "awaited there until it is done, even if the caller is cancelled",
     "cli/serving/demo_run.py: run": "awaited there; a demonstration that fails ends its process",
-    "cluster/cache.py: Cache._begin": "whoever asks awaits it; what went wrong where nobody does is told when it ends, and `close` gathers",
-    "cluster/listing.py: TopicLookups._begin": "it tells of each error, an unasked CancelledError too, and raises none; `close` gathers",
-    "logs/leadership.py: Candidate._stand": "a term: whoever stands waits for its end, and takes its exception, or an unasked cancellation",
-    "logs/pulsar/admin/api.py: Admin._sent": "awaited by the one who asks; `close` gathers",
-    "logs/pulsar/admin/api.py: Admin.close": "whoever closes awaits it; it goes on if he is cancelled",
-    "logs/pulsar/oauth2.py: Tokens.token": "whoever asks for a token awaits it, and begins another when it has ended",
-    "logs/pulsar/reading/following.py: Following.connect": "gathered there; if one fails the others are cancelled, or closed",
-    "logs/pulsar/writing/partition.py: PartitionWriter._try_to_open": "an attempt: awaited there, and taken or closed",
+    "cluster/cache.py: Cache._begin": "its requesters await it; without one, its end reports the error; `close` gathers it",
+    "cluster/listing.py: TopicLookups._begin": "it reports each error, even an unrequested CancelledError, raises none; `close` gathers it",
+    "logs/leadership.py: Candidate._stand": "a term: awaited there, and its exception or unrequested cancellation is handled",
+    "logs/pulsar/admin/api.py: Admin._sent": "awaited by the caller; `close` gathers it",
+    "logs/pulsar/admin/api.py: Admin.close": "awaited there; it continues if the caller is cancelled, and the next `close` awaits it",
+    "logs/pulsar/oauth2.py: Tokens.token": "awaited by the callers that need a token; the next one after its end starts another",
+    "logs/pulsar/reading/following.py: Following.connect": "gathered there; if one fails, the others are cancelled or closed",
+    "logs/pulsar/writing/partition.py: PartitionWriter._try_to_open": "an attempt: awaited there, and its producer is used or closed",
     "namespaces/loading.py: Loader._load": "a wait for an event: it can't fail, and is cancelled at the end of the load",
     "rpc/stopping.py: stop_calls": "awaited there before it returns",
-    "rpc/streaming.py: UpdateStream._wait": "it tells its change of each error, a cancelled wait too, and raises none but CancelledError",
-    "rpc/streaming.py: UpdateStream.messages": "one keeps each error for the stream's end, one waits for an event; they end with the call",
+    "rpc/streaming.py: UpdateStream._wait": "it fails its change with each error, even for a cancelled wait, raises only CancelledError",
+    "rpc/streaming.py: UpdateStream.messages": "one keeps errors for the end of the stream, one waits for an event; both end with the call",
 }
-"""Where a task is begun without ``RestartedTask`` and ``TaskSet``, and why nothing of it is lost."""
+"""Functions that start a task without ``RestartedTask`` and ``TaskSet``, each with the reason why no failure is lost."""
 
 
 def beginnings(root: Path) -> Iterator[str]:
-    """Where tasks are begun: the module, and the function within it."""
+    """Yields the places at which tasks are started: the module, and the function in it."""
     for path in sorted(root.rglob("*.py")):
         module = path.relative_to(root).as_posix()
         yield from (f"{module}: {name}" for name in _within(ast.parse(path.read_text(), str(path)), ()))
@@ -49,7 +49,7 @@ def _within(node: ast.AST, names: tuple[str, ...]) -> Iterator[str]:
         yield from _within(child, names)
 
 
-def test_tasks_are_begun_by_their_owners_alone() -> None:
+def test_only_owners_start_tasks() -> None:
     assert set(beginnings(_SERVER)) == set(ALLOWED)
 
 
@@ -62,7 +62,7 @@ def test_tasks_are_begun_by_their_owners_alone() -> None:
         "async with asyncio.TaskGroup() as group: group.create_task(self.run())",
     ],
 )
-def test_a_task_without_an_owner_is_found(tmp_path: Path, line: str) -> None:
+def test_a_planted_task_without_an_owner_is_reported(tmp_path: Path, line: str) -> None:
     (tmp_path / "room").mkdir()
     (tmp_path / "room" / "work.py").write_text(f"class Work:\n    async def start(self):\n        {line}\n")
     assert list(beginnings(tmp_path)) == ["room/work.py: Work.start"]

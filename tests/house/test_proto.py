@@ -1,4 +1,4 @@
-"""The Protobuf definitions are in order, compatible with the last release, and the committed code is what they generate."""
+"""The Protobuf definitions pass lint, are compatible with the last release, and generate the committed code."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _PROTO = _ROOT / "proto"
 _PYTHON = _ROOT / "clients" / "python"
 _FOUND = 100
-"""How buf ends when it has found something, as opposed to when it could not do its work."""
+"""buf's exit status if it has found problems; it has others if it could not do its work."""
 
 
 def _judged(command: str, definitions: Path = _PROTO) -> subprocess.CompletedProcess[str]:
@@ -60,7 +60,7 @@ def test_a_definition_without_comments_is_refused(copy: Path) -> None:
 
 
 @pytest.mark.parametrize("command", ["lint", "breaking", "baseline"])
-def test_an_import_that_is_not_there_is_an_error_that_names_it(copy: Path, command: str) -> None:
+def test_a_missing_import_is_an_error_that_names_it(copy: Path, command: str) -> None:
     spoil(copy, "service.proto", "google/rpc/status.proto", "google/rpc/no_such.proto")
     before = buf.BASELINE.read_bytes()
     answer = _judged(command, copy)
@@ -69,7 +69,7 @@ def test_an_import_that_is_not_there_is_an_error_that_names_it(copy: Path, comma
     assert buf.BASELINE.read_bytes() == before
 
 
-def test_what_is_imported_from_others_is_not_judged(copy: Path) -> None:
+def test_imported_definitions_of_others_are_not_checked(copy: Path) -> None:
     imported = {file.name for file in descriptors.read(copy).file} - {file.name for file in descriptors.ours(descriptors.read(copy))}
     assert "google/rpc/status.proto" in imported
     theirs = copy / "google" / "rpc" / "status.proto"
@@ -78,7 +78,7 @@ def test_what_is_imported_from_others_is_not_judged(copy: Path) -> None:
     assert [_judged(command, copy).returncode for command in ("lint", "breaking")] == [0, 0]
 
 
-def test_a_baseline_that_is_taken_anew_is_what_changes_are_compared_with(copy: Path, tmp_path: Path) -> None:
+def test_changes_are_compared_with_a_newly_taken_baseline(copy: Path, tmp_path: Path) -> None:
     spoil(copy, "service.proto", "rpc GetPolicy(", "rpc FetchPolicy(")
     taken = tmp_path / "baseline.binpb"
     assert buf.baseline(copy, taken) == 0
@@ -86,19 +86,19 @@ def test_a_baseline_that_is_taken_anew_is_what_changes_are_compared_with(copy: P
     assert buf.breaking(_PROTO, taken) == _FOUND
 
 
-def test_the_committed_code_is_what_the_definitions_generate(tmp_path: Path) -> None:
+def test_the_definitions_generate_the_committed_code(tmp_path: Path) -> None:
     generate.generate(tmp_path)
     assert generate.differences(_PYTHON, tmp_path) == []
 
 
-def test_a_definition_changed_without_generating_is_noticed(copy: Path, tmp_path: Path) -> None:
+def test_a_definition_changed_without_generating_is_reported(copy: Path, tmp_path: Path) -> None:
     spoil(copy, "service.proto", "rpc GetPolicy(", "rpc FetchPolicy(")
     generate.generate(tmp_path, copy)
     changes = generate.differences(_PYTHON, tmp_path)
     assert any(line.startswith("+    def FetchPolicy(") for line in changes)
 
 
-def test_code_left_over_from_a_definition_that_is_gone_is_noticed(tmp_path: Path) -> None:
+def test_code_left_over_from_a_removed_definition_is_reported(tmp_path: Path) -> None:
     generate.generate(tmp_path)
     committed = tmp_path / "committed"
     shutil.copytree(tmp_path / "topicpolicies", committed / "topicpolicies")

@@ -1,4 +1,4 @@
-"""The reasons of errors: the definition, the server's enum and what the server's code says are the same."""
+"""The reasons of errors: the definition, the server's enum and the uses in the server's code agree."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from topicpolicies_server.core.errors import Kind
 
 _SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server"
 _COMMAND_LINE = _SERVER / "cli"
-"""It says reasons of its own about what it is given, which no call has."""
+"""The command line has reasons of its own about its arguments, which no call has."""
 _PATHS = _SERVER.parents[1] / "clients" / "python" / "topicpolicies" / "masks.py"
-"""Where the server has the reading of paths from, whose reasons are the server's."""
+"""The parser of paths, which the server uses; its reasons are the server's."""
 _CLIENTS_ONLY = "Only clients say this"
-"""How the comment of a reason begins a sentence that no server says."""
+"""The beginning of a sentence in the comment of a reason that only clients use."""
 _STATUS = re.compile(r"[A-Z]+(?:_[A-Z]+)+|INTERNAL|UNAVAILABLE|ABORTED")
 _LOOKS_LIKE_A_REASON = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*")
 _IMPLIED = {"invalid": Kind.INVALID_ARGUMENT, "LogError": Kind.UNAVAILABLE}
-"""The kinds that calls have which name none."""
+"""The kinds of errors of these calls if they name none."""
 _TAKES_REASONS = {"LogError", "NotLeader", "PathError", "PolicyError", "Reason", "Violation", "invalid", "refusal", "reset", "unavailable"}
-"""What is called with a reason; whatever is called with a ``Reason`` belongs here too, if it could be given a text."""
+"""Functions and classes that take a reason, also as a text."""
 
 
-class Said(NamedTuple):
-    """A place of the code that says a reason."""
+class Use(NamedTuple):
+    """A use of a reason in the code."""
 
     place: str
     reason: str
     kinds: frozenset[str]
-    """Of which kind it says that the error is; empty if it does not."""
+    """The kinds of the error; empty if the code does not name one."""
     metadata: frozenset[str] | None
-    """Which metadata it gives; None if that is not plain."""
+    """The keys of the error's metadata; None if they are not literal."""
 
 
 @pytest.fixture(scope="module")
-def said() -> list[Said]:
-    """What the server's code says."""
-    return [each for path in _sources() for each in _said(path.name, ast.parse(path.read_text()))]
+def uses() -> list[Use]:
+    """The uses of reasons in the server's code."""
+    return [each for path in _sources() for each in _uses(path.name, ast.parse(path.read_text()))]
 
 
 def _sources() -> list[Path]:
@@ -52,11 +52,11 @@ def _sources() -> list[Path]:
     return [*sorted(paths), _PATHS]
 
 
-def _said(place: str, tree: ast.AST) -> Iterator[Said]:
-    """Each ``Reason.X`` of a module, and each call that is given one, or a text in its place."""
+def _uses(place: str, tree: ast.AST) -> Iterator[Use]:
+    """Yields each ``Reason.X`` of a module, and each call with one, or with a text in its place."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and _names(node, "Reason"):
-            yield Said(f"{place}:{node.lineno}", node.attr, frozenset(), None)
+            yield Use(f"{place}:{node.lineno}", node.attr, frozenset(), None)
         if not isinstance(node, ast.Call):
             continue
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -66,10 +66,10 @@ def _said(place: str, tree: ast.AST) -> Iterator[Said]:
             kinds = frozenset({_IMPLIED[called].name})
         for each in given:
             if isinstance(each, ast.Attribute) and _names(each, "Reason"):
-                # A violation's reason is the error's own only where all violations agree.
-                yield Said(f"{place}:{node.lineno}", each.attr, frozenset() if called == "refusal" else kinds, _metadata(node))
+                # The reason of a violation is the error's own only if all violations agree.
+                yield Use(f"{place}:{node.lineno}", each.attr, frozenset() if called == "refusal" else kinds, _metadata(node))
             elif called in _TAKES_REASONS and (text := _text(each)) and _LOOKS_LIKE_A_REASON.fullmatch(text):
-                yield Said(f"{place}:{node.lineno}", text, kinds, None)
+                yield Use(f"{place}:{node.lineno}", text, kinds, None)
 
 
 def _names(node: ast.Attribute, *owners: str) -> bool:
@@ -77,23 +77,23 @@ def _names(node: ast.Attribute, *owners: str) -> bool:
 
 
 def _text(node: ast.AST) -> str:
-    """What a literal text says; empty for anything else."""
+    """Returns a literal text; "" for other nodes."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _metadata(call: ast.Call) -> frozenset[str] | None:
-    """The keys that a call gives, if it has them at hand."""
+    """Returns the keys of a call's metadata if they are literal."""
     for keyword in call.keywords:
         if keyword.arg == "metadata" and isinstance(keyword.value, ast.Dict):
             return frozenset(_text(key) for key in keyword.value.keys if key is not None)
     return None
 
 
-def _wrong_statuses(said: Iterable[Said], promised: dict[str, Reason]) -> list[str]:
-    """Where an error is of a kind that the comment of its reason does not name."""
+def _wrong_statuses(uses: Iterable[Use], promised: dict[str, Reason]) -> list[str]:
+    """Returns the uses of reasons with a kind of error that the comment of the reason does not name."""
     return [
         f"{each.place}: {each.reason} is {', '.join(sorted(each.kinds))}"
-        for each in said
+        for each in uses
         if each.reason in promised and not each.kinds <= {promised[each.reason].status, *_STATUS.findall(promised[each.reason].what)}
     ]
 
@@ -105,29 +105,29 @@ def test_the_definition_and_the_server_have_the_same_reasons(promised: dict[str,
     assert names == [name.removeprefix(PREFIX) for name, number in errors_pb2.ErrorReason.items() if number]
 
 
-def test_what_the_code_says_is_in_the_definition(said: list[Said], promised: dict[str, Reason]) -> None:
-    assert [each for each in said if each.reason not in promised] == []
+def test_every_reason_in_the_code_is_in_the_definition(uses: list[Use], promised: dict[str, Reason]) -> None:
+    assert [each for each in uses if each.reason not in promised] == []
 
 
-def test_every_reason_is_said_by_the_server_or_by_clients_only(said: list[Said], promised: dict[str, Reason]) -> None:
-    told = {each.reason for each in said}
-    assert len(told) > 100
+def test_every_reason_is_used_by_the_server_or_marked_as_the_clients(uses: list[Use], promised: dict[str, Reason]) -> None:
+    used = {each.reason for each in uses}
+    assert len(used) > 100
     of_clients = {name for name, reason in promised.items() if _CLIENTS_ONLY in reason.what}
-    assert promised.keys() - told == of_clients
+    assert promised.keys() - used == of_clients
 
 
-def test_errors_are_of_the_kind_that_the_reason_names(said: list[Said], promised: dict[str, Reason]) -> None:
-    assert sum(bool(each.kinds) for each in said) > 100
-    assert _wrong_statuses(said, promised) == []
+def test_errors_have_the_kind_that_the_comment_of_their_reason_names(uses: list[Use], promised: dict[str, Reason]) -> None:
+    assert sum(bool(each.kinds) for each in uses) > 100
+    assert _wrong_statuses(uses, promised) == []
 
 
-def test_errors_have_the_metadata_that_the_reason_names(said: list[Said], promised: dict[str, Reason]) -> None:
-    given = [each for each in said if each.metadata is not None]
+def test_errors_have_only_metadata_that_the_comment_of_their_reason_names(uses: list[Use], promised: dict[str, Reason]) -> None:
+    given = [each for each in uses if each.metadata is not None]
     assert len(given) >= 10
     assert [each for each in given if not (each.metadata or frozenset()) <= set(promised[each.reason].metadata)] == []
 
 
-def test_each_says_its_status_and_whether_to_repeat_but_for_those_of_watches(promised: dict[str, Reason]) -> None:
+def test_every_reason_but_those_of_watches_names_its_status_and_whether_to_repeat(promised: dict[str, Reason]) -> None:
     silent = [name for name, reason in promised.items() if not (reason.status and reason.repeat)]
     assert silent == ["NAMESPACE_LOADING", "TOKEN_OUT_OF_RANGE", "TOPIC_POLICIES_SWITCHED", "EVENTS_GONE"]
     assert {reason.status for reason in promised.values() if reason.status} <= {kind.value for kind in Kind}
@@ -135,7 +135,7 @@ def test_each_says_its_status_and_whether_to_repeat_but_for_those_of_watches(pro
     assert any("No call has these as its status" in section for section in sections)
 
 
-def test_what_may_have_happened_is_repeated_with_the_same_id_only(promised: dict[str, Reason]) -> None:
+def test_requests_that_may_have_been_applied_are_to_be_repeated_with_the_same_id_only(promised: dict[str, Reason]) -> None:
     assert [name for name, reason in promised.items() if reason.repeat == "same id"] == ["OUTCOME_UNKNOWN", "INTERNAL"]
     assert "request_id" in promised["OUTCOME_UNKNOWN"].metadata
 
@@ -151,8 +151,8 @@ def test_what_may_have_happened_is_repeated_with_the_same_id_only(promised: dict
         ('Violation("topic", Reason.BLANK, "It is EMPTY."); other("NOT_A_REASON")', []),
     ],
 )
-def test_a_reason_that_the_definition_lacks_is_noticed(promised: dict[str, Reason], code: str, found: list[str]) -> None:
-    assert [each.reason for each in _said("planted.py", ast.parse(code)) if each.reason not in promised] == found
+def test_a_planted_reason_that_the_definition_lacks_is_reported(promised: dict[str, Reason], code: str, found: list[str]) -> None:
+    assert [each.reason for each in _uses("planted.py", ast.parse(code)) if each.reason not in promised] == found
 
 
 @pytest.mark.parametrize(
@@ -164,5 +164,7 @@ def test_a_reason_that_the_definition_lacks_is_noticed(promised: dict[str, Reaso
         ("invalid(Reason.CONTENTION)", ["planted.py:1: CONTENTION is INVALID_ARGUMENT"]),
     ],
 )
-def test_an_error_of_another_kind_than_its_reasons_is_noticed(promised: dict[str, Reason], code: str, found: list[str]) -> None:
-    assert _wrong_statuses(_said("planted.py", ast.parse(code)), promised) == found
+def test_a_planted_error_of_another_kind_than_its_reason_names_is_reported(
+    promised: dict[str, Reason], code: str, found: list[str]
+) -> None:
+    assert _wrong_statuses(_uses("planted.py", ast.parse(code)), promised) == found

@@ -1,4 +1,4 @@
-"""The API reference tells all that the definitions have, and nothing in them is without a comment."""
+"""The API reference has everything that the definitions have, and everything in them has a comment."""
 
 import re
 from collections.abc import Iterator
@@ -21,19 +21,19 @@ def _headings(page: str) -> list[str]:
     return re.findall(r"^#+ (.*)$", page, re.MULTILINE)
 
 
-def test_the_committed_page_is_what_the_definitions_say(tmp_path: Path) -> None:
+def test_the_definitions_generate_the_committed_page(tmp_path: Path) -> None:
     generate_reference.generate(tmp_path, _PROTO)
     assert generate.differences(generate_reference.OUT, tmp_path, generate_reference.PATTERN) == []
 
 
-def test_a_comment_changed_without_generating_is_noticed(copy: Path, tmp_path: Path) -> None:
+def test_a_comment_changed_without_generating_is_reported(copy: Path, tmp_path: Path) -> None:
     spoil(copy, "service.proto", "// What happens to a list field.", "// What becomes of a list field.")
     generate_reference.generate(tmp_path, copy)
     changes = generate.differences(generate_reference.OUT, tmp_path, generate_reference.PATTERN)
     assert [line for line in changes if line.startswith("+What")] == ["+What becomes of a list field.\n"]
 
 
-def test_the_reference_is_generated_and_compared_with_the_code() -> None:
+def test_the_reference_is_generated_and_compared_together_with_the_code() -> None:
     assert generate.REFERENCE.generate is generate_reference.generate
     assert (generate.REFERENCE.out / generate.REFERENCE.pattern).is_file()
 
@@ -56,13 +56,13 @@ def test_the_reference_is_generated_and_compared_with_the_code() -> None:
         ("policies.proto", "  // Entry filters of the topic. Unset: as the namespace or broker says.\n", "TopicPolicies.entry_filters"),
     ],
 )
-def test_whatever_has_no_comment_is_refused_by_name(copy: Path, tmp_path: Path, name: str, comment: str, blamed: str) -> None:
+def test_a_definition_without_a_comment_is_refused_by_name(copy: Path, tmp_path: Path, name: str, comment: str, blamed: str) -> None:
     spoil(copy, name, comment, comment[-1] if comment[-1] != "\n" else "")
     with pytest.raises(ValueError, match=rf"^no comment: {re.escape(blamed)}$"):
         generate_reference.generate(tmp_path, copy)
 
 
-def test_everything_has_a_comment_and_stands_in_the_page(files: list[File]) -> None:
+def test_every_name_in_the_definitions_has_a_comment_and_is_on_the_page(files: list[File]) -> None:
     page = _PAGE.read_text()
     assert [undocumented(each) for each in files] == [[], [], [], []]
     names = list(_names(files))
@@ -83,7 +83,7 @@ def _names(files: list[File]) -> Iterator[str]:
                 yield from (value.name.removeprefix("ERROR_REASON_") for value in type_.values if value.number)
 
 
-def test_every_link_leads_to_one_heading_or_page() -> None:
+def test_every_link_leads_to_exactly_one_heading_or_to_a_page() -> None:
     page = _PAGE.read_text()
     anchors = [heading.lower() for heading in _headings(page)]
     targets = re.findall(r"\]\((#?)([^)]+)\)", page)
@@ -92,7 +92,7 @@ def test_every_link_leads_to_one_heading_or_page() -> None:
     assert {target for hash_, target in targets if not hash_ and not (_PAGE.parent / target).is_file()} == set()
 
 
-def test_it_reads_well_as_it_is() -> None:
+def test_the_lines_of_the_page_are_not_too_long() -> None:
     lines = _PAGE.read_text().splitlines()
     assert [line for line in lines if len(line) > 120 and not line.startswith("| ")] == []
 
@@ -109,7 +109,7 @@ def test_every_field_of_a_request_says_what_it_means_when_it_is_not_set(files: l
     assert silent == []
 
 
-def test_what_markdown_takes_for_markup_is_escaped() -> None:
+def test_text_that_markdown_would_take_for_markup_is_escaped() -> None:
     prose = generate_reference._Prose({"Scope", "WatchToken"})
     assert prose.text('"*" and __change_events, a_b, `a*_b`') == '"\\*" and \\_\\_change_events, a_b, `a*_b`'
     assert prose.text("A Scope is a word, a WatchToken a type.") == "A Scope is a word, a [WatchToken](#watchtoken) a type."
@@ -117,14 +117,14 @@ def test_what_markdown_takes_for_markup_is_escaped() -> None:
     assert prose.text("docs/masks.md has it") == "[masks.md](masks.md) has it"
 
 
-def test_no_line_begins_with_what_markdown_takes_for_a_list() -> None:
+def test_no_wrapped_line_begins_like_a_list_item() -> None:
     word = "x" * 118
     assert generate_reference.wrapped(f"{word} 100. More", "", "") == [word, "100\\. More"]
     assert generate_reference.wrapped(f"{word} - more", "- ", "  ") == [f"- {word}", "  \\- more"]
     assert generate_reference.wrapped(f"{word} -1.", "", "") == [word, "-1."]
 
 
-def test_the_comment_of_a_reason_is_read_in_its_parts(promised: dict[str, Reason]) -> None:
+def test_the_comment_of_a_reason_is_parsed_into_its_parts(promised: dict[str, Reason]) -> None:
     assert promised["OUTCOME_UNKNOWN"] == Reason(
         "OUTCOME_UNKNOWN",
         "DEADLINE_EXCEEDED",

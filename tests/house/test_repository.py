@@ -1,6 +1,6 @@
-"""What must not be in the repository: names of package registries, paths of somebody's machine, unfinished work.
+"""Text that must not be in the repository: names of package registries, paths of a developer's machine, unfinished work.
 
-The patterns have a bracket in every word, so that this file does not contain what it looks for.
+The patterns have a bracket in every word, so that this file does not match them itself.
 """
 
 import re
@@ -26,7 +26,7 @@ _BANNED = {
 
 
 def _tracked() -> Iterator[Path]:
-    # The checkout may belong to somebody else, as it does in many build containers.
+    # The checkout may belong to another user, as in many build containers.
     command = ["git", "-c", "safe.directory=*", "ls-files", "-z"]
     listed = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
@@ -35,7 +35,7 @@ def _tracked() -> Iterator[Path]:
 
 
 def _violations(path: Path) -> list[str]:
-    """What a file has that it must not have, each with its line; binary files have none."""
+    """Returns the violations in a file, each with its line; none for binary files."""
     raw = path.read_bytes()
     if b"\0" in raw:
         return []
@@ -48,7 +48,7 @@ def _violations(path: Path) -> list[str]:
 
 
 @pytest.mark.skipif(shutil.which("git") is None or not (_ROOT / ".git").exists(), reason="not a git checkout")
-def test_no_tracked_file_has_what_must_not_be_in_the_repository() -> None:
+def test_no_tracked_file_has_text_that_must_not_be_in_the_repository() -> None:
     files = list(_tracked())
     assert len(files) > 50
     assert {str(path.relative_to(_ROOT)): found for path in files if (found := _violations(path))} == {}
@@ -66,14 +66,14 @@ def test_no_tracked_file_has_what_must_not_be_in_the_repository() -> None:
         ("<" * 7 + " HEAD", "a conflict"),
     ],
 )
-def test_a_planted_fault_is_found_with_its_line(tmp_path: Path, line: str, what: str) -> None:
+def test_a_planted_violation_is_reported_with_its_line(tmp_path: Path, line: str, what: str) -> None:
     path = tmp_path / "planted.txt"
     path.write_text(f"in order\n{line}\n")
     assert [found.split(" in line ")[0] for found in _violations(path)] == [what]
     assert " in line 2: " in _violations(path)[0]
 
 
-def test_what_only_resembles_a_fault_is_not_one(tmp_path: Path) -> None:
+def test_text_that_only_resembles_a_violation_is_not_reported(tmp_path: Path) -> None:
     path = tmp_path / "fine.md"
     path.write_text("The root: /roots, home/page, golang.org/x, maven.apache.org/POM/4.0.0\n=======  a table\n# Title\n")
     assert _violations(path) == []

@@ -1,4 +1,4 @@
-"""Which process runs which tests: groups whole, and the others in stretches of which none is left to one process alone."""
+"""The distribution of tests over processes: each group runs in one process, and a process without tests takes over a part of others'."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TESTS = [*_GROUPS, *_SINGLES]
 
 
 class _Process:
-    """Runs what it is given when it is told to, as one of xdist's does: each test only when it knows the next, or that there is none."""
+    """A fake of xdist's test process, which runs a test only when it knows the next one, or that there is none."""
 
     def __init__(self) -> None:
         self.shutting_down = False
@@ -53,7 +53,7 @@ def _started(count: int, tests: list[str]) -> tuple[Scheduler, list[_Process]]:
 
 
 def _run(scheduler: Scheduler, choose: Callable[[list[_Process]], _Process]) -> None:
-    """Runs all to the end, one test at a time."""
+    """Runs all tests, one at a time."""
     while able := [each for each in scheduler.nodes if isinstance(each, _Process) and each.can_run]:
         assert scheduler.has_pending
         process = choose(able)
@@ -64,7 +64,7 @@ def _run(scheduler: Scheduler, choose: Callable[[list[_Process]], _Process]) -> 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 6])
 @pytest.mark.parametrize("tests", [_TESTS, _SINGLES, _GROUPS, _TESTS[:1], _SINGLES[:4], []], ids=len)
-def test_each_test_is_run_once_however_long_each_takes(count: int, tests: list[str]) -> None:
+def test_each_test_runs_once_whatever_the_speeds_of_the_processes(count: int, tests: list[str]) -> None:
     for seed in range(5):
         scheduler, processes = _started(count, tests)
         chance = random.Random(seed)
@@ -80,27 +80,27 @@ def test_each_test_is_run_once_however_long_each_takes(count: int, tests: list[s
             assert sum(any(group_of(tests[test]) == group for test in process.ran) for process in processes) == 1
 
 
-def test_groups_come_first_in_their_order() -> None:
+def test_groups_are_assigned_first_and_in_their_order() -> None:
     _, processes = _started(3, _TESTS)
     assert [_TESTS[process.given[0]] for process in processes] == [_GROUPS[0], _GROUPS[20], _SINGLES[0]]
 
 
-def test_whoever_runs_a_test_goes_on_behind_it() -> None:
+def test_a_process_mostly_runs_consecutive_tests() -> None:
     scheduler, processes = _started(4, _SINGLES)
     _run(scheduler, random.Random(1).choice)
     parts = [1 + sum(then != now + 1 for now, then in pairwise(process.ran)) for process in processes]
-    assert sum(parts) <= 4 * 6, "half of what is left is taken each time, so that it is taken seldom"
+    assert sum(parts) <= 4 * 6, "half of a stretch is taken each time, so this is rare"
 
 
-def test_nobody_runs_all_that_one_of_many_was_to_run_alone() -> None:
+def test_a_fast_process_takes_over_the_tests_of_a_slow_one() -> None:
     scheduler, processes = _started(2, _SINGLES)
     slow, fast = processes
     _run(scheduler, lambda able: fast if fast in able else slow)
-    assert len(slow.ran) <= 3, "what it was given and could not be taken from it"
+    assert len(slow.ran) <= 3, "only the tests that it had in advance"
     assert len(fast.ran) >= 97
 
 
-def test_what_somebody_who_ended_had_not_begun_is_run_by_another_and_the_test_at_which_he_ended_by_nobody() -> None:
+def test_tests_of_an_ended_process_run_elsewhere_except_the_one_at_which_it_ended() -> None:
     scheduler, (first, second) = _started(2, _TESTS)
     scheduler.mark_test_complete(first, first.run_one())
     assert scheduler.remove_node(first) == _TESTS[1]
@@ -113,7 +113,7 @@ def test_what_somebody_who_ended_had_not_begun_is_run_by_another_and_the_test_at
     assert scheduler.remove_node(second) is None
 
 
-def test_processes_that_collect_different_tests_end_the_run() -> None:
+def test_a_run_ends_with_an_error_if_processes_collect_different_tests() -> None:
     scheduler = Scheduler(2)
     process, other = _Process(), _Process()
     scheduler.add_node(process)
@@ -125,7 +125,7 @@ def test_processes_that_collect_different_tests_end_the_run() -> None:
         scheduler.add_node_collection(other, _SINGLES[::-1])
 
 
-def test_places_are_taken_once_each_by_whoever_takes() -> None:
+def test_each_number_is_taken_once_whichever_takers_come() -> None:
     for count in range(30):
         for takers in range(1, 6):
             stretches = Stretches(count, takers)
@@ -145,9 +145,9 @@ def test_places_are_taken_once_each_by_whoever_takes() -> None:
         ("test_a.py::test_b@two words", "two words"),
     ],
 )
-def test_a_tests_name_tells_its_group(name: str, group: str) -> None:
+def test_the_group_is_read_from_the_name_of_a_test(name: str, group: str) -> None:
     assert group_of(name) == group
 
 
-def test_it_takes_the_place_of_xdists_own(pytestconfig: pytest.Config) -> None:
+def test_the_scheduler_is_registered_as_a_plugin(pytestconfig: pytest.Config) -> None:
     assert pytestconfig.pluginmanager.has_plugin("tests.stretches")

@@ -1,6 +1,7 @@
-"""Stands for a test process where it is started: gives its streams to the process that has collected, and ends with what that forks.
+"""Takes the place of a test process that xdist starts: passes its streams to the collecting process, and ends with the fork.
 
-It is run as a program, with the address and with what xdist appends for a Python. Who interrupts a run interrupts what was forked.
+This module is run as a program, with the address of the collecting process and the arguments that xdist appends for Python. It ignores
+SIGINT, which the fork handles.
 """
 
 import contextlib

@@ -1,8 +1,7 @@
-"""Collects all tests as a test process of xdist does, and is forked for each one that is to run some.
+"""Collects all tests as a test process of xdist does, and is forked for each test process.
 
-``plugin`` starts it, and tells it how. What it would say to xdist until then is kept, and each process that is forked
-says it. Nothing else may run in it when it is forked: its one Python thread waits for whoever asks. Libraries that have threads of their
-own by then (numpy, pyarrow) know what to do when they are forked.
+``plugin`` starts this process, and sends it the arguments. Its messages to xdist are kept, and each fork sends them. No other Python thread
+may run when it is forked: its only one waits for requests. Libraries with threads of their own (numpy, pyarrow) handle forks themselves.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     import xdist.remote
 
 
-class _Said:
-    """Takes what is to be said to xdist before there is anybody to say it to; looks like a channel."""
+class _KeptMessages:
+    """Has the interface of a channel, and keeps the messages to xdist until there is a channel."""
 
     def __init__(self) -> None:
         self.gateway = SimpleNamespace(execmodel=gateways.get_execmodel(lent.EXECUTING))
@@ -39,34 +38,35 @@ class _Said:
         self.events.append(event)
 
 
-class _Asked:
-    """Forks for each that asks."""
+class _ForkServer:
+    """Forks the process for each request."""
 
     def __init__(self, listening: socket.socket) -> None:
-        """Is to be made before pytest takes this process's input for something to capture."""
+        """To be created before pytest captures this process's input."""
         self._listening = listening
         self._needed = os.dup(0)
 
     def forked(self) -> list[int]:
-        """Returns in what was forked, with the input and output that it is to have.
+        """Returns in each fork, with the descriptors of its input and output.
 
-        The process itself ends here: when its own input ends, and with the last one that was forked from it. Who asks then is gone as well.
+        The collecting process itself does not return: it ends when its own input has ended and all forks have ended. Then there are no more
+        requests.
         """
         children = []
         try:
-            while self._is_asked():
+            while self._has_request():
                 asking, _ = self._listening.accept()
                 streams = self._streams(asking)
                 if len(streams) == 2:
                     with warnings.catch_warnings():
-                        warnings.simplefilter("ignore")  # newer Pythons warn of threads, also of those of libraries
+                        warnings.simplefilter("ignore")  # newer versions of Python warn of threads, also of libraries' threads
                         child = os.fork()
                     if child == 0:
                         self._listening.close()
                         os.close(self._needed)
-                        # Before 3.13 a forked process's one thread has the number of the process that it was forked from.
+                        # Before 3.13 the thread of a fork still has the native id of the process that was forked.
                         threading.current_thread()._set_native_id()  # type: ignore[attr-defined]
-                        asking.detach()  # who asked waits for its end, which is that of this process
+                        asking.detach()  # stays open until this process ends, for which the requester waits
                         return streams
                     children.append(child)
                     for stream in streams:
@@ -75,67 +75,67 @@ class _Asked:
             for child in children:
                 os.waitpid(child, 0)
         except KeyboardInterrupt:
-            pass  # so are the others
+            pass  # the forks are interrupted too
         os._exit(0)
 
-    def _is_asked(self) -> bool:
-        """Waits until somebody asks, or nobody will."""
+    def _has_request(self) -> bool:
+        """Waits for a request. Returns False if there will be none, because the input has ended."""
         ready, _, _ = select.select([self._listening.fileno(), self._needed], [], [])
         return self._needed not in ready
 
     def _streams(self, asking: socket.socket) -> list[int]:
-        """What this user's program hands over; any program of the machine may know the socket's name."""
+        """Returns the descriptors that a program of this user passes; programs of other users may know the socket's name too."""
         _, user, _ = struct.unpack("3i", asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
         return socket.recv_fds(asking, 16, 2)[1] if user == os.getuid() else []
 
 
 class _Forks:
-    """Stops the session of the collecting process where tests would be run; what is forked goes on."""
+    """Ends the session of the collecting process where tests would be run; the forks continue with it."""
 
-    def __init__(self, config: pytest.Config, asked: _Asked, said: _Said, interactor: xdist.remote.WorkerInteractor) -> None:
+    def __init__(self, config: pytest.Config, server: _ForkServer, kept: _KeptMessages, interactor: xdist.remote.WorkerInteractor) -> None:
         self._config = config
-        self._asked = asked
-        self._said = said
+        self._server = server
+        self._kept = kept
         self._interactor = interactor
         self._is_forked = False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self) -> None:
-        """Is before xdist's own, which runs what it is told."""
+        """Forks before xdist's own hook runs tests."""
         self._fork()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
-        """Of tests that nobody waits for any more nothing is to be said; ``pytest.exit`` is."""
+        """Ends without a report if the collection is interrupted; ``pytest.exit`` is reported."""
         if not self._is_forked and excinfo.errisinstance(KeyboardInterrupt):
             os._exit(pytest.ExitCode.INTERRUPTED)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
-        """If nothing could be collected each process says so."""
+        """Forks if the collection failed, so that each test process reports this."""
         if not self._is_forked:
             self._fork()
 
     def _fork(self) -> None:
         self._is_forked = True
-        streams = self._asked.forked()
+        streams = self._server.forked()
         capturing = self._config.pluginmanager.getplugin("capturemanager")
         assert capturing is not None
-        # What is captured is kept in a file, of which each process needs one.
+        # Captured output is kept in a file; each process needs its own.
         capturing.stop_global_capturing()
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
             os.close(stream)
         try:
             channel = lent.take()
-        except (EOFError, OSError, KeyboardInterrupt):  # before anything was run
+        except (EOFError, OSError, KeyboardInterrupt):  # before the first test
             os._exit(pytest.ExitCode.INTERRUPTED)
         capturing.start_global_capturing()
         capturing.suspend_global_capture()
         self._become(channel)
 
     def _become(self, channel: Any) -> None:
-        """Takes the number and the folder of a test process, and says what all have to say."""
+        """Takes the number and the folder of a test process, and sends the kept messages."""
         given, _, options, _ = channel.receive()
         self._config.workerinput.update(given)  # type: ignore[attr-defined]
         os.environ["PYTEST_XDIST_TESTRUNUID"] = given["testrunuid"]
@@ -147,27 +147,27 @@ class _Forks:
         self._interactor.workerid = given["workerid"]
         self._interactor.testrunuid = given["testrunuid"]
         self._interactor.channel = channel
-        for event in self._said.events:
+        for event in self._kept.events:
             channel.send(event)
 
 
-def main(told: dict[str, Any]) -> None:
-    """Begins as ``xdist.remote`` does; the exit status is of no interest to anybody."""
-    asked = _Asked(socket.socket(fileno=int(sys.argv[1])))
-    said = _Said()
+def main(settings: dict[str, Any]) -> None:
+    """Starts as ``xdist.remote`` does. The exit status is not used."""
+    server = _ForkServer(socket.socket(fileno=int(sys.argv[1])))
+    kept = _KeptMessages()
     try:
-        config = _prepareconfig(told["arguments"], None)
-        import xdist.remote  # noqa: PLC0415  # not before pytest has taken it for one of its plugins
+        config = _prepareconfig(settings["arguments"], None)
+        import xdist.remote  # noqa: PLC0415  # only after pytest has registered it as a plugin
 
         xdist.remote.setup_config(config, None)
         config._parser.prog = "pytest"
-        config.workerinput = told["input"]  # type: ignore[attr-defined]
+        config.workerinput = settings["input"]  # type: ignore[attr-defined]
         config.workeroutput = {}  # type: ignore[attr-defined]
-        interactor = xdist.remote.WorkerInteractor(config, said)
-        xdist.remote.interactor = interactor  # as where xdist executes that module
-        config.pluginmanager.register(_Forks(config, asked, said, interactor))
+        interactor = xdist.remote.WorkerInteractor(config, kept)
+        xdist.remote.interactor = interactor  # as if xdist executed that module
+        config.pluginmanager.register(_Forks(config, server, kept, interactor))
         config.hook.pytest_cmdline_main(config=config)
     except KeyboardInterrupt:
-        pass  # so are the others
+        pass  # the forks are interrupted too
     finally:
         lent.end()

@@ -1,4 +1,4 @@
-"""What xdist has a test process execute: it lends its channel to the session that was forked, until that is over."""
+"""The module that xdist executes in a test process: lends its channel to the forked session until that is over."""
 
 if __name__ == "__channelexec__":
     from tests.once import lent

@@ -1,4 +1,4 @@
-"""The channel to xdist, between the thread that executes what xdist sends and the one that runs the session of a test process."""
+"""The channel to xdist, passed from the thread that executes xdist's code to the one that runs the session of a test process."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 import execnet.gateway_base as gateways
 
 EXECUTING = "main_thread_only"
-"""How xdist has its test processes execute what it sends: one thing after the other."""
+"""execnet's execution model of xdist's test processes: one request after the other."""
 
 
 class _Lent:
-    """Hands a channel over."""
+    """Passes a channel from one thread to another."""
 
     def __init__(self) -> None:
         self._channels = queue.SimpleQueue[Any]()
-        """Nothing, if there is no xdist any more."""
+        """The channel that was lent; None if xdist has ended."""
         self._over = threading.Event()
         self._serving: threading.Thread | None = None
 
     def lend(self, channel: Any) -> None:
-        """Called where xdist's code is executed; returns when the session is over, as a channel ends with what was executed."""
+        """Lends a channel until the session is over, because a channel ends with the code that xdist executes. Called by that code."""
         self._channels.put(channel)
         self._over.wait()
 
     def take(self) -> Any:
-        """Answers xdist on this process's input and output until somebody has lent a channel.
+        """Serves xdist on this process's input and output, and returns the channel that is lent.
 
         Raises:
-            EOFError: xdist is gone.
+            EOFError: xdist has ended.
         """
         with open(0, "rb", closefd=False) as given:
-            given.readline()  # the program that is told to be one of xdist's processes; xdist says no more before it hears of that
+            given.readline()  # execnet's bootstrap program; xdist sends no more before the answer
         io = gateways.init_popen_io(gateways.get_execmodel(EXECUTING))
         io.write(b"1")
         self._serving = threading.Thread(target=self._serve, args=[io], name="answers xdist", daemon=True)
@@ -48,7 +48,7 @@ class _Lent:
         self._channels.put(None)
 
     def end(self) -> None:
-        """The session is over; xdist ends the rest."""
+        """Ends the loan after the session, and waits until xdist has ended the connection."""
         self._over.set()
         if self._serving is not None:
             self._serving.join()

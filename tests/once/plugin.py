@@ -1,4 +1,4 @@
-"""Has xdist start its test processes by asking the one that has collected; in the process that runs all."""
+"""Makes xdist start its test processes as forks of the collecting process. Runs in the controlling process."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ import pytest
 from tests.once import asking, executed
 
 _SECONDS = 60
-"""By then a process has ended that nobody needs any more, or is ended."""
+"""How long the collecting process may take to end before it is killed."""
 _PROGRAM = """
 import json, sys
-told = json.loads(sys.stdin.buffer.readline())
-sys.path[:] = told["path"]
+settings = json.loads(sys.stdin.buffer.readline())
+sys.path[:] = settings["path"]
 from tests.once import collected
-collected.main(told)
+collected.main(settings)
 """
-"""Finds its modules wherever it works: in the folder in which pytest was called."""
+"""The program of the collecting process, which works in the folder in which pytest was called, and receives its module path."""
 
 
 class _Collected:
-    """The process that collects, for whoever asks at an address."""
+    """The collecting process, which accepts requests at an address."""
 
     def __init__(self, config: pytest.Config, given: dict[str, object]) -> None:
-        """Starts it; it listens from now on, and answers when it has collected."""
+        """Starts the process. It listens at once, and answers when it has collected the tests."""
         self.has_answered = False
-        told = {
+        settings = {
             "arguments": [str(each) for each in config.invocation_params.args],
             "input": given,
             "path": sys.path,
         }
         with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind("")  # the system chooses a name, which is in no folder and goes with the socket
+            listening.bind("")  # the system chooses an abstract name, which ends with the socket
             listening.listen()
             self.address = listening.getsockname()[1:].decode()
             self._process = subprocess.Popen(
@@ -52,21 +52,21 @@ class _Collected:
             )
         assert self._process.stdin is not None
         self._needed = self._process.stdin
-        self._needed.write(json.dumps(told).encode() + b"\n")
+        self._needed.write(json.dumps(settings).encode() + b"\n")
         self._needed.flush()
 
     def refuse_if_ended(self) -> None:
-        """Is to be asked when xdist did not get an answer.
+        """Explains why xdist got no answer.
 
         Raises:
-            pytest.UsageError: it can't give any.
+            pytest.UsageError: the collecting process has ended.
         """
         with contextlib.suppress(subprocess.TimeoutExpired):
             status = self._process.wait(1)
             raise pytest.UsageError(f"the process that collects the tests has ended, with {status}, before it had all of them")
 
     def close(self) -> None:
-        """Lets it end, with those that were forked from it. Where it has not come so far it has nothing to end."""
+        """Ends the process and its forks. Kills it if it has not forked yet."""
         self._needed.close()
         if not self.has_answered:
             self._process.kill()
@@ -78,13 +78,13 @@ class _Collected:
 
 
 class _Starting:
-    """What is asked by xdist where test processes are forked."""
+    """The hooks of xdist for test processes that are forked."""
 
     _collected: _Collected | None = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_setupnodes(self, config: pytest.Config, specs: list[Any]) -> None:
-        """Starts the process that collects, with what every test process is told."""
+        """Starts the collecting process, with the input that every test process gets."""
         node = SimpleNamespace(workerinput={"workerid": "all", "workercount": len(specs), "testrunuid": "", "mainargv": sys.argv})
         config.hook.pytest_configure_node(node=node)
         self._collected = collected = _Collected(config, node.workerinput)
@@ -94,13 +94,13 @@ class _Starting:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_newgateway(self) -> None:
-        """A test process was forked."""
+        """Notes that a test process was forked."""
         assert self._collected is not None
         self._collected.has_answered = True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionstart(self) -> Generator[None]:
-        """Says in a sentence why no test process is there, where one of the tests has ended the one that imported it."""
+        """Reports in a sentence if the collecting process has ended, as when a test module ends the process that imports it."""
         try:
             return (yield)
         except (EOFError, OSError):
@@ -110,11 +110,11 @@ class _Starting:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_getremotemodule(self) -> ModuleType:
-        """Sends a test process to what it has collected."""
+        """Returns the module that test processes execute in place of ``xdist.remote``."""
         return executed
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Forks where that is possible, and where this process runs all."""
+    """Registers the hooks in the controlling process, if forks are possible."""
     if sys.platform == "linux" and config.getoption("dist", default="no") == "loadgroup" and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Starting())

@@ -1,1 +1,1 @@
-"""The broker's plug-in: a real broker whose topic policies the sidecar keeps."""
+"""The broker's plug-in: a real broker whose topic policies the sidecar stores."""

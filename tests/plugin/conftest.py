@@ -1,4 +1,4 @@
-"""One broker per configuration, for all tests of the room, which one process runs (`plug-in`)."""
+"""The broker with the plug-in that the tests of this folder share; they run in one process (group `plug-in`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.plugin.pair import Pair
 
 @pytest.fixture(scope="session")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A broker with the plug-in, and a sidecar on the embedded log; both run at the beginning and at the end of each test."""
+    """A broker with the plug-in, and a sidecar on the embedded log; each test leaves both running."""
     made = Pair(tmp_path_factory.mktemp("plugin"))
     try:
         made.start_sidecar()
@@ -32,7 +32,7 @@ def own(pair: Pair) -> Iterator[Admin]:
 
 @pytest.fixture
 def topic(own: Admin) -> str:
-    """A new topic in a new namespace there, as ``tenant/namespace/topic``."""
+    """A new topic in a new namespace on that broker, as ``tenant/namespace/topic``."""
     made = f"{own.create_namespace('plugin')}/topic"
     own.create_topic(made)
     return made

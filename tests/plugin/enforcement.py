@@ -1,4 +1,4 @@
-"""Whether a broker obeys a limit: it admits one more producer, or refuses it."""
+"""Checks whether a broker enforces a limit: it admits one more producer, or refuses it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SECONDS = 30
 
 
 def admits_another_producer(client: pulsar.Client, topic: str) -> bool:
-    """Whether the broker admits one more producer of a topic; it leaves at once."""
+    """Whether the broker admits one more producer of a topic, which is closed at once."""
     try:
         client.create_producer(f"persistent://{topic}").close()
     except pulsar.ProducerBusy:
@@ -20,10 +20,10 @@ def admits_another_producer(client: pulsar.Client, topic: str) -> bool:
 
 
 def soon(condition: Callable[[], bool], what: str) -> None:
-    """Waits until something holds.
+    """Waits until a condition holds.
 
     Raises:
-        AssertionError: it did not in time.
+        AssertionError: it did not hold in time.
     """
     deadline = time.monotonic() + _SECONDS
     while not condition():

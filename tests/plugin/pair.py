@@ -1,4 +1,4 @@
-"""A broker with the plug-in, and the sidecar behind it."""
+"""A broker with the plug-in, and the sidecar that serves it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.promises.server_process import ServerProcess
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
 SERVICE = "topicpolicies.broker.SidecarTopicPoliciesService"
-"""The class that the broker is told to use."""
+"""The class of the plug-in in the broker's configuration."""
 
 KEEP_TOPICS = {"brokerDeleteInactiveTopicsEnabled": "false"}
-"""Otherwise a broker deletes, after a minute, topics that nobody produces to, and their policies with them."""
+"""Keeps topics without clients, which a broker would delete after a minute together with their policies."""
 
 
 class Pair:
-    """A broker and its sidecar, on the embedded log or, if asked for, on the broker's own ``__change_events``."""
+    """A broker and its sidecar, which uses the embedded log or the broker's own ``__change_events``."""
 
     def __init__(
         self,
@@ -35,16 +35,16 @@ class Pair:
         settings: Mapping[str, str] | None = None,
         permitted: Sequence[str] = ("--show-secrets",),
     ) -> None:
-        """Starts nothing yet.
+        """Does not start the processes yet.
 
         Args:
-            directory: for the sidecar's log and output.
-            log_in_pulsar: the sidecar's log is in the broker, which then uses the plug-in bare (``systemTopicEnabled=false``).
+            directory: the directory for the sidecar's log and output.
+            log_in_pulsar: whether the sidecar's log is in the broker, which then runs with ``systemTopicEnabled=false``.
             settings: further lines of ``standalone.conf``.
-            permitted: the sidecar's options that say what its callers may do: brokers need secrets.
+            permitted: the sidecar's options that grant permissions to its callers: brokers need to see secrets.
         """
         ports = Ports()
-        (directory / "cluster.toml").write_text('cluster = "standalone"\n')  # without it no LOCAL replication clusters are taken
+        (directory / "cluster.toml").write_text('cluster = "standalone"\n')  # without it LOCAL replication clusters are refused
         log = ["--data", str(directory / "policies.db"), "--cluster-file", str(directory / "cluster.toml")]
         bare = {}
         if log_in_pulsar:
@@ -68,25 +68,25 @@ class Pair:
 
     @property
     def stub(self) -> TopicPoliciesServiceStub:
-        """The sidecar, for calls that wait for it (``wait_for_ready``) where it may be starting."""
+        """A stub of the sidecar. Calls need ``wait_for_ready`` if the sidecar may be starting."""
         if self._channel is None:
             options = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
             self._channel = grpc.insecure_channel(self.sidecar.address, options=options)
         return TopicPoliciesServiceStub(self._channel)
 
     def start_sidecar(self) -> None:
-        """Starts the sidecar, and returns when it serves."""
+        """Starts the sidecar, and waits until it serves."""
         asyncio.run(self.sidecar.start())
 
     def metric(self, name: str) -> float:
-        """A figure of the plug-in on the broker's metrics page, without its prefix."""
+        """Returns a metric of the plug-in from the broker's metrics page, by its name without prefix."""
         page = httpx.get(f"{self.broker.admin_url}/metrics/", trust_env=False).raise_for_status().text
         found = re.search(rf"^topicpolicies_sidecar_{name}(?:{{[^}}]*}})? (\S+)", page, re.MULTILINE)
         assert found is not None, f"there is no figure {name}"
         return float(found[1])
 
     def close(self) -> None:
-        """Ends both."""
+        """Ends both processes."""
         if self._channel is not None:
             self._channel.close()
         self.broker.close()

@@ -1,4 +1,4 @@
-"""Eight threads that set different fields of one topic over the admin REST, beside somebody who changes it over gRPC, lose nothing."""
+"""Eight threads that set different fields of one topic over the admin API, and a client that changes it over gRPC, lose no change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIELDS = {
 }
 
 
-def test_eight_threads_and_another_writer_lose_nothing(pair: Pair, topic: str) -> None:
+def test_eight_threads_over_the_admin_api_and_a_grpc_client_on_one_topic_lose_no_change(pair: Pair, topic: str) -> None:
     conflicts = pair.metric("conflicts_total")
     done = threading.Event()
 
@@ -36,7 +36,7 @@ def test_eight_threads_and_another_writer_lose_nothing(pair: Pair, topic: str) -
         with pair.admin as admin:
             for value in range(1, _ROUNDS + 1):
                 admin.call("POST", f"persistent/{topic}/{path}", value)
-                assert admin.call("GET", f"persistent/{topic}/{path}") == value, "its own write, at once"
+                assert admin.call("GET", f"persistent/{topic}/{path}") == value, "an administrator reads its own change at once"
 
     def other() -> int:
         writes = 0
@@ -59,4 +59,4 @@ def test_eight_threads_and_another_writer_lose_nothing(pair: Pair, topic: str) -
         soon(lambda: bool(admin.call("GET", f"persistent/{topic}/messageTTL") == writes), "the broker has the other writer's last change")
         assert {path: admin.call("GET", f"persistent/{topic}/{path}") for path in _FIELDS} == dict.fromkeys(_FIELDS, _ROUNDS)
     assert writes > _ROUNDS
-    assert pair.metric("conflicts_total") > conflicts, "they did get into each other's way"
+    assert pair.metric("conflicts_total") > conflicts, "without conflicts the run proves nothing"

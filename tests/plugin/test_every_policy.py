@@ -1,4 +1,4 @@
-"""Every policy of the admin API, set, read and removed in each scope: the broker with the plug-in answers what a stock broker answers."""
+"""Every policy of the admin API, set, read and removed in each scope: a broker with the plug-in answers like a stock broker."""
 
 from __future__ import annotations
 
@@ -42,32 +42,30 @@ def namespaces(pair: Pair, admin: Admin) -> Iterator[dict[tuple[str, Need], str]
 
 
 @pytest.mark.parametrize(("case", "scope"), _WHICH, ids=[f"{case.setting}-{scope.name}" for case, scope in _WHICH])
-def test_the_broker_answers_what_a_stock_broker_answers(
+def test_a_broker_with_the_plug_in_answers_like_a_stock_broker_and_the_sidecar_has_the_values(
     pair: Pair, own: Admin, admin: Admin, namespaces: dict[tuple[str, Need], str], case: Case, scope: Scope
 ) -> None:
     local = f"{case.setting.replace('/', '-')}-{scope.name}-{uuid.uuid4().hex[:4]}".lower()
-    said: dict[str, list[Any]] = {}
+    answers: dict[str, list[Any]] = {}
     held: list[TopicPolicies] = []
     for name, client in (("own", own), ("stock", admin)):
         namespace = namespaces[name, case.need]
         topic, here = prepare(client, case, namespace, local)
-        said[name] = [_answer(here.reading_call(scope), client, topic)]
+        answers[name] = [_answer(here.reading_call(scope), client, topic)]
         for example in here.examples:
-            said[name] += [_answer(call, client, topic) for call in (here.setting_call(example, scope), here.reading_call(scope))]
+            answers[name] += [_answer(call, client, topic) for call in (here.setting_call(example, scope), here.reading_call(scope))]
             if name == "own":
                 held.append(one(pair.stub.GetPolicy(reading(topic, ScopeNumber.ValueType(scope)), timeout=_SECONDS)).policies)
-        said[name] += [_answer(call, client, topic) for call in (here.removing_call(scope), here.reading_call(scope))]
-        said[name] = [json.loads(json.dumps(answer).replace(namespace, "NAMESPACE")) for answer in said[name]]
-    assert said["own"] == said["stock"]
+        answers[name] += [_answer(call, client, topic) for call in (here.removing_call(scope), here.reading_call(scope))]
+        answers[name] = [json.loads(json.dumps(answer).replace(namespace, "NAMESPACE")) for answer in answers[name]]
+    assert answers["own"] == answers["stock"]
     if case.settable:
         examples = case.in_namespace(namespaces["own", case.need]).examples
-        assert [comparable(each) for each in held] == [comparable(example.policies) for example in examples], (
-            "the sidecar holds what was set"
-        )
+        assert [comparable(each) for each in held] == [comparable(example.policies) for example in examples], "the sidecar has the values"
 
 
 def _answer(call: Call, admin: Admin, topic: str) -> Any:
-    """What the broker says, lists in no order; a refusal as its status."""
+    """Returns the broker's answer, with sorted lists; a refusal as its status."""
     try:
         answer = call.on(admin, topic)
     except AdminError as error:

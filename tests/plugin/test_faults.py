@@ -1,4 +1,4 @@
-"""The sidecar goes and comes back, the broker is restarted, and topics that need no sidecar do not wait for it."""
+"""The sidecar ends and starts again, the broker is restarted, and topics that need no sidecar do not wait for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LOAD_TIMEOUT_S = 5
 
 @pytest.fixture
 def without_sidecar(pair: Pair, topic: str) -> Iterator[None]:
-    """After the test's topic was created, the sidecar is killed; it is started again when the test is over, if it does not run."""
+    """Kills the sidecar after the test's topic was created; starts it again after the test, if the test has not done so."""
     lives = pair.sidecar.lives
     pair.sidecar.kill()
     yield
@@ -31,7 +31,9 @@ def without_sidecar(pair: Pair, topic: str) -> Iterator[None]:
         pair.start_sidecar()
 
 
-def test_the_broker_goes_on_with_what_it_knows_and_catches_up(pair: Pair, own: Admin, topic: str, client: pulsar.Client) -> None:
+def test_without_the_sidecar_the_broker_enforces_known_policies_and_refuses_changes_until_it_is_back(
+    pair: Pair, own: Admin, topic: str, client: pulsar.Client
+) -> None:
     first = client.create_producer(f"persistent://{topic}")
     own.call("POST", f"persistent/{topic}/maxProducers", 1)
     pair.sidecar.kill()
@@ -40,7 +42,7 @@ def test_the_broker_goes_on_with_what_it_knows_and_catches_up(pair: Pair, own: A
     own.call("PUT", f"persistent/{topic}/unload")
     own.create_topic(f"{topic}-new")
     soon(first.is_connected, "the unloaded topic loads again without the sidecar")
-    assert not admits_another_producer(client, topic), "with the policies that the broker knows"
+    assert not admits_another_producer(client, topic), "the broker enforces the policies that it knows"
     with pytest.raises(AdminError, match="503"):
         own.call("POST", f"persistent/{topic}/maxProducers", 2)
     pair.start_sidecar()
@@ -66,7 +68,7 @@ def test_an_update_waits_for_a_sidecar_that_is_being_restarted(pair: Pair, own: 
 
 
 @pytest.mark.usefixtures("without_sidecar")
-def test_a_topic_whose_policies_cannot_be_known_does_not_load_and_says_why(pair: Pair, own: Admin, topic: str) -> None:
+def test_a_topic_of_a_namespace_whose_policies_are_not_known_fails_to_load_with_that_reason(pair: Pair, own: Admin, topic: str) -> None:
     unknown = own.create_namespace("unknown")
     with ThreadPoolExecutor(6) as threads:
         began = time.monotonic()
@@ -74,8 +76,8 @@ def test_a_topic_whose_policies_cannot_be_known_does_not_load_and_says_why(pair:
         time.sleep(0.5)
         asked = time.monotonic()
         assert own.call("GET", f"persistent/{topic}/maxProducers") is None
-        assert time.monotonic() - asked < 1, "nobody else waits"
-        assert not any(load.done() for load in loads), "nobody else waits"
+        assert time.monotonic() - asked < 1, "requests for known topics do not wait"
+        assert not any(load.done() for load in loads), "the loads still wait"
         for load in loads:
             with pytest.raises(AdminError, match="not known yet"):
                 load.result(timeout=_SECONDS)
@@ -85,7 +87,7 @@ def test_a_topic_whose_policies_cannot_be_known_does_not_load_and_says_why(pair:
 
 
 @pytest.mark.usefixtures("without_sidecar")
-def test_each_of_many_updates_is_told_that_the_sidecar_is_away(own: Admin, topic: str) -> None:
+def test_each_of_many_updates_without_the_sidecar_is_refused_with_status_503(own: Admin, topic: str) -> None:
     def refused(value: int) -> bool:
         try:
             own.call("POST", f"persistent/{topic}/maxProducers", value)
@@ -110,7 +112,7 @@ def test_system_topics_and_topics_without_policies_load_without_the_sidecar(own:
     client.create_producer(f"persistent://{disabled}/topic").close()
 
 
-def test_a_restarted_broker_comes_back_with_its_policies(pair: Pair, own: Admin, topic: str) -> None:
+def test_a_restarted_broker_has_and_enforces_its_policies(pair: Pair, own: Admin, topic: str) -> None:
     own.call("POST", f"persistent/{topic}/maxProducers", 1)
     own.call("POST", f"persistent/{topic}/maxConsumers", 9, isGlobal="true")
     pair.broker.stop()

@@ -1,4 +1,4 @@
-"""The sidecar's log is in the very broker that it serves (``__change_events``), which then uses the plug-in bare."""
+"""The sidecar's log is ``__change_events`` of the broker that it serves, which runs without system topics of its own."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _set_and_read(pair: Pair, case: Case, topic: str, scope: Scope) -> TopicPoli
         return comparable(case.read(case.reading_call(scope).on(admin, topic)))
 
 
-def test_every_policy_is_kept_in_the_broker_and_survives_its_restart(bare: Pair) -> None:
+def test_every_policy_is_stored_in_the_broker_and_survives_its_restart(bare: Pair) -> None:
     written: list[tuple[Case, str, Scope]] = []
     with bare.admin as admin:
         namespace = admin.create_namespace("bare")
@@ -59,7 +59,7 @@ def test_every_policy_is_kept_in_the_broker_and_survives_its_restart(bare: Pair)
             assert answer == comparable(case.examples[0].policies), f"{case.setting} in {scope.name}"
 
 
-def test_a_change_over_grpc_reaches_a_loaded_topic(bare: Pair) -> None:
+def test_a_change_over_grpc_takes_effect_on_a_loaded_topic(bare: Pair) -> None:
     with bare.admin as admin:
         topic = f"{admin.create_namespace('bare')}/topic"
         admin.create_topic(topic)

@@ -1,4 +1,4 @@
-"""Namespaces that are deleted with all that is in them, and created anew, while the sidecar's log is in them and a watch is open."""
+"""Namespaces that are deleted with all their topics, and created again, while the sidecar's log is in them and a watch is open."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("plug-in, namespaces anew")]
 
 _PAUSES = (0.0, 1.0, 4.0, 0.0, 12.0, 2.0, 25.0)
-"""Seconds for which the namespace is not there before each of its later lives; tries to load it come to be seconds apart."""
+"""Seconds for which the namespace does not exist before it is created again; the sidecar's retries become seconds apart meanwhile."""
 _TOPICS = 3
 _SOON_SECONDS = 5.0
-"""What a request may take in a namespace that was just created anew, on a machine of two cores with other tests on it."""
+"""How long a request may take in a namespace that was just created again, on a machine of two cores that also runs other tests."""
 _CALL_SECONDS = 30
 _SETTINGS = {
     "forceDeleteNamespaceAllowed": "true",
     "topicPoliciesSidecarLoadTimeoutSeconds": "30",
     "topicPoliciesSidecarRequestTimeoutSeconds": "20",
 }
-"""The plug-in's own times: what is slow here is the first topic of a broker that has just started, and the first life is not measured."""
+"""The plug-in's default timeouts: the first topic of a broker that has just started is slow, and its times are not measured."""
 _FACTS_SECONDS = 11
-"""After so long the sidecar does not believe any more what it knew of a namespace, and asks the broker again."""
+"""After this time the sidecar's facts about a namespace have expired, and it requests them from the broker again."""
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,10 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 class Watching:
-    """A watch of a namespace that stays open throughout, as brokers' are."""
+    """A watch of a namespace that stays open all the time, like those of brokers."""
 
     def __init__(self, pair: Pair, namespace: str) -> None:
-        self.told: list[service_pb2.WatchEvent] = []
+        self.events: list[service_pb2.WatchEvent] = []
         self.ended: grpc.RpcError | None = None
         self._call = pair.stub.WatchPolicies(service_pb2.WatchPoliciesRequest(namespaces=[namespace]))
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -61,50 +61,50 @@ class Watching:
 
     @property
     def values(self) -> Sequence[int]:
-        """The changes that were told of the first topic."""
-        documents = [event.change.document for event in list(self.told) if event.HasField("change")]
+        """The values of the first topic that the watch has sent."""
+        documents = [event.change.document for event in list(self.events) if event.HasField("change")]
         shown = [document for document in documents if document.HasField("policies") and document.topic.endswith("/topic-0")]
         return [document.policies.max_producer_per_topic for document in shown]
 
     @property
     def failures(self) -> int:
-        """How often the namespace could not be loaded, as far as it was told."""
-        states = [event.status.state for event in list(self.told) if event.HasField("status")]
+        """How often the watch has sent the state FAILED."""
+        states = [event.status.state for event in list(self.events) if event.HasField("status")]
         return states.count(service_pb2.NAMESPACE_STATE_FAILED)
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the watch."""
         self._call.cancel()
         self._thread.join(_CALL_SECONDS)
 
     def _read(self) -> None:
         try:
-            self.told.extend(each(self._call))
+            self.events.extend(each(self._call))
         except grpc.RpcError as error:
             self.ended = error
 
 
 class Life:
-    """One life of a namespace. All that is asked in it must succeed; how long that took is kept."""
+    """One life of a namespace, from its creation to its deletion. All requests in it must succeed; their times are recorded."""
 
     def __init__(self, pair: Pair, admin: Admin, namespace: str, number: int) -> None:
         self.took: dict[str, float] = defaultdict(float)
         """The longest time that a request of each kind took."""
         self.newest = 100 * number + 1
-        """What is set of the first topic."""
+        """The value that is set on the first topic."""
         self._pair = pair
         self._admin = admin
         self._namespace = namespace
 
     def begin(self) -> None:
-        """Creates the namespace; sets, reads and changes policies of its topics, as administrators and other services do."""
+        """Creates the namespace and topics, and sets, reads and changes policies, as administrators and other services do."""
         with self._timed("create the namespace"):
             self._admin.call("PUT", f"namespaces/{self._namespace}", {"replication_clusters": ["standalone"]})
         for number in range(_TOPICS):
             self._use(f"{self._namespace}/topic-{number}", self.newest + number)
 
     def end(self) -> None:
-        """Deletes the namespace with all that is in it."""
+        """Deletes the namespace with all its topics."""
         with self._timed("delete the namespace"):
             self._admin.call("DELETE", f"namespaces/{self._namespace}", force="true")
         with pytest.raises(AdminError, match="404"):
@@ -113,7 +113,7 @@ class Life:
     def _use(self, topic: str, value: int) -> None:
         with self._timed("create a topic"):
             self._admin.create_topic(topic)
-        assert self._admin.call("GET", f"persistent/{topic}/maxConsumers") is None, "a topic begins without the policies of its last life"
+        assert self._admin.call("GET", f"persistent/{topic}/maxConsumers") is None, "policies of the deleted topic of this name are gone"
         for kind in ("maxProducers", "maxConsumers"):
             with self._timed("change at the broker"):
                 self._admin.call("POST", f"persistent/{topic}/{kind}", value)
@@ -132,44 +132,44 @@ class Life:
         self.took[what] = max(self.took[what], time.monotonic() - began)
 
 
-def _told(watching: Watching, life: Life) -> None:
-    soon(lambda: life.newest in watching.values, "the watch tells of this life")
+def _wait_until_sent(watching: Watching, life: Life) -> None:
+    soon(lambda: life.newest in watching.values, "the watch has sent the value of this life")
 
 
-def test_a_namespace_that_is_deleted_and_created_anew_is_served_at_once_while_a_watch_is_open(bare: Pair) -> None:
+def test_a_namespace_that_is_deleted_and_created_again_during_a_watch_is_served_at_once(bare: Pair) -> None:
     namespace, later = "public/anew", []
     with bare.admin as admin:
         first = Life(bare, admin, namespace, 0)
         first.begin()
         watching = Watching(bare, namespace)
-        _told(watching, first)
+        _wait_until_sent(watching, first)
         first.end()
         for number, pause in enumerate(_PAUSES, start=1):
             time.sleep(pause)
             life = Life(bare, admin, namespace, number)
             later.append(life)
             life.begin()
-            _told(watching, life)
+            _wait_until_sent(watching, life)
             life.end()
-    assert watching.ended is None, "it is the same watch"
+    assert watching.ended is None, "the watch has not ended"
     watching.close()
-    assert watching.failures >= 2, "the sidecar had tried to load what was not there"
+    assert watching.failures >= 2, "the sidecar had tried to load the deleted namespace"
     slowest = {what: max(life.took[what] for life in later) for what in first.took}
     assert max(slowest.values()) < _SOON_SECONDS, slowest
 
 
-def test_a_namespace_is_deleted_with_its_policies_although_the_sidecar_is_told_that_it_is_gone(bare: Pair) -> None:
+def test_a_namespace_and_its_policies_are_deleted_although_the_sidecar_learns_first_that_it_is_gone(bare: Pair) -> None:
     with bare.admin as admin, ThreadPoolExecutor(1) as thread:
         for number in range(2):
             life = Life(bare, admin, "public/half-way", number)
             life.begin()
             watching = Watching(bare, "public/half-way")
-            _told(watching, life)
+            _wait_until_sent(watching, life)
             bare.sidecar.pause()
             try:
                 ending = thread.submit(life.end)
                 time.sleep(_FACTS_SECONDS)
-                assert not ending.done(), "it waits for the sidecar, which asks the broker when it goes on"
+                assert not ending.done(), "the deletion waits for the sidecar, which asks the broker when it resumes"
             finally:
                 bare.sidecar.resume()
             ending.result(timeout=_CALL_SECONDS)

@@ -1,4 +1,4 @@
-"""What is changed in the sidecar takes effect in the broker: when a topic loads, and while it is loaded."""
+"""Changes in the sidecar take effect in the broker: when a topic loads, and while it is loaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ both_scopes = pytest.mark.parametrize("scope", [SCOPE_LOCAL, SCOPE_GLOBAL], ids=
 
 
 def limit(pair: Pair, topic: str, scope: Scope.ValueType) -> None:
-    """At most one producer."""
+    """Limits a topic to one producer."""
     pair.stub.UpdatePolicy(
         service_pb2.UpdatePolicyRequest(topic=topic, scope=scope, policies=TopicPolicies(max_producer_per_topic=1)), timeout=_SECONDS
     )
@@ -43,7 +43,7 @@ def test_a_topic_loads_with_its_policies(pair: Pair, own: Admin, client: pulsar.
     own.create_topic(topic, partitions=partitions)
     one = f"{topic}-partition-1" if partitions else topic
     with contextlib.closing(client.create_producer(f"persistent://{one}")):
-        assert not admits_another_producer(client, one), "from the first moment"
+        assert not admits_another_producer(client, one), "the limit holds from the first producer on"
 
 
 @both_scopes
@@ -57,11 +57,11 @@ def test_a_limit_holds_for_a_loaded_topic_and_ends_with_its_policy(
     pair.stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=topic, scope=scope), timeout=_SECONDS)
     soon(lambda: admits_another_producer(client, topic), "the second producer is admitted")
     publishers = own.call("GET", f"persistent/{topic}/stats")["publishers"]
-    assert [each["producerName"] for each in publishers] == [first.producer_name()], "the topic was never reloaded"
+    assert [each["producerName"] for each in publishers] == [first.producer_name()], "the topic was not reloaded"
     first.close()
 
 
-@pytest.mark.timeout(600)  # where the Go client was never compiled before
+@pytest.mark.timeout(600)  # if the Go client was never compiled before
 def test_a_limit_that_a_go_program_sets_holds_for_a_loaded_topic(
     pair: Pair, own: Admin, client: pulsar.Client, topic: str, tmp_path: Path
 ) -> None:
@@ -72,11 +72,11 @@ def test_a_limit_that_a_go_program_sets_holds_for_a_loaded_topic(
     subprocess.run([program, pair.sidecar.address, topic, "1"], check=True, timeout=_SECONDS)
     soon(lambda: not admits_another_producer(client, topic), "the second producer is refused")
     publishers = own.call("GET", f"persistent/{topic}/stats")["publishers"]
-    assert [each["producerName"] for each in publishers] == [first.producer_name()], "the topic was never reloaded"
+    assert [each["producerName"] for each in publishers] == [first.producer_name()], "the topic was not reloaded"
     first.close()
 
 
-def test_the_admin_api_reads_what_it_has_just_written_and_what_others_wrote(pair: Pair, own: Admin, topic: str) -> None:
+def test_the_admin_api_shows_its_own_change_at_once_and_those_of_others_soon(pair: Pair, own: Admin, topic: str) -> None:
     for value in range(1, 30):
         own.call("POST", f"persistent/{topic}/maxProducers", value)
         assert own.call("GET", f"persistent/{topic}/maxProducers") == value
@@ -86,14 +86,14 @@ def test_the_admin_api_reads_what_it_has_just_written_and_what_others_wrote(pair
     assert own.call("GET", f"persistent/{topic}/maxProducers") == 29
 
 
-def test_a_deleted_topic_takes_its_policies_along(pair: Pair, own: Admin, topic: str) -> None:
+def test_the_policies_of_a_deleted_topic_are_deleted_too(pair: Pair, own: Admin, topic: str) -> None:
     for scope in (SCOPE_LOCAL, SCOPE_GLOBAL):
         limit(pair, topic, scope)
     own.call("DELETE", f"persistent/{topic}")
     soon(lambda: not exists(pair, topic, SCOPE_LOCAL) and not exists(pair, topic, SCOPE_GLOBAL), "no policies are left")
 
 
-def test_a_partitioned_topic_that_leaves_the_cluster_leaves_its_global_policies_behind(pair: Pair, own: Admin) -> None:
+def test_a_partitioned_topic_that_leaves_the_cluster_keeps_only_its_global_policies(pair: Pair, own: Admin) -> None:
     namespace, clusters = "leaving/one", ["standalone", "abroad"]
     topic = f"{namespace}/topic"
     own.call("PUT", "clusters/abroad", {"serviceUrl": pair.broker.admin_url, "brokerServiceUrl": "pulsar://127.0.0.1:1"})
@@ -103,16 +103,16 @@ def test_a_partitioned_topic_that_leaves_the_cluster_leaves_its_global_policies_
     for scope in (SCOPE_LOCAL, SCOPE_GLOBAL):
         limit(pair, topic, scope)
     for partition in range(2):
-        own.call("GET", f"persistent/{topic}-partition-{partition}/stats")  # loaded: only then it leaves
+        own.call("GET", f"persistent/{topic}-partition-{partition}/stats")  # only a loaded partition leaves
     own.call("POST", f"namespaces/{namespace}/replication", clusters)
     own.call("POST", f"persistent/{topic}/replication", ["abroad"], isGlobal="true")
     soon(lambda: not exists(pair, topic, SCOPE_LOCAL), "the local policies are gone")
-    assert own.call("GET", f"persistent/{namespace}") == [], "and the partitions"
+    assert own.call("GET", f"persistent/{namespace}") == [], "the partitions are gone too"
     kept = one(pair.stub.GetPolicy(reading(topic, SCOPE_GLOBAL), timeout=_SECONDS))
     assert kept.policies == TopicPolicies(max_producer_per_topic=1, replication_clusters=["abroad"])
 
 
-def test_a_namespace_on_the_embedded_log_gets_no_system_topic(own: Admin, topic: str) -> None:
+def test_no_system_topic_is_created_in_a_namespace_whose_policies_are_in_the_embedded_log(own: Admin, topic: str) -> None:
     own.call("POST", f"persistent/{topic}/maxProducers", 3)
     listed = own.call("GET", f"persistent/{topic.rpartition('/')[0]}", includeSystemTopic="true")
     assert listed == [f"persistent://{topic}"]

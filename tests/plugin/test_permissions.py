@@ -1,4 +1,4 @@
-"""A broker with the plug-in needs no sidecar of its own: it shows a token, and its role may change, watch and see secrets."""
+"""A broker with the plug-in authenticates with a token, whose role may change, watch and see secrets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OFFLOAD = {
 
 @pytest.fixture
 def roles(tmp_path: Path) -> Path:
-    """The sidecar's file of roles."""
+    """The sidecar's authorization file."""
     path = tmp_path / "roles.toml"
     path.write_text(ROLES.format(broker='"change", "watch", "secrets"'))
     return path
@@ -52,7 +52,7 @@ def roles(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def pair(tmp_path: Path, roles: Path) -> Iterator[Pair]:
-    """A broker whose sidecar asks who calls."""
+    """A broker whose sidecar authenticates its callers."""
     key, token = tmp_path / "secret.key", tmp_path / "token"
     key.write_bytes(KEY.secret)
     token.write_text(KEY.token("brokers"))
@@ -70,7 +70,7 @@ def pair(tmp_path: Path, roles: Path) -> Iterator[Pair]:
 
 
 def shown(pair: Pair, topic: str, role: str) -> str:
-    """What the sidecar shows to a role of the topic's secret; refusals are told as such."""
+    """Returns the topic's secret as the sidecar shows it to a role, or the status of the refusal."""
     metadata = (("authorization", f"Bearer {KEY.token(role)}"),)
     try:
         (document,) = pair.stub.GetPolicy(reading(f"persistent://{topic}"), timeout=30, metadata=metadata).documents
@@ -80,12 +80,12 @@ def shown(pair: Pair, topic: str, role: str) -> str:
 
 
 def secret(admin: Admin, topic: str) -> str | None:
-    """What the broker has of it."""
+    """Returns the topic's secret as the broker has it."""
     found = admin.call("GET", f"persistent/{topic}/offloadPolicies")
     return None if found is None else found.get("s3ManagedLedgerOffloadCredentialSecret")
 
 
-def test_a_broker_has_the_secrets_that_other_callers_of_its_sidecar_are_not_shown(pair: Pair, roles: Path) -> None:
+def test_a_broker_with_the_permission_sees_secrets_and_keeps_them_when_it_may_not_change_any_more(pair: Pair, roles: Path) -> None:
     with pair.admin as admin:
         topic = f"{admin.create_namespace('permitted')}/topic"
         admin.create_topic(topic)
@@ -100,6 +100,6 @@ def test_a_broker_has_the_secrets_that_other_callers_of_its_sidecar_are_not_show
             except AdminError as error:
                 assert "change" in error.reason and "brokers" in error.reason
                 break
-            assert time.monotonic() < over, "it may change nothing any more"
+            assert time.monotonic() < over, "the broker may still change policies"
             time.sleep(0.2)
-        assert secret(admin, topic) == "hush", "what it was told before is not taken from it"
+        assert secret(admin, topic) == "hush", "the broker still has the secret"

@@ -1,1 +1,1 @@
-"""The promises that hold on every durable log, shown on real server processes: nothing is lost, whoever is killed when."""
+"""The promises for every durable log, tested with real server processes: no change is lost, whichever process is killed at any time."""

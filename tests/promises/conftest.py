@@ -1,4 +1,4 @@
-"""The durable logs that every promise is shown on: the embedded one, and a real broker's with one and with three partitions."""
+"""The durable logs on which every promise is tested: the embedded one, and those of a real broker, plain and with three partitions."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Place(NamedTuple):
     namespace: str
     log: str
     admin: Admin | None = None
-    """Of the broker, if there is one."""
+    """The admin API of the broker, if there is one."""
 
     def topic(self, name: str) -> str:
-        """The full name of a topic in the namespace; it exists where that can be told."""
+        """Returns the full name of a topic in the namespace; creates the topic if there is a broker."""
         if self.admin is not None:
-            with contextlib.suppress(AdminError):  # it is there already
+            with contextlib.suppress(AdminError):  # it exists already
                 self.admin.create_topic(f"{self.namespace}/{name}")
         return f"persistent://{self.namespace}/{name}"
 

@@ -1,4 +1,4 @@
-"""A server in a process of its own, started as an operator starts it, so that it can be killed as an operator's machine may kill it."""
+"""A server in a process of its own, which is started as an operator starts it, and can be killed at any time."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _ROOT = Path(__file__).parents[2]
 _READY_SECONDS = 30
 _LOOK_SECONDS = 0.05
 ANEW = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
-"""A connection that is tried again at once, not after a second or two, and is nobody else's: servers here start and end all the time."""
+"""Options of a connection that is retried at once, not after a second, and is not shared: servers here start and end all the time."""
 
 
 class ServerProcess:
-    """``topicpolicies serve`` on one loopback port, which it keeps from one life to the next."""
+    """``topicpolicies serve`` on one loopback port, which stays the same when it is started again."""
 
     def __init__(self, log: Sequence[str], output: Path, program: Sequence[str] = ("-m", "topicpolicies_server")) -> None:
-        """Starts nothing yet.
+        """Does not start the process yet.
 
         Args:
-            log: the options that say where its change logs are.
-            output: a file for what it prints.
-            program: what Python is to run.
+            log: the options for its change logs, and further ones.
+            output: the file for what the process prints.
+            program: the arguments that make Python run the program.
         """
         self._log = log
         self._output = output
@@ -41,19 +41,19 @@ class ServerProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self.address = f"127.0.0.1:{free_port()}"
         self.lives = 0
-        """How often it was started."""
+        """How often the process was started."""
 
     @property
     def pid(self) -> int:
-        """Of the process, while it runs."""
+        """The id of the process while it runs."""
         assert self._process is not None, "it runs"
         return self._process.pid
 
     async def start(self) -> None:
-        """Starts it, and returns when it serves.
+        """Starts the process, and waits until it serves.
 
         Raises:
-            AssertionError: it did not serve in time; with what it printed last.
+            AssertionError: it did not serve in time; the message has the end of its output.
         """
         command = [sys.executable, *self._program, "serve", "--listen", self.address, *self._log]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python")])}
@@ -68,51 +68,51 @@ class ServerProcess:
                     answer = await check(health_pb2.HealthCheckRequest(), timeout=1, wait_for_ready=True)
                     if answer.status == health_pb2.HealthCheckResponse.SERVING:
                         return
-                    await asyncio.sleep(_LOOK_SECONDS)  # a broker that is busy may not have answered it yet
+                    await asyncio.sleep(_LOOK_SECONDS)  # a busy broker may not have answered the server yet
         self.kill()
         raise AssertionError(f"the server does not serve; it printed last:\n{self._output.read_text()[-4000:]}")
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Sends SIGKILL, and waits until the process has ended."""
         self.end(signal.SIGKILL)
 
     def stop(self) -> int:
-        """SIGTERM, and its exit code."""
+        """Sends SIGTERM, and returns the exit code."""
         return self.end(signal.SIGTERM)
 
     def pause(self) -> None:
-        """SIGSTOP: its connections stay open, and nobody answers."""
+        """Sends SIGSTOP: the connections stay open, but nothing is answered."""
         assert self._process is not None, "it runs"
         self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """SIGCONT."""
+        """Sends SIGCONT."""
         assert self._process is not None, "it runs"
         self._process.send_signal(signal.SIGCONT)
 
     def pause_repairs(self) -> None:
-        """SIGUSR1: it publishes no repairs any more."""
+        """Sends SIGUSR1, which pauses its repairs."""
         assert self._process is not None, "it runs"
         self._process.send_signal(signal.SIGUSR1)
 
     def resume_repairs(self) -> None:
-        """SIGUSR2: it publishes what is due."""
+        """Sends SIGUSR2, which resumes its repairs."""
         assert self._process is not None, "it runs"
         self._process.send_signal(signal.SIGUSR2)
 
     def hang_up(self) -> None:
-        """SIGHUP: it reads its files anew."""
+        """Sends SIGHUP, after which it reads its files again."""
         assert self._process is not None, "it runs"
         self._process.send_signal(signal.SIGHUP)
 
     @contextlib.asynccontextmanager
     async def stub(self) -> AsyncIterator[AsyncStub]:
-        """A client's stub on a connection of its own."""
+        """Yields a stub on a connection of its own."""
         async with grpc.aio.insecure_channel(self.address, options=ANEW) as channel:
             yield async_stub(channel)
 
     def end(self, number: signal.Signals) -> int:
-        """Any signal that ends it, and its exit code."""
+        """Sends a signal that ends the process, and returns the exit code; 0 if the process does not run."""
         process, self._process = self._process, None
         if process is None:
             return 0

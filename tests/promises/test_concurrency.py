@@ -1,4 +1,4 @@
-"""Many clients change one topic at once, and nothing is lost: shown by the links of all acknowledged updates, not by final states alone."""
+"""Many clients change one topic at once, and no update is lost, as the links of all acknowledged updates and the final states prove."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SCALARS = [
     "delayed_delivery_max_delay_in_millis",
 ]  # fmt: skip
 SETTINGS = [*map(_scalar, SCALARS), *(_subscription(f"sub.{number}") for number in range(CLIENTS - len(SCALARS)))]
-"""One for each client: different settings, and different entries of one map."""
+"""One setting for each client: different settings, and different entries of one map."""
 
 
 @pytest.mark.parametrize("seed", [1, 2], ids=lambda seed: f"seed-{seed}")
@@ -64,7 +64,7 @@ async def test_64_clients_on_one_topic_lose_nothing(place: Place, seed: int) -> 
                 request.update_mask.paths.append(SETTINGS[number](request.policies, turn * 100 + number))
                 answer = await stub.UpdatePolicy(request, timeout=60)
                 links.append(Link(request.request_id, answer.previous_version, answer.version))
-                conflicts += mine not in ("", answer.previous_version)  # somebody else came between
+                conflicts += mine not in ("", answer.previous_version)  # another client's update came between
                 mine = answer.version
 
     await asyncio.gather(*(client(number, [chance.uniform(0, 0.02) for _ in range(ROUNDS)]) for number in range(CLIENTS)))
@@ -87,7 +87,7 @@ async def test_64_clients_on_one_topic_lose_nothing(place: Place, seed: int) -> 
 
 
 async def test_the_sequence_of_pip_428_back_to_back_loses_nothing(place: Place) -> None:
-    """Inactive topic policies, replicator dispatch rate, replication clusters: two of them used to be lost now and then."""
+    """Sets inactive topic policies, replicator dispatch rate and replication clusters, of which PIP-428 reports that some were lost."""
 
     def requests(topic: str) -> list[UpdatePolicyRequest]:
         inactive, rate, clusters = (UpdatePolicyRequest(topic=topic, request_id=str(uuid.uuid4())) for _ in range(3))

@@ -1,6 +1,6 @@
 """The server is killed at random moments under load.
 
-No acknowledged update is lost, none is applied twice, and every interrupted one is settled by a repeat with its id.
+No acknowledged update is lost, none is applied twice, and a repeat with the same id settles every interrupted one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .conftest import Place
 
 KILLS = 8
 MANY_KILLS = 20
-"""In each part of the further evidence."""
+"""The number of kills in each part of the further evidence."""
 CLIENTS = 12
 TOPICS = 3
 SEED = 7
@@ -30,7 +30,7 @@ _INTERRUPTED = {grpc.StatusCode[name] for name in ("UNAVAILABLE", "CANCELLED", "
 
 
 class Load:
-    """Clients that change settings until told to stop, and repeat what was interrupted until it is settled."""
+    """Clients that change settings until ``stopping`` is set, and repeat interrupted updates until they are settled."""
 
     def __init__(self, place: Place, chance: random.Random) -> None:
         self.place = place
@@ -40,13 +40,13 @@ class Load:
         self.interrupted: set[str] = set()
         self.answered = 0
         self.repeated = 0
-        """Interrupted updates of which the log knew already."""
+        """The number of updates that had been applied before the answer to their repeat."""
         self.links: dict[str, list[Link]] = defaultdict(list)
         self.last: dict[tuple[str, str], int] = {}
-        """The newest acknowledged value, by topic and subscription; each has one writer."""
+        """The newest acknowledged value by topic and subscription, each of which has one writer."""
 
     async def client(self, number: int) -> None:
-        """One client, with a subscription's entry of its own in every topic."""
+        """Changes the entry of one subscription, which no other client changes, in every topic."""
         async with self.place.server.stub() as stub:
             value = 0
             while not self.stopping:
@@ -88,21 +88,21 @@ async def test_a_server_killed_many_more_times_under_load_loses_nothing_and_appl
 
 
 async def assert_killed_for_nothing(place: Place, kills: int, seed: int) -> None:
-    """Kills the server so many times under load; nothing is lost, and nothing applied twice."""
+    """Kills the server ``kills`` times under load; asserts that no update is lost or applied twice."""
     chance = random.Random(seed)
     load = Load(place, chance)
     clients = [asyncio.create_task(load.client(number)) for number in range(CLIENTS)]
     caught = 0
     for kill in range(kills):
         answered = load.answered
-        while load.answered < answered + CLIENTS:  # noqa: ASYNC110 - every life gets somewhere before it ends
+        while load.answered < answered + CLIENTS:  # noqa: ASYNC110 - every process answers something before it is killed
             await asyncio.sleep(0.01)
         await asyncio.sleep(chance.uniform(0.0, 0.6))
-        while not load.in_flight:  # noqa: ASYNC110 - the clients need no event but for this
+        while not load.in_flight:  # noqa: ASYNC110 - an event would be needed only here
             await asyncio.sleep(0.001)
         caught += len(load.in_flight)
         place.server.kill()
-        if place.admin is not None and kill % 5 == 4:  # brokers do so by themselves once a minute
+        if place.admin is not None and kill % 5 == 4:  # brokers do this by themselves once a minute
             await asyncio.to_thread(place.admin.compact_change_events, place.namespace)
         await place.server.start()
     await asyncio.sleep(0.5)

@@ -1,4 +1,4 @@
-"""A server that is told to stop while clients watch and send: it ends in time, with exit code 0, and says nothing that frightens."""
+"""A server that gets signals while clients watch and send: it stops in time, with exit code 0, and logs no warnings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOPIC = "persistent://public/default/orders"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_server_with_open_streams_ends_when_it_is_told_to(tmp_path: Path, number: signal.Signals) -> None:
+async def test_a_server_with_open_streams_stops_on_sigterm_and_sigint_without_warnings(tmp_path: Path, number: signal.Signals) -> None:
     output = tmp_path / "server.log"
     server = ServerProcess(["--data", str(tmp_path / "policies.db")], output)
     await server.start()
@@ -53,12 +53,12 @@ async def test_a_server_with_open_streams_ends_when_it_is_told_to(tmp_path: Path
                 assert "The server is stopping" in (caught.value.details() or "")
     finally:
         server.kill()
-    told = output.read_text()
-    assert "Traceback" not in told and "WARNING" not in told and "ERROR" not in told, told
-    assert "stopping: finishing what was accepted" in told
+    printed = output.read_text()
+    assert "Traceback" not in printed and "WARNING" not in printed and "ERROR" not in printed, printed
+    assert "stopping: finishing what was accepted" in printed
 
 
-async def test_sighup_has_files_read_anew_and_never_ends_a_server(tmp_path: Path) -> None:
+async def test_sighup_makes_a_server_read_its_files_again_and_does_not_end_it(tmp_path: Path) -> None:
     output = tmp_path / "server.log"
     server = ServerProcess(["--data", str(tmp_path / "policies.db")], output)
     await server.start()
@@ -86,12 +86,12 @@ entry.main()
 """
 
 
-async def test_a_call_is_refused_as_soon_as_sighup_has_had_the_roles_read_anew(tmp_path: Path) -> None:
+async def test_permissions_change_as_soon_as_the_roles_were_read_again_after_sighup(tmp_path: Path) -> None:
     output, roles, key = tmp_path / "server.log", tmp_path / "roles.toml", tmp_path / "secret.key"
     key.write_bytes(SECRET)
 
     def grant(role: str) -> None:
-        """Writes who may read and change. The server does not look at the file by itself."""
+        """Writes which role may read and change. The server does not look at the file by itself."""
         roles.write_text(f'[[grants]]\nroles = ["{role}"]\nnamespaces = ["public/*"]\npermissions = ["change"]\n')
 
     asking = ["--authentication-providers", "token", "--token-secret-key", str(key), "--authorization", str(roles)]
@@ -105,7 +105,7 @@ async def test_a_call_is_refused_as_soon_as_sighup_has_had_the_roles_read_anew(t
             update = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
             await stub.UpdatePolicy(update, metadata=metadata)
             grant("nobody")
-            await stub.UpdatePolicy(update, metadata=metadata)  # nobody has said that it is another file
+            await stub.UpdatePolicy(update, metadata=metadata)  # the file has changed, but there was no SIGHUP yet
             for who, may in (("nobody", False), ("reader", True)):
                 grant(who)
                 lines = output.read_text().count(read_anew)
@@ -128,7 +128,7 @@ async def test_a_call_is_refused_as_soon_as_sighup_has_had_the_roles_read_anew(t
         server.kill()
 
 
-async def test_sighup_does_not_end_a_server_that_starts_or_stops() -> None:
+async def test_sighup_does_not_end_a_server_that_is_starting_or_stopping() -> None:
     program = (
         "import asyncio, os, signal\n"
         "from topicpolicies_server import process\n"
@@ -149,8 +149,8 @@ async def test_sighup_does_not_end_a_server_that_starts_or_stops() -> None:
     ended = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, env={**os.environ, "PYTHONPATH": paths}, stdout=asyncio.subprocess.PIPE
     )
-    told, _ = await asyncio.wait_for(ended.communicate(), 60)
-    assert (told, ended.returncode) == (b"stopped\n", 0)
+    printed, _ = await asyncio.wait_for(ended.communicate(), 60)
+    assert (printed, ended.returncode) == (b"stopped\n", 0)
 
 
 _STOPS = """
@@ -178,7 +178,7 @@ process.run(Service, lambda _: print("runs", flush=True))
 
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2])
-def test_no_moment_of_a_stop_is_one_in_which_a_signal_that_asks_for_something_ends_it(loop: str, number: signal.Signals) -> None:
+def test_sighup_sigusr1_and_sigusr2_never_end_a_process_that_is_stopping(loop: str, number: signal.Signals) -> None:
     paths = os.pathsep.join(entry for entry in sys.path if entry)
     command = [sys.executable, "-c", _STOPS, loop]
     with subprocess.Popen(

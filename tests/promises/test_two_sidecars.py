@@ -1,4 +1,4 @@
-"""Two sidecars beside each other on one broker: a request that is sent again and again, to either, is applied once; each has a history."""
+"""Two sidecars on one broker: a request that is repeated at both of them is applied once, and each has a history."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _INTERRUPTED = {grpc.StatusCode[name] for name in ("UNAVAILABLE", "CANCELLED", "
 
 
 class Pair:
-    """Two running sidecars, and a namespace."""
+    """Two running sidecars and a namespace."""
 
     def __init__(self, servers: list[ServerProcess], namespace: str) -> None:
         self.servers = servers
@@ -41,9 +41,9 @@ class Pair:
 @pytest.fixture
 async def pair(broker: Broker, admin: Admin, tmp_path: Path) -> AsyncIterator[Pair]:
     namespace = admin.create_namespace("pair")
-    admin.compact_only_on_request(namespace)  # what is left of a history after a compaction depends on when it was
+    admin.compact_only_on_request(namespace)  # which events a history has depends on when the log is compacted
     await asyncio.to_thread(admin.create_topic, f"{namespace}/orders")
-    log = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--recalled-entries", "0"]  # as if all were trimmed
+    log = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--recalled-entries", "0"]  # as if all ledgers were trimmed
     servers = [
         ServerProcess([*log, "--history", str(tmp_path / f"history-{number}.db")], tmp_path / f"server-{number}.log") for number in range(2)
     ]
@@ -55,9 +55,7 @@ async def pair(broker: Broker, admin: Admin, tmp_path: Path) -> AsyncIterator[Pa
 
 
 @pytest.mark.timeout(180)
-async def test_a_request_that_is_sent_100_times_to_two_sidecars_across_a_kill_and_a_compaction_is_one_event(
-    pair: Pair, admin: Admin
-) -> None:
+async def test_a_request_sent_100_times_to_two_sidecars_during_a_kill_and_a_compaction_is_applied_once(pair: Pair, admin: Admin) -> None:
     chance = random.Random(11)
     request = service_pb2.UpdatePolicyRequest(
         topic=pair.topic, policies=TopicPolicies(max_producer_per_topic=5), request_id=str(uuid.uuid4())
@@ -109,7 +107,7 @@ async def test_a_request_that_is_sent_100_times_to_two_sidecars_across_a_kill_an
 
 @pytest.mark.stages_compaction
 @pytest.mark.timeout(180)
-async def test_a_sidecar_that_was_down_during_a_compaction_says_from_when_to_when_its_history_has_a_gap(pair: Pair, admin: Admin) -> None:
+async def test_the_history_of_a_sidecar_that_was_down_during_a_compaction_reports_the_times_of_its_gap(pair: Pair, admin: Admin) -> None:
     up, down = pair.servers
 
     async def update(value: int) -> None:
@@ -148,9 +146,9 @@ async def test_a_sidecar_that_was_down_during_a_compaction_says_from_when_to_whe
 
 
 @pytest.mark.timeout(120)
-async def test_what_an_administrator_changes_is_in_the_history_with_the_producer_and_an_unknown_actor(pair: Pair, admin: Admin) -> None:
+async def test_the_history_has_an_administrators_change_with_its_producer_and_an_unknown_actor(pair: Pair, admin: Admin) -> None:
     name = f"{pair.namespace}/orders"
-    await pair.history(pair.servers[0])  # from now on it is followed
+    await pair.history(pair.servers[0])  # from now on the sidecar follows the log
     await asyncio.to_thread(admin.call, "POST", f"persistent/{name}/messageTTL", None, messageTTL="77")
     deadline = asyncio.get_running_loop().time() + 20
     while not (entries := (await pair.history(pair.servers[0])).entries):

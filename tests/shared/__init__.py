@@ -1,10 +1,10 @@
-"""Sidecars beside brokers that are administered over REST at the same time, on one namespace: nobody's change is undone.
+"""Sidecars and administrators of brokers that change one namespace at the same time: no change is undone.
 
-- ``settings``: who changes what: each writer its own settings, to values that only grow
-- ``rest``, ``clients``, ``naive``: the writers: the admin API, the sidecars' clients, and a careful second writer of the naive kind
-- ``heads``: a watch that sees whether anything is ever undone; ``raw_log``: what stands in the log, and what brokers make of it
-- ``run``: one run, and what it came to; ``python -m tests.shared`` makes longer ones
-- ``clashes``, ``late_repairs``: documents that are left stale on purpose, and what somebody finds of them who starts after a late repair
-- ``restarts``: runs in which the sidecars are restarted in turn, ``python -m tests.shared.restarts``; ``interrupted`` is what they share
-  with those of guards (``tests/guard/restarts``), ``wrong_times`` from when to when brokers showed what was wrong
+- ``settings``: the settings of each writer, which only this writer changes, to values that only grow
+- ``rest``, ``clients``, ``naive``: the writers: the admin API, the sidecars' clients, and a naive second writer
+- ``heads``: a watch that detects a change that is undone; ``raw_log``: the events of the log, and what brokers show because of them
+- ``run``: one run and its results; ``python -m tests.shared`` makes longer runs
+- ``clashes``, ``late_repairs``: documents that are left stale on purpose, and their events as a reader after a late repair sees them
+- ``restarts``: runs in which the sidecars are restarted in turn, ``python -m tests.shared.restarts``; ``interrupted``: the part that they
+  share with the runs of guards (``tests/guard/restarts``); ``wrong_times``: from when to when brokers showed a wrong document
 """

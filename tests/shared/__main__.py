@@ -18,7 +18,7 @@ from .run import Place, Report, beside_naive_writer, beside_sidecars
 
 
 async def run(broker: Broker, options: argparse.Namespace) -> int:
-    """All runs; how many of them lost something."""
+    """Makes all runs, and returns how many of them lost something."""
     failed = 0
     for partitions in options.partitions:
         for topics in options.topics:

@@ -1,4 +1,4 @@
-"""What writers were told: of each topic and setting the newest number that was acknowledged, and the newest that was tried."""
+"""The answers to writers: of each topic and setting the newest number that was acknowledged, and the newest that was tried."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ class Cell(NamedTuple):
 
 
 class Acknowledged:
-    """Numbers by cell. Each cell has one writer, who tries one number after the other."""
+    """Numbers by cell. Each cell has one writer, which tries one number after the other."""
 
     def __init__(self) -> None:
         self.newest: dict[Cell, int] = {}
         """The newest number that was acknowledged."""
         self.tried: dict[Cell, int] = defaultdict(int)
-        """The newest that was tried: what was not acknowledged may be there or not."""
+        """The newest number that was tried. Numbers that were not acknowledged may be there or not."""
         self.changes: Counter[str] = Counter()
         """Acknowledged changes, by kind of writer."""
         self.errors: Counter[str] = Counter()
-        """What was not acknowledged, by what was said instead."""
+        """The number of changes that were not acknowledged, by error."""
 
     def next(self, cell: Cell) -> int:
-        """The next number to try."""
+        """Returns the next number to try."""
         self.tried[cell] += 1
         return self.tried[cell]
 
     def acknowledge(self, cell: Cell, number: int, writer: str) -> None:
-        """A change was acknowledged."""
+        """Notes that a change was acknowledged."""
         self.newest[cell] = number
         self.changes[writer] += 1
 
     @property
     def total(self) -> int:
-        """All acknowledged changes."""
+        """The number of acknowledged changes."""
         return sum(self.changes.values())
 
     def holds(self, cell: Cell, number: int) -> bool:
-        """Whether a cell may have this number now, when all is quiet."""
+        """Whether a cell may have this number once no request is open."""
         return self.newest.get(cell, 0) <= number <= self.tried[cell]
 
     def cells(self) -> Iterator[Cell]:
-        """The cells in which something was acknowledged."""
+        """Returns the cells with an acknowledged change."""
         return iter(self.newest)

@@ -1,4 +1,4 @@
-"""A sidecar's client and administrators who change the same topics at the same time, until brokers show what the sidecar has to repair.
+"""A sidecar's client and administrators change the same topics at the same time, until brokers show documents that need a repair.
 
 The client changes several settings with each update, so that one stale document undoes several.
 """
@@ -25,18 +25,18 @@ from .run import Place
 from .settings import CLIENTS, REST
 
 TOGETHER = CLIENTS[:4]
-"""The settings of each update of the client."""
+"""The settings that each update of the client changes."""
 ALONE = REST[0]
-"""The setting of the administrators."""
+"""The setting that the administrators change."""
 _TRIES = 120
 _REST_SECONDS = 0.5
 _LATEST_SECONDS = 0.008
-"""So much later than the client an administrator changes a topic at most, on a quiet machine: the broker has hardly read the client's event
-by then. On a busy one, half of them as much later as the client's changes take."""
+"""The most seconds by which an administrator changes a topic later than the client, on a quiet machine: the broker has hardly read the
+client's event by then. On a busy machine, half of the administrators may be later by the time that a change of the client takes."""
 
 
 class Field:
-    """A place where they meet, its log, and what was acknowledged."""
+    """A place where the client and the administrators clash, its log, and the acknowledged changes."""
 
     def __init__(self, place: Place, log: RawLog) -> None:
         self.place = place
@@ -44,21 +44,21 @@ class Field:
         self.acknowledged = Acknowledged()
         self._latest_seconds = _LATEST_SECONDS
         self._brokers: dict[PolicyKey, bool] = {}
-        """Of each key, whether a broker wrote its newest event."""
+        """By key: whether a broker wrote its newest event."""
         log.listeners.append(self._note)
 
     @property
     def stale(self) -> int:
-        """Documents that brokers show wrongly, and wrote last."""
+        """The number of documents that brokers show wrongly and wrote last."""
         return sum(self._brokers[key] for key in self.log.wrong_keys)
 
     async def undone(self, seconds: float) -> list[str]:
-        """What the broker shows wrongly even after a while, in words."""
+        """Describes the cells that the broker still shows wrongly after this time."""
         wrong = await asyncio.to_thread(wrongly_shown, self.place.broker.admin, self.acknowledged, seconds)
         return [f"the broker shows {cell} as {number}, not {self.acknowledged.newest[cell]}" for cell, number in wrong.items()]
 
     async def clash(self, stub: AsyncStub) -> None:
-        """The client and an administrator change each topic once, all at the same time."""
+        """Has the client and an administrator change each topic once, all at the same time."""
         with ThreadPoolExecutor(len(self.place.topics)) as threads, self.place.broker.admin() as admin:
             await asyncio.gather(*(self._client(stub, topic) for topic in self.place.topics), self._administrators(threads, admin))
 
@@ -92,9 +92,9 @@ class Field:
 
 
 async def leave_stale(fields: Sequence[Field], server: ServerProcess, keys: int) -> None:
-    """Has them clash until at least so many documents of each field are stale.
+    """Makes clashes until at least ``keys`` documents of each field are stale.
 
-    ``server`` is the client's sidecar; it must not repair anything meanwhile.
+    ``server`` is the client's sidecar, whose repairs must be paused.
     """
     async with server.stub() as stub:
         for _ in range(_TRIES):

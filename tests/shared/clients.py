@@ -17,7 +17,7 @@ from .term import Term
 
 
 async def client(stub: AsyncStub, owned: Owned, topics: Sequence[str], acknowledged: Acknowledged, term: Term, seed: int) -> None:
-    """Changes one setting of one topic after the other, as long as the term lasts."""
+    """Changes one setting, of one topic after the other, until the term is over."""
     chance = random.Random(seed)
     while not term.over:
         cell = Cell(chance.choice(topics), owned)
@@ -33,8 +33,8 @@ async def client(stub: AsyncStub, owned: Owned, topics: Sequence[str], acknowled
         acknowledged.acknowledge(cell, number, "sidecars")
 
 
-async def told_wrongly(stub: AsyncStub, topics: Sequence[str], acknowledged: Acknowledged) -> dict[Cell, int]:
-    """What a sidecar tells wrongly when everything has come to rest."""
+async def wrongly_answered(stub: AsyncStub, topics: Sequence[str], acknowledged: Acknowledged) -> dict[Cell, int]:
+    """Returns the cells that a sidecar shows wrongly after the cluster has come to rest, with the numbers shown."""
     wrong = {}
     for topic in topics:
         document = one(await stub.GetPolicy(reading(topic), timeout=60))

@@ -1,4 +1,4 @@
-"""A watch of everything that a sidecar tells of a namespace: whether anything that was acknowledged is ever undone."""
+"""A watch of all changes of a namespace on a sidecar, which detects changes that are undone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .settings import ALL
 
 
 class Heads:
-    """Follows a namespace at one sidecar. Numbers only grow, so one that goes back was undone."""
+    """Follows a namespace on one sidecar. Writers only increase numbers, so a number that decreases was undone."""
 
     def __init__(self, stub: AsyncStub, namespace: str) -> None:
         self._stub = stub
@@ -25,7 +25,7 @@ class Heads:
         self._numbers: dict[Cell, int] = defaultdict(int)
         self._synced = asyncio.Event()
         self.undone: list[str] = []
-        """What went back, in words."""
+        """Descriptions of numbers that decreased, and of interruptions of the watch."""
         self.changes = 0
 
     async def follow(self) -> None:
@@ -44,7 +44,7 @@ class Heads:
             self.undone.append(f"the watch broke: {error.code().name} {error.details()}")
 
     async def synced(self) -> None:
-        """Returns when the watch has begun."""
+        """Waits until the watch is synced."""
         await asyncio.wait_for(self._synced.wait(), 60)
 
     def _look(self, document: PolicyDocument) -> None:

@@ -1,4 +1,4 @@
-"""Runs during which servers are ended and started anew, and their log is compacted: what is common to those of sidecars and of guards."""
+"""Runs in which servers are ended and restarted and their log is compacted: the part that runs of sidecars and of guards share."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ _STORY = 20
 
 @dataclass(frozen=True)
 class Plan:
-    """How a run goes."""
+    """The parameters of a run."""
 
     seconds: float
-    """Of load."""
+    """How long the load lasts."""
     restart_every: float = 20.0
     compact_every: float = 10.0
     quiet: float = 90.0
-    """The most seconds that it may take until all is at rest in the end."""
+    """The most seconds that the cluster may take to come to rest in the end."""
     topics: int = 20
     partitions: int = 0
-    """Of the change log; 0 is a plain one."""
+    """Partitions of the change log; 0: it is not partitioned."""
 
 
 @dataclass
 class Outcome:
-    """What a run came to."""
+    """The results of a run."""
 
     name: str
     seconds: float
     changes: dict[str, int] = field(default_factory=dict)
-    """Acknowledged, by kind of writer."""
+    """Acknowledged changes, by kind of writer."""
     errors: dict[str, int] = field(default_factory=dict)
     restarts: dict[str, int] = field(default_factory=dict)
-    """By the signal that ended a life."""
+    """The number of restarts, by the signal that ended the process."""
     compactions: int = 0
     conflicts: int = 0
-    """Events in the log that were computed from an old document."""
+    """The number of events in the log that were computed from an old document."""
     repairs: int = 0
-    """Repairs in the log: of guards, healings."""
+    """The number of repairs in the log."""
     lost: dict[str, list[str]] = field(default_factory=dict)
-    """By who shows or tells it: acknowledged changes that are not there in the end."""
+    """By the broker or server that shows them: acknowledged changes that are not there in the end."""
     undone: list[str] = field(default_factory=list)
-    """Healings that another one took back; or what went back along what a sidecar told."""
+    """Repairs of guards that another one undid, or numbers that decreased in the watch of a sidecar."""
     unrepaired: int = 0
-    """Documents that brokers show wrongly in the end."""
+    """The number of documents that brokers show wrongly in the end."""
     longest_wrong_ms: int = 0
     """The longest time for which brokers showed a document wrongly."""
     wrong_after_ms: list[int] = field(default_factory=list)
-    """The same, of what fell between each restart and the next, or the end."""
+    """The same for the time between each restart and the next one, or the end."""
     quiet_seconds: float = 0.0
-    """How long it took to come to rest in the end."""
+    """How long the cluster took to come to rest in the end."""
     stories: list[str] = field(default_factory=list)
-    """The last events of a topic of which something was lost."""
+    """The last events of a topic that lost a change."""
 
     @property
     def broken(self) -> bool:
@@ -85,16 +85,16 @@ class Outcome:
         }
         width = max(map(len, rows))
         return "\n".join(
-            [f"{self.name}, {self.seconds:.0f} s", *(f"  {name:<{width}}  {told}" for name, told in rows.items()), *self.stories]
+            [f"{self.name}, {self.seconds:.0f} s", *(f"  {name:<{width}}  {value}" for name, value in rows.items()), *self.stories]
         )
 
 
 class Run:
-    """One run on a place, while it lasts.
+    """The state of one run on a place.
 
     Attributes:
-        ended: when lives ended, in milliseconds since 1970.
-        attended: held by whoever must not be interrupted: a compaction, or a restart.
+        ended: when processes were ended, in milliseconds since 1970.
+        attended: held during a compaction or a restart, which must not be interrupted.
     """
 
     def __init__(self, place: Place, log: TimedLog, outcome: Outcome, progress: Callable[[str], None]) -> None:
@@ -109,11 +109,11 @@ class Run:
 
     @property
     def over(self) -> bool:
-        """Whether nobody writes any more."""
+        """Whether the time of the load is over."""
         return time.monotonic() >= self.until
 
     async def every(self, seconds: float, act: Callable[[], Awaitable[None]]) -> None:
-        """Does something again and again until it is over, and leaves at least half of the time between two in peace."""
+        """Calls ``act`` again and again until the load is over, with a pause of at least half of ``seconds`` after each call."""
         due = time.monotonic() + seconds
         while due < self.until:
             await asyncio.sleep(due - time.monotonic())
@@ -127,23 +127,23 @@ class Run:
         self.tell("compacted")
 
     async def compact_now(self) -> None:
-        """Compacts the log once, for who attends to it."""
+        """Compacts the log once, for a caller that holds ``attended``."""
         await asyncio.to_thread(self.place.compact)
         self.outcome.compactions += 1
 
     def restarted(self, how: str, ended_at: int) -> None:
-        """A life was ended, and the next has begun."""
+        """Notes that a process was ended and started again."""
         self.ended.append(ended_at)
         self._restarts[how] += 1
         self.tell(f"{how}, and back after {(now_ms() - ended_at) / 1000:.1f} s")
 
     def tell(self, what: str) -> None:
-        """Says what happens."""
+        """Reports progress."""
         left = max(self.until - time.monotonic(), 0)
         self._progress(f"{left:5.0f} s left: {what}; {dict(self.log.counts)}, {self.log.wrong} documents wrong")
 
     async def come_to_rest(self, seconds: float, repairs_due: Callable[[], Awaitable[float]]) -> None:
-        """Returns when nothing is wrong, to be repaired or new, or after so many seconds."""
+        """Waits until no document is wrong, no repair is due and no event is new, but at most ``seconds``."""
         began = time.monotonic()
         before: dict[str, int] | None = None
         rests = False
@@ -157,7 +157,7 @@ class Run:
 
     @contextlib.asynccontextmanager
     async def compacted_all_the_while(self, every: float) -> AsyncIterator[None]:
-        """Compacts the log from time to time."""
+        """Compacts the log at intervals while the context is open."""
 
         async def compact_again_and_again() -> None:
             while True:
@@ -174,11 +174,11 @@ class Run:
                 await compacting
 
     def tell_story(self, topics: Iterable[str]) -> None:
-        """Notes the last events of the first of some topics."""
+        """Notes the last events of the first of these topics."""
         self.outcome.stories = [f"{topic}:\n" + "\n".join(self.log.story(topic).splitlines()[-_STORY:]) for topic in list(topics)[:1]]
 
     def close(self) -> None:
-        """Notes what the log was like."""
+        """Notes the counters and times of the log."""
         outcome, log = self.outcome, self.log
         outcome.restarts = dict(self._restarts)
         outcome.conflicts, outcome.repairs = log.counts["stale"], log.counts["repairs"]
@@ -187,17 +187,17 @@ class Run:
 
 
 def timed_log(place: Place) -> TimedLog:
-    """The log of a place."""
+    """Returns the log of a place."""
     return TimedLog(place.broker.service_url, place.broker.admin_url, place.namespace)
 
 
 def to_standard_error(line: str) -> None:
-    """Tells of progress."""
+    """Prints a line of progress to standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def parser(program: str, what: str) -> argparse.ArgumentParser:
-    """The options that these runs share."""
+    """Returns a parser of the options that these runs share."""
     made = argparse.ArgumentParser(prog=program, description=what)
     made.add_argument("--seconds", type=float, default=300.0, help="of load")
     made.add_argument("--restart-every", type=float, default=Plan.restart_every, metavar="SECONDS")
@@ -210,11 +210,11 @@ def parser(program: str, what: str) -> argparse.ArgumentParser:
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
-    """The plan that options tell of."""
+    """Returns the plan that the options describe."""
     return Plan(options.seconds, options.restart_every, options.compact_every, options.quiet, options.topics, options.partitions)
 
 
 def show(outcome: Outcome, output: str) -> int:
-    """Prints what it came to, and answers with the exit status."""
+    """Prints the results, and returns the exit status."""
     print(json.dumps({**asdict(outcome), "broken": outcome.broken}, indent=2) if output == "json" else outcome)
     return 1 if outcome.broken else 0

@@ -1,6 +1,6 @@
-"""Documents that were repaired late, as somebody finds them who starts to read a compacted log after that.
+"""Documents that were repaired late, as a reader finds them that starts to read a compacted log after the repair.
 
-What compaction has left of such a key is a broker's stale event, and behind it a repair that was published half a minute later, or more.
+Compaction has left a broker's stale event of such a key, followed by a repair that was published half a minute later, or more.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .run import Place
 
 
 class LateRepair(NamedTuple):
-    """A stale event, which is the first one of its key that can be read, and the repair that follows it."""
+    """A stale event, which is the first event of its key that can be read, and the repair that follows it."""
 
     key: PolicyKey
     late_ms: int
@@ -26,7 +26,7 @@ class LateRepair(NamedTuple):
 
 
 async def late_repairs(place: Place) -> list[LateRepair]:
-    """The documents of a place that were repaired late, as a reader of the compacted log finds them now."""
+    """Returns the documents of a place that were repaired late, as a reader of the compacted log finds them now."""
     found = []
     for key, events in (await compacted(place)).items():
         if len(events) < 2:
@@ -41,7 +41,7 @@ async def late_repairs(place: Place) -> list[LateRepair]:
 
 
 async def compacted(place: Place) -> dict[PolicyKey, list[tuple[Placed, Event]]]:
-    """What somebody who starts now reads of each key."""
+    """Returns the events of each key that a new reader gets now."""
     read: dict[PolicyKey, list[tuple[Placed, Event]]] = {}
 
     def note(events: Sequence[Placed]) -> None:

@@ -1,7 +1,7 @@
-"""A careful second writer of the naive kind, for comparison.
+"""A second writer of the naive kind, for comparison, which is as careful as such a writer can be.
 
-It computes whole documents on the newest one that it has read, one update of a topic at a time, and waits until it has read its own event.
-Brokers write in the same way.
+It computes whole documents from the newest one that it has read, one update of a topic at a time, and waits until it has read its own
+event. Brokers write in the same way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .term import Term
 
 
 class NaiveWriter:
-    """Writes to a log that is followed."""
+    """Writes to a log that a ``RawLog`` follows."""
 
     def __init__(self, log: RawLog) -> None:
         self._log = log
@@ -32,7 +32,7 @@ class NaiveWriter:
         log.listeners.append(self._heard)
 
     async def client(self, owned: Owned, topics: Sequence[str], acknowledged: Acknowledged, term: Term, seed: int) -> None:
-        """Changes one setting of one topic after the other, as long as the term lasts."""
+        """Changes one setting, of one topic after the other, until the term is over."""
         chance = random.Random(seed)
         while not term.over:
             cell = Cell(chance.choice(topics), owned)

@@ -1,4 +1,4 @@
-"""A namespace's change log as it stands: every event, what the fold makes of it, and how long brokers showed something else."""
+"""A namespace's change log: every event, the fold's state after it, and how long brokers showed another document."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .acknowledged import Cell
 from .settings import ALL
 
 _STORY = 60
-"""Events of a key that are kept to be told."""
+"""How many events of a topic are kept for its story."""
 
 
 class RawLog:
-    """Follows a log from its beginning. Opened before anybody writes, it has seen everything and guesses nothing."""
+    """Follows a log from its beginning. If it is opened before the first write, it has seen every event and has no guesses."""
 
     def __init__(self, service_url: str, admin_url: str, namespace: str) -> None:
         self._change_log = PulsarLog(service_url, admin_url, limits=PulsarLimits(creation_seconds=0.5, recalled=0))
@@ -39,7 +39,7 @@ class RawLog:
         self._raw: dict[PolicyKey, Settings | None] = {}
         self._stories: dict[str, deque[str]] = defaultdict(lambda: deque(maxlen=_STORY))
         self.counts: Counter[str] = Counter()
-        """``changes``, ``repairs``, ``stale``, ``unexplained``, ``ambiguous``; ``went back``: settings of raw documents that did."""
+        """``changes``, ``repairs``, ``stale``, ``unexplained``, ``ambiguous``; ``went back``: numbers in raw documents that decreased."""
         self._longest_wrong_ms = 0
         self.doubtful: set[str] = set()
         """Topics with an event that is unexplained or ambiguous."""
@@ -67,22 +67,22 @@ class RawLog:
 
     @property
     def wrong(self) -> int:
-        """Keys of which brokers show something else than the head now."""
+        """The number of keys of which brokers show another document than the head now."""
         return len(self._wrong_since)
 
     @property
     def wrong_keys(self) -> frozenset[PolicyKey]:
-        """Those keys."""
+        """The keys of which brokers show another document than the head now."""
         return frozenset(self._wrong_since)
 
     @property
     def longest_wrong_ms(self) -> int:
-        """The longest time that brokers showed something else than the head, of those that still do until now."""
+        """The longest time for which brokers showed another document than the head; documents that are still wrong count until now."""
         now = time.time_ns() // 1_000_000
         return max([self._longest_wrong_ms, *(now - since for since in self._wrong_since.values())])
 
     def raw(self, key: PolicyKey) -> Settings | None:
-        """The newest document of a key."""
+        """Returns the newest raw document of a key."""
         return self._raw.get(key)
 
     def append(self, event: Event) -> None:
@@ -91,10 +91,10 @@ class RawLog:
         self._opened.append(event)
 
     def story(self, topic: str) -> str:
-        """The last events of a topic, in words."""
+        """Describes the last events of a topic."""
         return "\n".join(self._stories[topic])
 
-    # What the log tells (``change_log.LogSink``)
+    # --- the log's sink (``change_log.LogSink``)
 
     def read(self, events: Sequence[Placed]) -> None:
         """Folds events."""
@@ -107,23 +107,23 @@ class RawLog:
             listener(events)
 
     def caught_up(self) -> None:
-        """What was there has been read."""
+        """Notes that the existing events have been read."""
         self._ready.set()
 
     def appended(self, events: Sequence[Placed]) -> None:
-        """Is read as well."""
+        """Does nothing: appended events are read too."""
 
     def append_failed(self, event: Event, error: LogError) -> None:
-        """Is not expected."""
+        """Notes an unexpected failure."""
         self.problems.append(f"append failed: {error.message}")
 
     def lost(self, error: LogError) -> None:
-        """Is not expected."""
+        """Notes an unexpected loss of the log."""
         self.problems.append(f"lost: {error.reason} {error.message}")
-        self._ready.set()  # whoever waits is told why
+        self._ready.set()  # the opening caller then raises the problem
 
     def led(self) -> None:
-        """Anybody may write."""
+        """Does nothing: any process may write this log."""
 
     def _take(self, placed: Placed, event: Event) -> None:
         state = self._states[event.key]

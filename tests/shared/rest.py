@@ -1,4 +1,4 @@
-"""Administrators: threads that set policies over the brokers' admin API, and what a broker shows over it."""
+"""Administrators: threads that set policies over the brokers' admin API, and reads over the same API."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _SHOWING_THREADS = 4
 
 
 def path_of(cell: Cell) -> str:
-    """Where the admin API has the cell's setting."""
+    """Returns the path of the cell's setting in the admin API."""
     return f"persistent/{cell.topic.removeprefix('persistent://')}/{cell.owned.rest}"
 
 
 def set_over_rest(admin: Admin, cell: Cell, acknowledged: Acknowledged) -> None:
-    """One call that sets the cell's next number."""
+    """Sets the cell's next number in one call."""
     number = acknowledged.next(cell)
     try:
         admin.call("POST", path_of(cell), cell.owned.json(number))
@@ -38,7 +38,7 @@ def set_over_rest(admin: Admin, cell: Cell, acknowledged: Acknowledged) -> None:
 async def administrator(
     connect: Callable[[], Admin], owned: Owned, topics: Sequence[str], acknowledged: Acknowledged, term: Term, seed: int
 ) -> None:
-    """A thread that sets one setting on one topic after the other, as long as the term lasts."""
+    """Sets one setting, of one topic after the other, in a thread of its own, until the term is over."""
     chance = random.Random(seed)
 
     def work() -> None:
@@ -50,7 +50,7 @@ async def administrator(
 
 
 def shown_by(connect: Callable[[], Admin], cells: Iterable[Cell]) -> dict[Cell, int]:
-    """What a broker shows of some cells."""
+    """Returns the numbers that a broker shows in these cells."""
     with connect() as admin, ThreadPoolExecutor(_SHOWING_THREADS) as threads:
         wanted = list(cells)
         numbers = threads.map(lambda cell: cell.owned.of_json(admin.call("GET", path_of(cell))), wanted)
@@ -58,12 +58,12 @@ def shown_by(connect: Callable[[], Admin], cells: Iterable[Cell]) -> dict[Cell, 
 
 
 def wrongly_shown(connect: Callable[[], Admin], acknowledged: Acknowledged, seconds: float = 15.0) -> dict[Cell, int]:
-    """What a broker shows otherwise than it was acknowledged, even after a while."""
+    """Returns the cells that still differ at a broker from what was acknowledged after ``seconds``."""
     return still_wrong(connect, acknowledged.cells(), acknowledged.holds, seconds)
 
 
 def still_wrong(connect: Callable[[], Admin], cells: Iterable[Cell], holds: Callable[[Cell, int], bool], seconds: float) -> dict[Cell, int]:
-    """What a broker shows wrongly even after a while: it reads its log a little later than others do."""
+    """Returns the cells that a broker still shows wrongly after ``seconds``: it reads its log with a delay."""
     wrong = dict.fromkeys(cells, 0)
     deadline = time.monotonic() + seconds
     while wrong:

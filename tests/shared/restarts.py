@@ -1,8 +1,9 @@
-"""Two sidecars that are ended and started anew in turn under load: ``python -m tests.shared.restarts --seconds 300``.
+"""Two sidecars that are restarted in turn under load: ``python -m tests.shared.restarts --seconds 300``.
 
-Each ends in order and by SIGKILL in turn, while administrators and clients of both write beside a real 4.2.4, and the log is compacted.
+The restarts alternate between SIGTERM and SIGKILL, while administrators of a real 4.2.4 broker and clients of both sidecars write and the
+log is compacted.
 
-Ends with 1 if anything is lost, undone along what a sidecar tells, or not repaired in the end.
+The exit status is 1 if a change is lost, undone in a sidecar's watch, or not repaired in the end.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tests.promises.server_process import ServerProcess
 from topicpolicies.v1 import service_pb2
 
 from .acknowledged import Acknowledged, Cell
-from .clients import told_wrongly
+from .clients import wrongly_answered
 from .heads import Heads
 from .interrupted import Outcome, Plan, Run, parser, plan_of, show, timed_log, to_standard_error
 from .rest import set_over_rest, wrongly_shown
@@ -40,22 +41,22 @@ _REQUEST_SECONDS = 15
 
 
 class Sidecar:
-    """A sidecar with several lives, and a watch in each."""
+    """A sidecar that is started several times, with a watch each time."""
 
     def __init__(self, broker: Broker, namespace: str, output: Path) -> None:
         self.metrics_at = f"127.0.0.1:{free_port()}"
         options = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--writer", "shared"]
         self.server = ServerProcess([*options, "--metrics-listen", self.metrics_at], output)
         self.undone: list[str] = []
-        """What went back along what it told in one life."""
-        self.told = 0
-        """Changes."""
+        """Numbers that decreased in a watch."""
+        self.streamed = 0
+        """The number of changes that the watches have received."""
         self._namespace = namespace
         self._output = output
         self._life: contextlib.AsyncExitStack | None = None
 
     async def begin(self) -> None:
-        """Starts it, and returns when it follows the log."""
+        """Starts the process, and waits until it follows the log."""
         await self.server.start()
         self._life = contextlib.AsyncExitStack()
         heads = await self._life.enter_async_context(self._watched())
@@ -66,7 +67,7 @@ class Sidecar:
             raise
 
     async def end(self, number: signal.Signals) -> None:
-        """Ends this life."""
+        """Ends the process with a signal."""
         life, self._life = self._life, None
         if life is not None:
             await life.aclose()
@@ -87,11 +88,11 @@ class Sidecar:
                 watch.cancel()
                 await asyncio.gather(watch, return_exceptions=True)
                 self.undone += heads.undone
-                self.told += heads.changes
+                self.streamed += heads.changes
 
 
 async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[str], None] = to_standard_error) -> Outcome:
-    """One run."""
+    """Makes one run."""
     place = await asyncio.to_thread(Place, broker, topics=plan.topics, partitions=plan.partitions, prefix="restarts")
     outcome = Outcome(f"two sidecars beside {broker.version}, one restarted every {plan.restart_every:g} s, {place.name}", plan.seconds)
     acknowledged = Acknowledged()
@@ -120,17 +121,17 @@ async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[s
                 group.create_task(run.every(plan.restart_every, restart))
             await run.come_to_rest(plan.quiet, lambda: _due(sidecars))
         for _ in sidecars:
-            await restart()  # once more each, who find everything repaired
+            await restart()  # once more each, after all repairs
         await run.come_to_rest(_LAST_SECONDS, lambda: _due(sidecars))
         run.close()
         await judge(run, sidecars, acknowledged, home)
     outcome.undone = [line for each in sidecars for line in each.undone]
-    assert min(each.told for each in sidecars) > 0, "the watches told something"
+    assert min(each.streamed for each in sidecars) > 0, "the watches have received changes"
     return outcome
 
 
 def administrate(run: Run, owned: Owned, acknowledged: Acknowledged) -> None:
-    """An administrator changes one setting of one topic after the other."""
+    """Changes one setting, of one topic after the other, as an administrator."""
     chance = random.Random(owned.setting)
     with run.place.broker.admin() as admin:
         while not run.over:
@@ -139,7 +140,7 @@ def administrate(run: Run, owned: Owned, acknowledged: Acknowledged) -> None:
 
 
 async def change(run: Run, server: ServerProcess, owned: Owned, acknowledged: Acknowledged) -> None:
-    """A client of a sidecar changes one setting of one topic after the other, and waits while the sidecar is away."""
+    """Changes one setting, of one topic after the other, as a client of a sidecar; pauses after an error."""
     chance = random.Random(owned.setting)
     async with server.stub() as stub:
         while not run.over:
@@ -159,15 +160,15 @@ async def change(run: Run, server: ServerProcess, owned: Owned, acknowledged: Ac
 
 
 async def judge(run: Run, sidecars: list[Sidecar], acknowledged: Acknowledged, home: Path) -> None:
-    """Notes what the broker, both sidecars and one that starts now make of it in the end."""
+    """Notes what the broker, both sidecars and one that starts now show wrongly in the end."""
     outcome, place = run.outcome, run.place
     outcome.changes, outcome.errors = dict(acknowledged.changes), dict(acknowledged.errors)
     wrong = {"the broker": await asyncio.to_thread(wrongly_shown, place.broker.admin, acknowledged, 3.0)}
     for number, each in enumerate(sidecars):
         async with each.server.stub() as stub:
-            wrong[f"sidecar {number}"] = await told_wrongly(stub, place.topics, acknowledged)
+            wrong[f"sidecar {number}"] = await wrongly_answered(stub, place.topics, acknowledged)
     async with sidecar(place.broker, home / "late.log") as (late, _), late.stub() as stub:
-        wrong["a sidecar started afterwards"] = await told_wrongly(stub, place.topics, acknowledged)
+        wrong["a sidecar started afterwards"] = await wrongly_answered(stub, place.topics, acknowledged)
     outcome.lost = {
         who: [f"{cell}: {number}, not {acknowledged.newest.get(cell, 0)}" for cell, number in each.items()] for who, each in wrong.items()
     }

@@ -1,4 +1,4 @@
-"""One run: four administrators over REST beside sixteen clients of two sidecars, or beside a naive second writer; and what it came to."""
+"""One run: four administrators over REST and sixteen clients of two sidecars, or of a naive second writer; and its results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.ports import free_port
 from tests.promises.server_process import ServerProcess
 
 from .acknowledged import Acknowledged, Cell
-from .clients import client, told_wrongly
+from .clients import client, wrongly_answered
 from .heads import Heads
 from .naive import NaiveWriter
 from .raw_log import RawLog
@@ -26,59 +26,59 @@ from .settings import CLIENTS, REST
 from .term import Term
 
 _LEAST = {"admin REST": 4, "sidecars": 100}
-"""So many changes of each kind make sure that they meet, however slow the machine is."""
+"""How many changes of each kind are enough for conflicts, however slow the machine is."""
 _LEAST_BESIDE_NAIVE = {"admin REST": 4, "naive writer": 20}
-"""The same with a naive writer."""
+"""The same for runs with a naive writer."""
 
 
 @dataclass
 class Report:
-    """What a run came to."""
+    """The results of a run."""
 
     name: str
     seconds: float
-    """How long the writers went on."""
+    """How long the writers worked."""
     changes: dict[str, int] = field(default_factory=dict)
-    """Acknowledged, by kind of writer."""
+    """Acknowledged changes, by kind of writer."""
     errors: dict[str, int] = field(default_factory=dict)
     lost: dict[str, list[str]] = field(default_factory=dict)
-    """By who shows or tells it: acknowledged changes that are not there in the end, in words."""
+    """By the broker or sidecar that shows them: descriptions of acknowledged changes that are not there in the end."""
     undone: list[str] = field(default_factory=list)
-    """What was undone along the heads of a sidecar."""
+    """Descriptions of changes that were undone in the watch of a sidecar."""
     heads: list[int] = field(default_factory=list)
-    """Changes that each sidecar told."""
+    """The number of changes in the watch of each sidecar."""
     log: dict[str, int] = field(default_factory=dict)
     """See ``RawLog.counts``."""
     longest_wrong_ms: int = 0
     metrics: list[dict[str, float]] = field(default_factory=list)
-    """Of each sidecar."""
+    """The metrics of each sidecar."""
     stories: list[str] = field(default_factory=list)
-    """The events of topics of which something was lost."""
+    """The events of topics that lost a change."""
 
     @property
     def acknowledged(self) -> int:
-        """All acknowledged changes."""
+        """The number of acknowledged changes."""
         return sum(self.changes.values())
 
     @property
     def extra(self) -> float:
-        """Repairs in the log, per acknowledged change."""
+        """The number of repairs in the log per acknowledged change."""
         return self.log.get("repairs", 0) / max(self.acknowledged, 1)
 
     def __str__(self) -> str:
-        told = ", ".join(f"{count} by {writer}" for writer, count in self.changes.items())
+        summary = ", ".join(f"{count} by {writer}" for writer, count in self.changes.items())
         log = ", ".join(f"{name} {count}" for name, count in sorted(self.log.items()))
         lines = [
-            f"{self.name}, {self.seconds:.0f} s: {self.acknowledged} changes acknowledged ({told}); errors: {self.errors or 'none'}",
+            f"{self.name}, {self.seconds:.0f} s: {self.acknowledged} changes acknowledged ({summary}); errors: {self.errors or 'none'}",
             f"  the log: {log}; extra events per change {self.extra:.3f}; brokers wrong for at most {self.longest_wrong_ms} ms",
             *(f"  lost as {who} shows it: {len(lost)} of {self.acknowledged}" for who, lost in self.lost.items()),
         ]
-        lines += [f"  sidecar {number}: {told} changes told" for number, told in enumerate(self.heads)]
+        lines += [f"  sidecar {number}: {changes} changes told" for number, changes in enumerate(self.heads)]
         return "\n".join(lines + [f"  undone: {each}" for each in self.undone[:10]] + self.stories)
 
 
 class Place:
-    """A namespace of a broker's, with topics."""
+    """A namespace with topics, on a broker."""
 
     def __init__(self, broker: Broker, *, topics: int, partitions: int, prefix: str = "shared") -> None:
         with broker.admin() as admin:
@@ -93,17 +93,17 @@ class Place:
         self.name = f"{topics} topic{'s' * (topics > 1)}, {f'{partitions} partitions' if partitions else 'plain'}"
 
     def compact(self) -> None:
-        """Compacts its change log, and returns when that is done."""
+        """Compacts the namespace's change log, and waits until that is done."""
         with self.broker.admin() as admin:
             admin.compact_change_events(self.namespace)
 
     def log(self) -> RawLog:
-        """Its change log."""
+        """Returns the namespace's change log."""
         return RawLog(self.broker.service_url, self.broker.admin_url, self.namespace)
 
 
 async def beside_sidecars(place: Place, seconds: float, home: Path) -> Report:
-    """The administrators beside clients of two sidecars; in the end a third is started and asked too."""
+    """Runs the administrators and the clients of two sidecars; in the end reads from a third sidecar too."""
     report = Report(f"two sidecars beside the admin REST of {place.broker.version}, {place.name}", seconds)
     acknowledged = Acknowledged()
     async with contextlib.AsyncExitStack() as stack:
@@ -127,11 +127,11 @@ async def beside_sidecars(place: Place, seconds: float, home: Path) -> Report:
         await judge(report, place, log, acknowledged)
         for number, (server, _) in enumerate(sidecars):
             async with server.stub() as stub:
-                lost(report, f"sidecar {number}", await told_wrongly(stub, place.topics, acknowledged), log)
+                lost(report, f"sidecar {number}", await wrongly_answered(stub, place.topics, acknowledged), log)
         await asyncio.to_thread(place.compact)
         late, _ = await stack.enter_async_context(sidecar(place.broker, home / "sidecar-late.log"))
         async with late.stub() as stub:
-            lost(report, "a sidecar started afterwards", await told_wrongly(stub, place.topics, acknowledged), log)
+            lost(report, "a sidecar started afterwards", await wrongly_answered(stub, place.topics, acknowledged), log)
         report.metrics = [await asyncio.to_thread(scrape, metrics_at) for _, metrics_at in sidecars]
         for watch in watches:
             watch.cancel()
@@ -142,7 +142,7 @@ async def beside_sidecars(place: Place, seconds: float, home: Path) -> Report:
 
 
 async def beside_naive_writer(place: Place, seconds: float) -> Report:
-    """The administrators beside the same changes of a naive second writer."""
+    """Runs the administrators and a naive second writer that makes the same changes."""
     report = Report(f"a naive second writer beside the admin REST of {place.broker.version}, {place.name}", seconds)
     acknowledged = Acknowledged()
     async with place.log() as log:
@@ -160,7 +160,7 @@ async def beside_naive_writer(place: Place, seconds: float) -> Report:
 
 
 async def judge(report: Report, place: Place, log: RawLog, acknowledged: Acknowledged, seconds: float = 15.0) -> None:
-    """Notes what the brokers show in the end, and what the log was like."""
+    """Notes what the brokers show wrongly in the end, and the counters of the log."""
     report.changes, report.errors = dict(acknowledged.changes), dict(acknowledged.errors)
     lost(report, "the admin REST", await asyncio.to_thread(wrongly_shown, place.broker.admin, acknowledged, seconds), log)
     report.log = dict(log.counts)
@@ -169,14 +169,14 @@ async def judge(report: Report, place: Place, log: RawLog, acknowledged: Acknowl
 
 
 def lost(report: Report, who: str, wrong: dict[Cell, int], log: RawLog) -> None:
-    """Notes what somebody shows wrongly, and the events that led to it."""
+    """Notes the cells that a broker or sidecar shows wrongly, and the events of their topics."""
     report.lost[who] = [f"{cell}: {number}" for cell, number in wrong.items()]
     for topic in list(dict.fromkeys(cell.topic for cell in wrong))[:2]:
         report.stories.append(f"events of {topic}, of which {who} shows {report.lost[who][:5]}:\n{log.story(topic)}")
 
 
 async def quiet(log: RawLog, metrics_at: list[str], seconds: float = 20.0) -> None:
-    """Returns when nothing is left to repair."""
+    """Waits until no repair is due and no document is wrong, but at most ``seconds``."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         await asyncio.sleep(0.3)
@@ -187,7 +187,7 @@ async def quiet(log: RawLog, metrics_at: list[str], seconds: float = 20.0) -> No
 
 @contextlib.asynccontextmanager
 async def sidecar(broker: Broker, output: Path, *options: str) -> AsyncIterator[tuple[ServerProcess, str]]:
-    """A sidecar of a broker's cluster, and where its metrics are."""
+    """Runs a sidecar of a broker's cluster; yields it and the address of its metrics."""
     metrics_at = f"127.0.0.1:{free_port()}"
     always = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--writer", "shared", "--metrics-listen", metrics_at]
     server = ServerProcess([*always, *options], output)
@@ -199,7 +199,7 @@ async def sidecar(broker: Broker, output: Path, *options: str) -> AsyncIterator[
 
 
 def scrape(address: str) -> dict[str, float]:
-    """The metrics at an address, by name without its prefix, and label values in the order of the labels' names."""
+    """Returns the metrics at an address, by name without prefix and label values in the order of the labels' names."""
     answer = httpx.get(f"http://{address}/metrics", trust_env=False)
     return {
         " ".join(

@@ -1,4 +1,4 @@
-"""The settings that writers own: each as a number that a writer counts up, so that what is undone goes back."""
+"""The settings that writers own: each has a number that its writer counts up, so that a change that is undone decreases it."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from topicpolicies_server.core.policies.documents import Setting, Settings
 
 
 class Owned(NamedTuple):
-    """A setting that one writer changes and nobody else."""
+    """A setting that only one writer changes."""
 
     setting: Setting
     path: str
-    """In field masks."""
+    """The path in field masks."""
     rest: str
     """The endpoint of the admin API, below the topic."""
     policies: Callable[[int], TopicPolicies]
-    """A document with this number, and nothing else."""
+    """Returns a document with this number only."""
     read: Callable[[TopicPolicies], int]
-    """The number in a document; 0 if it is not set."""
+    """Returns the number in a document; 0 if it is not set."""
     json: Callable[[int], Any]
-    """What the admin API takes."""
+    """Returns the body of the admin API's request."""
     of_json: Callable[[Any], int]
-    """The number in what it answers; 0 if it is not set."""
+    """Returns the number in the admin API's answer; 0 if it is not set."""
 
     def of(self, settings: Settings | None) -> int:
-        """The number in a document of the core."""
+        """Returns the number in a document of the core; 0 if it is not set."""
         value = (settings or {}).get(self.setting)
         return 0 if value is None else self.read(documents.join({self.setting: value}))
 
@@ -88,7 +88,7 @@ REST: tuple[Owned, ...] = (
     _number("max_subscriptions_per_topic", "maxSubscriptionsPerTopic"),
     _number("compaction_threshold", "compactionThreshold"),
 )
-"""Each by a thread of its own over the admin API."""
+"""The settings that administrators change over the admin API, each in a thread of its own."""
 _MESSAGES = ("dispatch_throttling_rate_in_msg", "dispatchThrottlingRateInMsg")
 CLIENTS: tuple[Owned, ...] = (
     _number("max_consumers_per_subscription", "maxConsumersPerSubscription"),
@@ -117,6 +117,6 @@ CLIENTS: tuple[Owned, ...] = (
     ),
     *map(_subscription, ("one", "two", "three", "four")),
 )
-"""Each by a client of its own of one of the sidecars."""
+"""The settings that clients of the sidecars change, each with one client."""
 ALL = (*REST, *CLIENTS)
 BY_SETTING = {owned.setting: owned for owned in ALL}

@@ -1,4 +1,4 @@
-"""How long writers go on."""
+"""How long writers work."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _MOST_SECONDS = 60.0
 
 
 class Term:
-    """Some seconds, and as long as it takes until each kind of writer has made enough changes to meet the others; but a minute at most.
+    """A number of seconds, prolonged by up to a minute until each kind of writer has made enough changes for conflicts.
 
-    ``with`` it around the writers: if one of them fails, it is over for the others.
+    Use it as a context around the writers: if one of them fails, the term is over for the others.
     """
 
     def __init__(self, acknowledged: Acknowledged, seconds: float, least: Mapping[str, int]) -> None:
-        """Begins now. ``least``: acknowledged changes, by kind of writer."""
+        """Begins now. ``least``: how many acknowledged changes are enough, by kind of writer."""
         self._acknowledged = acknowledged
         self._least = least
         self._began = time.monotonic()
@@ -34,12 +34,12 @@ class Term:
 
     @property
     def seconds(self) -> float:
-        """How long it has lasted."""
+        """How long the term has lasted."""
         return time.monotonic() - self._began
 
     @property
     def over(self) -> bool:
-        """Whether writers stop."""
+        """Whether writers should stop."""
         now = time.monotonic()
         changes = self._acknowledged.changes
         return now >= self._end or (now >= self._until and all(changes[who] >= least for who, least in self._least.items()))

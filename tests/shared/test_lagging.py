@@ -1,6 +1,6 @@
-"""A sidecar that is behind the log of a real broker: what it answers when nothing is to be written, as far as it knows.
+"""A sidecar that is behind the log of a real broker: its answers to requests that write nothing as far as it knows.
 
-What the broker's reader delivers is held back, as a slow connection does it; everything else is real.
+Events from the broker's reader are held back, as by a slow connection; everything else is real.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ FIELD = "max_producer_per_topic"
 
 
 class Holding:
-    """A proof of reading (``ReadBack``) that is told of everything but of what is read."""
+    """A ``ReadBack`` that holds back the events that are read."""
 
     def __init__(self, readback: ReadBack) -> None:
         self.readback = readback
@@ -48,7 +48,7 @@ class Holding:
 
 
 class Sidecar:
-    """A sidecar's namespaces on a broker, without the service around them."""
+    """The namespaces of a sidecar on a broker, without the gRPC service."""
 
     def __init__(self, broker: Broker, namespace: str) -> None:
         self.log = PulsarLog(broker.service_url, broker.admin_url)
@@ -60,7 +60,7 @@ class Sidecar:
         await self.registry.get(self.namespace).ready()
 
     def request(self, topic: str, value: int | None, request_id: str = "", **rest: object) -> Request:
-        """Sets the field, or deletes the document."""
+        """Returns a request that sets the field, or deletes the document if ``value`` is None."""
         change = None if value is None else compile_change(TopicPolicies(max_producer_per_topic=value), [FIELD], {})
         return Request(PolicyKey(topic, Scope.LOCAL), change, request_id or uuid.uuid4().hex, f"{value}", **rest)  # type: ignore[arg-type]
 
@@ -72,14 +72,14 @@ class Sidecar:
         return None if head is None or head.document is None else join(head.document).max_producer_per_topic
 
     def hold(self) -> None:
-        """What is read from now on is held back."""
+        """Holds back the events that are read from now on."""
         follower = self.registry.get(self.namespace)._life.served
         assert follower is not None and follower.readback is not None
         self._holding = Holding(follower.readback)
         follower.readback = cast("ReadBack", self._holding)
 
     def release(self) -> int:
-        """Ends ``hold``. Returns how many events were held back."""
+        """Delivers the events that were held back, and returns their number."""
         holding, follower = self._holding, self.registry.get(self.namespace)._life.served
         assert follower is not None and holding is not None
         follower.readback, self._holding = holding.readback, None
@@ -101,7 +101,7 @@ class Place:
         self.lagging, self.other = Sidecar(broker, namespace), Sidecar(broker, namespace)
 
     async def topic(self, name: str, value: int | None = 1) -> str:
-        """A topic for which both know the same value."""
+        """Creates a topic of which both sidecars know the same value."""
         await asyncio.to_thread(self.admin.create_topic, f"{self.namespace}/{name}")
         topic = f"persistent://{self.namespace}/{name}"
         if value is not None:
@@ -110,10 +110,10 @@ class Place:
         return topic
 
     async def held(self, *requests: asyncio.Task[Result]) -> list[Result]:
-        """The answers to requests, none of which may come before what is held back has been read."""
+        """Returns the answers to requests, none of which may come before the events that are held back have been read."""
         await asyncio.sleep(0.5)
         assert not any(request.done() for request in requests)
-        assert self.lagging.release() > 0, "nothing was held back: nothing was shown"
+        assert self.lagging.release() > 0, "without events that are held back the test proves nothing"
         return await asyncio.wait_for(asyncio.gather(*requests), 20)
 
     def setting(self, topic: str, value: int | None, **rest: object) -> asyncio.Task[Result]:
@@ -135,7 +135,7 @@ async def place(broker: Broker, admin: Admin, request: pytest.FixtureRequest) ->
         await sidecar.close()
 
 
-async def test_what_an_administrator_has_changed_is_set_again_and_not_told_to_be_unchanged(place: Place) -> None:
+async def test_an_update_to_a_value_that_an_administrator_has_replaced_is_applied_and_not_called_unchanged(place: Place) -> None:
     topic = await place.topic("rest")
     place.lagging.hold()
     path = f"persistent/{topic.removeprefix('persistent://')}/maxProducers"
@@ -149,7 +149,7 @@ async def test_what_an_administrator_has_changed_is_set_again_and_not_told_to_be
         await asyncio.sleep(0.05)
 
 
-async def test_what_another_sidecar_has_written_is_known_to_whatever_writes_nothing(place: Place) -> None:
+async def test_a_request_that_writes_nothing_is_answered_only_after_reading_another_sidecars_changes(place: Place) -> None:
     same, absent, gone = await place.topic("same"), await place.topic("absent", None), await place.topic("gone")
     deleted, dry = await place.topic("deleted", None), await place.topic("dry")
     place.lagging.hold()
@@ -170,7 +170,7 @@ async def test_what_another_sidecar_has_written_is_known_to_whatever_writes_noth
     assert await place.other.value(dry) == 2
 
 
-async def test_a_request_id_that_another_sidecar_took_for_another_body_is_refused(place: Place) -> None:
+async def test_a_request_id_that_another_sidecar_applied_with_another_body_is_refused(place: Place) -> None:
     topic = await place.topic("reused")
     place.lagging.hold()
     request_id = uuid.uuid4().hex
@@ -182,8 +182,8 @@ async def test_a_request_id_that_another_sidecar_took_for_another_body_is_refuse
     assert await place.lagging.value(topic) == await place.other.value(topic) == 2
 
 
-async def test_an_end_that_a_broker_keeps_from_readers_is_come_to(place: Place) -> None:
-    """After a compaction of everything and an unload the log's ends are ledgers without an entry, of which no reader hears."""
+async def test_a_request_is_confirmed_if_the_logs_end_is_a_ledger_without_entries(place: Place) -> None:
+    """After a compaction of all events and an unload, the log ends with ledgers without entries, which no reader receives."""
     topic = await place.topic("unloaded")
     await place.lagging.set(topic, None)
     await asyncio.to_thread(place.admin.compact_change_events, place.namespace)
@@ -193,7 +193,7 @@ async def test_an_end_that_a_broker_keeps_from_readers_is_come_to(place: Place) 
 
 
 async def once_back(sidecar: Sidecar, topic: str, value: int | None) -> Result:
-    """The answer to an update by a sidecar whose log may be on its way back after an unload; within 60 s there is one."""
+    """Returns the answer to an update on a sidecar that may be reopening its log after an unload; repeats it for up to 60 s."""
     deadline, request_id = time.monotonic() + 60, uuid.uuid4().hex
     while True:
         try:
@@ -203,7 +203,7 @@ async def once_back(sidecar: Sidecar, topic: str, value: int | None) -> Result:
             await asyncio.sleep(0.2)
 
 
-async def test_what_was_known_of_a_log_that_was_deleted_is_no_answer_any_more(place: Place) -> None:
+async def test_no_request_is_answered_from_a_log_that_was_deleted(place: Place) -> None:
     topic = await place.topic("deleted")
     log = f"persistent/{place.namespace}/{CHANGE_EVENTS}"
     partitioned = (await asyncio.to_thread(place.admin.call, "GET", f"{log}/partitions"))["partitions"]
@@ -216,11 +216,11 @@ async def test_what_was_known_of_a_log_that_was_deleted_is_no_answer_any_more(pl
         except PolicyError as error:
             assert error.kind is Kind.UNAVAILABLE and time.monotonic() < began + 60, error.message
             await asyncio.sleep(0.1)
-    assert answer.outcome is Outcome.APPLIED, "the log that there is now knows nothing of it"
+    assert answer.outcome is Outcome.APPLIED, "the new log has no such document"
     print(f"{time.monotonic() - began:.1f} s after the log was deleted")
 
 
-async def test_what_an_answer_that_writes_nothing_costs(place: Place) -> None:
+async def test_concurrent_requests_that_write_nothing_share_their_confirmations(place: Place) -> None:
     topic = await place.topic("cost")
     times: list[float] = []
     for _ in range(100):
@@ -240,4 +240,4 @@ async def test_what_an_answer_that_writes_nothing_costs(place: Place) -> None:
         f"one after the other: p50 {statistics.median(times):.1f} ms, p99 {sorted(times)[-2]:.1f} ms (of updates that write:"
         f" p50 {statistics.median(written):.1f} ms, p99 {sorted(written)[-2]:.1f} ms); 1,000 at once: {together:.0f} ms"
     )
-    assert together < 1_000 * statistics.median(times) / 5, "they share their questions"
+    assert together < 1_000 * statistics.median(times) / 5, "requests at the same time share questions to the log"

@@ -1,7 +1,7 @@
-"""Repairs that come half a minute late, beside a real broker: whoever starts after them undoes nothing.
+"""Repairs that come half a minute late, with a real broker: a sidecar that starts after them undoes nothing.
 
-Compaction has left of a key a broker's stale event, then comes the repair. A sidecar that starts reads both, and must believe the repair.
-Newcomers recall nothing of what was compacted away, as if it had been trimmed: with it, there would be nothing to believe.
+Compaction has left a broker's stale event of a key, followed by the repair. A sidecar that starts reads both, and must believe the repair.
+New sidecars recall no events that were compacted away, as if these had been trimmed; otherwise they would know all and guess nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.promises.server_process import ServerProcess
 
 from .clashes import TOGETHER, Field, leave_stale
-from .clients import told_wrongly
+from .clients import wrongly_answered
 from .heads import Heads
 from .late_repairs import late_repairs
 from .run import Place, sidecar
@@ -25,7 +25,7 @@ from .run import Place, sidecar
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.xdist_group("late repairs")]
 TOPICS = 6
 STALE = 2
-"""Documents of each log that are stale at least, until they are repaired."""
+"""How many documents of each log are made stale at least."""
 LATE_SECONDS = 33.0
 REPAIRED_SECONDS = 75.0
 RECALLS_NOTHING = ("--recalled-entries", "0")
@@ -33,14 +33,14 @@ RECALLS_NOTHING = ("--recalled-entries", "0")
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Broker]:
-    """One of the module's own: a broker that has run for long is so quick that clashes leave nothing stale."""
+    """A broker of the module's own: one that has run for long is so quick that clashes leave nothing stale."""
     with OwnBroker() as own:
         yield own
 
 
 @pytest.fixture
 async def fields(broker: Broker) -> AsyncIterator[list[Field]]:
-    """A plain and a partitioned log."""
+    """Two namespaces, one with a plain and one with a partitioned log."""
     async with contextlib.AsyncExitStack() as stack:
         places = [await asyncio.to_thread(Place, broker, topics=TOPICS, partitions=each, prefix="late") for each in (0, 3)]
         yield [Field(place, await stack.enter_async_context(place.log())) for place in places]
@@ -52,9 +52,9 @@ def process(broker: Broker, output: Path, *options: str) -> ServerProcess:
 
 
 async def asked(server: ServerProcess, fields: list[Field]) -> list[str]:
-    """What a sidecar tells wrongly; it has all logs loaded after that."""
+    """Describes the cells that a sidecar shows wrongly. Has it load all logs."""
     async with server.stub() as stub:
-        wrong = [(field, await told_wrongly(stub, field.place.topics, field.acknowledged)) for field in fields]
+        wrong = [(field, await wrongly_answered(stub, field.place.topics, field.acknowledged)) for field in fields]
     return [
         f"{cell} is told as {number}, not {field.acknowledged.newest.get(cell, 0)}"
         for field, each in wrong
@@ -67,28 +67,28 @@ async def compact(fields: list[Field]) -> None:
 
 
 async def repaired(fields: list[Field]) -> None:
-    """Returns when brokers show everything rightly."""
+    """Waits until brokers show every document rightly."""
     async with asyncio.timeout(REPAIRED_SECONDS):
         while True:
             if not any(field.log.wrong for field in fields):
                 break
             await asyncio.sleep(0.2)
     for field in fields:
-        assert await field.undone(5.0) == [] and not field.acknowledged.errors, "what was stale was repaired"
+        assert await field.undone(5.0) == [] and not field.acknowledged.errors, "every stale document was repaired"
 
 
 async def met(fields: list[Field]) -> None:
-    """Asserts that whoever starts now reads late repairs, some of several settings."""
+    """Asserts that a sidecar that starts now reads late repairs, one at least of several settings."""
     for field in fields:
         late = await late_repairs(field.place)
         print(f"{field.place.name}: {len(late)} late repairs, after", *(each.late_ms for each in late), "ms")
-        assert late, "there are repairs that came late, behind stale events that compaction left"
+        assert late, "compaction left a stale event and its late repair"
         assert max(len(each.restored) for each in late) >= len(TOGETHER)
 
 
 @contextlib.asynccontextmanager
 async def watched(server: ServerProcess, fields: list[Field]) -> AsyncIterator[list[Heads]]:
-    """What a sidecar tells from now on."""
+    """Watches all fields on a sidecar."""
     async with server.stub() as stub:
         heads = [Heads(stub, field.place.namespace) for field in fields]
         watches = [asyncio.create_task(each.follow()) for each in heads]
@@ -103,7 +103,7 @@ async def watched(server: ServerProcess, fields: list[Field]) -> AsyncIterator[l
 
 
 async def nothing_is_undone(broker: Broker, first: ServerProcess | None, fields: list[Field], home: Path, seconds: float) -> None:
-    """Starts a second and a third sidecar, and asserts that everything stays as it was acknowledged, everywhere and all the time."""
+    """Starts a second and a third sidecar, and asserts that no acknowledged change is undone on any sidecar or broker at any time."""
     went_back = [field.log.counts["went back"] for field in fields]
     heads: list[Heads] = []
     async with contextlib.AsyncExitStack() as stack:
@@ -123,16 +123,16 @@ async def nothing_is_undone(broker: Broker, first: ServerProcess | None, fields:
         for field in fields:
             undone[f"the broker, {field.place.name}"] = await field.undone(3.0)
         undone["a watch"] = [line for each in heads for line in each.undone]
-        assert min(each.changes for each in heads) > 0, "the watch told something"
+        assert min(each.changes for each in heads) > 0, "the watches have received changes"
     print(*(f"{who}: {len(lines)} undone; {', '.join(lines[:2])}" for who, lines in undone.items()), sep="\n")
     went_back = [field.log.counts["went back"] - before for field, before in zip(fields, went_back, strict=True)]
     print(f"settings that went back in the log: {went_back}")
     assert undone == {name: [] for name in undone}, fields[0].log.story(fields[0].place.topics[0])
-    assert went_back == [0 for _ in fields], "brokers showed nothing old meanwhile"
+    assert went_back == [0 for _ in fields], "brokers never showed an older number"
 
 
 @pytest.mark.stages_compaction
-async def test_who_starts_after_the_late_repairs_of_a_restarted_sidecar_undoes_nothing(
+async def test_a_sidecar_that_starts_after_the_late_repairs_of_a_restarted_one_undoes_nothing(
     broker: Broker, fields: list[Field], tmp_path: Path
 ) -> None:
     first = process(broker, tmp_path / "first.log")
@@ -156,7 +156,9 @@ async def test_who_starts_after_the_late_repairs_of_a_restarted_sidecar_undoes_n
 
 
 @pytest.mark.stages_compaction
-async def test_who_starts_after_repairs_that_were_paused_undoes_nothing(broker: Broker, fields: list[Field], tmp_path: Path) -> None:
+async def test_a_sidecar_that_starts_after_repairs_that_were_paused_undoes_nothing(
+    broker: Broker, fields: list[Field], tmp_path: Path
+) -> None:
     first = process(broker, tmp_path / "first.log")
     await first.start()
     try:

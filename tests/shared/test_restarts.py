@@ -1,4 +1,4 @@
-"""Sidecars that are restarted in turn under load, beside a real broker whose log is compacted meanwhile: nothing is lost or undone.
+"""Sidecars that are restarted in turn under load, while a real broker compacts their log: nothing is lost or undone.
 
 This is a short run; ``python -m tests.shared.restarts`` makes longer ones.
 """
@@ -22,7 +22,7 @@ async def test_sidecars_that_are_restarted_in_turn_lose_nothing_and_undo_nothing
     outcome = await restarts(broker, PLAN, tmp_path)
     print(outcome)
     assert len(outcome.restarts) >= 3 and outcome.compactions >= 3
-    assert outcome.conflicts > 0 and outcome.repairs > 0, "no conflicts: nothing was shown"
+    assert outcome.conflicts > 0 and outcome.repairs > 0, "without conflicts the run proves nothing"
     assert min(outcome.changes.values()) > 100 and len(outcome.changes) == 2
     assert outcome.lost == {who: [] for who in outcome.lost} and len(outcome.lost) == 4
     assert outcome.undone == []

@@ -1,4 +1,4 @@
-"""A broker is upgraded beneath a sidecar: what it could not be told is written, what was known holds, and a watch misses nothing."""
+"""A broker is upgraded while a sidecar runs: a tombstone that 4.0.0 would misread is written then, and a watch goes on in order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Message(NamedTuple):
 
 
 def stored(service_url: str, namespace: str) -> list[Message]:
-    """All messages of a namespace's log. Blocking."""
+    """Returns all messages of a namespace's log. Blocking."""
     client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     try:
         reader = client.create_reader(f"persistent://{namespace}/{CHANGE_EVENTS}", pulsar.MessageId.earliest)
@@ -49,8 +49,8 @@ def finds(message: Message, service_url: str, namespace: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.stages_compaction  # it looks for a tombstone, which it takes away
-async def test_what_an_old_broker_cannot_be_told_is_written_once_it_is_upgraded_and_nothing_is_missed(
+@pytest.mark.stages_compaction  # a compaction erases the tombstone that the test looks for
+async def test_the_tombstone_of_a_global_document_is_written_once_a_4_0_0_broker_is_upgraded(
     make_broker: MakeBroker, tmp_path: Path
 ) -> None:
     broker = make_broker(OLD)
@@ -81,14 +81,14 @@ async def test_what_an_old_broker_cannot_be_told_is_written_once_it_is_upgraded_
             await asyncio.to_thread(broker.stop)
             broker.upgrade(NEW)
             starting = asyncio.create_task(asyncio.to_thread(broker.start))
-            for value in range(2, WHILE_UPGRADED):  # they wait for the broker
+            for value in range(2, WHILE_UPGRADED):  # the updates wait for the broker
                 await client.update(topic, timeout=60, max_producer_per_topic=value)
             await starting
 
             buried = Message(GLOBAL_PREFIX + topic, tombstone=True)
             await eventually(
                 lambda: asyncio.to_thread(finds, buried, broker.service_url, namespace), 150
-            )  # versions are asked for each minute
+            )  # the sidecar looks up the brokers' versions once a minute
             await client.update(topic, scope=Scope.GLOBAL, timeout=60, max_consumer_per_topic=8)
             assert (await asyncio.to_thread(stored, broker.service_url, namespace))[-1].key == GLOBAL_PREFIX + topic
             both = await client.get_both(topic)
@@ -97,7 +97,7 @@ async def test_what_an_old_broker_cannot_be_told_is_written_once_it_is_upgraded_
                 Scope.GLOBAL: TopicPolicies(max_consumer_per_topic=8),
             }
             await eventually(lambda: seen[-1:] == [WHILE_UPGRADED - 1])
-            assert seen == sorted(set(seen)), "each at most once, in order, and the last of them"
+            assert seen == sorted(set(seen)), "each value at most once, in order, up to the last"
             watching.cancel()
             with broker.admin() as admin:
                 assert admin.call("GET", "brokers/version").startswith(NEW)

@@ -1,4 +1,4 @@
-"""From when to when brokers showed a document wrongly, and how much of that fell to the time after a start."""
+"""From when to when brokers showed a document wrongly, and how long after each restart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .raw_log import RawLog
 
 
 class Wrong(NamedTuple):
-    """Times are in milliseconds since 1970, by the log's clock."""
+    """A time in which brokers showed a document wrongly, in milliseconds since 1970 by the log's clock."""
 
     topic: str
     since: int
@@ -21,7 +21,7 @@ class Wrong(NamedTuple):
 
 
 class TimedLog(RawLog):
-    """A raw log that keeps when each document was wrong."""
+    """A raw log that keeps the times in which each document was wrong."""
 
     def __init__(self, service_url: str, admin_url: str, namespace: str) -> None:
         super().__init__(service_url, admin_url, namespace)
@@ -29,7 +29,7 @@ class TimedLog(RawLog):
 
     @property
     def wrong_times(self) -> list[Wrong]:
-        """All of them, those that are not over until now."""
+        """All wrong times; those that are not over end now."""
         now = now_ms()
         return [*self._past, *(Wrong(key.topic, since, now) for key, since in self._wrong_since.items())]
 
@@ -41,17 +41,17 @@ class TimedLog(RawLog):
 
 
 def now_ms() -> int:
-    """Now, in milliseconds since 1970."""
+    """Returns the time now, in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
 def wrong_after(wrongs: Sequence[Wrong], ended: Sequence[int], over: int) -> list[int]:
-    """For how long at most a document was shown wrongly after each of some moments, before the next of them.
+    """Returns the longest time for which a document was wrong between each of these moments and the next one.
 
     Args:
-        wrongs: when documents were wrong.
-        ended: the moments, in order.
-        over: when all was over.
+        wrongs: the times in which documents were wrong.
+        ended: the moments at which processes were ended, in order.
+        over: the end of the run.
     """
     longest = []
     for since, until in itertools.pairwise([*ended, over]):

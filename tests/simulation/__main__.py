@@ -1,4 +1,4 @@
-"""Replays one run with its story, or makes many: ``python -m tests.simulation --help``."""
+"""Replays one run and prints its story, or makes many runs: ``python -m tests.simulation --help``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def main() -> int:
         prog="python -m tests.simulation", description="Runs the service in simulated time and judges what it did."
     )
     parser.add_argument("--profile", choices=sorted(PROFILES), help="one profile only; all otherwise")
-    parser.add_argument("--seed", type=int, help="replay this seed and tell its story")
+    parser.add_argument("--seed", type=int, help="replay this seed and print its story")
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds to run of each profile (default: 200)")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first of them (default: 0)")
     options = parser.parse_args()
@@ -51,8 +51,8 @@ def _many(name: str, seeds: range) -> bool:
         failures += bool(one.broken)
         print("".join(f"{line}\n" for line in verdict(one)), end="")
     took = time.perf_counter() - began
-    told = "\n".join(filter(None, (joins(counts, len(seeds)), sums(counts))))
-    print(f"{name}: {len(seeds)} seeds in {took:.1f} s, {failures} with broken promises\n{told}")
+    summary = "\n".join(filter(None, (joins(counts, len(seeds)), sums(counts))))
+    print(f"{name}: {len(seeds)} seeds in {took:.1f} s, {failures} with broken promises\n{summary}")
     return failures > 0
 
 

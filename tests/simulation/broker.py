@@ -1,7 +1,7 @@
-"""Brokers, as far as a namespace's log knows them: they read it with a delay, show the last document, and write whole documents.
+"""Brokers as writers and readers of a namespace's log: they read it with a delay, show the last document, and write whole documents.
 
-Two kinds. Those of 4.2.4 chain the updates of a topic: each is computed on what the broker shows once it has read the one before. Those of
-4.0.0 compute every update on what the cache happens to hold (PULSAR.md, "Two kinds of writers").
+There are two kinds. Brokers of 4.2.4 chain the updates of a topic: each is computed from the document that the broker shows once it has
+read the update before. Brokers of 4.0.0 compute every update from what their cache holds at that time (PULSAR.md, "Two kinds of writers").
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .world import NAMESPACE, World, document_of, policy_key, record_key
 
 
 class Broker:
-    """One broker with its administrators."""
+    """One broker and the administrators that call it."""
 
     def __init__(self, world: World, name: str, chance: random.Random, *, chained: bool) -> None:
         self.name = name
@@ -37,18 +37,18 @@ class Broker:
         world.stored.followers.append(self)
 
     async def run(self, updates: int) -> None:
-        """Administrators make so many changes, several at once."""
+        """Makes this many changes as administrators, several at once."""
         async with asyncio.TaskGroup() as group:
             for _ in range(updates):
                 await self._world.pause()
                 group.create_task(self._update(self._chance.choice(self._world.keys), self._world.traffic.setting()))
 
     async def ask(self, key: Key, draft: Draft) -> None:
-        """One change by an administrator."""
+        """Makes one change as an administrator."""
         await self._update(key, draft)
 
     def final(self) -> None:
-        """Records what the broker shows at the end."""
+        """Records the documents that the broker shows at the end."""
         now = self._world.now()
         for key in self._world.keys:
             document = document_of(self._cache.get(key))
@@ -66,7 +66,7 @@ class Broker:
                     await self._progress.wait_for(lambda: self._read_up_to.get(written.partition, "") >= written.position)
 
     async def _write(self, key: Key, draft: Draft) -> Placed | None:
-        """Reads, modifies, and writes: others may have written meanwhile."""
+        """Reads, modifies, and writes; another writer may have written meanwhile."""
         before = self._cache.get(key)
         if draft.edit.delete and before is None:
             return None
@@ -90,12 +90,12 @@ class Broker:
     # --- a follower of the storage ---------------------------------------------------------------------------------
 
     def show(self, placed: Placed) -> None:
-        """Takes an entry, for reading later: a broker looks for new ones every ten milliseconds, and is late now and then."""
+        """Takes an entry, to read it later: a broker looks for new entries every ten milliseconds, and is sometimes late."""
         late = not self._world.healed and self._chance.random() < self._world.profile.late
         self._lines[placed.partition].push(placed, self._chance.uniform(0.0, 0.4 if late else 0.012))
 
     def lose(self, error: LogError) -> None:
-        """Its own connection is another one."""
+        """Does nothing: the broker has a connection of its own."""
 
     def _read(self, entries: list[Placed]) -> None:
         for placed in entries:
@@ -108,8 +108,8 @@ class Broker:
                 self._cache.pop(key, None)
             elif event.action is not Action.INSERT or key not in self._cache:
                 self._cache[key] = event.document
-        asyncio.get_running_loop().create_task(self._tell())
+        asyncio.get_running_loop().create_task(self._notify())
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         async with self._progress:
             self._progress.notify_all()

@@ -1,4 +1,4 @@
-"""Calls, as the service sees them, and how they end, as clients see it."""
+"""The contexts of calls as the service sees them, and errors as clients see them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from topicpolicies_server.rpc.pace import Pace
 from topicpolicies_server.telemetry.spans import CallSpan
 
 BROKEN = Failure("UNAVAILABLE", "CONNECTION")
-"""What a client is told whose connection broke, or found nobody."""
+"""What a client sees if its connection broke, or if no process accepted it."""
 
 
 class Refused(Exception):
@@ -28,11 +28,11 @@ class Refused(Exception):
         super().__init__(failure)
         self.failure = failure
         self.leader = leader
-        """Whom to ask instead, if that is told."""
+        """The leader that the error names, if any."""
 
 
 class CallContext:
-    """What the service sees of a call."""
+    """The context of a call, as far as the service uses it."""
 
     caller = NOBODY
     error: PolicyError | None = None
@@ -50,20 +50,20 @@ class CallContext:
         self.metadata: tuple[tuple[str, str | bytes], ...] = (("topicpolicies-actor", actor),)
 
     def note(self, key: str, value: str) -> None:
-        """Nobody looks at it."""
+        """Ignores trailing metadata."""
 
     def unread_since(self) -> float | None:
-        """Its reader takes everything."""
+        """Returns None: nothing waits to be read by the client."""
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
-        """Ends the call."""
+        """Ends the call with an error."""
         del details
         status = RpcStatus.FromString(dict(trailing_metadata)["grpc-status-details-bin"])
         raise Refused(failure_of(code.name, status.details), leader_in(status.details))
 
 
 def failure_of(code: str, details: Iterable[Any]) -> Failure:
-    """An error as a client sees it."""
+    """Returns an error as a client sees it."""
     for detail in details:
         info = ErrorInfo()
         if detail.Unpack(info):
@@ -72,7 +72,7 @@ def failure_of(code: str, details: Iterable[Any]) -> Failure:
 
 
 def leader_in(details: Iterable[Any]) -> str:
-    """Who leads, as an error tells; "" if it does not."""
+    """Returns the leader that an error names; "" if it names none."""
     for detail in details:
         info = ErrorInfo()
         if detail.Unpack(info):

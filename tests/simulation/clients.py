@@ -1,4 +1,4 @@
-"""Who asks, one call at a time: writers that repeat what they got no answer to, and readers."""
+"""Clients that make one call at a time: writers, which repeat requests that got no answer, and readers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ATTEMPTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """An update with all that belongs to it, to be sent as often as it takes."""
+    """An update or a deletion with its request id and its conditions, which may be sent several times."""
 
     key: Key
     draft: Draft
@@ -36,7 +36,7 @@ class Wish:
     validate_only: bool = False
 
     def update(self) -> service_pb2.UpdatePolicyRequest:
-        """As an UpdatePolicy request."""
+        """Returns it as an UpdatePolicy request."""
         return service_pb2.UpdatePolicyRequest(
             topic=self.key.topic,
             scope=policies_pb2.Scope.ValueType(self.key.scope),
@@ -51,7 +51,7 @@ class Wish:
         )
 
     def delete(self) -> service_pb2.DeletePolicyRequest:
-        """As a DeletePolicy request."""
+        """Returns it as a DeletePolicy request."""
         return service_pb2.DeletePolicyRequest(
             topic=self.key.topic,
             scope=policies_pb2.Scope.ValueType(self.key.scope),
@@ -61,13 +61,13 @@ class Wish:
         )
 
     def change(self, sequence: int) -> service_pb2.PolicyChangeRequest:
-        """As a part of a batch."""
+        """Returns it as a part of a batch."""
         if self.draft.edit.delete:
             return service_pb2.PolicyChangeRequest(sequence=sequence, delete=self.delete())
         return service_pb2.PolicyChangeRequest(sequence=sequence, update=self.update())
 
     def record(self, client: str, sidecar: str, now: float) -> Update:
-        """An attempt that has no answer yet."""
+        """Returns the record of an attempt that has no answer yet."""
         return Update(
             client=client,
             sidecar=sidecar,
@@ -83,7 +83,7 @@ class Wish:
 
 
 class Client:
-    """Somebody who calls sidecars."""
+    """A client of sidecars."""
 
     def __init__(self, world: World, name: str, chance: random.Random) -> None:
         self.world = world
@@ -91,10 +91,10 @@ class Client:
         self.chance = chance
         self._favourite = chance.choice(world.sidecars)
         self._leader: Sidecar | None = None
-        """Who takes updates, as far as this client has heard."""
+        """The leader, as the last refusal named it."""
 
     def pick(self) -> Sidecar:
-        """The sidecar to call: the leader if one is known, otherwise mostly the same one, unless it does not run."""
+        """Returns the sidecar to call: the leader if one is known, otherwise mostly the same one, unless it does not run."""
         if self._leader is not None:
             return self._leader
         running = [sidecar for sidecar in self.world.sidecars if sidecar.running]
@@ -103,16 +103,16 @@ class Client:
         return self._favourite
 
     def heed(self, failure: Failure, leader: str) -> None:
-        """Goes to the leader that a refusal names, and back to all where it does not, or where the leader does not answer."""
+        """Remembers the leader that a refusal names; forgets it if a refusal names none, or if the connection broke."""
         if failure.reason == Reason.NOT_LEADER or failure is BROKEN:
             self._leader = next((sidecar for sidecar in self.world.sidecars if sidecar.name == leader), None)
 
     def request_id(self) -> str:
-        """A new one."""
+        """Returns a new request id."""
         return uuid.UUID(int=self.chance.getrandbits(128), version=4).hex
 
     async def read(self, key: Key, at_least: str = "", *, sidecar: Sidecar | None = None, final: bool = False) -> Read:
-        """Reads a document."""
+        """Reads a document and records the answer."""
         world = self.world
         sidecar = sidecar or self.pick()
         invoked = world.now()
@@ -129,7 +129,7 @@ class Client:
         return read
 
     async def send(self, wish: Wish) -> Answer | Failure | None:
-        """Sends a request once. None: no answer in the time that this client has."""
+        """Sends a request once. Returns None if no answer came in time, or if the connection broke."""
         world, chance = self.world, self.chance
         sidecar = self.pick()
         attempt = wish.record(self.name, sidecar.name, world.now())
@@ -166,13 +166,13 @@ class Client:
             counts["attempts replayed" if answer.replayed else f"attempts {answer.outcome.name}"] += 1
 
     async def insist(self, wish: Wish, *, first: Sidecar | None = None) -> Answer | Failure | None:
-        """Sends a request until it is settled, or until this client has lost interest; to ``first`` before all others."""
+        """Sends a request, to ``first`` before all others, until it is answered or refused for certain, or until this client gives up."""
         self._leader = first or self._leader
         for _ in range(_ATTEMPTS):
             answer = await self.send(wish)
             if isinstance(answer, Answer) or (isinstance(answer, Failure) and answer.certain and answer.reason != "NOT_APPENDED"):
                 if isinstance(answer, Answer) and self.chance.random() < 0.05:
-                    await self.send(wish)  # for no reason
+                    await self.send(wish)  # a needless repeat
                 return answer
             if self.chance.random() < 0.1 and not self.world.healed:
                 return None
@@ -185,7 +185,7 @@ class Writer(Client):
     """Changes documents, one request after the other."""
 
     async def run(self, updates: int) -> None:
-        """Makes so many changes."""
+        """Makes this many changes."""
         for _ in range(updates):
             await self.world.pause()
             running = [sidecar for sidecar in self.world.sidecars if sidecar.running]
@@ -195,7 +195,7 @@ class Writer(Client):
                 await self.insist(await self._wish())
 
     async def _restate(self, one: Sidecar, other: Sidecar) -> None:
-        """Changes a setting through one sidecar and, once that is answered, sets through another one what that shows: the old value."""
+        """Changes a setting through one sidecar and then sets it, through another one, to what the other shows: mostly the old value."""
         world, chance = self.world, self.chance
         key, draft = chance.choice(world.keys), world.traffic.scalar()
         await self.insist(Wish(key, draft, self.request_id()), first=one)
@@ -226,10 +226,10 @@ class Writer(Client):
 
 
 class Reader(Client):
-    """Reads, now and then at least what it has heard that somebody was answered."""
+    """Reads documents, often at least at a version that some writer was answered."""
 
     async def run(self, reads: int) -> None:
-        """Reads so often."""
+        """Makes this many reads."""
         world, chance = self.world, self.chance
         for _ in range(reads):
             await world.pause()
@@ -244,20 +244,20 @@ class Reader(Client):
 
 
 def answer_of(response: service_pb2.UpdatePolicyResponse) -> Answer:
-    """An answer as it is recorded."""
+    """Returns the answer to an update as it is recorded."""
     document = flat(response.document.policies) if response.document.HasField("policies") else None
     assert response.document.version in ("", response.version)
     return Answer(Outcome(response.outcome), response.version, response.previous_version, document, response.replayed)
 
 
 def deleted_answer(response: service_pb2.DeletePolicyResponse) -> Answer:
-    """The answer to a deletion as it is recorded."""
+    """Returns the answer to a deletion as it is recorded."""
     assert response.document.version == response.version and not response.document.HasField("policies")
     return Answer(_DELETED[response.outcome], response.version, response.previous_version, None, response.replayed)
 
 
 def grpc_name(code: int) -> str:
-    """A status code's name."""
+    """Returns the name of a status code."""
     return _NAMES[code]
 
 
@@ -266,6 +266,6 @@ _DELETED = {
     service_pb2.DELETE_OUTCOME_ABSENT: Outcome.UNCHANGED,
     service_pb2.DELETE_OUTCOME_WOULD_DELETE: Outcome.WOULD_APPLY,
 }
-"""What became of a deletion, as it is recorded."""
+"""The outcomes of deletions as they are recorded."""
 
 _NAMES: dict[int, str] = {status.value[0]: status.name for status in grpc.StatusCode}

@@ -1,4 +1,4 @@
-"""Compaction at a bad time, and when it would be too bad."""
+"""Compaction at a bad time, except where it would exceed a limit that is documented for users."""
 
 from __future__ import annotations
 
@@ -14,51 +14,51 @@ from topicpolicies_server.core.policies.events import Placed
 from .world import NAMESPACE, WINDOW_MS, World, record_key
 
 _MOST_UNTOLD = 0.4
-"""Seconds for which it is not told how far a compaction went: less than the Pulsar log waits."""
+"""The longest time, in seconds, until readers can learn how far a compaction went: less than the Pulsar log waits."""
 _KEPT = (None, 200, 2_000)
-"""Milliseconds; what is younger is kept by a compaction. None: nothing is."""
+"""Ages in milliseconds: a compaction keeps younger events. None: it keeps none of the superseded ones."""
 
 
 class Compaction:
-    """Has the log forget what is superseded."""
+    """Compacts the log."""
 
     def __init__(self, world: World, chance: random.Random) -> None:
         self._world = world
         self._chance = chance
 
     async def strike(self, *, wholly: bool = False) -> None:
-        """Compacts the log, ``wholly`` or but for what is young, unless that would break what is promised only without it.
+        """Compacts the log, ``wholly`` or except for young events, unless a documented limit of the promises would be exceeded.
 
-        A repeat that comes after its request was forgotten is among the limits that are stated to users. The others depend on who is there.
+        One of these limits is a repeat after its request was forgotten. The others depend on the sidecars that run.
         """
         keep = None if wholly else self._chance.choice(_KEPT)
         untimely = self._world.journal.repair_due
-        bad = self._nobody_would_know() if self._world.profile.delayed else self._nobody_could_repair(keep, untimely=untimely)
-        if not (bad or self._divides() or self._repeats_to_come() or self._comes_again()):
+        bad = self._is_survivor_behind() if self._world.profile.delayed else self._might_be_beyond_repair(keep, untimely=untimely)
+        if not (bad or self._divides() or self._repeats_to_come() or self._is_sent_again()):
             self._compact(keep)
             if untimely:
                 self._world.counts["untimely compactions"] += 1
                 if not self._world.profile.delayed:
-                    await asyncio.sleep(2 * WINDOW_MS / 1000)  # those who know better live that long
+                    await asyncio.sleep(2 * WINDOW_MS / 1000)  # the sidecars that have seen more run at least that long
 
     def would_erase(self) -> bool:
-        """Whether a compaction would leave nothing of a key."""
+        """Whether a compaction would erase all events of a key."""
         return any(placed.event is not None and placed.event.document is None for placed in self._newest().values())
 
-    def _nobody_would_know(self) -> bool:
-        """Whether the one who has seen everything and lives all along has not seen everything at the moment."""
+    def _is_survivor_behind(self) -> bool:
+        """Whether the survivor, which otherwise has seen all events, has not loaded its namespace at the moment."""
         return self._world.survivor is not None and not self._world.survivor.ready
 
-    def _nobody_could_repair(self, keep: int | None, *, untimely: bool) -> bool:
-        """Whether nobody might be there who could repair what is left.
+    def _might_be_beyond_repair(self, keep: int | None, *, untimely: bool) -> bool:
+        """Whether there might be no sidecar that could repair what the compaction leaves.
 
-        All sidecars dead before a repair, and the log compacted meanwhile, that is among the limits that are stated to users too. And
-        nowhere between an event that made a repair due and one that, by luck, made it needless: whoever begins there has nobody to put him
-        right.
+        If all sidecars end before a repair and the log is compacted meanwhile, a documented limit is exceeded. Nor must a compaction end
+        between an event that made a repair due and one that happened to make it needless: no repair corrects a sidecar that begins to
+        read there.
         """
         world = self._world
-        alone = world.profile.sole_writer or world.profile.exclusive  # then only what was sent twice is repaired, and one can do it
-        alone = alone or world.profile.ledgers  # all of them may be behind, and begin anew
+        alone = world.profile.sole_writer or world.profile.exclusive  # then one sidecar can repair, and only doubled events
+        alone = alone or world.profile.ledgers  # all of them may be behind, and open the log again
         if untimely and (alone or keep is not None or self._chance.random() < 0.6):
             return True
         if keep is not None and not world.profile.sole_writer and world.journal.repair_was_due(world.loop.milliseconds() - keep):
@@ -66,9 +66,9 @@ class Compaction:
         return not any(sidecar.ready for sidecar in world.sidecars)
 
     def _repeats_to_come(self) -> bool:
-        """Whether a request would be forgotten that may yet be repeated: a broker's event is the newest of its key, or a tombstone.
+        """Whether a request may yet be repeated that would be forgotten, because the newest event of its key is a broker's or a tombstone.
 
-        A tombstone takes its requests along from everybody where there is one sidecar. Of several some would know them and some would not.
+        With one sidecar, the requests of an erased tombstone are forgotten altogether. Of several sidecars, some would still know them.
         """
         world = self._world
         events = [placed.event for _, placed in world.journal.entries if placed.event is not None]
@@ -80,23 +80,23 @@ class Compaction:
         return not made <= settled | world.once
 
     def _divides(self) -> bool:
-        """Whether it would erase what a trimmed ledger had, though an event of the same key was written without having seen it.
+        """Whether it would erase an event of a trimmed ledger although the writer of a later event of the same key had not seen it.
 
-        The ledger may have been trimmed before that event was there: what is left of it divides them no less (``_tell_and_trim``).
+        Even if the ledger was trimmed before that later event was written, the two events overlap (``_tell_and_trim``).
         """
         stored = self._world.stored
         divides = isinstance(stored, LedgeredNamespace) and stored.tells_what_was_divided()
         self._world.counts["compactions put off because something overlaps"] += divides
         return divides
 
-    def _comes_again(self) -> bool:
-        """Whether an event that is in the log already is on its way once more, because its acknowledgement was lost.
+    def _is_sent_again(self) -> bool:
+        """Whether an event that is in the log already is sent again, because its acknowledgement was lost.
 
-        Where its key is forgotten meanwhile it is taken for a change by whoever starts then: another limit that is stated to users.
+        If its key is forgotten meanwhile, a sidecar that starts then takes the event for a change: another documented limit.
         """
         world = self._world
         stored = {placed.event.stamp.event_id for _, placed in world.journal.entries if placed.event is not None and placed.event.stamp}
-        open_ones = (sidecar.log.opened(NAMESPACE) for sidecar in world.everybody if sidecar.running and sidecar.log.has_open(NAMESPACE))
+        open_ones = (sidecar.log.opened(NAMESPACE) for sidecar in world.all_sidecars if sidecar.running and sidecar.log.has_open(NAMESPACE))
         under_way = (message for log in open_ones for channel in log.appends for message in channel.waiting if isinstance(message, Sent))
         again = any(sent.event.stamp is not None and sent.event.stamp.event_id in stored for sent in under_way)
         world.counts["compactions put off for an event on its way again"] += again
@@ -116,10 +116,10 @@ class Compaction:
         world.note_orphans()
 
     def _tell_and_trim(self, stored: LedgeredNamespace) -> None:
-        """How far a compaction went is told a while after it counts, and some of the ledgers that it made needless go.
+        """Lets readers learn of a compaction some time after it took effect, and trims some of the ledgers that it made needless.
 
-        Not between two events of a key of which the later one's writer had not seen the earlier one: who starts there may take something
-        else for the head until somebody who has seen more has spoken. That is among the limits that are stated to users.
+        Does not trim between two events of a key if the writer of the later one had not seen the earlier one: a sidecar that starts there
+        may take a wrong head until one that has seen more writes. That is a documented limit too.
         """
         loop, counts = asyncio.get_running_loop(), self._world.counts
 
@@ -133,12 +133,12 @@ class Compaction:
             loop.call_later(self._chance.uniform(0, 1.0), trim)
 
     def _newest(self) -> dict[PolicyKey, Placed]:
-        """What the log tells last of each key."""
+        """Returns the newest event of each key in the log."""
         stored = self._world.stored.entries
         return {placed.event.key: placed for entries in stored for placed in entries if placed.event is not None}
 
     def _note_what_is_forgotten(self, before: dict[PolicyKey, Placed]) -> None:
-        """``before``: what the log told last of each key before it was compacted."""
+        """``before``: the newest event of each key before the compaction."""
         world, history = self._world, self._world.history
         after = self._newest()
         for key, placed in before.items():

@@ -16,23 +16,23 @@ from .world import NAMESPACE, WINDOW_MS, World
 
 _W = WINDOW_MS / 1000
 _MOST = 3 * _W
-"""Seconds that a repair is delayed at most."""
+"""The longest delay of a repair, in seconds."""
 _TRIES = 5
-"""So many overlapping changes make a repair due, if any do."""
+"""How often overlapping changes are made until a repair is due."""
 
 
 class Delays:
-    """Delays repairs again and again, and has everything happen before, meanwhile and afterwards."""
+    """Delays repairs again and again, with changes, compactions, starts and ends of sidecars before, meanwhile and afterwards."""
 
     def __init__(self, world: World, chance: random.Random, brokers: Sequence[Broker]) -> None:
-        """``brokers``: who makes repairs due."""
+        """``brokers``: the brokers whose writes make repairs due."""
         self._world = world
         self._chance = chance
         self._brokers = brokers
         self._compaction = Compaction(world, chance)
 
     async def run(self, times: int) -> None:
-        """Delays repairs so often, and ends with as many sidecars as there may be."""
+        """Delays repairs this many times, and then starts newcomers up to the profile's limit."""
         for _ in range(times):
             await self._world.pause(0.3)
             await (self._delay_to_the_point() if self._chance.random() < 0.4 else self._delay())
@@ -54,9 +54,9 @@ class Delays:
                 group.create_task(self._later(after, act))
 
     async def _delay_to_the_point(self) -> None:
-        """The worst case: compaction leaves a stale event, everybody's repairs come more than W later, and a sidecar starts behind them."""
+        """The worst case: compaction leaves a stale event, all repairs come more than W later, and a sidecar starts after them."""
         length = self._chance.uniform(_W, _MOST)
-        running = [sidecar for sidecar in self._world.everybody if sidecar.running]
+        running = [sidecar for sidecar in self._world.all_sidecars if sidecar.running]
         async with asyncio.TaskGroup() as group:
             for sidecar in running:
                 group.create_task(self._pause(sidecar, length))
@@ -71,8 +71,8 @@ class Delays:
         await self._later(self._chance.uniform(0, _W), self._overlap)
 
     def _delayed(self) -> Sequence[Sidecar]:
-        """Whose repairs are delayed: mostly everybody's, or others would come in time."""
-        running = [sidecar for sidecar in self._world.everybody if sidecar.running]
+        """Returns the sidecars whose repairs are delayed: mostly all, because otherwise another one's repair comes in time."""
+        running = [sidecar for sidecar in self._world.all_sidecars if sidecar.running]
         if not running or self._chance.random() < 0.7:
             return running
         return self._chance.sample(running, self._chance.randint(1, len(running)))
@@ -98,11 +98,11 @@ class Delays:
         await asyncio.sleep(seconds)
         counts["repairs resumed with some due"] += sidecar.repairs_due > 0
         counts["repairs resumed with some due after W"] += sidecar.repairs_due > 0 and seconds > _W
-        self._world.note(sidecar.name, f"its repairs go on, {sidecar.repairs_due} are due")
+        self._world.note(sidecar.name, f"its repairs resume, {sidecar.repairs_due} are due")
         sidecar.resume_repairs()
 
     async def _cut_off(self, sidecar: Sidecar, seconds: float) -> None:
-        """What it writes does not reach the log; what it reads comes."""
+        """Keeps what a sidecar writes from the log for a while; it still reads."""
         self._world.counts["sidecars whose writing was cut off"] += 1
         self._world.counts["repairs paused or cut off"] += 1
         self._world.note(sidecar.name, f"can't write for {seconds:.1f} s")
@@ -117,14 +117,14 @@ class Delays:
     # --- what happens meanwhile ---------------------------------------------------------------------------------------
 
     async def _overlap(self) -> None:
-        """Several administrators change one document at once."""
+        """Has several administrators change one document at once."""
         key = self._chance.choice(self._world.keys)
         asked = [self._chance.choice(self._brokers).ask(key, self._world.traffic.setting()) for _ in range(self._chance.randint(2, 4))]
         await asyncio.gather(*asked)
-        self._world.counts["times that a rate held repairs up"] += any(each.held_up_by_rate for each in self._world.everybody)
+        self._world.counts["times that a rate held repairs up"] += any(each.held_up_by_rate for each in self._world.all_sidecars)
 
     async def _newcomers(self) -> None:
-        """One sidecar or several start; if there are too many, others end."""
+        """Starts one or two sidecars, and ends others if there are too many."""
         for _ in range(self._chance.choice((1, 1, 2))):
             if len(self._world.newcomers) >= self._world.profile.newcomers:
                 await self._end(self._chance.choice(self._world.newcomers))
@@ -142,9 +142,9 @@ class Delays:
             asyncio.get_running_loop().call_later(self._chance.uniform(0, _MOST), newcomer.resume_repairs)
 
     async def _death(self) -> None:
-        """A newcomer ends, or somebody else who need not live all along."""
+        """Ends a newcomer, or crashes another sidecar that need not run all the time."""
         world = self._world
-        mortal = [sidecar for sidecar in world.everybody if sidecar.running and sidecar is not world.survivor]
+        mortal = [sidecar for sidecar in world.all_sidecars if sidecar.running and sidecar is not world.survivor]
         if not mortal:
             return
         sidecar = self._chance.choice(mortal)
@@ -157,14 +157,14 @@ class Delays:
         await asyncio.sleep(self._chance.uniform(0, _W))
         if not sidecar.running:
             sidecar.start()
-            world.note(sidecar.name, "is back")
+            world.note(sidecar.name, "is started again")
 
     async def _end(self, newcomer: Sidecar) -> None:
-        """A newcomer ends for good."""
+        """Ends a newcomer for good."""
         if newcomer in self._world.newcomers:
             self._world.newcomers.remove(newcomer)
         if not newcomer.running:
-            return  # somebody else has ended it
+            return  # another task has ended it
         self._world.note(newcomer.name, f"ends, with {newcomer.repairs_due} repairs due")
         await (newcomer.crash() if self._chance.random() < 0.6 else newcomer.stop())
         self._world.note_orphans()

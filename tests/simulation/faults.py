@@ -1,4 +1,4 @@
-"""What goes wrong between a sidecar and the log, one append and one delivery at a time."""
+"""Faults between a sidecar and the log, of single appends and deliveries."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from topicpolicies_server.core.policies.events import Event, Placed, StampKind
 from .profile import Profile
 
 _USUAL = (0.0005, 0.004)
-"""Seconds that a step takes mostly, from and to."""
+"""The shortest and the longest time of a step without a fault, in seconds."""
 
 
 class SimulatedFaults(Faults):
-    """Late, lost, refused and doubled, by the profile's rates, until it is healed."""
+    """Makes appends late, lost, refused and doubled, at the profile's rates, until ``heal`` is called."""
 
     def __init__(self, profile: Profile, chance: random.Random, counts: Counter[str], *, most_late: float) -> None:
-        """``most_late``: how many seconds a repair that is late on its way takes at most."""
+        """``most_late``: the longest time that a late repair takes to the log, in seconds."""
         self._profile = profile
         self._most_late = most_late
         self._chance = chance
@@ -26,11 +26,11 @@ class SimulatedFaults(Faults):
         self._healed = False
 
     def heal(self) -> None:
-        """From now on nothing goes wrong."""
+        """Ends all faults."""
         self._healed = True
 
     def fate(self, namespace: str, event: Event) -> Fate:
-        """What becomes of an append."""
+        """Decides what happens to an append."""
         del namespace
         profile, chance = self._profile, self._chance
         stamp = event.stamp
@@ -58,7 +58,7 @@ class SimulatedFaults(Faults):
         return Fate(outcome, self._time(), self._time(), copies)
 
     def _fate_of_repair(self) -> Fate | None:
-        """What befalls a repair besides what befalls every append, if anything."""
+        """Decides what happens to a repair, if it has one of the faults that only repairs have."""
         profile, chance = self._profile, self._chance
         if profile.repairs_vanished and chance.random() < profile.repairs_vanished:
             self._counts["repairs vanished"] += 1
@@ -69,7 +69,7 @@ class SimulatedFaults(Faults):
         return None
 
     def opening(self) -> tuple[float, float]:
-        """Seconds until a log is open, and from there until anything of it is read."""
+        """Returns the seconds until a log is open, and those from there until its first entry is read."""
         profile, chance = self._profile, self._chance
         if self._healed or not profile.slow_openings:
             return 0.0, 0.0
@@ -78,17 +78,17 @@ class SimulatedFaults(Faults):
         return slow, stalled
 
     def read_delay(self, namespace: str, placed: Placed) -> float:
-        """Seconds until an entry is read. Brokers look for new entries every now and then only, so it takes longer than an append."""
+        """Returns the seconds until an entry is read. Readers look for new entries at intervals, so this takes longer than an append."""
         del namespace, placed
         return 2 * self._time()
 
     def handed_over(self, namespace: str, placed: Placed) -> bool:
-        """Whether an entry is handed over when it is due."""
+        """Decides whether an entry is handed over when it is due."""
         del namespace, placed
         return self._healed or self._chance.random() >= self._profile.not_handed_over
 
     def question_delay(self, namespace: str) -> float | None:
-        """Seconds that a question takes; now and then nobody answers."""
+        """Returns the seconds that a question takes; None: it gets no answer."""
         del namespace
         self._counts["questions"] += 1
         if not self._healed and self._chance.random() < self._profile.unanswered:
@@ -97,7 +97,7 @@ class SimulatedFaults(Faults):
         return self._time()
 
     def session_seconds(self, namespace: str) -> float:
-        """Seconds until the log lets somebody else write after this process has died."""
+        """Returns the seconds until the log lets another process write after this one has died."""
         del namespace
         return 0.0 if self._healed else self._chance.choice((0.0, 1.0)) * self._chance.uniform(0, self._profile.session_seconds)
 

@@ -1,4 +1,4 @@
-"""Checkpoints on simulated time: the product's keepers and views, and a disk that outlives the process."""
+"""Checkpoints on simulated time: the service's own keepers and views, and a disk that outlives the process."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from topicpolicies_server.core.fold.fold import FoldContext
 
 
 class Disk:
-    """What is written of each namespace: what it holds for, its cells, and its requests."""
+    """The checkpoint of each namespace: its header, its cells, and its requests."""
 
     def __init__(self) -> None:
         self.written: dict[str, tuple[CheckpointHeader, dict[str, Row], dict[int, bytes]]] = {}
 
 
 class SimulatedCheckpoints:
-    """The checkpoints of one life of a process (``checkpoints.Checkpoints``)."""
+    """The checkpoints of one process from its start to its end (in place of ``checkpoints.Checkpoints``)."""
 
     def __init__(self, disk: Disk, chance: random.Random, counts: Counter[str]) -> None:
         self._disk = disk
@@ -34,7 +34,7 @@ class SimulatedCheckpoints:
         self._task = asyncio.get_running_loop().create_task(self._move_on())
 
     def end(self) -> None:
-        """The process has died: nothing more is written."""
+        """Ends with the process: writes nothing any more."""
         self._task.cancel()
         self._keepers.clear()
 

@@ -1,4 +1,4 @@
-"""What is promised where sidecars start and end: to those who changed something through a newcomer, and where nobody knew everything."""
+"""Promises for sidecars that start and end: about changes through newcomers, and about keys of which no sidecar has seen all events."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from topicpolicies_server.core.policies.events import Position, StampKind
 
 
 def repaired_late(stored: StoredNamespace, misleading: AbstractSet[tuple[int, Position]], window_ms: int) -> bool:
-    """Whether whoever reads a log now sees, of some key, a stale event and W or more later the repair, and not what made it stale.
+    """Whether a new reader of a log sees, of some key, a stale event and its repair W or more later, but not the event that made it stale.
 
     Args:
         stored: the log.
-        misleading: the places of events that tell something else than the head, to whoever sees nothing else of the key.
+        misleading: the places of events whose document is not the head.
         window_ms: W, in milliseconds.
     """
     for partition, entries in enumerate(stored.entries):
@@ -37,23 +37,23 @@ def repaired_late(stored: StoredNamespace, misleading: AbstractSet[tuple[int, Po
 
 
 class Forgotten(Broken):
-    """A sidecar that had started in the middle acknowledged a change that is not in the log."""
+    """A newcomer acknowledged a change that is not in the log."""
 
 
 class Divided(Broken):
-    """Everything has come to rest, and not everybody shows the same of a key."""
+    """The cluster has come to rest, but not all sidecars and brokers show the same document of a key."""
 
 
 def acknowledged_is_there(history: History, acknowledged: set[tuple[Key, str]]) -> Iterator[Forgotten]:
-    """Whoever changes something through a newcomer has changed it."""
+    """A change that a newcomer acknowledged is in the log."""
     made = Timeline(history).by_request
     for key, request_id in sorted(acknowledged):
         if (key, request_id) not in made:
-            yield Forgotten(f"{key}: {request_id} was acknowledged and never was")
+            yield Forgotten(f"{key}: {request_id} was acknowledged but is not in the log")
 
 
 def all_agree(reads: list[Read]) -> Iterator[Divided]:
-    """In the end everybody shows the same, whatever it is."""
+    """In the end all sidecars and brokers show the same document, whichever that is."""
     of_key: defaultdict[Key, list[Read]] = defaultdict(list)
     for read in reads:
         of_key[read.key].append(read)
@@ -61,14 +61,14 @@ def all_agree(reads: list[Read]) -> Iterator[Divided]:
         first = found[0]
         other = next((read for read in found if read.failure is not None or read.document != first.document), None)
         if other is not None:
-            yield Divided(f"{key}: {first.sidecar} and {other.sidecar} do not agree", first, other)
+            yield Divided(f"{key}: {first.sidecar} and {other.sidecar} show different documents", first, other)
 
 
 def leave_out_orphans(history: History, orphans: dict[Key, float], counts: Counter[str]) -> list[Read]:
-    """Takes out of a history what was read in the end of keys of which nobody alive had seen everything, and counts what was lost.
+    """Removes from a history the final reads of keys of which no live sidecar had seen all events, and counts those that lost something.
 
     Returns:
-        What was taken out.
+        The removed reads.
     """
     taken = [read for read in (*history.reads, *history.raw) if read.final and read.key in orphans]
     history.reads = [read for read in history.reads if not (read.final and read.key in orphans)]

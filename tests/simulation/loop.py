@@ -1,9 +1,9 @@
-"""An event loop that owns time and order: the same seed gives the same run, however long its pauses are.
+"""An event loop with simulated time: the same seed gives the same run, and pauses cost no real time.
 
-Time stands still while callbacks run, and jumps to the next timer when there is nothing left to run. There are no threads and no sockets.
-What asyncio promises is kept (callbacks run in the order of ``call_soon``), and what it leaves open the seed decides: the order of timers
-that are due together, and, if the loop is ``busy``, how much time passes in each turn, so that timers come due between any two callbacks.
-When nothing can ever happen any more the run has failed, and says who waits.
+Time does not pass while callbacks run, and jumps to the next timer when no callback is ready. There are no threads and no sockets. The
+loop keeps what asyncio promises: callbacks run in the order of ``call_soon``. The seed decides what asyncio leaves open: the order of
+timers that are due together, and, if the loop is ``busy``, how much time passes in each turn, so that timers come due between any two
+callbacks. When no callback and no timer is left, the run has failed, and the error names the tasks that wait.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 EPOCH_MS = 1_700_000_000_000
-"""What the log's clock shows when a run begins, in milliseconds since 1970."""
+"""The time of the log's clock when a run begins, in milliseconds since 1970."""
 MOST_STEPS = 2_000_000
-"""Callbacks of one run; whoever needs more turns in circles."""
+"""The most callbacks of one run: a run that needs more is in an endless loop."""
 
 
 class Stuck(Exception):
-    """Nothing can happen any more although the run has not ended, or it turns in circles."""
+    """No callback and no timer is left although the run has not ended, or the run is in an endless loop."""
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """asyncio's own loop with another clock and another order."""
+    """asyncio's own loop with a simulated clock and a seeded order of timers."""
 
     _ready: deque[asyncio.Handle]
     _scheduled: list[asyncio.TimerHandle]
@@ -43,31 +43,31 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
         Args:
             chance: decides what asyncio leaves open.
-            busy: the longest that one turn of the loop takes, in seconds.
+            busy: the longest time that one turn of the loop takes, in seconds.
         """
         super().__init__()
         self._chance = chance
         self._busy = busy
         self._now = 0.0
         self.steps = 0
-        """Callbacks that have run."""
+        """The number of callbacks that have run."""
         self.failures: list[dict[str, Any]] = []
-        """What was reported to the exception handler: exceptions that nobody has seen."""
+        """The contexts of exceptions that no code handled, as reported to the exception handler."""
         self.set_exception_handler(lambda _loop, context: self.failures.append(context))
 
     def time(self) -> float:
-        """Seconds since the run began."""
+        """Returns the seconds since the run began."""
         return self._now
 
     def milliseconds(self) -> int:
-        """The time by the log's clock."""
+        """Returns the time of the log's clock."""
         return EPOCH_MS + int(self._now * 1000)
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Runs to the end of ``main``, and cancels what is left then.
+        """Runs ``main`` to its end, and cancels the tasks that are left then.
 
         Raises:
-            Stuck: see there.
+            Stuck: the run can't end.
         """
         try:
             return self.run_until_complete(main)
@@ -78,8 +78,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        """Nothing here has threads: whoever calls this would not be replayed."""
-        raise AssertionError(f"{callback} comes from a thread")
+        """Refuses a callback from a thread: a replay would not repeat its time."""
+        raise AssertionError(f"{callback} is called from a thread")
 
     async def _cancel_the_rest(self) -> None:
         left = [task for task in self._tasks() if task is not asyncio.current_task()]
@@ -89,8 +89,8 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         await self.shutdown_asyncgens()
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
-        """As above."""
-        raise AssertionError(f"{func} wants a thread")
+        """Refuses to use a thread, for the same reason."""
+        raise AssertionError(f"{func} needs a thread")
 
     def _run_once(self) -> None:
         ready, scheduled = self._ready, self._scheduled
@@ -105,10 +105,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
                 self.steps += 1
         if self.steps > MOST_STEPS:
             self.steps = 0
-            raise Stuck(f"{MOST_STEPS} callbacks and no end after {self._now:.3f} s\n{self._waiting()}")
+            raise Stuck(f"{MOST_STEPS} callbacks without an end after {self._now:.3f} s\n{self._waiting()}")
 
     def _take_due(self) -> None:
-        """Makes all timers that are due ready, going to the next one if there is nothing else to do."""
+        """Makes all due timers ready; if no callback is ready, first advances the time to the next timer."""
         ready, scheduled = self._ready, self._scheduled
         due: list[asyncio.Handle] = []
         while scheduled and (scheduled[0].when() <= self._now or not (ready or due)):
@@ -120,7 +120,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             self._chance.shuffle(due)
         ready.extend(due)
         if not ready and not self._stopping:
-            raise Stuck(f"nothing can happen any more after {self._now:.3f} s\n{self._waiting()}")
+            raise Stuck(f"no callback and no timer is left after {self._now:.3f} s\n{self._waiting()}")
 
     def _waiting(self) -> str:
         report = io.StringIO()
@@ -129,5 +129,5 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         return report.getvalue()
 
     def _tasks(self) -> list[asyncio.Task[Any]]:
-        """What has not ended, in the order in which it began if nobody chose the names."""
+        """Returns the tasks that have not ended, in the order in which they began if they have asyncio's own names."""
         return sorted(asyncio.all_tasks(self), key=lambda task: (len(task.get_name()), task.get_name()))

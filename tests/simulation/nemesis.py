@@ -1,4 +1,4 @@
-"""What goes wrong besides single appends: processes that die, logs that are lost, compaction at a bad time."""
+"""Faults of processes and of whole logs: crashes, lost logs, compactions at a bad time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .world import NAMESPACE, World
 
 
 class Nemesis:
-    """Does one thing after the other."""
+    """Causes one fault after the other."""
 
     def __init__(self, world: World, chance: random.Random) -> None:
         self._world = world
@@ -41,26 +41,26 @@ class Nemesis:
         self._acts = [(weight, act) for weight, act in acts if weight > 0]
 
     async def run(self, steps: int) -> None:
-        """Does so many things, and ends with all sidecars running."""
+        """Causes this many faults, and then starts all sidecars that do not run."""
         for _ in range(steps if self._acts else 0):
             await self._world.pause(0.15)
             weights = [weight for weight, _ in self._acts]
             ((_, act),) = self._chance.choices(self._acts, weights)
             await act()
-        for sidecar in self._world.everybody:
+        for sidecar in self._world.all_sidecars:
             if not sidecar.running:
                 sidecar.start()
 
     def _running(self) -> Sidecar | None:
-        running = [sidecar for sidecar in self._world.everybody if sidecar.running]
+        running = [sidecar for sidecar in self._world.all_sidecars if sidecar.running]
         return self._chance.choice(running) if running else None
 
     def _victim(self) -> Sidecar | None:
-        """Some sidecar, but not one that lives all along; of those that follow a leader mostly that."""
+        """Returns a sidecar that need not run all the time: if there is a leader, mostly that."""
         leader = self._world.leader
         if leader is not None and self._chance.random() < 0.7:
             return leader
-        mortal = [sidecar for sidecar in self._world.everybody if sidecar.running and sidecar is not self._world.survivor]
+        mortal = [sidecar for sidecar in self._world.all_sidecars if sidecar.running and sidecar is not self._world.survivor]
         return self._chance.choice(mortal) if mortal else None
 
     async def _crash(self) -> None:
@@ -70,7 +70,7 @@ class Nemesis:
             if self._chance.random() < 0.7:
                 await self._until_busy(sidecar)
             if not sidecar.running:
-                return  # somebody else has ended it
+                return  # another task has ended it
             self._world.note(sidecar.name, "crashes")
             await sidecar.crash()
             self._world.note_orphans()
@@ -78,7 +78,7 @@ class Nemesis:
             self._start_again(sidecar)
 
     async def _until_busy(self, sidecar: Sidecar) -> None:
-        """Waits, not for long, until something is on its way to the log."""
+        """Waits, not for long, until an append is in flight."""
         for _ in range(200):
             if sidecar.in_flight:
                 return
@@ -95,13 +95,13 @@ class Nemesis:
             self._start_again(sidecar)
 
     def _start_again(self, sidecar: Sidecar) -> None:
-        """Starts a sidecar, unless it was taken away or started meanwhile."""
-        if sidecar in self._world.everybody and not sidecar.running:
+        """Starts a sidecar, unless it was removed or started meanwhile."""
+        if sidecar in self._world.all_sidecars and not sidecar.running:
             sidecar.start()
-            self._world.note(sidecar.name, "is back")
+            self._world.note(sidecar.name, "is started again")
 
     async def _compact_crash(self) -> None:
-        """A sidecar dies with answers on their way, and the log is compacted before anybody can repeat what they were to."""
+        """Holds up a sidecar's answers, compacts the log and crashes the sidecar: its requests are repeated only after the compaction."""
         sidecar = self._victim()
         if sidecar is None:
             return
@@ -120,7 +120,7 @@ class Nemesis:
             self._start_again(sidecar)
 
     async def _compact_deletion(self) -> None:
-        """As soon as a key was deleted the log is compacted, and a sidecar dies, mostly."""
+        """Compacts the log as soon as a key is deleted, and then mostly crashes a sidecar."""
         for _ in range(1_000):
             if self._compaction.would_erase():
                 break
@@ -132,7 +132,7 @@ class Nemesis:
             self._start_again(sidecar)
 
     async def _overtake(self) -> None:
-        """A compaction overtakes sidecars that read nothing for a while: what it erases they have not read."""
+        """Compacts the log while sidecars read nothing, so that a compaction erases what they have not read."""
         world = self._world
         behind = [each for each in world.sidecars if each.running and each.log.has_open(NAMESPACE)]
         if len(behind) > 1 and self._chance.random() < 0.6:
@@ -154,8 +154,8 @@ class Nemesis:
     async def _lose(self) -> None:
         survivor = self._world.survivor
         if survivor is not None and not survivor.has_read_what_is_compacted(NAMESPACE):
-            return  # when it opened the log again it would not have seen everything any more
-        self._world.note("log", "is lost for all who follow it")
+            return  # after opening the log again it would not have seen all events
+        self._world.note("log", "is lost for all its readers")
         self._world.counts["logs lost"] += 1
         self._world.storage.lose(NAMESPACE)
 
@@ -185,14 +185,14 @@ class Nemesis:
         for channel in channels:
             channel.release()
 
-    # --- what befalls the leader of an exclusive log ------------------------------------------------------------------
+    # --- faults of the leader of an exclusive log --------------------------------------------------------------------
 
     async def _fence(self) -> None:
-        """The log gives up the leader's connection."""
+        """Cuts the leader's connection to the log."""
         await self._fenced()
 
     async def _fenced(self) -> Sidecar | None:
-        """The same, mostly in the middle of what the leader writes. Returns who that was."""
+        """Cuts the leader's connection, mostly while it writes, and returns the leader."""
         leader = self._world.leader
         if leader is None:
             return None
@@ -208,7 +208,7 @@ class Nemesis:
         return leader
 
     async def _isolate(self) -> None:
-        """The leader hears nothing of the log any more, nor the log of it; clients reach it. Another one leads before it finds out."""
+        """Holds up all that passes between the leader and the log, but not its clients. Another sidecar can lead before it notices."""
         leader = self._world.leader
         log = leader.led_log(NAMESPACE) if leader is not None else None
         if leader is None or log is None:
@@ -222,7 +222,7 @@ class Nemesis:
             channel.hold()
         await asyncio.sleep(self._chance.uniform(0.01, self._world.profile.session_seconds + 0.01))
         log.cut()
-        self._world.note(leader.name, "is given up by the log")
+        self._world.note(leader.name, "loses its connection to the log")
         await asyncio.sleep(self._chance.uniform(0.0, 2.0))
         if leader.leads(NAMESPACE):
             self._world.counts["leaders that did not know that they were none"] += any(
@@ -233,19 +233,19 @@ class Nemesis:
         self._world.note(leader.name, "reaches the log again")
 
     async def _suspend(self) -> None:
-        """The leader's process stands still, and goes on when its place is another one's."""
+        """Suspends the leader's process while it is isolated, until another sidecar may hold its seat."""
         leader = self._world.leader
         if leader is None:
             return
         self._world.counts["leaders suspended"] += 1
-        self._world.note(leader.name, "stands still")
+        self._world.note(leader.name, "is suspended")
         leader.suspend()
         await self._isolate()
         leader.resume()
-        self._world.note(leader.name, "goes on")
+        self._world.note(leader.name, "is resumed")
 
     async def _compact_takeover(self) -> None:
-        """The log is compacted while one leader follows another."""
+        """Compacts the log between the terms of two leaders."""
         leader = await self._fenced()
         if leader is None:
             return

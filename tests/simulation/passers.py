@@ -1,7 +1,7 @@
-"""Who calls sidecars that started in the middle.
+"""Clients of newcomers, the sidecars that start in the middle of a run.
 
-What these say of a document may be a guess; what they acknowledge is changed all the same. And where they have been told all that there was
-of a key, they are held to every promise.
+A document that a newcomer shows may be a guess, but a change that it acknowledges must be in the log. A newcomer that has seen all events
+of a key is held to every promise.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .sidecar import Sidecar
 from .world import policy_key
 
 _PATIENCE = 10.0
-"""Seconds after which a passer-by goes on: newcomers answer when they have nothing to guess, or no patience any more."""
+"""How many seconds a passer-by waits for an answer: a newcomer answers when no guess is left, or when its patience has ended."""
 
 
 class Passerby(Client):
-    """Changes settings through newcomers, and reads what they show. Repeats nothing."""
+    """Changes settings and reads documents through newcomers. Does not repeat requests."""
 
     async def run(self, calls: int) -> None:
-        """Makes so many calls."""
+        """Makes this many calls."""
         for _ in range(calls):
             await self.world.pause()
             running = [sidecar for sidecar in self.world.newcomers if sidecar.running]

@@ -1,4 +1,4 @@
-"""The logs as one process has them: they can be slow to open, and after its crash nothing can be opened any more."""
+"""The logs of one process: they can be slow to open, and after a crash of the process no log can be opened."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .faults import SimulatedFaults
 
 
 class ProcessLog(MemoryLog):
-    """Those that anybody may write."""
+    """Logs that any process may write."""
 
     dead = False
     openings = 0
     opened_one: Callable[[], None] | None = None
-    """Told of each opening, before anything is read."""
+    """Called at each opening, before an entry is read."""
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
         slow, stalled = self.faults.opening() if isinstance(self.faults, SimulatedFaults) else (0.0, 0.0)
@@ -53,13 +53,13 @@ class ProcessLog(MemoryLog):
         return namespace in self._open
 
     def in_flight(self, namespace: str) -> int:
-        """Appends without an outcome."""
+        """Returns the number of appends without an outcome."""
         return self._open[namespace].in_flight if namespace in self._open else 0
 
 
 class LedgeredProcessLog(ProcessLog, LedgeredLog):
-    """Those that stand in ledgers, and are compacted while they are read."""
+    """Logs that consist of ledgers, which are compacted while they are read."""
 
 
 class LedProcessLog(ProcessLog, LedMemoryLog):
-    """Those that have one writer at a time."""
+    """Logs that have one writer at a time."""

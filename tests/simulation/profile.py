@@ -1,4 +1,4 @@
-"""Profiles: who is there, and what goes wrong. Each seed draws its own variation of a profile."""
+"""Profiles: the participants of runs and the rates of faults. Each seed draws its own variation of a profile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What a run is made of. Rates are probabilities per append or per step; times are seconds."""
+    """The parameters of a run. Rates are probabilities per append or per step; times are seconds."""
 
     name: str
     about: str
@@ -17,58 +17,58 @@ class Profile:
     partitions: int = 1
     sole_writer: bool = True
     forgets_deletions: bool = True
-    """Whether compaction forgets deleted keys at once, as brokers do. The embedded log keeps them for a day, longer than any run."""
+    """Whether compaction erases deleted keys at once, as brokers do. The embedded log keeps them for a day, longer than any run."""
     checkpoints: bool = False
     """Whether sidecars start from their checkpoints."""
     ledgers: bool = False
-    """Whether the log stands in ledgers, from which readers take what is due, and which are compacted and trimmed meanwhile."""
+    """Whether the log consists of ledgers, which are compacted and trimmed while they are read."""
     chained_brokers: int = 0
-    """Brokers as of 4.2.4: one update of a topic after the other, each on what the one before it came to."""
+    """Brokers as of 4.2.4: they make the updates of a topic one after the other, each computed from the result of the one before."""
     racing_brokers: int = 0
-    """Brokers as of 4.0.0: every update on what happens to be in the cache."""
+    """Brokers as of 4.0.0: they compute every update from what is in their cache."""
     exclusive: bool = False
     """Whether the log has one writer at a time, its leader."""
     guard: bool = False
-    """Whether the sidecars keep the namespace loaded, although nobody asks them for it."""
+    """Whether the sidecars keep the namespace loaded without requests for it."""
     newcomers: int = 0
-    """Sidecars that start in the middle, so many at a time at most, and end before the others."""
+    """The most sidecars at a time that start in the middle of a run and may end before the others."""
     delays: int = 0
-    """How often repairs are delayed, by anything up to 3 W."""
+    """How often repairs are delayed, each time by up to 3 W."""
     survivor: bool = True
-    """Where repairs are delayed: whether the first sidecar lives all along. If not, what only the dead had seen can be lost."""
+    """With delayed repairs: whether the first sidecar runs all the time. If not, changes that only ended sidecars had seen can be lost."""
     topics: int = 3
     both_scopes: bool = True
     writers: int = 3
     updates: int = 8
-    """Of each writer."""
+    """The number of updates of each writer."""
     streams: int = 1
     readers: int = 1
     watchers: int = 3
     steps: int = 5
-    """Things that the nemesis does."""
+    """The number of faults that the nemesis causes."""
     lost_acknowledgement: float = 0.05
     vanished: float = 0.02
     refused: float = 0.02
     copied: float = 0.02
     unanswered: float = 0.03
-    """Rate of questions to the log that get no answer."""
+    """Rate of questions to the log that get no answer, as those for its end."""
     not_handed_over: float = 0.0
     """Rate of entries in ledgers that are not handed over when they are due."""
     restating: float = 0.0
-    """Rate of a writer's turns in which it also sets what another sidecar shows then."""
+    """Rate of a writer's turns in which it changes a setting and then sets it to what another sidecar shows."""
     late: float = 0.05
-    """Rate of appends, answers and reads that take ``late_seconds`` at most instead of a few milliseconds."""
+    """Rate of appends, answers and reads that take up to ``late_seconds`` instead of a few milliseconds."""
     late_seconds: float = 0.6
     repairs_vanished: float = 0.0
     repairs_late: float = 0.0
     """Rate of repairs that take up to 2 W to the log."""
     slow_openings: float = 0.0
-    """Rate of openings that take up to a second, and of those after which nothing is read for as long."""
+    """Rate of openings that take up to a second, and of openings after which nothing is read for up to a second."""
     lulls: float = 0.0
-    """How often a pause takes up to 1.5 W."""
+    """Rate of pauses that take up to 1.5 W."""
     deletes: float = 0.08
     crash: float = 1.0
-    """Weights of what the nemesis does."""
+    """The weights of the nemesis's faults, from here on."""
     restart: float = 0.7
     lose: float = 0.7
     compact: float = 1.5
@@ -76,20 +76,20 @@ class Profile:
     unreadable: float = 0.3
     stall: float = 1.0
     fence: float = 0.0
-    """Those that befall the leader of an exclusive log."""
+    """The weights of faults of the leader of an exclusive log, from here on."""
     isolate: float = 0.0
     suspend: float = 0.0
     compact_takeover: float = 0.0
     compact_crash: float = 0.0
-    """Weight of a crash right after a compaction, with answers on their way."""
+    """Weight of a crash right after a compaction, with answers in flight."""
     compact_deletion: float = 0.0
     """Weight of a compaction right after a deletion."""
     overtake: float = 0.0
-    """Weight of a compaction that overtakes sidecars that read nothing for a while."""
+    """Weight of a compaction that overtakes sidecars which read nothing for a while."""
     session_seconds: float = 0.0
-    """How long the log may take at most to find out that a leader has died."""
+    """The longest time until the log notices that a leader has died."""
     busy: float = 0.0
-    """The longest that one turn of the loop takes; 0: it takes no time."""
+    """The longest time that one turn of the loop takes; 0: it takes no time."""
     seconds_per_pause: float = 0.05
     """Mean of a client's pauses."""
 
@@ -100,7 +100,7 @@ class Profile:
 
 
 def _exclusive(name: str, about: str, **others: Any) -> Profile:
-    """Three sidecars that follow each other as leaders. Nothing is refused in the middle of what is under way: that would be repaired."""
+    """Three sidecars that lead one after the other. No append is refused: that would make a repair due for those behind it."""
     return Profile(
         name=name,
         about=about,
@@ -121,7 +121,7 @@ def _exclusive(name: str, about: str, **others: Any) -> Profile:
 
 
 def _delayed(name: str, about: str, **others: Any) -> Profile:
-    """Repairs are late by any time, and sidecars start at every point. Brokers of both kinds make them due."""
+    """Repairs that are late by any time, and sidecars that start at every point. Brokers of both kinds make the repairs due."""
     made: dict[str, Any] = {
         "sole_writer": False,
         "chained_brokers": 1,
@@ -142,7 +142,7 @@ def _delayed(name: str, about: str, **others: Any) -> Profile:
     return Profile(name=name, about=about, **(made | others))
 
 
-_NOBODY_CALLS: dict[str, Any] = {"guard": True, "writers": 0, "streams": 0, "readers": 0, "watchers": 0}
+_NO_CLIENTS: dict[str, Any] = {"guard": True, "writers": 0, "streams": 0, "readers": 0, "watchers": 0}
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
@@ -160,7 +160,7 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             name="lagging",
-            about="two sidecars that are often behind the log, and writers who set what they were shown",
+            about="two sidecars that are often behind the log, and writers that set what they were shown",
             sidecars=2,
             sole_writer=False,
             topics=1,
@@ -172,18 +172,18 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             name="brokers",
-            about="two sidecars beside a broker of each kind",
+            about="two sidecars and a broker of each kind",
             sidecars=2,
             sole_writer=False,
             chained_brokers=1,
             racing_brokers=1,
             writers=2,
         ),
-        _exclusive("exclusive", "three sidecars, of which one at a time writes the log"),
+        _exclusive("exclusive", "three sidecars, one of which writes the log at a time"),
         _exclusive("exclusive-partitioned", "the same on a log of three partitions", partitions=3, topics=5),
         Profile(
             name="guard",
-            about="a guard, and later another one, over three brokers of which two lose what they are told; nobody calls it",
+            about="a guard, and later another one, for three brokers, two of which lose updates; no client calls it",
             sole_writer=False,
             guard=True,
             partitions=3,
@@ -195,13 +195,13 @@ PROFILES: dict[str, Profile] = {
             readers=0,
             watchers=0,
         ),
-        _delayed("late", "repairs that are late, and sidecars that start at every point beside one that has seen everything"),
+        _delayed("late", "repairs that are late, and sidecars that start at every point while one runs that has seen all events"),
         _delayed("late-partitioned", "the same on a log of three partitions", partitions=3, topics=5),
-        _delayed("late-guards", "the same with guards, which nobody calls", partitions=3, updates=12, **_NOBODY_CALLS),
-        _delayed("late-orphans", "guards that may all have died when the log is compacted", survivor=False, updates=12, **_NOBODY_CALLS),
+        _delayed("late-guards", "the same with guards, which no client calls", partitions=3, updates=12, **_NO_CLIENTS),
+        _delayed("late-orphans", "guards that may all have ended when the log is compacted", survivor=False, updates=12, **_NO_CLIENTS),
         Profile(
             name="hot",
-            about="many writers and streams on one key, hardly any fault: deep pipelines",
+            about="many writers and streams on one key, and few faults: deep pipelines",
             forgets_deletions=False,
             topics=1,
             both_scopes=False,
@@ -214,7 +214,7 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             name="interrupted",
-            about="many writers of one key, again and again interrupted together while the log forgets what they wrote",
+            about="many writers of one key, interrupted together again and again while the log is compacted",
             forgets_deletions=False,
             topics=1,
             both_scopes=False,
@@ -225,7 +225,7 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             name="forgetful",
-            about="writers of one key, interrupted together, on a log that forgets deleted keys, and what they remembered, at once",
+            about="writers of one key, interrupted together, on a log that erases deleted keys and their requests at once",
             sole_writer=False,
             topics=1,
             both_scopes=False,
@@ -236,7 +236,7 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             name="compacted",
-            about="two sidecars that fall behind a log in ledgers, which are compacted and trimmed while they read",
+            about="two sidecars that fall behind a log of ledgers, which are compacted and trimmed while they read",
             ledgers=True,
             sidecars=2,
             sole_writer=False,
@@ -264,7 +264,7 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             name="kept-compacted",
-            about="two sidecars that start from their checkpoints, on a log in ledgers, which are compacted and trimmed meanwhile",
+            about="two sidecars that start from their checkpoints, on a log of ledgers, which are compacted and trimmed meanwhile",
             checkpoints=True,
             ledgers=True,
             sidecars=2,
@@ -282,7 +282,7 @@ PROFILES: dict[str, Profile] = {
         ),
         Profile(
             name="idle",
-            about="long pauses: namespaces are dropped and loaded again",
+            about="long pauses: namespaces are unloaded and loaded again",
             forgets_deletions=False,
             watchers=1,
             writers=2,
@@ -313,7 +313,7 @@ _VARIED_OF_DELAYED = ("repairs_vanished", "repairs_late", "slow_openings", "lull
 
 
 def varied(profile: Profile, chance: random.Random) -> Profile:
-    """A seed's own variation: some faults never happen in it, others often, so that each meets the others and none hides another."""
+    """Returns a seed's own variation: some faults never happen in it and others often, so that they occur in many combinations."""
     changes: dict[str, Any] = {name: getattr(profile, name) * chance.choice((0, 0, 0.5, 1, 1, 2)) for name in _VARIED}
     if profile.exclusive:
         changes |= {name: getattr(profile, name) * chance.choice((0, 0.5, 1, 1, 2)) for name in _VARIED_OF_LEADERS}
@@ -327,7 +327,7 @@ def varied(profile: Profile, chance: random.Random) -> Profile:
 
 
 def differences(profile: Profile) -> str:
-    """What a variation is, compared with its profile, in a line."""
+    """Returns the differences between a variation and its profile, in one line."""
     base = PROFILES[profile.name]
     return " ".join(
         f"{each.name}={getattr(profile, each.name):g}"

@@ -1,4 +1,4 @@
-"""What is told of a run: its story for people, line by line, and the sums of many."""
+"""Reports of runs: the story of one, line by line, and the sums of many."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from .world import document_of, record_key
 
 
 def story(run: Run) -> str:
-    """Everything that happened, in the order of time, and what is wrong with it."""
+    """Returns everything that happened, in the order of time, and the verdict."""
     lines = sorted(_lines(run), key=lambda line: line[0])
-    told = [f"{at:9.4f}  {who:12}  {what}" for at, who, what in lines]
+    body = [f"{at:9.4f}  {who:12}  {what}" for at, who, what in lines]
     head = f"{run.command}: {differences(run.profile)}"
-    return "\n".join([head, *told, "", *verdict(run)])
+    return "\n".join([head, *body, "", *verdict(run)])
 
 
 def verdict(run: Run) -> list[str]:
-    """What is wrong with a run, and how to see it again; nothing if it is right."""
+    """Returns the broken promises of a run and the command that replays it; an empty list if there are none."""
     if not run.broken:
         return []
     return [*(f"{type(broken).__name__}: {broken}" for broken in run.broken), f"replay: {run.command}"]
 
 
 def sums(counts: Counter[str]) -> str:
-    """How often what happened."""
+    """Returns the counters, one a line."""
     return "\n".join(f"{counts[what]:9,}  {what}" for what in sorted(counts) if counts[what])
 
 
 def joins(counts: Counter[str], runs: int) -> str:
-    """How often repairs were late and sidecars had to believe them, and what became of what nobody knew; "" if they never were."""
+    """Returns how often sidecars had to believe late repairs, and what was lost; "" if repairs were never delayed."""
     if not counts["repairs paused or cut off"]:
         return ""
     late, lost = "joins between a late repair and a compaction", "of them, keys of which something was lost for good"
-    nobody = counts["keys of which nobody alive had seen everything"]
-    told = f"{counts[late]:,} {late}, in {counts[f'runs with {late}']:,} of {runs:,} runs"
-    return f"{told}; of {nobody:,} keys nobody alive had seen everything, of {counts[lost]:,} of them something was lost"
+    orphaned = counts["keys of which nobody alive had seen everything"]
+    summary = f"{counts[late]:,} {late}, in {counts[f'runs with {late}']:,} of {runs:,} runs"
+    return f"{summary}; of {orphaned:,} keys nobody alive had seen everything, of {counts[lost]:,} of them something was lost"
 
 
 def missing(counts: Counter[str], wanted: Sequence[str]) -> list[str]:
-    """What should have happened and did not."""
+    """Returns the wanted counters that are zero."""
     return [what for what in wanted if not counts[what]]
 
 
@@ -140,5 +140,5 @@ def _edit(edit: Edit) -> str:
 
 
 def _short(path: str) -> str:
-    """The first letters of a path's words."""
+    """Returns the first letters of a path's words."""
     return ".".join("".join(word[0] for word in part.split("_")) for part in path.split("."))

@@ -27,18 +27,18 @@ from .watchers import Watcher
 from .world import NAMESPACE, WINDOW_MS, World
 
 _REST_SECONDS = 8.0
-"""How long everything is left alone at the end: longer than any retry, repair, or bookmark's interval."""
+"""How long nothing is requested and nothing fails at the end: longer than any retry, repair, or interval of bookmarks."""
 
 _LATE_SECONDS = 6 * WINDOW_MS / 1000
-"""How much longer where repairs are delayed: than any of them is late, and than it takes to publish them two seconds apart."""
+"""How much longer with delayed repairs: longer than any of them is late, and than publishing them two seconds apart takes."""
 
 _TAKEN_SECONDS = 20.0
-"""After which time of rest somebody must take updates."""
+"""How long after the faults have ended a leader must accept updates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of a run."""
+    """The results of one run."""
 
     profile: Profile
     seed: int
@@ -46,14 +46,14 @@ class Run:
     counts: Counter[str]
     trace: list[tuple[float, str, str]]
     entries: list[tuple[float, Placed]]
-    """Everything that was ever in the log, and when it was stored."""
+    """Every entry that was ever in the log, and when it was stored."""
     broken: list[Broken]
     seconds: float
-    """Simulated ones."""
+    """The length of the run in simulated time."""
 
     @property
     def command(self) -> str:
-        """Replays it."""
+        """The command that replays this run."""
         return f"python -m tests.simulation --profile {self.profile.name} --seed {self.seed}"
 
 
@@ -61,7 +61,7 @@ def run(profile_name: str, seed: int) -> Run:
     """Makes one run and judges it.
 
     Raises:
-        Stuck: it came to a standstill.
+        Stuck: the run came to a standstill.
     """
     chance = random.Random(f"{profile_name} {seed}")
     profile = varied(PROFILES[profile_name], chance)
@@ -71,7 +71,7 @@ def run(profile_name: str, seed: int) -> Run:
     judgement = judge(world.history)
     world.counts.update({f"allowed because a deletion was compacted away: {what}": count for what, count in judgement.allowed.items()})
     broken = judgement.broken + world.broken
-    broken += [Broken(f"nobody saw an exception: {context}") for context in loop.failures]
+    broken += [Broken(f"no code handled an exception: {context}") for context in loop.failures]
     return Run(profile, seed, world.history, world.counts, world.trace, world.journal.entries, broken, loop.time())
 
 
@@ -107,12 +107,12 @@ async def _live(profile: Profile, chance: random.Random) -> World:
     world.resting.set()
     await asyncio.gather(*watching)
     await _look_at_the_end(world, own())
-    await asyncio.sleep(2 * WINDOW_MS / 1000 + 1)  # for repairs of what was a guess when it was loaded
+    await asyncio.sleep(2 * WINDOW_MS / 1000 + 1)  # for repairs of heads that were guesses when they were loaded
     if profile.delayed:
         await _look(world, Client(world, "last-inspector", own()))
     for broker in (*chained, *racing):
         broker.final()
-    for sidecar in world.everybody:
+    for sidecar in world.all_sidecars:
         await sidecar.stop()
     _finish_history(world)
     return world
@@ -122,25 +122,25 @@ def _finish_history(world: World) -> None:
     history, counts = world.history, world.counts
     history.heads = world.journal.heads
     counts.update(world.journal.counts)
-    told = {
+    acknowledged = {
         (update.key, update.request_id) for update in history.updates if isinstance(update.answer, Answer) and not update.answer.replayed
     }
     applied = {(head.key, head.request_id) for head in history.heads if head.request_id}
-    counts["requests applied without their client being told"] = len(applied - told)
+    counts["requests applied without their client being told"] = len(applied - acknowledged)
     if world.profile.delayed:
         counts["runs with joins between a late repair and a compaction"] = counts["joins between a late repair and a compaction"] > 0
         world.broken += knowledge.acknowledged_is_there(history, world.acknowledged)
         world.broken += knowledge.all_agree(knowledge.leave_out_orphans(history, world.orphans, counts))
     if world.profile.exclusive:
         entries = [placed for _, placed in world.journal.entries]
-        counts.update(terms.told(history, entries))
+        counts.update(terms.counts_of(history, entries))
         world.broken += terms.written_in_turns(entries)
         world.broken += terms.nothing_is_stale(world.journal.stale)
         world.broken += terms.turned_away_leave_no_trace(history)
 
 
 async def _be_led(world: World, chance: random.Random) -> None:
-    """Whomever a client asks first, an update of its is taken in the end."""
+    """Checks that an update is accepted in the end, whichever sidecar the client calls first."""
     for sidecar in world.sidecars:
         client = Writer(world, f"asking-{sidecar.name}", chance)
         wish, until = Wish(world.keys[0], world.traffic.setting(), client.request_id()), world.now() + _TAKEN_SECONDS
@@ -149,16 +149,16 @@ async def _be_led(world: World, chance: random.Random) -> None:
             answer = await client.insist(wish)
         if not isinstance(answer, Answer):
             world.broken.append(terms.Unled(f"asked through {sidecar.name} first: {answer}"))
-    await asyncio.sleep(3.0)  # for those that follow, and for their bookmarks
+    await asyncio.sleep(3.0)  # for the followers, and for their bookmarks
 
 
 async def _look_at_the_end(world: World, chance: random.Random) -> None:
-    """Everybody must show the same in the end, and so must a sidecar that comes after everything."""
+    """Reads every document from every sidecar, and from one that starts only now: all must show the same."""
     client = Client(world, "inspector", chance)
     await _look(world, client)
     if world.profile.sole_writer:
         (only,) = world.sidecars
-        await asyncio.sleep(1.0)  # for what the loading may have found to be repaired
+        await asyncio.sleep(1.0)  # for repairs that became due when the namespace was loaded
         await only.stop()
         world.storage.compact(NAMESPACE, deletions_kept=not world.profile.forgets_deletions)
         only.start()
@@ -172,15 +172,15 @@ async def _look_at_the_end(world: World, chance: random.Random) -> None:
 
 
 async def _look(world: World, client: Client) -> None:
-    """Every sidecar is asked for every document."""
-    for sidecar in world.everybody:
+    """Reads every document from every sidecar."""
+    for sidecar in world.all_sidecars:
         for key in world.keys:
             await client.read(key, sidecar=sidecar, final=True)
 
 
 @contextlib.contextmanager
 def _seeded(seed: str) -> Iterator[None]:
-    """What asks the module ``random`` (how long who stands for leadership pauses) is decided by the seed too."""
+    """Seeds the module ``random`` too, which decides how long a candidate for leadership pauses."""
     state = random.getstate()
     random.seed(seed)
     try:
@@ -191,7 +191,7 @@ def _seeded(seed: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """What goes wrong in a run is meant to, so nobody is warned of it."""
+    """Silences the service's warnings: the faults of a run are intended."""
     logger = logging.getLogger("topicpolicies_server")
     level = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""One sidecar: the service over one process's view of the log, which can stop, crash and come back."""
+"""One sidecar: the service over one process's logs, which can stop, crash and start again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Sidecar:
-    """A process. Everything that it does runs in tasks that end with it."""
+    """A simulated process. All its tasks end with it."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Sidecar:
         self._starts = 0
 
     def start(self, *, paused: bool = False) -> None:
-        """Begins to serve; ``paused``: its repairs wait until ``resume_repairs``."""
+        """Starts to serve; ``paused``: its repairs wait until ``resume_repairs``."""
         assert not self.running
         self._starts += 1
         self.faults = self._make_faults()
@@ -101,35 +101,35 @@ class Sidecar:
 
     @property
     def ready(self) -> bool:
-        """Whether it has read its namespaces."""
+        """Whether it runs and has loaded a namespace."""
         return self.running and any(namespace.phase is Phase.READY for namespace in self.registry.namespaces())
 
     @property
     def in_flight(self) -> int:
-        """Appends that the log has not answered."""
+        """The number of appends that the log has not answered."""
         return sum(self.log.in_flight(name) for name in self._storage.namespaces())
 
     @property
     def repairs_due(self) -> int:
-        """Keys that it would repair."""
+        """The number of keys with a repair due."""
         return sum(namespace.repairs_due for namespace in self.registry.namespaces()) if self.running else 0
 
     @property
     def held_up_by_rate(self) -> bool:
-        """Whether repairs wait only because there were too many."""
+        """Whether repairs wait for the rate limit only."""
         return self.running and self.registry.gate.waiting > 0 and not self.registry.gate.paused
 
     def pause_repairs(self) -> None:
-        """Its repairs wait from now on."""
+        """Pauses its repairs."""
         self.registry.gate.pause()
 
     def resume_repairs(self) -> None:
-        """They wait no more."""
+        """Resumes its repairs."""
         if self.running:
             self.registry.gate.resume()
 
     def knows(self, key: PolicyKey) -> bool:
-        """Whether it has seen everything that the log ever told of a key."""
+        """Whether it has seen every event that the log ever had of a key."""
         namespaces = self.registry.namespaces() if self.running else []
         for follower in (each for namespace in namespaces for each in (namespace._life.reading, namespace._life.served)):
             if follower is not None and follower.log is not None:
@@ -139,23 +139,23 @@ class Sidecar:
         return False
 
     def has_read_what_is_compacted(self, namespace: str) -> bool:
-        """Whether it serves a namespace, and nothing was compacted away that it has not read."""
+        """Whether it serves a namespace and has read everything up to the last compaction."""
         follower = next((each._life.served for each in self.registry.namespaces() if each.name == namespace), None) if self.ready else None
         compacted = self._storage.namespace(namespace).compacted
         return follower is not None and all(end <= here for end, here in zip(compacted, follower.positions, strict=True))
 
     def led_log(self, namespace: str) -> LedNamespaceLog | None:
-        """A namespace's log with one writer at a time, if it is open here."""
+        """Returns a namespace's log with one writer at a time, if it is open here."""
         log = self.log.opened(namespace) if self.running and self.log.has_open(namespace) else None
         return log if isinstance(log, LedNamespaceLog) else None
 
     def leads(self, namespace: str) -> bool:
-        """Whether it takes itself for the one that may write."""
+        """Whether it believes it leads."""
         log = self.led_log(namespace)
         return log is not None and log.leadership.leads
 
     def suspend(self) -> None:
-        """Calls don't get through to it, nor its answers to anybody, until ``resume``."""
+        """Holds up its calls and answers until ``resume``."""
         self._awake.clear()
 
     def resume(self) -> None:
@@ -163,14 +163,14 @@ class Sidecar:
         self._awake.set()
 
     async def until_awake(self) -> None:
-        """Returns when it is not suspended, or has ended."""
+        """Waits until it is not suspended, or has ended."""
         if not self._awake.is_set():
             waking = asyncio.ensure_future(self._awake.wait())
             await asyncio.wait((waking, self._down), return_when=asyncio.FIRST_COMPLETED)
             waking.cancel()
 
     async def crash(self) -> None:
-        """Stops at once. What has not reached the storage is gone, and whoever waits for an answer gets none."""
+        """Stops at once. Appends that have not reached the storage are lost, and open calls get no answer."""
         due = self.repairs_due
         self.running = False
         self._counts["crashes"] += 1
@@ -189,7 +189,7 @@ class Sidecar:
         await self.registry.close()
 
     async def stop(self) -> None:
-        """Stops gracefully: what was accepted is finished, as far as there is time."""
+        """Stops gracefully: finishes the calls that it accepted, as far as there is time."""
         self.running = False
         self._servicer.stop_watches()
         if self._calls:
@@ -231,7 +231,7 @@ class Sidecar:
         return service_pb2.DeletePolicyResponse.FromString(answer)
 
     async def read(self, key: Key, at_least: str = "") -> tuple[str, Document | None]:
-        """GetPolicy of one document: its version, and what it says."""
+        """GetPolicy of one document: returns its version and the document."""
         message = service_pb2.GetPolicyRequest(topic=key.topic, scopes=[policies_pb2.Scope.ValueType(key.scope)])
         if at_least:
             message.at_least_version = at_least
@@ -248,7 +248,7 @@ class Sidecar:
         return Stream(self, lambda write: self._servicer.watch_policies(message, CallContext(""), write), buffer)
 
     async def _call(self, method: Callable[[], Awaitable[T]]) -> T:
-        """One call: ends with the process at the latest."""
+        """Makes one call, which ends with the process at the latest."""
         if not self.running:
             raise Refused(BROKEN)
         task = self.spawn(self._when_awake(method))
@@ -263,7 +263,7 @@ class Sidecar:
         return task.result()
 
     async def _when_awake(self, method: Callable[[], Awaitable[T]]) -> T:
-        """A call that a suspended process begins when it goes on, and answers only then."""
+        """Runs a call; while the process is suspended, the call neither begins nor answers."""
         await self.until_awake()
         try:
             return await method()
@@ -271,7 +271,7 @@ class Sidecar:
             await self.until_awake()
 
     def spawn(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Runs something as part of this process."""
+        """Starts a task that ends with this process."""
         task = asyncio.get_running_loop().create_task(coroutine)
         self._calls[task] = None
         task.add_done_callback(self._calls.pop)
@@ -284,7 +284,7 @@ class Sidecar:
 
 
 class Stream:
-    """The answers of a streaming call, on their way to the client through a buffer that fills up when the client does not read."""
+    """The answers of a streaming call, in a buffer that fills up when the client does not read."""
 
     def __init__(self, sidecar: Sidecar, method: Callable[[Write], Awaitable[None]], buffer: int) -> None:
         if not sidecar.running:
@@ -294,10 +294,10 @@ class Stream:
         self._down = sidecar.down
 
     async def next(self) -> bytes | None:
-        """The next answer; None at the end.
+        """Returns the next answer; None at the end.
 
         Raises:
-            Refused: the service ended it with an error, or the connection broke and all that had come through it was read.
+            Refused: the service ended the call with an error, or the connection broke and every answer before that was read.
         """
         getting = asyncio.ensure_future(self._answers.get())
         try:
@@ -313,7 +313,7 @@ class Stream:
         return answer
 
     async def cancel(self) -> None:
-        """The client has had enough."""
+        """Cancels the call."""
         self._pump.cancel()
         await asyncio.gather(self._pump, return_exceptions=True)
 
@@ -336,6 +336,6 @@ async def _each(answers: AsyncGenerator[bytes, None], write: Write) -> None:
 
 
 def _leave(task: asyncio.Task[Any]) -> None:
-    """Nobody wants a call's answer any more, nor its error."""
+    """Cancels a call and ignores its answer and its error."""
     task.cancel()
     task.add_done_callback(lambda done: done.cancelled() or done.exception())

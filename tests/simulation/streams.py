@@ -1,4 +1,4 @@
-"""Who sends updates on a stream without waiting for answers."""
+"""Clients that send updates on a stream without waiting for answers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .clients import Client, Wish, answer_of, deleted_answer, grpc_name
 
 
 class StreamWriter(Client):
-    """Sends bursts of updates on streams, and repeats in calls of their own what a broken stream left open."""
+    """Sends bursts of updates on streams, and repeats in unary calls the updates that a broken stream left unanswered."""
 
     async def run(self, bursts: int) -> None:
-        """Opens so many streams."""
+        """Sends this many bursts, each on a stream of its own."""
         for number in range(bursts):
             await self.world.pause()
             await self._burst(f"{self.name}/{number}")

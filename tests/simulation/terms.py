@@ -1,4 +1,4 @@
-"""What is promised besides where a log has one writer at a time: leaders write in turns, and nothing that they write is stale."""
+"""Further promises for a log with one writer at a time: leaders write only in their own terms, and no document of theirs is stale."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ from topicpolicies_server.logs.producer_names import leader_of
 
 
 class Intruded(Broken):
-    """An event stands behind the announcement of another leader than the one that wrote it, or before any."""
+    """A leader wrote an event after another leader's announcement, or before any announcement."""
 
 
 class Stale(Broken):
-    """A leader wrote a document that did not contain everything which was written before it."""
+    """A leader wrote a document without some change that was in the log before it."""
 
 
 class TurnedAwayButApplied(Broken):
-    """A request was refused by all that were asked because they do not lead, and is in the log all the same."""
+    """All sidecars that were sent a request refused it because they do not lead, but the request is in the log."""
 
 
 class Unled(Broken):
-    """Everything has come to rest, and nobody takes an update."""
+    """The cluster has come to rest, but no sidecar accepts an update."""
 
 
 def written_in_turns(entries: Iterable[Placed]) -> Iterator[Intruded]:
-    """In each partition, every event is by the leader that announced itself last before it."""
+    """In each partition, every event was written by the leader that announced itself last before it."""
     terms: dict[int, str] = {}
     for placed in entries:
         if placed.problem:
-            continue  # it is nobody's
+            continue  # an unreadable entry has no writer
         if placed.event is None:
             terms[placed.partition] = placed.producer
         elif placed.producer != terms.get(placed.partition):
-            yield Intruded(f"{placed.producer} wrote in the term of {terms.get(placed.partition, 'nobody')}", placed)
+            yield Intruded(f"{placed.producer} wrote in the term of {terms.get(placed.partition, 'no leader')}", placed)
 
 
 def nothing_is_stale(stale: Iterable[Placed]) -> Iterator[Stale]:
-    """No change has to be repaired."""
+    """No change of a leader has to be repaired."""
     for placed in stale:
-        yield Stale(f"the document of {placed.position} is not what its key came to", placed)
+        yield Stale(f"the document of {placed.position} is not the head of its key", placed)
 
 
 def turned_away_leave_no_trace(history: History) -> Iterator[TurnedAwayButApplied]:
-    """Who does not lead has not written either."""
+    """A request that every sidecar refused with NOT_LEADER is not in the log."""
     timeline = Timeline(history)
     for (key, request_id), attempts in timeline.attempts.items():
         made = timeline.by_request.get((key, request_id))
         if made and all(isinstance(each.answer, Failure) and each.answer.reason == Reason.NOT_LEADER for each in attempts):
-            yield TurnedAwayButApplied(f"{key}: {request_id} was turned away and applied", *attempts, made[0])
+            yield TurnedAwayButApplied(f"{key}: {request_id} was refused by every sidecar but applied", *attempts, made[0])
 
 
-def told(history: History, entries: Iterable[Placed]) -> Counter[str]:
-    """How often one leader followed another, and what the others had to do with it."""
+def counts_of(history: History, entries: Iterable[Placed]) -> Counter[str]:
+    """Counts terms and failovers, repeats that another leader answered, and changes that followers streamed."""
     counts: Counter[str] = Counter()
     leader, writers = "", {}
     for placed in entries:

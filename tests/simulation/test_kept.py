@@ -1,4 +1,4 @@
-"""What would break the promises of sidecars that start from their checkpoints is found."""
+"""The simulation finds a checkpoint that breaks the promises of sidecars that start from it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .run import run
 pytestmark = pytest.mark.simulation
 
 SEEDS = 60
-"""As many are run at the most."""
+"""The most seeds that are run."""
 
 
-def test_a_checkpoint_that_claims_an_event_too_much_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_whose_position_is_one_event_too_far_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     begin = Keeper.begin
 
     def began(keeper: Keeper) -> Copy | None:

@@ -1,4 +1,4 @@
-"""Who has seen what: the judgements that the simulation makes where sidecars start and end, each shown to tell right from wrong."""
+"""The simulation's judgements about which sidecars have seen which events, each with a right and a wrong example."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def _read(who: str, document: Document | None, failure: Failure | None = None) -
 
 
 def _log(*events: tuple[int, Event], compacted: int) -> StoredNamespace:
-    """One partition: events and when they were published, of which the first so many are in the compacted part."""
+    """Returns a log of one partition with these events and their times, of which the first ``compacted`` are in the compacted part."""
     stored = StoredNamespace("acme/orders", 1, "log")
     for at, event in events:
-        stored.store(0, event, at, "somebody")
+        stored.store(0, event, at, "a writer")
     stored.compacted[0] = stored.entries[0][compacted - 1].position if compacted else ""
     return stored
 
@@ -48,7 +48,7 @@ def _log(*events: tuple[int, Event], compacted: int) -> StoredNamespace:
     ],
     ids=["late", "in time", "all of it is there", "nothing was stale"],
 )
-def test_a_late_repair_behind_a_stale_event_that_compaction_left_is_told(
+def test_a_late_repair_after_a_stale_event_that_compaction_left_is_detected(
     late_ms: int, compacted: int, misleads: bool, expected: bool
 ) -> None:
     stored = _log((1_000, STALE), (1_000 + late_ms, REPAIR), compacted=compacted)
@@ -57,34 +57,34 @@ def test_a_late_repair_behind_a_stale_event_that_compaction_left_is_told(
 
 
 @pytest.mark.parametrize(("seen", "divided"), [("", True), ("a7a0", False)], ids=["stale", "seen"])
-def test_what_a_trimmed_ledger_had_is_kept_from_being_erased_once_somebody_writes_without_having_seen_it(seen: str, divided: bool) -> None:
+def test_erasing_an_event_of_a_trimmed_ledger_divides_if_a_later_writer_had_not_seen_it(seen: str, divided: bool) -> None:
     stored = LedgeredNamespace("acme/orders", 1, "log")
-    change = stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("0", StampKind.UPDATE)), 0, "somebody")
+    change = stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("0", StampKind.UPDATE)), 0, "a writer")
     stored.skip(0, 2)
     other = stored.store(0, Event(PolicyKey("persistent://acme/orders/topic-1", Scope.LOCAL), Action.UPDATE, {}), 0, "broker")
     stored.compact(None)
-    assert not stored.divides_what_overlaps() and stored.trim() == 1, "nobody has written without having seen it yet"
+    assert not stored.divides_what_overlaps() and stored.trim() == 1, "no event was written without having seen it yet"
     assert not stored.tells_what_was_divided()
-    stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("1", StampKind.UPDATE, seen=Seen("", seen))), 0, "somebody else")
-    last = stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("2", StampKind.UPDATE, seen=Seen("", change.position))), 0, "somebody")
+    stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("1", StampKind.UPDATE, seen=Seen("", seen))), 0, "another writer")
+    last = stored.store(0, Event(POLICY, Action.UPDATE, {}, Stamp("2", StampKind.UPDATE, seen=Seen("", change.position))), 0, "a writer")
     assert stored.tells_what_was_divided() == divided
     stored.compact(None)
-    assert stored.entries[0] == [other, last] and not stored.tells_what_was_divided(), "it is told no more"
+    assert stored.entries[0] == [other, last] and not stored.tells_what_was_divided(), "the compaction has erased the event"
 
 
-def test_a_restatement_that_misleads_itself_is_no_repair() -> None:
+def test_a_restatement_that_is_misleading_itself_is_not_a_late_repair() -> None:
     stored = _log((0, STALE), (WINDOW_MS, REPAIR), compacted=1)
     assert not repaired_late(stored, {(0, placed.position) for placed in stored.entries[0]}, WINDOW_MS)
 
 
-def test_a_change_that_a_newcomer_acknowledged_and_nobody_finds_is_told() -> None:
+def test_a_change_that_a_newcomer_acknowledged_but_the_log_lacks_breaks_a_promise() -> None:
     history = History(heads=[Head(KEY, "1", "0", {}, 1.0, "there")])
     assert [*acknowledged_is_there(history, {(KEY, "there")})] == []
     assert [type(each) for each in acknowledged_is_there(history, {(KEY, "there"), (KEY, "not there")})] == [Forgotten]
 
 
 @pytest.mark.parametrize(
-    ("reads", "told"),
+    ("reads", "broken"),
     [
         ((_read("one", {"a": 1}), _read("two", {"a": 1})), 0),
         ((_read("one", {"a": 1}), _read("two", {"a": 2})), 1),
@@ -92,11 +92,11 @@ def test_a_change_that_a_newcomer_acknowledged_and_nobody_finds_is_told() -> Non
     ],
     ids=["they do", "one does not", "one does not answer"],
 )
-def test_in_the_end_all_must_agree_whatever_they_show(reads: Sequence[Read], told: int) -> None:
-    assert [type(each) for each in all_agree([*reads])] == [Divided] * told
+def test_final_reads_that_differ_or_fail_break_a_promise(reads: Sequence[Read], broken: int) -> None:
+    assert [type(each) for each in all_agree([*reads])] == [Divided] * broken
 
 
-def test_what_nobody_alive_had_seen_is_judged_apart_and_counted() -> None:
+def test_final_reads_of_orphaned_keys_are_removed_from_the_history_and_their_losses_counted() -> None:
     other = KEY._replace(scope=2)
     history = History(reads=[_read("one", {"a": 1})], raw=[_read("broker", {"a": 1})], heads=[Head(KEY, "1", "0", {"a": 2}, 1.0)])
     counts: Counter[str] = Counter()

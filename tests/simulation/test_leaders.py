@@ -1,4 +1,4 @@
-"""One writer at a time: planted bugs that the simulation must find, and what followers' watches tell through a change of leaders."""
+"""One writer at a time: planted bugs that the simulation must find, and the watches of followers during changes of leader."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from .world import NAMESPACE, World
 pytestmark = pytest.mark.simulation
 
 MOST_SEEDS = 200
-"""A planted bug that so many seeds do not find is not found."""
+"""The most seeds that are run to find a planted bug."""
 
 Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
 
 def leaders_that_read_nothing_first(patch: pytest.MonkeyPatch) -> None:
-    """A leader writes as soon as it has announced itself, whatever it has not read yet."""
+    """A leader writes as soon as it has announced itself, before it has read the log up to there."""
     original = Candidate.__init__
 
     def planted(self: Candidate[Any], *arguments: Any) -> None:
@@ -60,7 +60,7 @@ def leaders_that_read_nothing_first(patch: pytest.MonkeyPatch) -> None:
 
 
 def leaders_that_do_not_wait_for_a_partition(patch: pytest.MonkeyPatch) -> None:
-    """A leader waits for what stands in partition 0 only."""
+    """A leader waits until it has read partition 0 only."""
     original = Candidate.__init__
 
     def planted(self: Candidate[Any], *arguments: Any) -> None:
@@ -77,7 +77,7 @@ def leaders_that_do_not_wait_for_a_partition(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_log_that_fences_nobody(patch: pytest.MonkeyPatch) -> None:
-    """What comes from a leader whose place is another one's is stored all the same."""
+    """The log stores the events of a leader whose seat another leader holds."""
     original = LedNamespaceLog._store
 
     def planted(self: LedNamespaceLog, sent: Sent) -> None:
@@ -90,7 +90,7 @@ def a_log_that_fences_nobody(patch: pytest.MonkeyPatch) -> None:
 
 
 def fenced_leaders_that_go_on_answering(patch: pytest.MonkeyPatch) -> None:
-    """A leader takes what is refused because it is fenced for stored, where it would have stood."""
+    """A leader takes an event that was refused because it is fenced for stored, at the next position."""
     original = MemoryNamespaceLog._fail
 
     def planted(self: MemoryNamespaceLog, event: Event, error: LogError) -> None:
@@ -106,12 +106,12 @@ def fenced_leaders_that_go_on_answering(patch: pytest.MonkeyPatch) -> None:
 
 
 def leaders_that_do_not_see_that_they_are_none(patch: pytest.MonkeyPatch) -> None:
-    """A fenced leader takes itself for the leader for ever."""
+    """A fenced leader never steps down."""
     patch.setattr(Candidate, "step_down", lambda self, error: None)
 
 
 def turned_away_after_all(patch: pytest.MonkeyPatch) -> None:
-    """A deposed leader answers what it holds as if it had never taken it."""
+    """A fenced leader refuses the requests whose outcome it does not know with NOT_LEADER."""
     original = Sequencer.failed
 
     def planted(self: Sequencer, event: Event, error: PolicyError, outcome_unknown: bool) -> list[Effect]:
@@ -123,7 +123,7 @@ def turned_away_after_all(patch: pytest.MonkeyPatch) -> None:
 
 
 SLOW = {leaders_that_do_not_wait_for_a_partition}
-"""What takes many seeds to be found."""
+"""Bugs that take many seeds to be found."""
 PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (leaders_that_read_nothing_first, "exclusive", terms.Stale),
     (leaders_that_do_not_wait_for_a_partition, "exclusive-partitioned", terms.Stale),
@@ -144,20 +144,20 @@ def test_a_planted_bug_of_leaders_is_found(plant: Plant, profile: str, error: ty
         try:
             broken = run(profile, seed).broken
         except (AssertionError, ExceptionGroup):
-            continue  # the code's own assertions noticed; another seed shows what clients would have seen
+            continue  # the service's own assertions failed; another seed shows what clients see
         if any(type(each) is error for each in broken):
             print(f"seed {seed}")
             return
     pytest.fail(f"{MOST_SEEDS} seeds of {profile} do not show {error.__name__}")
 
 
-def test_every_promise_about_leaders_is_shown_to_be_judged() -> None:
+def test_every_promise_about_leaders_has_a_planted_bug() -> None:
     errors = {value for value in vars(terms).values() if isinstance(value, type) and issubclass(value, Broken) and value is not Broken}
     assert errors <= {error for _, _, error in PLANTS}
 
 
 class Steady(Watcher):
-    """Watches every change on one sidecar and never leaves."""
+    """Watches every change on one sidecar, and never cancels."""
 
     def __init__(self, world: World, sidecar: Sidecar, chance: random.Random) -> None:
         super().__init__(world, f"watcher-of-{sidecar.name}", chance)
@@ -170,7 +170,7 @@ class Steady(Watcher):
 
 
 async def written_through_failovers(chance: random.Random) -> World:
-    """Two leaders are killed under load and come back, a third one is fenced; every sidecar is watched."""
+    """Kills two leaders under load, which start again, and fences a third one; every sidecar is watched."""
     world = World(replace(PROFILES["exclusive"], lost_acknowledgement=0.0, vanished=0.0), chance)
     watching = []
     for sidecar in world.sidecars:
@@ -206,7 +206,7 @@ async def written_through_failovers(chance: random.Random) -> World:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_follower_tells_every_change_of_every_leader_in_order(seed: int) -> None:
+def test_a_followers_watch_streams_every_change_of_every_leader_in_order(seed: int) -> None:
     chance = random.Random(seed)
     random.seed(seed)
     world = SimulatedLoop(random.Random(seed)).run(written_through_failovers(chance))
@@ -214,8 +214,8 @@ def test_a_follower_tells_every_change_of_every_leader_in_order(seed: int) -> No
     for watch in world.history.watches:
         streams[watch.sidecar].append(watch.messages)
     through = {sidecar: messages for sidecar, (messages, *more) in streams.items() if not more}
-    assert through, "one sidecar at least was never killed"
-    counts = terms.told(world.history, [placed for _, placed in world.journal.entries])
+    assert through, "at least one sidecar was never killed"
+    counts = terms.counts_of(world.history, [placed for _, placed in world.journal.entries])
     assert counts["terms"] >= 4
     assert counts["changes told by followers"] > 20
     for messages in through.values():
@@ -226,24 +226,24 @@ def test_a_follower_tells_every_change_of_every_leader_in_order(seed: int) -> No
         assert shown == {key: [(head.previous, head.version) for head in world.journal.heads if head.key == key] for key in world.keys}
     for key in world.keys:
         answers = [(each.request_id, each.answer) for each in world.history.updates if each.key == key and isinstance(each.answer, Answer)]
-        told = chain(Link(name, answer.previous, answer.version) for name, answer in answers if answer.version != answer.previous)
-        assert not (told.forks or told.twice), "one update follows another"
+        found = chain(Link(name, answer.previous, answer.version) for name, answer in answers if answer.version != answer.previous)
+        assert not (found.forks or found.twice), "one update follows another"
 
 
 def setting(topic: str, seconds: int, etag: str = "") -> service_pb2.UpdatePolicyRequest:
-    """Sets a topic's TTL."""
+    """Returns a request that sets a topic's TTL."""
     return service_pb2.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(message_ttl_in_seconds=seconds), etag=etag)
 
 
 async def refusal(sidecar: Sidecar, request: service_pb2.UpdatePolicyRequest) -> tuple[str, str]:
-    """Why an update is refused, and whom to ask instead."""
+    """Returns the reason why an update is refused, and the leader that the refusal names."""
     with pytest.raises(Refused) as caught:
         await sidecar.update(request, "")
     return caught.value.failure.reason, caught.value.leader
 
 
 async def taken(world: World, request: service_pb2.UpdatePolicyRequest, sidecars: Sequence[Sidecar]) -> service_pb2.UpdatePolicyResponse:
-    """Asks one after the other until one of them leads."""
+    """Sends a request to one sidecar after the other until one accepts it."""
     while True:
         for sidecar in sidecars:
             try:
@@ -253,12 +253,12 @@ async def taken(world: World, request: service_pb2.UpdatePolicyRequest, sidecars
 
 
 async def asked_while_cut_off(chance: random.Random) -> None:
-    """A leader that another one has followed without its knowledge."""
+    """Sends requests to a leader that does not know that another one has taken its place."""
     world = World(replace(PROFILES["exclusive"], lost_acknowledgement=0.0, vanished=0.0, late=0.0), chance)
     former, *others = world.sidecars
     topic = world.keys[0].topic
     for sidecar in world.sidecars:
-        sidecar._limits = replace(sidecar._limits, namespace_idle_seconds=60.0)  # nobody leaves by itself
+        sidecar._limits = replace(sidecar._limits, namespace_idle_seconds=60.0)  # no sidecar gives up its seat by itself
         sidecar.start()
     first = await former.update(setting(topic, 1), "")
     for other in others:
@@ -271,10 +271,10 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     log.cut()
     second = await taken(world, setting(topic, 2), others)
     assert second.previous_version == first.version
-    assert former.leads(NAMESPACE), "as far as it knows"
+    assert former.leads(NAMESPACE), "it does not know yet"
     stale = await former.update(setting(topic, 1), "")
-    assert (stale.outcome, stale.version) == (service_pb2.UPDATE_OUTCOME_UNCHANGED, first.version), "what is not written it can answer"
-    assert await refusal(former, setting(topic, 1, second.version)) == ("NOT_APPENDED", ""), "not to whoever knows better"
+    assert (stale.outcome, stale.version) == (service_pb2.UPDATE_OUTCOME_UNCHANGED, first.version), "no event is needed"
+    assert await refusal(former, setting(topic, 1, second.version)) == ("NOT_APPENDED", ""), "it has not read that version"
     assert await refusal(former, setting(topic, 3)) == ("OUTCOME_UNKNOWN", "")
     for channel in channels:
         channel.release()
@@ -283,12 +283,12 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     assert leader in others
     assert await refusal(former, setting(topic, 1)) == ("NOT_LEADER", leader.name)
     version, document = await former.read(world.keys[0], second.version)
-    assert (version, document) == (second.version, {"message_ttl_in_seconds": 2}), "and nothing of what it was asked for in vain"
+    assert (version, document) == (second.version, {"message_ttl_in_seconds": 2}), "no update of the cut-off leader was stored"
     for sidecar in world.sidecars:
         await sidecar.stop()
 
 
-def test_a_leader_that_is_cut_off_changes_nothing_and_tells_nothing_newer_than_it_knows() -> None:
+def test_a_cut_off_leader_writes_nothing_and_answers_only_from_what_it_has_read() -> None:
     random.seed(5)
     loop = SimulatedLoop(random.Random(5))
     loop.run(asked_while_cut_off(random.Random(5)))

@@ -1,6 +1,6 @@
-"""Bugs that are planted on purpose, each the kind of mistake that somebody might make, and the broken promise that tells of it.
+"""Bugs that are planted on purpose, each a mistake that a developer could make, and the broken promise that reveals it.
 
-A validator that nothing can make fire would promise nothing itself. So every one of them is named here.
+A validator that no bug can make fire would check nothing. So each validator has a planted bug here.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ from .run import run
 pytestmark = pytest.mark.simulation
 
 MOST_SEEDS = 300
-"""A planted bug that so many seeds do not find is not found."""
+"""The most seeds that are run to find a planted bug."""
 
 Plant: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 
 
 def whole_documents(patch: pytest.MonkeyPatch) -> None:
-    """Updates are written as documents instead of operations, as brokers do it."""
+    """Updates are written as whole documents instead of operations, as brokers write them."""
     original = chain_event.event_of
 
     def planted(*arguments: Any) -> Event:
@@ -63,7 +63,7 @@ def whole_documents(patch: pytest.MonkeyPatch) -> None:
 
 
 def acknowledgements_in_any_order(patch: pytest.MonkeyPatch) -> None:
-    """The view takes what is acknowledged at once, whatever stands before it in the log."""
+    """The view takes an acknowledged event at once, even if events before it in the log were not read."""
     original = readback.ReadBack.__init__
 
     def planted(self: readback.ReadBack, partitions: int, follows: object, start: Iterable[Position] = ()) -> None:
@@ -85,9 +85,9 @@ def wrong_previous(patch: pytest.MonkeyPatch) -> None:
 
 
 def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
-    """An update is answered as soon as it is handed to the log."""
+    """An update is answered as soon as it is sent to the log."""
     original = Namespace.update
-    going_on: set[asyncio.Task[object]] = set()
+    tasks: set[asyncio.Task[object]] = set()
 
     async def quietly(self: Namespace, request: Request) -> None:
         try:
@@ -99,8 +99,8 @@ def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
         if request.validate_only:
             return await original(self, request)
         task: asyncio.Task[object] = asyncio.get_running_loop().create_task(quietly(self, request))
-        going_on.add(task)
-        task.add_done_callback(going_on.discard)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
         await asyncio.wait((task,), timeout=0.001)
         return Result(Outcome.APPLIED, None, self.version(request.key), self.version(request.key))
 
@@ -108,7 +108,7 @@ def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
 
 
 def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
-    """What the log has lost is computed again, although later ones of its stream are there already."""
+    """An update whose append was lost is written again, although later updates of its stream are in the log already."""
     original = Chain._again
 
     def planted(self: Chain, request: Request, error: PolicyError) -> None:
@@ -119,7 +119,7 @@ def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
 
 
 def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
-    """A repeat is answered with the version that there is now."""
+    """A repeat is answered with the present version."""
     original = chain_answers.repeat_answer
 
     def planted(state: KeyState | None, remembered: Any) -> Result:
@@ -130,25 +130,25 @@ def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_memory(patch: pytest.MonkeyPatch) -> None:
-    """Nobody remembers requests."""
+    """No request is remembered."""
     patch.setattr(KeyState, "remembers", lambda self, request_id: None)
     patch.setattr(ChainContext, "known", lambda self, request, state: None)
 
 
 def requests_do_not_travel(patch: pytest.MonkeyPatch) -> None:
-    """Events do not carry the requests before them, which compaction erases."""
+    """Events do not carry earlier requests, which compaction then erases."""
     patch.setattr(chain_event, "carried", lambda state, in_flight: ())
 
 
 def deletions_forget(patch: pytest.MonkeyPatch) -> None:
-    """Of a deleted key nobody remembers requests, although the log still tells of them."""
+    """The requests of a deleted key are not remembered, although the log still has them."""
     original = KeyState.remembers
     patch.setattr(KeyState, "remembers", lambda self, request_id: None if self.document is None else original(self, request_id))
     patch.setattr(ChainContext, "known", lambda self, request, state: None)
 
 
 def tombstones_carry_nothing(patch: pytest.MonkeyPatch) -> None:
-    """A deleted key's newest event does not carry the requests before it."""
+    """A tombstone that restates a deletion does not carry earlier requests."""
     original = keystate.restatement
 
     def planted(key: PolicyKey, state: KeyState, event_id: str) -> Event:
@@ -161,7 +161,7 @@ def tombstones_carry_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def doubt_is_failure(patch: pytest.MonkeyPatch) -> None:
-    """What was not acknowledged is reported as failed."""
+    """A request whose event was not acknowledged is reported as failed."""
     original = Sequencer.failed
 
     def planted(self: Sequencer, event: Event, error: PolicyError, outcome_unknown: bool) -> list[Effect]:
@@ -172,7 +172,7 @@ def doubt_is_failure(patch: pytest.MonkeyPatch) -> None:
 
 
 def dry_runs_are_wet(patch: pytest.MonkeyPatch) -> None:
-    """validate_only is not looked at."""
+    """validate_only is ignored."""
     original = Sequencer.submit
 
     def planted(self: Sequencer, request: Request) -> list[Effect]:
@@ -183,7 +183,7 @@ def dry_runs_are_wet(patch: pytest.MonkeyPatch) -> None:
 
 
 def etags_are_lost(patch: pytest.MonkeyPatch) -> None:
-    """The conditions of a request do not come through."""
+    """The conditions of a request are dropped."""
     original = requests.read_update
 
     def planted(message: Any, author: requests.Author, index: int | None = None) -> tuple[str, Request]:
@@ -209,7 +209,7 @@ def half_a_document(patch: pytest.MonkeyPatch) -> None:
 
 
 def stale_reads(patch: pytest.MonkeyPatch) -> None:
-    """Every other read of a key is answered from a cache that nobody refreshes."""
+    """Every other read of a key is answered from a cache that is never refreshed."""
     original = Namespace.get
     cached: dict[tuple[Namespace, PolicyKey], Head | None] = {}
     turns: dict[PolicyKey, int] = {}
@@ -223,7 +223,7 @@ def stale_reads(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_waits_for_versions(patch: pytest.MonkeyPatch) -> None:
-    """at_least is not waited for."""
+    """Reads do not wait for at_least_version."""
 
     async def planted(*_: object) -> None:
         return None
@@ -237,7 +237,7 @@ def no_repairs(patch: pytest.MonkeyPatch) -> None:
 
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
-    """Whoever was told changes is told once more that he is synced."""
+    """A watch sends SYNCED again with each batch of changes."""
     original = Part._add_batch
 
     def planted(self: Part, batch: Batch, taken: list[bytes]) -> None:
@@ -249,7 +249,7 @@ def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_hub_skips(patch: pytest.MonkeyPatch) -> None:
-    """Every fifth change does not get into the ring."""
+    """The hub drops every fifth change."""
     original = WatchHub.publish
 
     def planted(self: WatchHub, change: Head) -> None:
@@ -260,17 +260,17 @@ def the_hub_skips(patch: pytest.MonkeyPatch) -> None:
 
 
 def resumes_begin_anew(patch: pytest.MonkeyPatch) -> None:
-    """Who resumes gets all that is known, whatever his token says."""
+    """A watch that resumes sends all changes, also those before its token."""
     patch.setattr(Token, "is_before", lambda self, change: True)
 
 
 def empty_snapshots(patch: pytest.MonkeyPatch) -> None:
-    """Snapshots leave out what is there."""
+    """Snapshots are empty."""
     patch.setattr(Watcher, "_snapshot", lambda self: [])
 
 
 def deaf_watchers(patch: pytest.MonkeyPatch) -> None:
-    """After a while no watcher hears of anything any more, nor of how far the view has come."""
+    """After about a dozen changes the hub sends no changes and no progress to watchers any more."""
     published, moved = WatchHub.publish, WatchHub.moved
 
     def plant_publish(self: WatchHub, change: Head) -> None:
@@ -298,12 +298,12 @@ def answers_while_loading(patch: pytest.MonkeyPatch) -> None:
 
 
 def answers_from_an_old_view(patch: pytest.MonkeyPatch) -> None:
-    """What writes nothing is answered from the view as it is, however far it is behind."""
+    """Requests that write nothing are answered from the view without confirmation, however far it is behind."""
     patch.setattr(ChainContext, "require_confirmation", lambda self, request, version: False)
 
 
 def ends_of_old_questions(patch: pytest.MonkeyPatch) -> None:
-    """Whoever comes while the log's end is being asked for takes that answer for his own."""
+    """A request that comes while the log's end is being asked for is confirmed by that question instead of the next one."""
     original = Confirmations.confirm
 
     def planted(self: Confirmations, request: Request) -> None:
@@ -317,7 +317,7 @@ def ends_of_old_questions(patch: pytest.MonkeyPatch) -> None:
 
 
 def time_makes_knowledge(patch: pytest.MonkeyPatch) -> None:
-    """W after its first event whoever joined takes what he has seen of a key for all of it, and his guess for the head."""
+    """A sidecar that joined takes its guess for certain W after the first event of the key that it saw."""
     original = fold.fold
 
     def planted(state: KeyState, placed: Placed, context: FoldContext, computed_on: Settings | None = None) -> Folded:
@@ -329,17 +329,17 @@ def time_makes_knowledge(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_has_seen_more(patch: pytest.MonkeyPatch) -> None:
-    """Everybody believes himself alone, until he was contradicted often enough."""
+    """No sidecar believes a writer that has seen more, until it was contradicted often enough."""
     patch.setattr(joining, "_has_seen_more", lambda state, stamp: False)
 
 
 def gaps_are_empty(patch: pytest.MonkeyPatch) -> None:
-    """Nobody looks what stands in a gap."""
+    """Gaps in the log are taken for empty."""
     patch.setattr(Continuity, "_look_into_gap", Continuity._done)
 
 
 def the_horizon_goes_back(patch: pytest.MonkeyPatch) -> None:
-    """How far a log was compacted when it was opened is taken for how far it is now."""
+    """The horizon of a compaction is taken to be that of the log's opening."""
     original = Continuity._settled
 
     def planted(self: Continuity, compaction: Compaction) -> None:
@@ -391,7 +391,7 @@ FOUND_AT = {
     deletions_forget: 6,
     tombstones_carry_nothing: 46,
 }
-"""The seeds that have found what takes many: they are tried first, and all of them if such a one finds it no more."""
+"""Seeds that found the bugs which take many seeds. They are tried first, and all seeds after that."""
 
 
 @pytest.mark.parametrize(("plant", "profile", "error"), PLANTS, ids=[f"{plant.__name__}-{error.__name__}" for plant, _, error in PLANTS])
@@ -401,13 +401,13 @@ def test_a_planted_bug_is_found(plant: Plant, profile: str, error: type[Broken],
         try:
             broken = run(profile, seed).broken
         except (AssertionError, ExceptionGroup):
-            continue  # the code's own assertions noticed; another seed shows what clients would have seen
+            continue  # the service's own assertions failed; another seed shows what clients see
         if any(type(each) is error for each in broken):
             return
     pytest.fail(f"{MOST_SEEDS} seeds of {profile} do not show {error.__name__}")
 
 
-def test_every_validator_is_shown_to_fire() -> None:
+def test_every_validator_has_a_planted_bug() -> None:
     errors = {error for module in (updates, reads, watches) for error in vars(module).values() if _is_error(error)}
     assert {error for _, _, error in PLANTS} == {*errors, knowledge.Divided}
     assert len(errors) == len(validators.VALIDATORS)

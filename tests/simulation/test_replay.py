@@ -1,4 +1,4 @@
-"""A seed is a run: the same story every time, in every process."""
+"""A seed gives the same run every time, in every process."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ pytestmark = pytest.mark.simulation
 
 
 @pytest.mark.parametrize("profile", ["embedded", "brokers", "exclusive-partitioned", "late-partitioned"])
-def test_a_seed_tells_the_same_story_every_time(profile: str) -> None:
+def test_a_seed_gives_the_same_story_every_time(profile: str) -> None:
     assert story(run(profile, 7)) == story(run(profile, 7))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", ["shared", "exclusive"])
-def test_a_seed_tells_the_same_story_in_another_process_by_its_own_command(profile: str) -> None:
+def test_a_runs_own_command_gives_the_same_story_in_another_process(profile: str) -> None:
     one = run(profile, 8)
     module, *arguments = one.command.removeprefix("python -m ").split()
     environment = {**os.environ, "PYTHONHASHSEED": "12345", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    told = subprocess.run([sys.executable, "-m", module, *arguments], env=environment, capture_output=True, text=True, check=True)
-    assert told.stdout == story(one) + "\n"
+    printed = subprocess.run([sys.executable, "-m", module, *arguments], env=environment, capture_output=True, text=True, check=True)
+    assert printed.stdout == story(one) + "\n"
 
 
-def test_time_jumps_over_pauses_and_stands_still_otherwise() -> None:
+def test_time_passes_only_in_pauses_and_jumps_over_them() -> None:
     async def main() -> list[float]:
         loop = asyncio.get_running_loop()
         times = [loop.time()]
@@ -45,7 +45,7 @@ def test_time_jumps_over_pauses_and_stands_still_otherwise() -> None:
     assert SimulatedLoop(random.Random(1)).run(main()) == [0.0, 0.0, 7200.0]
 
 
-def test_callbacks_keep_their_order_and_timers_of_one_moment_do_not() -> None:
+def test_callbacks_keep_their_order_but_timers_due_together_do_not() -> None:
     async def main() -> tuple[str, str]:
         loop = asyncio.get_running_loop()
         soon: list[str] = []
@@ -56,9 +56,9 @@ def test_callbacks_keep_their_order_and_timers_of_one_moment_do_not() -> None:
         await asyncio.sleep(2)
         return "".join(soon), "".join(later)
 
-    told = [SimulatedLoop(random.Random(seed)).run(main()) for seed in range(5)]
-    assert {soon for soon, _ in told} == {"abcdefgh"}
-    assert len({later for _, later in told}) > 1
+    results = [SimulatedLoop(random.Random(seed)).run(main()) for seed in range(5)]
+    assert {soon for soon, _ in results} == {"abcdefgh"}
+    assert len({later for _, later in results}) > 1
 
 
 def test_in_a_busy_loop_timers_come_due_between_callbacks() -> None:
@@ -73,7 +73,7 @@ def test_in_a_busy_loop_timers_come_due_between_callbacks() -> None:
     assert SimulatedLoop(random.Random(1), busy=0.001).run(main())
 
 
-def test_a_run_in_which_nothing_can_happen_any_more_says_who_waits() -> None:
+def test_a_run_that_can_never_end_fails_with_the_names_of_the_waiting_tasks() -> None:
     async def who_waits_for_ever() -> None:
         await asyncio.Event().wait()
 
@@ -81,7 +81,7 @@ def test_a_run_in_which_nothing_can_happen_any_more_says_who_waits() -> None:
         SimulatedLoop(random.Random(1)).run(who_waits_for_ever())
 
 
-def test_whoever_comes_from_a_thread_is_refused() -> None:
+def test_a_callback_from_a_thread_is_refused() -> None:
     async def main() -> None:
         await asyncio.to_thread(lambda: None)
 

@@ -1,6 +1,6 @@
-"""Hundreds of runs of the whole service in simulated time. A seed that fails says how it is replayed.
+"""Hundreds of runs of the whole service in simulated time. The message of a failed seed has the command that replays it.
 
-More of them: ``python -m tests.simulation --seeds 5000``.
+More runs: ``python -m tests.simulation --seeds 5000``.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .run import run
 pytestmark = pytest.mark.simulation
 
 SEEDS = (30, 70)
-"""How many seeds of a profile are run in each test of all, and how many are a part of the further evidence."""
+"""How many seeds of a profile a whole run of the tests runs, and how many each part of the further evidence."""
 FEWER_SEEDS = (20, 20)
-"""The same where repairs are delayed, because those runs are long, and where one kind of fault happens all the time."""
+"""The same for profiles with delayed repairs, whose runs are long, and for those in which one kind of fault happens all the time."""
 MORE_SEEDS = {"shared": (100, 100), "interrupted": (20, 50), "compacted": (60, 70), "forgetful": (20, 50)}
-"""Where something that has to happen is rare: ``events rejected-reads`` 8 times in 150 seeds, ``stalls of answers`` never in 20, ``streams
-broken`` 4 times in 40, and in ``forgetful`` never in 20 of 100.
+"""The same for profiles in which something that has to happen is rare: ``events rejected-reads`` 8 times in 150 seeds, ``stalls of
+answers`` never in 20, ``streams broken`` 4 times in 40, and in ``forgetful`` never in 20 of 100.
 """
 
 LEAST_SEEDS = 8
-"""So many seeds of each profile are always run; of all others `dev.py check` runs those until all has gone wrong that has to."""
+"""How many seeds of each profile `dev.py check` runs at least; it runs further ones until all faults have occurred that have to."""
 
 ALWAYS = (
     "appends doubled",
@@ -61,7 +61,7 @@ ALWAYS = (
     "streams broken",
     "watches cancelled",
 )
-"""What must have happened in every batch of every profile: a simulation in which nothing goes wrong shows nothing."""
+"""What must have happened in every batch of seeds of each profile that is not named below: a run without faults proves nothing."""
 UNASKED = (
     "broker writes behind the log",
     "compactions",
@@ -77,7 +77,7 @@ UNASKED = (
     "stalls of appends",
     "stalls of reads",
 )
-"""The same where nobody calls the sidecars."""
+"""The same for profiles in which no client calls the sidecars."""
 LED = (
     "attempts APPLIED",
     "attempts ETAG_MISMATCH",
@@ -105,7 +105,7 @@ LED = (
     "watches resumed",
     "watches started over",
 )
-"""The same where one sidecar at a time writes."""
+"""The same for profiles in which one sidecar at a time writes."""
 DELAYED = (
     "broker writes behind the log",
     "crashes with repairs due",
@@ -122,12 +122,12 @@ DELAYED = (
     "sidecars whose writing was cut off",
     "untimely compactions",
 )
-"""The same where repairs are delayed, and sidecars start at every point."""
+"""The same for profiles in which repairs are delayed and sidecars start at every point."""
 IN_EACH = ("newcomers", "repairs paused or cut off", "events applied")
-"""What must have happened there in each single run."""
+"""What must have happened in each single run of those."""
 _JOINED = "runs with joins between a late repair and a compaction"
 LEAST_SHARE = 0.2
-"""In so many of those runs a sidecar starts between a late repair and the next compaction, and has to believe it."""
+"""In at least this share of those runs a sidecar starts between a late repair and the next compaction, and has to believe the repair."""
 OVERTAKEN = (
     "compactions of what sidecars had not read",
     "ledgers trimmed",
@@ -142,9 +142,9 @@ OVERTAKEN = (
     "reading: stretches that can't be had",
     *(f"reading: {state.name}" for state in State if state is not State.WHOLE),
 )
-"""Where ledgers are compacted while they are read: what readers came across, and each state of ``logs/pulsar/reading/continuity``."""
+"""For ledgers that are compacted while they are read: what readers met, and each state of ``logs/pulsar/reading/continuity``."""
 KEPT = ("checkpoints given up", "checkpoints restored", "checkpoints written")
-"""Where sidecars start from their checkpoints."""
+"""For sidecars that start from their checkpoints."""
 OF_PROFILE: dict[str, tuple[str, ...]] = {
     "embedded": ("attempts SKIPPED", "unreadable entries", "watches reset EVENTS_GONE", "watches resumed", "watches started over"),
     "compacted": OVERTAKEN,
@@ -177,13 +177,13 @@ OF_PROFILE: dict[str, tuple[str, ...]] = {
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
-def test_every_promise_holds_until_all_has_gone_wrong(profile: str, record_property: Callable[[str, object], None]) -> None:
+def test_every_promise_holds_until_all_required_faults_have_occurred(profile: str, record_property: Callable[[str, object], None]) -> None:
     assert_promises(profile, range(_seeds(profile)[0]), record_property, least=LEAST_SEEDS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("profile", sorted(PROFILES))
-def test_every_promise_holds_whatever_goes_wrong(profile: str, record_property: Callable[[str, object], None]) -> None:
+def test_every_promise_holds_in_all_runs(profile: str, record_property: Callable[[str, object], None]) -> None:
     assert_promises(profile, range(_seeds(profile)[0]), record_property)
 
 
@@ -194,13 +194,13 @@ def test_every_promise_holds_in_many_more_runs(profile: str, part: int, record_p
 
 
 def assert_promises(profile: str, seeds: range, record_property: Callable[[str, object], None], least: int | None = None) -> None:
-    """Every promise holds in the runs of these seeds, and what has to go wrong went wrong in them.
+    """Checks that every promise holds in the runs of these seeds, and that all required faults occurred in them.
 
     Args:
-        profile: of the runs.
-        seeds: which.
-        record_property: is told what happened.
-        least: after so many runs, if all went wrong that has to, the others are left out; None: none is.
+        profile: the profile of the runs.
+        seeds: the seeds of the runs.
+        record_property: called with the counters.
+        least: after this many runs, the others are left out as soon as all required faults have occurred; None: no run is left out.
     """
     counts: Counter[str] = Counter()
     failures: list[str] = []
@@ -221,7 +221,7 @@ def assert_promises(profile: str, seeds: range, record_property: Callable[[str, 
 
 
 def _lacking(profile: str, counts: Counter[str], runs: int) -> list[str]:
-    """What has not gone wrong in so many runs of a profile, or not often enough, though it has to."""
+    """Returns the required counters that were zero, or too low, in this many runs of a profile."""
     made_of = PROFILES[profile]
     lacking = missing(counts, (*_wanted(made_of), *OF_PROFILE.get(profile, ())))
     if made_of.delayed and counts[_JOINED] < LEAST_SHARE * runs:
@@ -230,7 +230,7 @@ def _lacking(profile: str, counts: Counter[str], runs: int) -> list[str]:
 
 
 def _seeds(profile: str) -> tuple[int, int]:
-    """How many seeds are run of it first, and in each part of the further evidence."""
+    """Returns how many seeds of a profile a whole run of the tests runs, and how many each part of the further evidence."""
     made_of = PROFILES[profile]
     long_or_rare = made_of.delayed or made_of.compact_crash or made_of.compact_deletion
     return MORE_SEEDS.get(profile, FEWER_SEEDS if long_or_rare else SEEDS)

@@ -1,4 +1,4 @@
-"""What is asked for: updates of every kind, each with what it should do to a document, told without the service's code."""
+"""Updates of every kind, each with its effect on a document, which is described without the service's code."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _RATE: Mapping[str, Value] = {
     "rate_period_in_second": 1,
     "relative_to_publish_rate": False,
 }
-"""What Pulsar's own constructor makes of a dispatch rate."""
+"""The defaults of Pulsar's own constructor of a dispatch rate."""
 _LIMITS = ("dispatch_throttling_rate_in_byte", "dispatch_throttling_rate_in_msg")
 """A subscription's rate must have one of them."""
 _RATE_LEAVES = ("dispatch_throttling_rate_in_byte", "dispatch_throttling_rate_in_msg", "rate_period_in_second")
 
 
 class Draft(NamedTuple):
-    """An update that is not addressed yet."""
+    """An update without its policy key."""
 
     edit: Edit
     mask: tuple[str, ...] = ()
-    """Empty: what is set in ``policies``."""
+    """Empty: the settings that ``policies`` has."""
     policies: TopicPolicies | None = None
     operations: Mapping[str, ListOperation.ValueType] = {}
 
 
 def flat(policies: Message) -> Document:
-    """A document as the validators know it."""
+    """Returns a document as the validators know it."""
     document: dict[str, Value] = {}
     _flatten(policies, "", document)
     return document
@@ -60,7 +60,7 @@ def _flatten(message: Message, prefix: str, into: dict[str, Value]) -> None:
 
 
 def message_of(values: Mapping[str, Value]) -> TopicPolicies:
-    """The message with these leaves set."""
+    """Returns the message with these leaves set."""
     policies = TopicPolicies()
     for path, value in values.items():
         at: Message = policies
@@ -79,7 +79,7 @@ def message_of(values: Mapping[str, Value]) -> TopicPolicies:
 
 
 class Traffic:
-    """Drafts, each with values that no other one has."""
+    """Makes drafts, each with values that no other draft has."""
 
     def __init__(self, chance: random.Random, deletes: float) -> None:
         """``deletes``: the rate of deletions."""
@@ -105,19 +105,19 @@ class Traffic:
         )
 
     def draft(self) -> Draft:
-        """Any update or deletion."""
+        """Returns any update or deletion."""
         if self._chance.random() < self._deletes:
             return Draft(Edit(delete=True))
         return self._chance.choice(self._kinds)()
 
     def setting(self) -> Draft:
-        """A change of one setting to a new value, as an administrator makes at a broker."""
+        """Returns a change of one setting to a new value, or a deletion, as an administrator requests it from a broker."""
         if self._chance.random() < self._deletes:
             return Draft(Edit(delete=True))
         return self._chance.choice((self.scalar, self._object, self._entry))()
 
     def restatement(self, path: str, document: Document | None) -> Draft:
-        """A change of one setting to what it is in a document."""
+        """Returns a change of one setting to its value in a document."""
         if document is None or path not in document:
             return Draft(Edit(clears=(path,)), (path,), TopicPolicies())
         return _sets({path: document[path]})
@@ -127,7 +127,7 @@ class Traffic:
         return self._number
 
     def scalar(self) -> Draft:
-        """A change of one plain setting to a new value."""
+        """Returns a change of one plain setting to a new value."""
         return _sets({self._chance.choice(_SCALARS): self._new()})
 
     def _clear(self) -> Draft:

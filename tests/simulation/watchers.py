@@ -1,4 +1,4 @@
-"""Who watches: reads slowly, cancels, resumes with its token, and starts over when it is told to."""
+"""Clients that watch: they read slowly, cancel, resume from their token, and start over after a reset."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .world import NAMESPACE, World
 
 
 class Watcher(Client):
-    """Keeps one watch open, whatever happens."""
+    """Keeps one watch open, and opens it again whenever it ends."""
 
     def __init__(self, world: World, name: str, chance: random.Random) -> None:
         super().__init__(world, name, chance)
@@ -28,15 +28,15 @@ class Watcher(Client):
         self._topics = frozenset(chance.sample(topics, chance.randint(1, len(topics)))) if chance.random() < 0.4 else None
         self._scopes = frozenset(chance.choice(((1, 2), (1, 2), (1,), (2,))))
         self._slow = chance.choice((0.0, 0.0, 0.02, 0.4))
-        """Mean of the pauses between two messages."""
+        """Mean of the pauses between two messages, in seconds."""
         self._restless = chance.choice((0.0, 0.02, 0.1))
-        """How often it cancels, per message."""
+        """Probability that the watch is cancelled after a message."""
         self._log = ""
         self._positions: list[str] | None = None
         self._watch: Watch
 
     async def run(self) -> None:
-        """Watches to the end of the run."""
+        """Watches until the end of the run."""
         world = self.world
         while not world.resting.is_set():
             await self._open()
@@ -66,7 +66,7 @@ class Watcher(Client):
             self._watch.ended = world.now()
 
     def _begin(self, sidecar: str, token: Bookmark | None, opened: float) -> None:
-        """What is told from now on is told anew, or goes on from a token. The stream was opened then."""
+        """Records a new watch, which begins with a snapshot or resumes from a token. Its stream was opened at ``opened``."""
         self._watch = Watch(
             client=self.name,
             sidecar=sidecar,
@@ -108,10 +108,10 @@ class Watcher(Client):
         now, counts, watch = self.world.now(), self.world.counts, self._watch
         kind = event.WhichOneof("content")
         if kind == "change":
-            change, told = event.change, event.change.document
-            document = flat(told.policies) if told.HasField("policies") else None
-            key = Key(told.topic, int(told.scope))
-            watch.messages.append(Change(now, key, told.version, change.previous_version, document, change.partition, change.position))
+            change, shown = event.change, event.change.document
+            document = flat(shown.policies) if shown.HasField("policies") else None
+            key = Key(shown.topic, int(shown.scope))
+            watch.messages.append(Change(now, key, shown.version, change.previous_version, document, change.partition, change.position))
             if self._positions is not None and change.position:
                 self._positions[change.partition] = max(self._positions[change.partition], change.position)
         elif kind == "bookmark":

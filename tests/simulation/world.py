@@ -1,4 +1,4 @@
-"""One cluster in simulated time: the stored log of one namespace, the sidecars and brokers on it, and the history that is recorded."""
+"""One cluster in simulated time: the stored log of one namespace, the sidecars and brokers on it, and the recorded history."""
 
 from __future__ import annotations
 
@@ -30,51 +30,51 @@ from .traffic import Traffic, flat
 
 NAMESPACE = "acme/orders"
 WINDOW_MS = 4_000
-"""W of the runs: longer than any broker lags and than any repair takes that is not held up."""
+"""W of the runs: longer than any broker lags, and than any repair takes that is not delayed on purpose."""
 
 
 class Journal:
-    """Follows the storage from its beginning: what the log came to. Whatever is compacted, it forgets only what everybody has forgotten."""
+    """Folds the log from its beginning. After a compaction it forgets only what every sidecar has forgotten."""
 
     def __init__(self, context: FoldContext, knows: Callable[[int, Position], bool]) -> None:
-        """``knows``: whether anybody is there who has read, or will read, an entry of a partition that a compaction has erased."""
+        """``knows``: whether some sidecar has read, or will read, an entry of a partition that a compaction has erased."""
         self.entries: list[tuple[float, Placed]] = []
         self.heads: list[Head] = []
         self.counts: Counter[str] = Counter()
         self.stale: list[Placed] = []
-        """Changes that brokers, who apply documents as they come, show otherwise than they are."""
+        """Changes of which brokers, which apply documents as they arrive, show another document than the fold."""
         self.misleading: set[tuple[int, Position]] = set()
-        """The places of events that tell something else than the head, to whoever sees nothing else of the key."""
+        """The places of events whose document is not the head: misleading for a reader that sees no other event of the key."""
         self._due: dict[PolicyKey, list[tuple[int, bool]]] = {}
-        """By key: when it was written (ms), and whether a repair was due then."""
+        """By key: the times (ms) of its events, each with whether a repair was due after it."""
         self._context = context
         self._knows = knows
         self._erased: dict[PolicyKey, Placed] = {}
+        """Deleted keys of which the log has no event any more, each with its last one, the tombstone."""
         self._remembered: set[PolicyKey] = set()
-        """Keys that began anew behind a deletion that the log does not tell any more, and somebody still knows."""
-        """Deleted keys of which the log tells nothing any more, each with the last that it told."""
+        """Keys that were created again after a deletion that is not in the log any more but that some sidecar still knows."""
         self._states: dict[PolicyKey, KeyState] = {}
 
     @property
     def repair_due(self) -> bool:
-        """Whether somebody who sees only the newest event of a key would get something else than its head."""
+        """Whether a reader that sees only the newest event of some key would take something else than its head."""
         return any(state.due for state in self._states.values())
 
-    def heard_of(self, key: PolicyKey) -> bool:
-        """Whether the log ever told anything of a key."""
+    def has_had(self, key: PolicyKey) -> bool:
+        """Whether the log ever had an event of a key."""
         return key in self._states
 
     def repair_was_due(self, before: int) -> bool:
-        """The same, if there were only what was written before a time (ms)."""
+        """The same, with only the events that were published before a time (ms)."""
         newest = ([due for at, due in moments if at < before][-1:] for moments in self._due.values())
         return any(due for (due,) in filter(None, newest))
 
     def erased(self, key: PolicyKey, tombstone: Placed) -> None:
-        """A compaction took away a tombstone, and the log tells nothing of its key any more."""
+        """Notes that a compaction erased a tombstone, and that the log has no event of its key any more."""
         self._erased[key] = tombstone
 
     def show(self, placed: Placed) -> None:
-        """Takes an entry that was stored."""
+        """Folds an entry that was stored."""
         at = asyncio.get_running_loop().time()
         self.entries.append((at, placed))
         event = placed.event
@@ -101,7 +101,7 @@ class Journal:
         counts["events ambiguous"] += folded.ambiguous
         if folded.changed:
             if state.due and state.document is not None:
-                # A leader that reads the log behind such a deletion can't tell of its request. Whoever knows it does, in a repair.
+                # A leader that began to read the log after such a deletion does not know its request. Another sidecar restates it.
                 if event.key in self._remembered and state.document == event.document:
                     counts["allowed because a deletion was compacted away: its request is not told of by what follows"] += 1
                 else:
@@ -111,11 +111,11 @@ class Journal:
             self.heads.append(Head(record_key(event.key), folded.version, folded.previous, document, at, request_id))
 
     def lose(self, error: LogError) -> None:
-        """Is no process that could lose it."""
+        """Does nothing: the journal is not a process, and can't lose its log."""
 
 
 class World:
-    """What everybody in a run shares."""
+    """What all participants of a run share."""
 
     def __init__(self, profile: Profile, chance: random.Random) -> None:
         loop = asyncio.get_running_loop()
@@ -125,12 +125,12 @@ class World:
         self.chance = chance
         self.counts: Counter[str] = Counter()
         self.broken: list[Broken] = []
-        """What was found out about promises on the way."""
+        """Promises that were found broken during the run."""
         self.trace: list[tuple[float, str, str]] = []
-        """What happened besides calls: time, who, what."""
+        """What happened apart from calls: time, participant, what."""
         self.storage = (LedgeredStorage if profile.ledgers else MemoryStorage)(partitions=profile.partitions, now=loop.milliseconds)
         self.stored = self.storage.namespace(NAMESPACE)
-        self.journal = Journal(FoldContext(window_ms=WINDOW_MS, sole_writer=profile.sole_writer), self._anybody_knows)
+        self.journal = Journal(FoldContext(window_ms=WINDOW_MS, sole_writer=profile.sole_writer), self._is_known)
         self.stored.followers.append(self.journal)
         self.traffic = Traffic(random.Random(chance.getrandbits(64)), profile.deletes)
         self.keys = [
@@ -141,19 +141,19 @@ class World:
         partitions = {key: partition_of(policy_key(key), profile.partitions) for key in self.keys}
         self.history = History(partitions=partitions, led=profile.exclusive)
         self.healed = False
-        """Whether everything goes well from now on."""
+        """Whether the faults have ended."""
         self.resting = asyncio.Event()
-        """Set when nothing is asked any more and everything has come to rest."""
+        """Set when all requests have ended and the cluster has come to rest."""
         self.orphans: dict[Key, float] = {}
-        """Keys of which nobody alive has seen everything, in a log that was compacted, and since when."""
+        """Keys of which no live sidecar has seen all events, in a log that was compacted, and since when."""
         self.acknowledged: set[tuple[Key, str]] = set()
-        """Changes that newcomers acknowledged: by key and request."""
+        """Changes that newcomers acknowledged, by key and request id."""
         self.once: set[tuple[Key, str]] = set()
-        """Requests that nobody repeats."""
+        """Requests that no client repeats."""
         self.sidecars = [self._sidecar(f"sidecar-{number}") for number in range(profile.sidecars)]
-        """Those that clients call."""
+        """The sidecars that clients call."""
         self.newcomers: list[Sidecar] = []
-        """Those that started in the middle."""
+        """The sidecars that started in the middle of the run."""
         self._named = len(self.sidecars)
 
     def now(self) -> float:
@@ -161,60 +161,60 @@ class World:
         return self.loop.time()
 
     @property
-    def everybody(self) -> list[Sidecar]:
-        """All sidecars that there are."""
+    def all_sidecars(self) -> list[Sidecar]:
+        """All sidecars."""
         return [*self.sidecars, *self.newcomers]
 
     @property
     def survivor(self) -> Sidecar | None:
-        """Who lives all along where repairs are delayed, and so has seen everything."""
+        """The sidecar that runs all the time in a profile with delayed repairs, and so has seen all events."""
         return self.sidecars[0] if self.profile.delayed and self.profile.survivor else None
 
     @property
     def leader(self) -> Sidecar | None:
-        """Who takes itself for the leader; of several the one whose place it is."""
+        """The sidecar that believes it leads; of several, the one that holds the seat."""
         leading = [sidecar for sidecar in self.sidecars if sidecar.leads(NAMESPACE)]
         holder = self.stored.seats[0].holder
         return next((each for each in leading if holder is not None and leader_of(holder.name) == each.name), next(iter(leading), None))
 
     def note(self, who: str, what: str) -> None:
-        """Puts something into the trace."""
+        """Adds a line to the trace."""
         self.trace.append((self.now(), who, what))
 
     async def pause(self, mean: float | None = None) -> None:
-        """A pause of a random length."""
+        """Pauses for a random time."""
         if mean is None and self.profile.lulls and not self.healed and self.chance.random() < self.profile.lulls:
             await asyncio.sleep(self.chance.uniform(0, 1.5 * WINDOW_MS / 1000))
         await asyncio.sleep(self.chance.expovariate(1 / (self.profile.seconds_per_pause if mean is None else mean)))
 
     def heal(self) -> None:
-        """From now on nothing goes wrong."""
+        """Ends all faults."""
         self.healed = True
-        for sidecar in self.everybody:
+        for sidecar in self.all_sidecars:
             if sidecar.running:
                 sidecar.faults.heal()
                 sidecar.resume_repairs()
 
     def note_orphans(self) -> None:
-        """Notes of which keys nobody alive has seen everything. To be called when somebody has died, and when the log was compacted."""
+        """Notes of which keys no live sidecar has seen all events. To be called when a sidecar has ended, and after a compaction."""
         for key in self.keys if self.profile.delayed and self.survivor is None else ():
-            told = self.journal.heard_of(policy_key(key)) and self.stored.compacted[self.history.partitions[key]] != ""
-            if told and key not in self.orphans and not any(sidecar.knows(policy_key(key)) for sidecar in self.everybody):
+            affected = self.journal.has_had(policy_key(key)) and self.stored.compacted[self.history.partitions[key]] != ""
+            if affected and key not in self.orphans and not any(sidecar.knows(policy_key(key)) for sidecar in self.all_sidecars):
                 self.orphans[key] = self.now()
-                self.note("world", f"nobody alive has seen everything of {key}")
+                self.note("world", f"no live sidecar has seen all events of {key}")
 
-    def _anybody_knows(self, partition: int, position: Position) -> bool:
-        """Whether somebody opened the log before a compaction erased an entry, and has it open still."""
-        logs = (each.log.opened(NAMESPACE) for each in self.everybody if each.running and each.log.has_open(NAMESPACE))
+    def _is_known(self, partition: int, position: Position) -> bool:
+        """Whether some sidecar opened the log before a compaction erased an entry, and still has it open."""
+        logs = (each.log.opened(NAMESPACE) for each in self.all_sidecars if each.running and each.log.has_open(NAMESPACE))
         return any(position > (log.complete_after(partition) or "") for log in logs)
 
     def note_opening(self) -> None:
-        """A sidecar begins to read the log."""
+        """Counts that a sidecar begins to read the log."""
         self.counts["openings of a log that was compacted"] += any(self.stored.compacted)
         self.counts["joins between a late repair and a compaction"] += repaired_late(self.stored, self.journal.misleading, WINDOW_MS)
 
     def replacement(self) -> Sidecar:
-        """One more sidecar, which has seen nothing yet."""
+        """Returns one more sidecar, which has seen nothing yet."""
         self._named += 1
         return self._sidecar(f"sidecar-{self._named - 1}")
 
@@ -236,7 +236,7 @@ class World:
             load_retry_seconds=2.0,
             namespace_idle_seconds=chance.choice((0.5, 2.0)),
             drain_seconds=1.0,
-            # Nothing is told that is a guess yet. Where one writes at a time it may be: it turns out to be right.
+            # Long enough that guesses are not shown. With one writer at a time they may be, because they turn out to be right.
             join_patience_seconds=0.1 if self.profile.exclusive else chance.choice((0.0, 1.0, 120.0)) if delayed else 120.0,
             max_repairs_per_second=chance.choice((0.5, 2.0, 500.0)) if delayed else 500.0,
         )
@@ -248,7 +248,7 @@ class World:
             make_faults,
             chance,
             self.counts,
-            (NAMESPACE,) if self.profile.guard or delayed else (),  # who is to see everything must have it loaded
+            (NAMESPACE,) if self.profile.guard or delayed else (),  # to see all events, a sidecar must keep the namespace loaded
             exclusive=self.profile.exclusive,
             checkpoints=self.profile.checkpoints,
             opened=self.note_opening if delayed else None,
@@ -256,15 +256,15 @@ class World:
 
 
 def policy_key(key: Key) -> PolicyKey:
-    """A recorded key in the service's own terms."""
+    """Returns a recorded key as the service's type."""
     return PolicyKey(key.topic, Scope(key.scope))
 
 
 def record_key(key: PolicyKey) -> Key:
-    """A key as it is recorded."""
+    """Returns a key of the service as it is recorded."""
     return Key(key.topic, int(key.scope))
 
 
 def document_of(settings: Settings | None) -> Document | None:
-    """A document as it is recorded."""
+    """Returns a document of the service as it is recorded."""
     return None if settings is None else flat(documents.join(settings))

@@ -1,1 +1,1 @@
-"""The data source topic_policy_changes and the audit on it."""
+"""The data source topic_policy_changes, and the audit that uses it."""

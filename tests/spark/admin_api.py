@@ -1,4 +1,4 @@
-"""A broker's admin API for tests: it answers what it was told to, and keeps what it was asked."""
+"""A fake of a broker's admin API: it gives configured answers, and records its requests."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from tests.client.certificates import Identity
 
 
 class Elsewhere(NamedTuple):
-    """An answer: another broker has it."""
+    """An answer that redirects to another broker."""
 
     url: str
 
 
 class Asked(NamedTuple):
-    """A question."""
+    """A request."""
 
     path: str
-    """Behind ``/admin/v2/``."""
+    """The path after ``/admin/v2/``."""
     authorization: str
 
 
 class AdminApi:
-    """What one broker answers, by the path behind ``/admin/v2/``; to other questions 404.
+    """The answers of one broker, by the path after ``/admin/v2/``; 404 for other paths.
 
     Attributes:
         answers: JSON values, status codes, and ``Elsewhere``; may be changed at any time.
-        asked: the questions so far.
+        asked: the requests so far.
     """
 
     def __init__(self, url: str, answers: Mapping[str, Any]) -> None:
@@ -41,7 +41,7 @@ class AdminApi:
         self.asked: list[Asked] = []
 
     def answer(self, path: str, authorization: str) -> tuple[int, dict[str, str], bytes]:
-        """The status, the headers and the body of an answer."""
+        """Records a request, and returns the status, the headers and the body of its answer."""
         name = path.removeprefix("/admin/v2/")
         self.asked.append(Asked(name, authorization))
         match self.answers.get(name, 404):
@@ -55,7 +55,7 @@ class AdminApi:
 
 @contextlib.contextmanager
 def admin_api(answers: Mapping[str, Any] | None = None, identity: Identity | None = None) -> Iterator[AdminApi]:
-    """One broker's admin API on a port of its own, with TLS if it has an identity."""
+    """Serves one broker's admin API on a port of its own, with TLS if there is an identity."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -69,7 +69,7 @@ def admin_api(answers: Mapping[str, Any] | None = None, identity: Identity | Non
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-            """Says nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""Changes made up for tests, as the archive has them."""
+"""Changes for tests, in the form of the archive."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NAMESPACE = "acme/orders"
 
 
 def change(number: int, topic: str, policies: dict[str, Any] | None, **more: Any) -> Change:
-    """An event: the ``number``-th of its log, so many seconds after 1970-01-01."""
+    """Returns the event ``number`` of its log, published ``number`` seconds after 1970-01-01."""
     actor = more.get("actor")
     values: dict[str, Any] = {
         "namespace": NAMESPACE,
@@ -39,7 +39,7 @@ def change(number: int, topic: str, policies: dict[str, Any] | None, **more: Any
 
 
 def frame(spark: SparkSession, changes: list[Change]) -> DataFrame:
-    """As a DataFrame."""
+    """Returns the changes as a DataFrame."""
     columns = zip(*changes, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW_SCHEMA, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=ARROW_SCHEMA), SPARK_SCHEMA)

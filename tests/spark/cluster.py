@@ -1,4 +1,4 @@
-"""Spark elsewhere, all on loopback: a cluster of a master and one worker, and a Spark Connect server. Each is its own processes."""
+"""Remote Spark on the loopback interface: a cluster of a master and one worker, and a Spark Connect server, in processes of their own."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECONDS = 90
 
 
 def environment() -> dict[str, str]:
-    """What Spark's processes, and those that use them, need to know. Executors begin with this installation and none of our modules."""
+    """Returns the environment of Spark's processes and of their clients. Executors have this installation, but not our modules."""
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))},
         "SPARK_HOME": str(_HOME),
@@ -34,7 +34,7 @@ def environment() -> dict[str, str]:
 
 @contextlib.contextmanager
 def cluster(directory: Path) -> Iterator[str]:
-    """A cluster with two cores; its master's address."""
+    """Runs a cluster with two cores; yields its master's address."""
     port = free_port()
     master = f"spark://{_HOST}:{port}"
     with contextlib.ExitStack() as stack:
@@ -49,7 +49,7 @@ def cluster(directory: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def connect_server(directory: Path) -> Iterator[str]:
-    """A Spark Connect server on two local cores; its address."""
+    """Runs a Spark Connect server on two local cores; yields its address."""
     port = free_port()
     settings = {
         "spark.connect.grpc.binding.address": _HOST,
@@ -71,10 +71,10 @@ def connect_server(directory: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _running(command: list[str], log: Path, port: int | None) -> Iterator[None]:
-    """A process group that is ended at the end; begins when somebody listens at the port."""
-    with log.open("wb") as told:
+    """Runs a process group, and waits until it listens at the port; kills the group at the end."""
+    with log.open("wb") as output:
         process = subprocess.Popen(
-            command, env=environment(), cwd=log.parent, stdin=subprocess.DEVNULL, stdout=told, stderr=told, start_new_session=True
+            command, env=environment(), cwd=log.parent, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     try:
         deadline = time.monotonic() + _SECONDS

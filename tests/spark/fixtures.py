@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process: it takes some seconds to start."""
+"""One Spark session for all tests of a process, because it takes some seconds to start."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def spark() -> Iterator[SparkSession]:
     """A session on two local cores, with the data source registered.
 
-    It evaluates expressions as they stand. Each of the tests' queries runs once, on a few rows: to generate Java for it, and compile that,
-    is more work than the query. Sessions in processes of their own (ingests, streams that are killed, clusters, commands) generate code.
+    It interprets expressions. Each of the tests' queries runs once, on a few rows, so generating and compiling Java for it would be more
+    work than the query. Sessions in processes of their own (ingests, streams that are killed, clusters, commands) generate code.
     """
     from bench.harness.session import session  # noqa: PLC0415 - a process whose tests need no Spark does not load it
     from topicpolicies_spark import register  # noqa: PLC0415

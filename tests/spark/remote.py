@@ -1,4 +1,4 @@
-"""What a user of Spark Connect does, in a process without a Spark of its own: ``python -m tests.spark.remote sc://... SIDECAR``."""
+"""A client of Spark Connect, in a process without a Spark of its own: ``python -m tests.spark.remote sc://... SIDECAR``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from topicpolicies_spark.audit.state import state
 
 
 def main(remote: str, sidecar: str) -> None:
-    """Reads a sidecar's history where the server is, and prints what the audit says of it."""
+    """Has the Spark server read a sidecar's history, and prints the audit's results."""
     spark = session("", remote, "")
     try:
         changes = spark.read.format(NAME).options(address=sidecar, namespaces="public/default").load()

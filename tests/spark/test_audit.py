@@ -1,4 +1,4 @@
-"""What the audit says of changes that are known one by one."""
+"""The audit's answers about known changes."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ CHANGES = [
     change(9, "a", None, action="UNREADABLE", problem="broken")._replace(topic=None),
     change(12, "a", {"max_producer_per_topic": 12}),
 ]
-"""Position a310 sorts behind b109 only because numbers carry their length: the twelfth event is the last one."""
+"""The twelfth event sorts last only because the numbers in positions are prefixed with their length (b10b12 after b10a9)."""
 
 
-def test_the_state_is_what_brokers_applied(spark: SparkSession) -> None:
-    assert _documents(spark) == {"a": 12, "c": 3}, "an INSERT on a document changes nothing, a tombstone removes"
+def test_the_state_has_the_documents_that_brokers_applied(spark: SparkSession) -> None:
+    assert _documents(spark) == {"a": 12, "c": 3}, "an INSERT on a document changes nothing, a tombstone removes it"
     assert _documents(spark, AT(4)) == {"a": 1, "b": 2}
     assert _documents(spark, AT(6)) == {"a": 1, "c": 3}
     assert _documents(spark, AT(0)) == {}
 
 
-def test_who_changed_what(spark: SparkSession) -> None:
+def test_who_lists_the_author_and_the_fields_of_each_change(spark: SparkSession) -> None:
     found = [(row.topic.rpartition("/")[2], row.who, row.fields) for row in who(frame(spark, CHANGES)).collect()]
     assert found == [
         ("a", "broker standalone-0-1", ["max_producer_per_topic", "message_ttl_in_seconds"]),
@@ -67,7 +67,7 @@ def test_who_changed_what(spark: SparkSession) -> None:
     assert who(frame(spark, CHANGES), topic=f"persistent://{NAMESPACE}/a", field="message_ttl_in_seconds").count() == 2
 
 
-def test_behind_an_insert_that_brokers_ignored_a_change_is_compared_with_the_document_that_they_had(spark: SparkSession) -> None:
+def test_a_change_after_an_ignored_insert_is_compared_with_the_document_before_the_insert(spark: SparkSession) -> None:
     rows = [
         change(1, "a", {"max_producer_per_topic": 1}),
         change(2, "a", {"max_producer_per_topic": 9, "message_ttl_in_seconds": 9}, action="INSERT"),
@@ -76,13 +76,13 @@ def test_behind_an_insert_that_brokers_ignored_a_change_is_compared_with_the_doc
     assert [row.fields for row in who(frame(spark, rows)).collect()] == [["max_producer_per_topic"], ["max_producer_per_topic"]]
 
 
-def test_a_time_at_which_one_period_ends_and_another_begins_is_counted_once(spark: SparkSession) -> None:
+def test_a_change_at_the_border_of_two_periods_is_counted_once(spark: SparkSession) -> None:
     changes = frame(spark, CHANGES)
     counted = before(changes, AT(4)).count(), since(changes, AT(4)).count()
     assert counted == (3, len(CHANGES) - 3)
 
 
-def test_nested_objects_maps_and_lists_are_compared_by_what_they_hold(spark: SparkSession) -> None:
+def test_nested_objects_maps_and_lists_are_compared_by_their_content(spark: SparkSession) -> None:
     two = [("s1", RATE), ("s2", RATE)]
     rows = frame(
         spark,
@@ -96,7 +96,7 @@ def test_nested_objects_maps_and_lists_are_compared_by_what_they_hold(spark: Spa
     assert fields == [["subscription_policies"], ["dispatch_rate", "subscription_policies"]]
 
 
-def test_drift_between_two_times_and_against_a_file(spark: SparkSession, tmp_path: Path) -> None:
+def test_drift_is_reported_between_two_times_and_against_a_file(spark: SparkSession, tmp_path: Path) -> None:
     rows = frame(spark, CHANGES)
     found = {row.topic.rpartition("/")[2]: (row.how, row.fields) for row in drift(state(rows, AT(4)), state(rows)).collect()}
     assert found == {
@@ -118,7 +118,7 @@ def test_drift_between_two_times_and_against_a_file(spark: SparkSession, tmp_pat
     }
 
 
-def test_churn_names_restless_topics_and_fights_but_no_teamwork(spark: SparkSession) -> None:
+def test_churn_lists_frequently_changed_topics_and_fields_that_actors_revert_for_each_other(spark: SparkSession) -> None:
     fight = [
         change(10 + number, "fought", {"max_producer_per_topic": 5 + number % 2}, actor="one" if number % 2 else "other")
         for number in range(8)
@@ -141,9 +141,9 @@ def test_churn_names_restless_topics_and_fights_but_no_teamwork(spark: SparkSess
     )
 
 
-def test_the_report_is_one_page_with_plots(spark: SparkSession) -> None:
+def test_the_report_is_one_self_contained_page_with_plots_and_escaped_text(spark: SparkSession) -> None:
     page = report(frame(spark, [*CHANGES, change(20, "<script>", {"compaction_threshold": 1}, actor="<b>bot</b>")]), "all of it", 2)
     assert page.count("<svg") == 4
     assert "6 changes by 3 actors" in page
     assert "retention-bot" in page and "&lt;b&gt;bot" in page and "<b>bot" not in page
-    assert "src=" not in page and "href=" not in page, "nothing is loaded from elsewhere"
+    assert "src=" not in page and "href=" not in page, "the page loads no other resources"

@@ -1,4 +1,4 @@
-"""The audit's command line: what is wrong is said before Spark starts; what is asked is answered for people and for programs."""
+"""The audit's command line: wrong arguments are refused before Spark starts, and the commands answer for people and for programs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _run(*arguments: str) -> Result:
         ("churn", "nowhere", "--at-least", "0"),
     ],
 )
-def test_what_is_wrong_is_said_before_anything_starts(arguments: tuple[str, ...]) -> None:
+def test_wrong_arguments_are_refused_before_spark_starts(arguments: tuple[str, ...]) -> None:
     result = _run(*arguments)
     assert result.exit_code == 2
     assert "Error" in result.output or "Usage" in result.output
@@ -90,20 +90,22 @@ def test_help_fits_80_columns_and_cuts_no_sentence_off(command: str) -> None:
         ("spark://master:7077", "spark://master:7077"),
     ],
 )
-def test_what_fails_in_passing_is_tried_again_by_local_masters_too(master: str, meant: str) -> None:
+def test_local_masters_retry_tasks_unless_they_name_a_number_of_failures(master: str, meant: str) -> None:
     assert retrying(master) == meant
 
 
-def test_what_spark_says_in_lines_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_spark_with_a_traceback_is_printed_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     beginning = "[STREAM_FAILED] Query terminated: [PYTHON_EXCEPTION] An exception was thrown from the Python worker: "
-    said = f"""{beginning}Traceback (most recent call last):
+    message = f"""{beginning}Traceback (most recent call last):
   File "reading.py", line 1, in read
     raise
 _pulsar.ServiceUnitNotReady: Pulsar error: ServiceUnitNotReady
  SQLSTATE: XXKST"""
 
     def fail(**_: object) -> None:
-        raise PySparkException(said)
+        raise PySparkException(message)
 
     monkeypatch.setattr(commands, "app", fail)
     with pytest.raises(SystemExit) as ended:
@@ -112,7 +114,7 @@ _pulsar.ServiceUnitNotReady: Pulsar error: ServiceUnitNotReady
     assert capsys.readouterr().err == f"Error: {beginning}_pulsar.ServiceUnitNotReady: Pulsar error: ServiceUnitNotReady\n"
 
 
-def test_an_archive_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_the_error_about_a_missing_archive_names_ingest(tmp_path: Path) -> None:
     result = _run("state", str(tmp_path / "none"))
     assert isinstance(result.exception, FileNotFoundError)
     assert "ingest" in str(result.exception)
@@ -126,7 +128,9 @@ def test_an_archive_that_is_not_there_is_told(tmp_path: Path) -> None:
         (("--tls-trust-certs", "ca.pem", "--token-file", "token"), {"tlsTrustCertsFile": "ca.pem", "tokenFile": "token"}),
     ],
 )
-def test_ingest_gives_its_options_to_the_source(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], given: dict[str, str]) -> None:
+def test_ingest_passes_its_options_to_the_data_source(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], given: dict[str, str]
+) -> None:
     taken: list[dict[str, str]] = []
 
     def ingest(_: object, __: str, options: dict[str, str], **___: object) -> None:
@@ -142,7 +146,7 @@ def test_ingest_gives_its_options_to_the_source(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
-def test_the_commands_answer(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
+def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
     @contextlib.contextmanager
     def shared() -> Iterator[SparkSession]:
         yield spark

@@ -1,4 +1,4 @@
-"""What brokers say of the change logs: whichever of them knows, with the token and the authorities that the options name."""
+"""Requests to brokers about the change logs, with redirects and with the token and the authorities of the options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _options(url: str, **more: str) -> Options:
     return read_options({"serviceUrl": "pulsar://broker:6650", "adminUrl": url, **more})
 
 
-def test_another_broker_is_asked_where_one_says_so_and_is_shown_the_token(tmp_path: Path) -> None:
+def test_a_redirect_to_another_broker_is_followed_with_the_token(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("secret\n")
     with admin_api(ANSWERS) as owner, admin_api(dict.fromkeys(ANSWERS, Elsewhere(owner.url))) as other:
@@ -44,7 +44,7 @@ def test_another_broker_is_asked_where_one_says_so_and_is_shown_the_token(tmp_pa
         assert {each.authorization for each in owner.asked} == {"Bearer secret"}
 
 
-def test_brokers_certificates_are_checked_against_the_authorities_of_the_options(tmp_path: Path) -> None:
+def test_the_certificate_of_a_broker_is_verified_with_the_authorities_of_the_options(tmp_path: Path) -> None:
     ours, other = Authority(tmp_path, "ours"), Authority(tmp_path, "other")
     with admin_api(ANSWERS, ours.identity("broker", "127.0.0.1")) as broker:
         with Brokers(_options(broker.url, tlsTrustCertsFile=str(ours.certificate))) as brokers:
@@ -56,7 +56,7 @@ def test_brokers_certificates_are_checked_against_the_authorities_of_the_options
             assert "certificate" in raised.value.message.lower()
 
 
-def test_a_broker_that_is_starting_is_asked_again() -> None:
+def test_a_request_that_is_answered_with_status_503_is_repeated() -> None:
     with admin_api({**ANSWERS, f"{LOG}/partitions": 503}) as broker, Brokers(_options(broker.url)) as brokers:
         first = len(broker.asked)
 
@@ -69,17 +69,17 @@ def test_a_broker_that_is_starting_is_asked_again() -> None:
         assert brokers.logs() == [WHOLE]
 
 
-def test_of_a_partitioned_log_every_partition_is_one() -> None:
+def test_every_partition_of_a_partitioned_log_is_a_log() -> None:
     with admin_api({**ANSWERS, f"{LOG}/partitions": {"partitions": 2}}) as broker, Brokers(_options(broker.url)) as brokers:
         assert brokers.logs() == [Log("acme/orders", n, f"{WHOLE.topic}-partition-{n}") for n in range(2)]
 
 
-def test_a_log_that_is_not_there_holds_nothing_that_could_be_told() -> None:
+def test_a_missing_log_has_no_ledgers() -> None:
     with admin_api({**ANSWERS, f"{LOG}/internalStats": 404}) as broker, Brokers(_options(broker.url)) as brokers:
         assert brokers.ledgers(WHOLE) is None
 
 
-def test_it_is_known_when_a_reader_was_sent_everything() -> None:
+def test_a_broker_confirms_that_it_has_sent_everything_to_a_waiting_reader_only() -> None:
     waiting = {"readPosition": "7:5", "waitingReadOp": True}
     answers = {
         f"{LOG}/stats": {"subscriptions": {"reader-x": {"consumers": [{"consumerName": "mine"}]}}},
@@ -93,12 +93,12 @@ def test_it_is_known_when_a_reader_was_sent_everything() -> None:
         assert not brokers.all_sent(WHOLE, "mine", Place(7, 4))
         waiting["waitingReadOp"] = True
         broker.answers[f"{LOG}/stats"] = 403
-        assert not brokers.all_sent(WHOLE, "mine", Place(7, 4)), "what the broker does not tell is not known"
+        assert not brokers.all_sent(WHOLE, "mine", Place(7, 4)), "without an answer this is not known"
 
 
-@pytest.mark.parametrize("said", ["<html>A proxy's page</html>", [["acme/orders"]], {"partitions": "many"}], ids=["text", "lists", "words"])
-def test_an_answer_of_another_form_is_told_as_such(said: Any) -> None:
-    answers = {**ANSWERS, f"{LOG}/partitions": said, f"{LOG}/internalStats": {**STATS, "ledgers": said}, "namespaces/acme": said}
+@pytest.mark.parametrize("bad", ["<html>A proxy's page</html>", [["acme/orders"]], {"partitions": "many"}], ids=["text", "lists", "words"])
+def test_an_answer_of_a_wrong_form_is_an_error_that_names_the_tenant(bad: Any) -> None:
+    answers = {**ANSWERS, f"{LOG}/partitions": bad, f"{LOG}/internalStats": {**STATS, "ledgers": bad}, "namespaces/acme": bad}
     with (
         admin_api(answers) as broker,
         Brokers(_options(broker.url)) as brokers,

@@ -1,4 +1,4 @@
-"""A cluster's master and a Spark Connect server do what a local Spark does."""
+"""The harness and the audit run on a cluster and over Spark Connect, as they do on a local Spark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_load_harness_runs_on_a_cluster_and_every_promise_holds(tmp_path: Pa
         (report,) = json.loads(ran.stdout)["runs"]
         executors = list((tmp_path / "work").glob("app-*/*"))
     assert report["proof"]["holds"] and report["proof"]["calls"] >= 1500
-    assert executors, "the load came from the cluster's worker"
+    assert executors, "the load ran on the cluster's worker"
 
 
 def test_the_audit_of_a_sidecars_history_runs_over_spark_connect(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The data source over a sidecar's own history: every event with its actor, also after the log has forgotten it."""
+"""The data source over a sidecar's own history, which has every event with its actor, even after the log was compacted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topicpolicies_spark.options import OptionError, read_options
 TOPIC = "persistent://public/default/orders"
 
 
-def test_a_history_needs_its_namespaces_named() -> None:
+def test_a_history_without_named_namespaces_is_refused() -> None:
     with pytest.raises(OptionError, match="namespaces is needed"):
         read_options({"address": "127.0.0.1:6680"})
     assert read_options({"address": "127.0.0.1:6680", "namespaces": "public/default"}).includes("public/default")
@@ -25,7 +25,7 @@ def test_a_history_needs_its_namespaces_named() -> None:
 @pytest.mark.timeout(180)
 @pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_sidecars_history_becomes_rows_that_the_audit_understands(spark: SparkSession) -> None:
+def test_a_sidecars_history_is_read_as_rows_that_the_audit_can_use(spark: SparkSession) -> None:
     with sqlite() as target:
         with Client(target.address, actor="retention-bot") as client:
             client.update(TOPIC, max_producer_per_topic=5)

@@ -1,4 +1,4 @@
-"""A stream over a sidecar's history: nothing twice and nothing missing, however it is cut into batches and whatever is killed."""
+"""A stream over a sidecar's history has each event once, however it is divided into batches and even if the query is killed."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def reader_of(target: Target, *namespaces: str, **options: str) -> HistoryStream
 
 
 def read(reader: HistoryStreamReader, start: dict[str, Any], end: dict[str, Any]) -> dict[str, list[int]]:
-    """The values of a batch by namespace, in order."""
+    """Returns the values of a batch by namespace, in order."""
     found: dict[str, list[int]] = {}
     for part in reader.partitions(start, end):
         assert isinstance(part, HistoryPartition)
@@ -79,7 +79,7 @@ def read(reader: HistoryStreamReader, start: dict[str, Any], end: dict[str, Any]
 
 
 def batches(reader: HistoryStreamReader, start: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, list[int]]]]:
-    """The batches of a query until there is nothing new, each with the offset at its end."""
+    """Yields the batches of a query until there is no new event, each with the offset at its end."""
     while (end := reader.latestOffset(start, reader.getDefaultReadLimit())) != start:
         yield end, read(reader, start, end)
         start = end
@@ -89,13 +89,13 @@ def of(name: str, parts: Iterable[tuple[dict[str, Any], dict[str, list[int]]]]) 
     return [values.get(name, []) for _, values in parts]
 
 
-def test_a_history_is_streamed_by_namespaces_or_by_what_brokers_know() -> None:
+def test_a_history_stream_needs_namespaces_or_an_admin_url() -> None:
     with pytest.raises(OptionError, match="namespaces is needed, or adminUrl"):
         read_options({"address": "127.0.0.1:6680", "tenants": "acme"})
     assert read_options({"address": "127.0.0.1:6680", "adminUrl": "http://broker:8080", "tenants": "acme"}).tenants == {"acme"}
 
 
-def test_offsets_survive_being_written_down() -> None:
+def test_offsets_are_parsed_back_and_other_texts_are_refused() -> None:
     places = {ONE: HistoryPlace(WatchToken("log", ("b10c123", "")), ("1::5", "4:3:7")), TWO: HistoryPlace(None, ("1::5",))}
     assert places_of(offset_of(places)) == places
     for wrong in ({}, {"format": FORMAT, "logs": {}}, {"format": FORMAT + 1, "history": {}}):
@@ -103,7 +103,7 @@ def test_offsets_survive_being_written_down() -> None:
             places_of(wrong)
 
 
-def test_a_gap_is_told_once_and_as_it_was_told_first() -> None:
+def test_each_gap_is_one_row_in_the_batch_in_which_it_is_new() -> None:
     compacted, dropped = "1::5000", "4:3000:7000"
     token = WatchToken("log", ("b0",))
     first, second = (
@@ -118,19 +118,19 @@ def test_a_gap_is_told_once_and_as_it_was_told_first() -> None:
     assert row.problem == "events may be missing from 1970-01-01T00:00:03.000+00:00 to 1970-01-01T00:00:07.000+00:00: trimmed"
 
 
-def test_a_gap_is_remembered_as_long_as_it_may_be_told_again() -> None:
+def test_reported_gaps_are_kept_in_the_offset_until_a_scan_of_the_whole_history() -> None:
     here, there = WatchToken("log", ("b1",)), WatchToken("log", ("b5",))
     place = HistoryPlace(here, ("1::5",))
     assert place.after(ScanResult(0, there, ("4:3:7",), whole=True)) == HistoryPlace(here, ("1::5", "4:3:7")), (
-        "nothing to take: the place stays"
+        "without events the place stays the same"
     )
-    assert place.after(ScanResult(2, there, (), whole=False)) == HistoryPlace(there, ("1::5",)), "it may stand further on"
-    assert place.after(ScanResult(2, there, ("4:3:7",), whole=True)) == HistoryPlace(there, ("4:3:7",)), "everything was looked at"
+    assert place.after(ScanResult(2, there, (), whole=False)) == HistoryPlace(there, ("1::5",)), "the gap may be further on"
+    assert place.after(ScanResult(2, there, ("4:3:7",), whole=True)) == HistoryPlace(there, ("4:3:7",)), "the scan was complete"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_batches_are_bounded_and_shared_and_read_the_same_again(target: Target, client: Client) -> None:
+def test_batches_are_bounded_and_divided_among_namespaces_and_are_read_again_identically(target: Target, client: Client) -> None:
     for number in range(1, 11):
         client.update(topic(ONE), max_producer_per_topic=number)
     for number in range(1, 4):
@@ -141,7 +141,7 @@ def test_batches_are_bounded_and_shared_and_read_the_same_again(target: Target, 
     taken = list(batches(reader, start))
     assert of(ONE, taken) == [[1, 2], [3, 4], [5, 6, 7, 8], [9, 10]]
     assert of(TWO, taken) == [[1, 2], [3], [], []]
-    assert not any(of(THREE, taken)), "of another tenant"
+    assert not any(of(THREE, taken)), "the namespace is another tenant's"
     again = reader_of(target, ONE, TWO, THREE, tenants="acme")
     for (first, _), (last, values) in zip([(start, {}), *taken], taken, strict=False):
         client.update(topic(ONE), max_producer_per_topic=100 + len(values))
@@ -149,12 +149,12 @@ def test_batches_are_bounded_and_shared_and_read_the_same_again(target: Target, 
     end, last_values = next(batches(again, taken[-1][0]))
     assert set(last_values) == {ONE}
     client.update(topic(THREE), max_producer_per_topic=77)
-    assert reader.latestOffset(end, ReadAllAvailable()) == end, "what others do makes no batch"
+    assert reader.latestOffset(end, ReadAllAvailable()) == end, "changes of other namespaces make no batch"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_topics_and_times_narrow_a_stream_and_a_new_one_may_begin_now(target: Target, client: Client) -> None:
+def test_a_stream_may_be_limited_to_topics_and_times_and_may_begin_at_the_latest_event(target: Target, client: Client) -> None:
     namespace = "acme/narrow"
     for number in range(1, 7):
         client.update(topic(namespace, f"t{number % 2}"), max_producer_per_topic=number)
@@ -170,7 +170,7 @@ def test_topics_and_times_narrow_a_stream_and_a_new_one_may_begin_now(target: Ta
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_a_query_of_what_is_there_now_ends(target: Target, client: Client) -> None:
+def test_a_query_of_the_events_available_now_ends_with_them(target: Target, client: Client) -> None:
     namespace = "acme/now"
     for number in range(1, 6):
         client.update(topic(namespace), max_producer_per_topic=number)
@@ -194,7 +194,7 @@ def test_the_history_of_another_log_is_refused(target: Target, client: Client) -
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_a_history_that_is_shorter_than_a_batch_is_an_error_and_not_a_short_batch(target: Target, client: Client) -> None:
+def test_a_history_that_ends_before_the_end_of_a_batch_is_an_error(target: Target, client: Client) -> None:
     namespace = "acme/short"
     client.update(topic(namespace), max_producer_per_topic=1)
     token = reader_of(target, namespace).latestOffset(offset_of({}), ReadAllAvailable())["history"][namespace]["token"]
@@ -206,7 +206,7 @@ def test_a_history_that_is_shorter_than_a_batch_is_an_error_and_not_a_short_batc
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_a_stream_goes_on_over_a_log_that_was_replaced(tmp_path: Path) -> None:
+def test_a_stream_continues_after_its_log_was_replaced_and_reports_the_gap_once(tmp_path: Path) -> None:
     namespace = "acme/replaced"
     with server(tmp_path) as address, Client(address) as client:
         for number in range(1, 4):
@@ -226,19 +226,19 @@ def test_a_stream_goes_on_over_a_log_that_was_replaced(tmp_path: Path) -> None:
             found = [row for part in reader.partitions(offset, end) for batch in reader.read(part) for row in batch.to_pylist()]
             assert [row["policies"]["max_producer_per_topic"] for row in found[:-1]] == expected
             assert found[-1]["action"] == "GAP" and HistoryGapReason.LOG_REPLACED.name.lower().replace("_", " ") in found[-1]["problem"]
-            assert reader.latestOffset(end, ReadAllAvailable()) == end, "and the gap is told once"
+            assert reader.latestOffset(end, ReadAllAvailable()) == end, "the gap is reported once"
 
 
 @contextmanager
 def server(directory: Path) -> Iterator[str]:
-    """A sidecar on the files of a directory; its address."""
+    """Runs a sidecar with its files in a directory; yields its address."""
     module = ("-m", "topicpolicies_server", "serve", "--listen", "ADDRESS", "--log-level", "warning")
     with running(*module, "--data", str(directory / "policies.db"), "--history", str(directory / "history.db")) as program:
         yield program.address
 
 
 def stream_into(spark: SparkSession, address: str, directory: str, **trigger: Any) -> Any:
-    """Starts a query that keeps the history of two namespaces in files."""
+    """Starts a query that writes the history of two namespaces to files."""
     options = {
         "address": address,
         "namespaces": f"{ONE},{TWO}",
@@ -253,7 +253,7 @@ def stream_into(spark: SparkSession, address: str, directory: str, **trigger: An
 @pytest.mark.timeout(240)
 @pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_stream_that_is_killed_goes_on_and_takes_every_event_once(
+def test_a_stream_that_is_killed_and_restarted_writes_every_event_once(
     spark: SparkSession, target: Target, client: Client, tmp_path: Path
 ) -> None:
     written_at = tmp_path / "changes" / "_spark_metadata"
@@ -281,7 +281,7 @@ def test_a_stream_that_is_killed_goes_on_and_takes_every_event_once(
         finally:
             os.killpg(killed.pid, signal.SIGKILL)
             killed.wait()
-    assert _count(written_at) < _count(planned_at), "it was killed in a batch"
+    assert _count(written_at) < _count(planned_at), "it was killed during a batch"
     for namespace in (ONE, TWO):
         client.update(topic(namespace, "k"), max_producer_per_topic=number + 1)
     query = stream_into(spark, target.address, str(tmp_path), availableNow=True)

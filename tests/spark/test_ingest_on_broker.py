@@ -1,4 +1,4 @@
-"""The archive on a real broker that is written to, compacted and cut, while whoever fills it is killed: nothing lost, nothing twice."""
+"""An archive of a real broker whose logs are written, compacted and cut while the ingest is killed: each event is in it once."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ TOPICS = [f"t{number}" for number in range(4)]
 
 
 class Writer(threading.Thread):
-    """Changes topics of two namespaces through the admin API; the log of one is compacted and cut all the time."""
+    """Changes topics of two namespaces through the admin API; the log of one of them is compacted and cut all the time."""
 
     def __init__(self, broker: Broker, calm: str, wild: str) -> None:
         super().__init__(name="writer", daemon=True)
         self._admin = broker.admin()
         self._calm, self._wild = calm, wild
         self._stopping = threading.Event()
-        self._asked, self._told = threading.Event(), threading.Event()
+        self._requested, self._noted = threading.Event(), threading.Event()
         self.written = 0
         self.cuts = 0
         self.moments: list[tuple[str, dict[str, int]]] = []
@@ -51,15 +51,15 @@ class Writer(threading.Thread):
                 self._admin.call("POST", f"persistent/{namespace}/{TOPICS[self.written % len(TOPICS)]}/maxProducers", self.written)
             if self.written % 25 == 0:
                 self._cut()
-            if self._asked.is_set():
+            if self._requested.is_set():
                 self._remember()
             time.sleep(0.1)
 
     def remember(self) -> None:
-        """Asks the admin API for what holds now, with no change under way, and notes the time."""
-        self._told.clear()
-        self._asked.set()
-        assert self._told.wait(60)
+        """Notes the time and the policies that the admin API shows, while no change is in progress."""
+        self._noted.clear()
+        self._requested.set()
+        assert self._noted.wait(60)
 
     def stop(self) -> None:
         self._stopping.set()
@@ -71,20 +71,20 @@ class Writer(threading.Thread):
         try:
             self._admin.call("PUT", f"persistent/{self._wild}/__change_events/unload")
         except AdminError:
-            return  # it is being loaded: the next cut comes soon
+            return  # the topic is being loaded; the next cut comes soon
         self.cuts += 1
 
     def _remember(self) -> None:
-        self._asked.clear()
+        self._requested.clear()
         time.sleep(0.05)
         now = datetime.now(UTC).isoformat()
         self.moments.append((now, {topic: self._admin.call("GET", f"persistent/{self._calm}/{topic}/maxProducers") for topic in TOPICS}))
         time.sleep(0.05)
-        self._told.set()
+        self._noted.set()
 
 
 def _ingesting(broker: Broker, namespaces: str, archive: Path, log: Path) -> subprocess.Popen[bytes]:
-    """``topicpolicies-audit ingest`` as somebody runs it who wants it to go on, in a process group of its own."""
+    """Starts ``topicpolicies-audit ingest`` as a user runs it continuously, in a process group of its own."""
     paths = [str(_ROOT / part) for part in ("clients/python", "clients/spark", "server")]
     command = [sys.executable, "-m", "topicpolicies_spark.audit.app", "--master", "local[1]", "ingest", str(archive), "--every", "0.2"]
     command += ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--namespaces", namespaces, "--most-rows", "60"]
@@ -95,7 +95,7 @@ def _ingesting(broker: Broker, namespaces: str, archive: Path, log: Path) -> sub
 
 
 def _said(log: Path) -> str:
-    """What an ingest said, without the frames of Java."""
+    """Returns the output of an ingest, without the frames of Java."""
     return "\n".join(line for line in log.read_text().splitlines() if not line.lstrip().startswith("at "))[-8000:]
 
 
@@ -108,13 +108,13 @@ def _values(changes: DataFrame, namespace: str) -> dict[str, int]:
     return {row.topic.rpartition("/")[2]: row.value for row in rows}
 
 
-def test_ingest_that_is_killed_loses_nothing_and_takes_nothing_twice(
+def test_an_ingest_that_is_killed_and_restarted_archives_every_event_once(
     spark: SparkSession, broker: Broker, admin: Admin, tmp_path: Path
 ) -> None:
     calm, wild = admin.create_namespace("calm"), admin.create_namespace("wild")
     kept = {"inactiveTopicDeleteMode": "delete_when_no_subscriptions", "maxInactiveDurationSeconds": 3600, "deleteWhileInactive": False}
     for namespace in (calm, wild):
-        admin.call("POST", f"namespaces/{namespace}/inactiveTopicPolicies", kept)  # nobody uses the topics but this test
+        admin.call("POST", f"namespaces/{namespace}/inactiveTopicPolicies", kept)  # only this test uses the topics
         for topic in TOPICS:
             admin.create_topic(f"{namespace}/{topic}")
     writer = Writer(broker, calm, wild)
@@ -140,18 +140,18 @@ def test_ingest_that_is_killed_loses_nothing_and_takes_nothing_twice(
         writer.stop()
     options = {"serviceUrl": broker.service_url, "adminUrl": broker.admin_url, "namespaces": names, "maxRowsPerTrigger": "20000"}
     query = archives.ingest(spark, str(archive), options, every_seconds=None)
-    assert query.awaitTermination(240), "everything is taken"
+    assert query.awaitTermination(240), "the query ends when all events are taken"
     assert query.exception() is None
     assert killed == KILLS and writer.cuts > 1 and writer.written > 50
 
     changes = archives.changes(spark, str(archive)).cache()
-    assert changes.count() == changes.select("namespace", "partition", "position").distinct().count(), "nothing twice"
+    assert changes.count() == changes.select("namespace", "partition", "position").distinct().count(), "no event is there twice"
     taken = changes.filter(changes.namespace == calm).selectExpr("policies.max_producer_per_topic as value").collect()
-    assert sorted(row.value for row in taken) == list(range(1, writer.written + 1)), "nothing of what was never cut is lost"
+    assert sorted(row.value for row in taken) == list(range(1, writer.written + 1)), "no event of the log that was never cut is lost"
     newest = _values(state(changes), wild)
     assert newest == {topic: admin.call("GET", f"persistent/{wild}/{topic}/maxProducers") for topic in TOPICS}
     with ChangeEvents(broker.service_url, wild) as log_now:
-        assert len(log_now.read()) <= changes.filter(changes.namespace == wild).count(), "what was cut away is in the archive only"
+        assert len(log_now.read()) <= changes.filter(changes.namespace == wild).count(), "events that were cut away are in the archive only"
     assert len(writer.moments) == KILLS
     for time_then, answers in writer.moments:
         assert _values(state(changes, time_then), calm) == answers

@@ -1,4 +1,4 @@
-"""One range of a log is read whole, whatever its entries are made of; a log that is gone is told, not passed over."""
+"""A range of a log is read completely, whatever its entries consist of; a missing log is an error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATS = "persistent/acme/orders/__change_events/internalStats"
 
 
 class Message(NamedTuple):
-    """A message as the library has it, as far as it is looked at."""
+    """A fake of the library's message, as far as it is used."""
 
     at: MessageId
     encoded: Encoded
@@ -73,11 +73,11 @@ class Message(NamedTuple):
 
 
 class Library:
-    """The library's client over messages that are there already: those of the ledgers, and what compaction left of them."""
+    """A fake of the library's client with given messages: those of the ledgers, and those that compaction left."""
 
     def __init__(self, stands: list[Message], compacted: list[Message] | None = None) -> None:
         self.made: list[bool] = []
-        """Of each reader that was made, whether it read what compaction left."""
+        """For each reader that was created, whether it reads compacted."""
         self._stands = stands
         self._compacted = compacted or []
 
@@ -89,11 +89,11 @@ class Library:
         return Reader([each for each in found if behind == (-1, -1) or each.at[:2] > behind])
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Does nothing."""
 
 
 class Reader:
-    """Hands messages out one after the other."""
+    """A fake of the library's reader, which returns one message after the other."""
 
     def __init__(self, messages: list[Message]) -> None:
         self._left = messages
@@ -107,7 +107,7 @@ class Reader:
         return self._left.pop(0)
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Does nothing."""
 
 
 @pytest.fixture
@@ -144,13 +144,13 @@ def test_every_message_of_a_batch_is_a_row_with_its_own_position(monkeypatch: py
     library = Library([_message(3, -1, 1), _message(4, 0, 2), _message(4, 1, 3), _message(4, 2, 4), _message(5, 0, 5), _message(5, 1, 6)])
     first = _read(monkeypatch, broker, library, Range(LOG, Place(7, 2), Place(7, 4)))
     assert first == [_row(3, -1, 1), _row(4, 0, 2), _row(4, 1, 3), _row(4, 2, 4)]
-    assert library.made == [False], "what was read without a gap is not read again"
+    assert library.made == [False], "a range without gaps is read only once"
     assert _read(monkeypatch, broker, library, Range(LOG, Place(7, 4), Place(7, 5))) == [_row(5, 0, 5), _row(5, 1, 6)]
     everything = _read(monkeypatch, broker, library, Range(LOG, None, Place(7, 5)))
     assert everything == [*first, _row(5, 0, 5), _row(5, 1, 6)]
 
 
-def test_of_batches_that_compaction_left_all_is_read_that_was_not_read_before(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
+def test_messages_of_compacted_batches_are_read_unless_the_ledgers_had_them(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
     broker.answers[STATS] = _stats(end="7:9", first=6, horizon="7:6")
     left = [_message(1, 0, 1), _message(1, 2, 2), _message(4, 0, 3), _message(4, 1, 4)]
     library = Library([_message(4, 0, 3), _message(4, 1, 4), _message(5, -1, 5)], left)
@@ -159,13 +159,13 @@ def test_of_batches_that_compaction_left_all_is_read_that_was_not_read_before(mo
     assert library.made == [False, True]
 
 
-def test_a_message_that_a_restored_connection_brings_again_is_no_row(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
+def test_a_message_that_is_delivered_again_after_a_reconnection_is_one_row(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
     messages = [_message(4, 0, 2), _message(4, 1, 3), _message(4, 0, 2), _message(4, 1, 3), _message(4, 2, 4)]
     found = _read(monkeypatch, broker, Library(messages), Range(LOG, Place(7, 3), Place(7, 4)))
     assert found == [_row(4, 0, 2), _row(4, 1, 3), _row(4, 2, 4)]
 
 
-def test_brokers_are_shown_the_token_and_checked_against_the_authorities_of_the_options(
+def test_the_client_uses_the_token_and_the_authorities_of_the_options(
     monkeypatch: pytest.MonkeyPatch, broker: AdminApi, tmp_path: Path
 ) -> None:
     made: list[dict[str, Any]] = []
@@ -184,7 +184,7 @@ def test_brokers_are_shown_the_token_and_checked_against_the_authorities_of_the_
     assert broker.asked[0].authorization == "Bearer secret"
 
 
-def test_the_authorities_are_the_systems_where_none_are_named(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
+def test_the_systems_authorities_are_used_if_none_are_named(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
     made: list[str] = []
 
     def client(_: str, *, tls_trust_certs_file_path: str, **__: Any) -> Library:
@@ -199,12 +199,12 @@ def test_the_authorities_are_the_systems_where_none_are_named(monkeypatch: pytes
         assert made == [system]
 
 
-def test_a_file_of_authorities_that_is_not_there_is_named(broker: AdminApi) -> None:
+def test_the_error_names_a_missing_file_of_authorities(broker: AdminApi) -> None:
     with pytest.raises(OptionError, match=r"tlsTrustCertsFile.*/nowhere/authorities\.pem"):
         Brokers(_options(broker, tlsTrustCertsFile="/nowhere/authorities.pem"))
 
 
-def test_a_broker_that_keeps_back_what_it_says_it_has_fails_the_task(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
+def test_a_task_fails_if_a_broker_does_not_deliver_the_entries_that_it_has(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
     class Endless(Reader):
         def has_message_available(self) -> bool:
             return True
@@ -212,13 +212,15 @@ def test_a_broker_that_keeps_back_what_it_says_it_has_fails_the_task(monkeypatch
     library = Library([])
     monkeypatch.setattr(library, "create_reader", lambda *_, **__: Endless([_message(4, -1, 2)]))
     monkeypatch.setattr(reading, "_PATIENCE_SECONDS", 0.2)
-    broker.answers[f"{STATS.removesuffix('internalStats')}stats"] = 403  # the broker does not tell where the reader stands either
+    broker.answers[f"{STATS.removesuffix('internalStats')}stats"] = 403  # the broker does not show the reader's position either
     with pytest.raises(reading.ReadStalled, match=r"up to 7:4; what follows up to 7:9 does not arrive"):
         _read(monkeypatch, broker, library, Range(LOG, Place(7, 3), Place(7, 9)))
 
 
 @pytest.mark.parametrize("gone", [404, _stats(end="9:3", first=9)], ids=["deleted", "replaced by another one"])
-def test_a_log_that_is_gone_before_it_is_read_fails_the_task(monkeypatch: pytest.MonkeyPatch, broker: AdminApi, gone: Any) -> None:
+def test_a_log_that_is_deleted_or_replaced_before_it_is_read_fails_the_task(
+    monkeypatch: pytest.MonkeyPatch, broker: AdminApi, gone: Any
+) -> None:
     broker.answers[STATS] = gone
     library, part = Library([]), Range(LOG, Place(7, 3), Place(7, 4))
     with pytest.raises(DataLossError, match=r"acme/orders/0.*failOnDataLoss"):

@@ -1,4 +1,4 @@
-"""topic_policy_changes on a real broker: every event once, whoever wrote it, however the log is laid out, compacted or cut."""
+"""topic_policy_changes on a real broker: every event once, from any writer, in plain, partitioned, compacted and cut logs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _set(admin: Admin, namespace: str, topic: str, value: int) -> None:
     admin.call("POST", f"persistent/{namespace}/{topic}/maxProducers", value)
 
 
-def test_brokers_and_sidecars_events_become_rows(spark: SparkSession, broker: Broker, admin: Admin, namespace: str) -> None:
+def test_events_of_brokers_and_of_sidecars_are_read_as_rows(spark: SparkSession, broker: Broker, admin: Admin, namespace: str) -> None:
     admin.create_topic(f"{namespace}/orders")
     _set(admin, namespace, "orders", 5)
     admin.call("POST", f"persistent/{namespace}/orders/retention", {"retentionTimeInMinutes": 7, "retentionSizeInMB": 9})
@@ -75,7 +75,7 @@ def test_brokers_and_sidecars_events_become_rows(spark: SparkSession, broker: Br
     assert all(abs(row.published.replace(tzinfo=UTC) - datetime.now(UTC)) < timedelta(minutes=10) for row in rows)
 
 
-def test_every_message_of_a_batch_of_a_producer_that_batches_is_a_row(
+def test_every_message_in_an_entry_of_a_batching_producer_is_a_row(
     spark: SparkSession, broker: Broker, admin: Admin, namespace: str, tmp_path: Path
 ) -> None:
     topics = [f"persistent://{namespace}/t{number}" for number in range(4)]
@@ -100,7 +100,7 @@ def test_every_message_of_a_batch_of_a_producer_that_batches_is_a_row(
     found = rows.collect()
     assert sorted((row.topic, row.value) for row in found) == expected
     assert len({row.position for row in found}) == len(expected)
-    assert len({(row.ledger, row.entry) for row in found}) == 4, "the producer made one entry of each four messages"
+    assert len({(row.ledger, row.entry) for row in found}) == 4, "the producer put four messages into one entry"
     stream = spark.readStream.format(NAME).options(**_options(broker, namespace), maxRowsPerTrigger="1").load()
     query = stream.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "checkpoint"))
     running = query.option("path", str(tmp_path / "changes")).trigger(availableNow=True).start()
@@ -110,7 +110,7 @@ def test_every_message_of_a_batch_of_a_producer_that_batches_is_a_row(
     assert sorted((row.topic, row.value) for row in taken) == expected
 
 
-def test_filters_and_options_choose_what_is_read(spark: SparkSession, broker: Broker, admin: Admin, namespace: str) -> None:
+def test_filters_and_options_limit_the_rows_that_are_read(spark: SparkSession, broker: Broker, admin: Admin, namespace: str) -> None:
     other = admin.create_namespace()
     for each in (namespace, other):
         for topic in ("a", "b"):
@@ -127,19 +127,19 @@ def test_filters_and_options_choose_what_is_read(spark: SparkSession, broker: Br
     )
     assert [row.topic for row in narrowed.select("topic").collect()] == [f"persistent://{namespace}/b"]
     physical = narrowed._jdf.queryExecution().executedPlan().toString()
-    assert namespace not in physical, "Spark has nothing left to filter by name: the source does it"
+    assert namespace not in physical, "the source filters by name, not Spark"
     assert _batch(spark, broker, names, **pushing).filter(F.col("published") > last[0]).count() == 0
     assert _batch(spark, broker, names, **pushing).filter(F.col("published") >= last[0]).count() == 1
     assert _batch(spark, broker, names, **pushing).filter(F.col("namespace").isin(other, "public/none")).count() == 2
     assert both.filter(F.col("namespace") == other).count() == 2
-    assert both.count() == 4, "without pushing, a DataFrame may be used again"
+    assert both.count() == 4, "without pushed filters a DataFrame may be used again"
     future = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     assert _batch(spark, broker, namespace, since=future).count() == 0
     assert _batch(spark, broker, namespace, until=future, topics=f"persistent://{namespace}/a").count() == 1
 
 
 @pytest.mark.parametrize("partitions", [0, 3])
-def test_a_stream_takes_every_event_once_in_small_batches(
+def test_a_stream_reads_every_event_once_in_batches_of_bounded_size(
     spark: SparkSession, broker: Broker, admin: Admin, tmp_path: Path, partitions: int
 ) -> None:
     namespace = admin.create_namespace()
@@ -176,12 +176,12 @@ def test_a_stream_takes_every_event_once_in_small_batches(
     values = {(row.topic, row.value) for row in taken.selectExpr("topic", "policies.max_producer_per_topic as value").collect()}
     expected = {(f"persistent://{namespace}/{topic}", value) for topic in topics for value in range(1, 6)}
     assert values >= {*expected, (f"persistent://{namespace}/t0", 77)}
-    assert taken.select("partition").distinct().count() == max(1, min(partitions, 3)) or partitions == 3
+    assert taken.select("partition").distinct().count() in range(1, max(1, partitions) + 1)
     offsets = sorted((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     assert json.loads(offsets[-1].read_text().splitlines()[-1])["format"] == 1
 
 
-def test_what_compaction_left_is_read_once_and_nothing_else_is_missed(
+def test_events_that_compaction_left_are_read_once_and_newer_ones_are_not_missed(
     spark: SparkSession, broker: Broker, admin: Admin, namespace: str
 ) -> None:
     for topic in ("a", "b"):
@@ -190,7 +190,7 @@ def test_what_compaction_left_is_read_once_and_nothing_else_is_missed(
         _set(admin, namespace, "a", value)
     _set(admin, namespace, "b", 50)
     admin.compact_change_events(namespace)
-    admin.call("PUT", f"persistent/{namespace}/__change_events/unload")  # a new ledger; what was compacted may be deleted
+    admin.call("PUT", f"persistent/{namespace}/__change_events/unload")  # begins a new ledger, so that the compacted one may be deleted
     _set(admin, namespace, "a", 6)
     admin.call("PUT", f"persistent/{namespace}/__change_events/unload")
     everything = _batch(spark, broker, namespace)

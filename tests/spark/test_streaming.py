@@ -1,4 +1,4 @@
-"""A stream over brokers' logs plans what lies between two offsets, and does not pass over what it can't find."""
+"""A stream over brokers' logs plans the ranges between two offsets, and fails if a log is missing."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def _planned(parts: Any) -> list[tuple[str, Place]]:
     return [(part.range.log.name, part.range.end) for part in parts]
 
 
-def test_a_batch_of_a_stream_has_a_task_for_each_log_with_something_new(broker: AdminApi) -> None:
+def test_a_batch_of_a_stream_has_a_task_for_each_log_with_new_entries(broker: AdminApi) -> None:
     stream = _stream(broker)
     end = stream.latestOffset(offset_of({}), stream.getDefaultReadLimit())
     assert end == offset_of({"acme/bills/0": END, "acme/orders/0": END})
     assert _planned(stream.partitions(offset_of({"acme/orders/0": END}), end)) == [("acme/bills/0", END)]
 
 
-def test_a_log_that_is_not_found_when_a_batch_is_planned_is_not_passed_over(broker: AdminApi) -> None:
+def test_planning_a_batch_fails_if_a_log_with_unread_entries_is_missing(broker: AdminApi) -> None:
     stream = _stream(broker)
     end = stream.latestOffset(offset_of({}), stream.getDefaultReadLimit())
     broker.answers[f"{ORDERS}/partitions"] = 404
@@ -58,10 +58,10 @@ def test_a_log_that_is_not_found_when_a_batch_is_planned_is_not_passed_over(brok
         stream.partitions(offset_of({}), end)
     assert "acme/bills" not in str(raised.value)
     assert _planned(_stream(broker, failOnDataLoss="false").partitions(offset_of({}), end)) == [("acme/bills/0", END)]
-    assert _planned(stream.partitions(offset_of({"acme/orders/0": END}), end)) == [("acme/bills/0", END)], "nothing of it is to be read"
+    assert _planned(stream.partitions(offset_of({"acme/orders/0": END}), end)) == [("acme/bills/0", END)], "it was read to its end"
 
 
-def test_a_log_that_is_gone_before_a_query_came_to_its_end_is_not_passed_over(broker: AdminApi) -> None:
+def test_a_query_fails_if_a_log_vanishes_before_the_query_has_read_it_to_the_end(broker: AdminApi) -> None:
     careful, careless = _stream(broker), _stream(broker, failOnDataLoss="false")
     for stream in (careful, careless):
         stream.prepareForTriggerAvailableNow()
@@ -71,10 +71,10 @@ def test_a_log_that_is_gone_before_a_query_came_to_its_end_is_not_passed_over(br
         careful.latestOffset(offset_of(start), ReadAllAvailable())
     assert careless.latestOffset(offset_of(start), ReadAllAvailable()) == offset_of(start)
     read = {**start, "acme/orders/0": END}
-    assert careful.latestOffset(offset_of(read), ReadAllAvailable()) == offset_of(read), "it was read to the end"
+    assert careful.latestOffset(offset_of(read), ReadAllAvailable()) == offset_of(read), "the log was read to its end"
 
 
-def test_a_log_that_goes_between_two_questions_ends_where_it_was(broker: AdminApi) -> None:
+def test_a_log_that_vanishes_between_two_requests_keeps_its_offset(broker: AdminApi) -> None:
     broker.answers[f"{ORDERS}/internalStats"] = 404
     stream = _stream(broker)
     before = {"acme/orders/0": Place(7, 2)}

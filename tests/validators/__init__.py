@@ -1,11 +1,12 @@
-"""Validators: pure functions over what clients saw, one for each promise, each with an error of its own.
+"""Validators: pure functions of what clients saw, one for each promise, each with an error class of its own.
 
-They know nothing of how the records came about: the simulation makes them, and so may a load harness that ran against a real service.
+They do not depend on the source of the records: the simulation makes them, and so may a load harness that ran against a real service.
 
-- ``records``: what is recorded. ``documents``: documents as flat mappings, and what an update asks for, without the service's own code.
-- ``timeline``: the true history of each policy key, from the log, that everything is held against.
+- ``records``: the records. ``documents``: documents as flat mappings, and the effects of updates, without the service's own code.
+- ``timeline``: the true history of each policy key, from the log, with which all records are compared.
 - ``updates``, ``reads``, ``watches``: the validators. ``judge`` runs all of them.
-- ``outcomes``: what holds besides where nobody else writes and every client insists on an answer; ``links``: what answers alone prove.
+- ``outcomes``: further promises if there is no other writer and every client repeats until it has an answer. ``links``: what answers alone
+  prove.
 """
 
 from __future__ import annotations
@@ -62,19 +63,19 @@ VALIDATORS: tuple[Validator, ...] = (
 )
 
 ALONE: tuple[Validator, ...] = (answers_are_one_chain, unknown_outcomes_settled)
-"""They hold besides where nobody else writes and every client insists."""
+"""Further validators, for runs without other writers in which every client repeats a request until it has an answer."""
 
 
 class Judgement(NamedTuple):
-    """What is to be said of a history."""
+    """The judgement of a history."""
 
     broken: list[Broken]
     """Every broken promise."""
     allowed: Counter[str]
-    """What was right only because a deletion had been compacted away, and how often (``Timeline.taken_along``)."""
+    """What was allowed only because a deletion had been compacted away, and how often (``Timeline.taken_along``)."""
 
 
 def judge(history: History) -> Judgement:
-    """Holds a history against every promise."""
+    """Checks a history against every promise."""
     timeline = Timeline(history)
     return Judgement([broken for validate in VALIDATORS for broken in validate(history, timeline)], timeline.allowed)

@@ -1,7 +1,7 @@
-"""Documents as flat mappings, and what an update asks for: told here a second time, and much more simply than in the service.
+"""Documents as flat mappings, and the effects of updates: implemented a second time, much more simply than in the service.
 
 A path names a leaf: ``max_producer_per_topic``, ``retention_policies.retention_size_in_mb``,
-``subscription_policies.billing.dispatch_rate.rate_period_in_second``. Lists are tuples, which are unset when they are empty.
+``subscription_policies.billing.dispatch_rate.rate_period_in_second``. Lists are tuples; an empty list is an unset one.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ Document: TypeAlias = Mapping[str, Value]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What an update does to a document. The parts happen in the order in which they stand here."""
+    """The effect of an update on a document. The parts are applied in the order of the fields."""
 
     delete: bool = False
-    """Removes the document; nothing else then."""
+    """Whether it removes the document; the other parts are not used then."""
     whole: bool = False
-    """Replaces the document: everything that was there goes first."""
+    """Whether it replaces the document: everything in it is removed first."""
     clears: tuple[str, ...] = ()
-    """Leaves, objects, or entries of maps that are unset."""
+    """Leaves, objects, or entries of maps to unset."""
     needs: str = ""
-    """An object of which this names some leaves only, which can't come into being from them: refused where it is not there."""
+    """An object that can't be created from the leaves that this sets: the update is refused if the document does not have it."""
     sets: Mapping[str, Value] = field(default_factory=dict)
-    """Leaves with their new values."""
+    """Leaves to set, with their values."""
     defaults: Mapping[str, Value] = field(default_factory=dict)
-    """What other leaves of an object become with it, unless they have values."""
+    """Values of other leaves of the object, for those that have none."""
     adds: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
-    """Elements that lists have at their ends afterwards, unless they were there."""
+    """Elements to append to lists that do not have them."""
     removes: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict)
-    """Elements that lists do not have afterwards."""
+    """Elements to remove from lists."""
 
     def refused(self, document: Document | None) -> bool:
-        """Whether it can't be applied to a document."""
+        """Whether the update is refused for a document."""
         return bool(self.needs) and not any(path.startswith(f"{self.needs}.") for path in document or ())
 
     def after(self, document: Document | None) -> Document | None:
-        """The document that it makes of another one."""
+        """Returns a document after the update."""
         if self.delete:
             return None
         after = {} if self.whole else dict(document or {})
@@ -59,7 +59,7 @@ class Edit:
         return after
 
     def changes(self, document: Document | None) -> bool:
-        """Whether it makes a difference. To set nothing where there is no document makes none."""
+        """Whether it changes a document. No document and an empty one are the same."""
         if self.delete:
             return document is not None
         return (self.after(document) or None) != (document or None)

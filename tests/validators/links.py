@@ -1,4 +1,4 @@
-"""What acknowledged updates prove about themselves: each version is the next one's previous version, along the whole history of a key."""
+"""The proof that acknowledged updates are complete: each version is the previous version of the next one, along a key's whole history."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ class Link(NamedTuple):
 
     request_id: str
     previous: str
-    """Empty in the answer to a repeat, if the log was compacted and no longer tells."""
+    """Empty in the answer to a repeat if the log no longer has the previous version, because it was compacted."""
     version: str
-    """Empty in the answer to a repeat whose own event was compacted away: it was applied, but nothing tells where."""
+    """Empty in the answer to a repeat whose own event was compacted away: it was applied, but its position is not known."""
 
 
 class Chain(NamedTuple):
-    """All of a key's history, from its absence on."""
+    """The whole history of a key, from its first absence on."""
 
     links: list[Link]
     forks: list[tuple[Link, Link]]
-    """Two updates that were applied to the same version: one of them was lost."""
+    """Pairs of updates that were applied to the same version: one of them was lost."""
     loose: list[Link]
-    """Updates that do not follow from the absence by acknowledged updates."""
+    """Updates that no sequence of acknowledged updates leads to."""
     twice: list[str]
     """Requests that were acknowledged with two versions."""
 
     @property
     def broken(self) -> bool:
-        """Whether anything was lost or applied twice."""
+        """Whether an update was lost or applied twice."""
         return bool(self.forks or self.loose or self.twice)
 
 
 def chain(links: Iterable[Link], start: str = "0") -> Chain:
-    """Puts acknowledged updates of one key in their order. A request that was answered several times counts once.
+    """Orders the acknowledged updates of one key. A request that was answered several times counts once.
 
-    An update whose previous version is not known any more has its place by its own version, where the chain has a gap; one of which neither
-    is known, in any gap that is left. Versions are compared as strings.
+    An update whose previous version is not known any more is placed by its own version, into a gap of the chain; one of which neither is
+    known, into any gap that is left. Versions are compared as strings.
     """
     following: dict[str, Link] = {}
     unplaced: list[Link] = []

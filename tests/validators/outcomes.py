@@ -1,6 +1,6 @@
-"""Promises to whoever did not get an answer, and what the answers alone prove where nobody else writes.
+"""Promises about requests without an answer, and what the answers alone prove if there is no other writer.
 
-These hold where every client insists: it repeats a request, under the same id, until it knows what became of it.
+They hold if every client repeats a request, with the same id, until it knows its outcome.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from .timeline import Timeline
 
 
 class Unsettled(Broken):
-    """Nobody ever said what became of a request, or what was said is not what the log tells."""
+    """No answer ever told the outcome of a request, or an answer contradicts the log."""
 
 
 class BrokenChain(Broken):
-    """The versions that answers name are not one chain."""
+    """The versions in the answers are not one chain."""
 
 
 def unknown_outcomes_settled(history: History, timeline: Timeline) -> Iterator[Unsettled]:
-    """Whoever repeats a request whose answer was lost learns what became of it, and the log tells the same."""
+    """A client that repeats a request whose answer was lost learns its outcome, which agrees with the log."""
     del history
     for (key, request_id), attempts in timeline.attempts.items():
         answers = [each.answer for each in attempts]
-        told = [each for each in answers if isinstance(each, Answer)]
-        if not told and not any(isinstance(each, Failure) and each.certain for each in answers):
-            yield Unsettled(f"{key}: nobody said what became of {request_id}", *attempts)
+        acknowledgements = [each for each in answers if isinstance(each, Answer)]
+        if not acknowledgements and not any(isinstance(each, Failure) and each.certain for each in answers):
+            yield Unsettled(f"{key}: no answer tells the outcome of {request_id}", *attempts)
         made = timeline.by_request.get((key, request_id))
-        if told and made and all(each.version != head.version for each in told if each.version for head in made):
-            yield Unsettled(f"{key}: {request_id} is in the log as {made[0].version}, its answers say otherwise", *told)
+        if acknowledgements and made and all(each.version != head.version for each in acknowledgements if each.version for head in made):
+            yield Unsettled(f"{key}: {request_id} is in the log as {made[0].version}, its answers have other versions", *acknowledgements)
 
 
 def answers_are_one_chain(history: History, timeline: Timeline) -> Iterator[BrokenChain]:
-    """Along the acknowledged changes of a key, and without looking at the log, each version is the next one's previous."""
+    """According to the answers alone, each version of a key is the previous version of the next one."""
     del history
     links: defaultdict[Key, list[Link]] = defaultdict(list)
     for update, answer in timeline.acknowledged():
@@ -45,6 +45,6 @@ def answers_are_one_chain(history: History, timeline: Timeline) -> Iterator[Brok
         for one, other in found.forks:
             yield BrokenChain(f"{key}: two changes were applied to version {one.previous}", one, other)
         for link in found.loose:
-            yield BrokenChain(f"{key}: version {link.version} follows {link.previous}, which nobody was answered", link)
+            yield BrokenChain(f"{key}: version {link.version} follows {link.previous}, which no answer has", link)
         for request_id in found.twice:
             yield BrokenChain(f"{key}: {request_id} was acknowledged with two versions")

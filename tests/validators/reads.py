@@ -1,4 +1,4 @@
-"""Promises about what is read: by GetPolicy, and by the answers to updates that wrote nothing."""
+"""Promises about documents that clients are shown: by GetPolicy, and in answers to updates that wrote nothing."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .timeline import Timeline
 
 
 class TwoTruths(Broken):
-    """Somebody was shown another document than the log came to, or one that never was."""
+    """A client was shown a document that differs from the log's at that version, or a version that does not exist."""
 
 
 class WriteNotRead(Broken):
-    """A sidecar showed something older than it had shown or acknowledged before."""
+    """A sidecar showed an older version than it had shown or acknowledged before."""
 
 
 class NotReached(Broken):
@@ -25,15 +25,15 @@ class NotReached(Broken):
 
 
 class WentBack(Broken):
-    """A client that asks one sidecar saw a version after a newer one."""
+    """A client of one sidecar saw a version after a newer one."""
 
 
 class NotConverged(Broken):
-    """Long after the last change somebody still shows something else than the log came to."""
+    """Long after the last change, a sidecar or a broker still shows another document than the newest head."""
 
 
 class Seen(NamedTuple):
-    """A head as somebody was shown it."""
+    """A head that a client was shown."""
 
     client: str
     sidecar: str
@@ -46,19 +46,19 @@ class Seen(NamedTuple):
 
 
 def one_truth(history: History, timeline: Timeline) -> Iterator[TwoTruths]:
-    """Everybody who is shown a version is shown the same document, the one that the log came to."""
+    """All clients that are shown a version are shown the same document, which is the log's at that version."""
     for seen in (*_reads(history), *_changes(history)):
         if seen.document is None:
-            continue  # there was none once; whether that was too long ago, the others judge
+            continue  # an absence; other validators judge whether it is too old
         head = timeline.at(seen.key, seen.version)
         if head is None:
             yield TwoTruths(f"{seen.key}: there is no version {seen.version}", seen.record)
         elif head.document != seen.document:
-            yield TwoTruths(f"{seen.key}: version {seen.version} is something else", seen.record, head)
+            yield TwoTruths(f"{seen.key}: version {seen.version} has another document", seen.record, head)
 
 
 def read_your_writes(history: History, timeline: Timeline) -> Iterator[WriteNotRead]:
-    """What a sidecar has answered, everything that it is asked afterwards has seen."""
+    """A sidecar's answer is as new as every version that it had shown or acknowledged before the request was sent."""
     shown: list[tuple[float, str, Key, str, object]] = [
         (update.answered, update.sidecar, update.key, answer.version, update) for update, answer in timeline.acknowledged()
     ]
@@ -78,18 +78,18 @@ def read_your_writes(history: History, timeline: Timeline) -> Iterator[WriteNotR
 
 
 def at_least(history: History, timeline: Timeline) -> Iterator[NotReached]:
-    """A read that names a version is answered with that or a newer one, by any sidecar."""
+    """A read that names a version is answered with that version or a newer one, by any sidecar."""
     for read in history.reads:
         if (
             read.at_least
             and read.failure is None
             and timeline.stands_for(read.key, read.version, read.document, read.answered) < read.at_least
         ):
-            yield NotReached(f"{read.key}: at least {read.at_least} was asked for, {read.version} was shown", read)
+            yield NotReached(f"{read.key}: at least {read.at_least} was requested, {read.version} was shown", read)
 
 
 def versions_only_grow(history: History, timeline: Timeline) -> Iterator[WentBack]:
-    """One after the other, a client sees growing versions of a key on one sidecar. Only an absence may be told by an older one."""
+    """In consecutive reads of a key on one sidecar a client sees growing versions. Only an absence may have an older version."""
     seen_by: defaultdict[tuple[str, str, Key], list[Seen]] = defaultdict(list)
     for seen in _reads(history):
         seen_by[seen.client, seen.sidecar, seen.key].append(seen)
@@ -101,7 +101,7 @@ def versions_only_grow(history: History, timeline: Timeline) -> Iterator[WentBac
 
 
 def converged(history: History, timeline: Timeline) -> Iterator[NotConverged]:
-    """When everything has come to rest, all sidecars show the newest head, and brokers its document."""
+    """When the cluster has come to rest, all sidecars show the newest head, and brokers its document."""
     for read in (*history.reads, *history.raw):
         if not read.final:
             continue

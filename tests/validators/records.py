@@ -1,6 +1,6 @@
-"""What is recorded of a run: every request with its answer, every message of every watch, and what the log came to.
+"""The records of a run: every request with its answer, every message of every watch, and the heads of the log.
 
-Times are seconds on one clock. Versions are strings whose order is the log's order, for one policy key.
+Times are in seconds on one clock. The order of versions, as strings, is the log's order, for one policy key.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import NamedTuple, TypeAlias
 from .documents import Document, Edit
 
 NEVER = math.inf
-"""When something happened that did not."""
+"""The time of an event that did not happen."""
 ABSENT = "0"
-"""The version of a document of which the log knows nothing."""
+"""The version of a document that the log does not have."""
 REPEATS = 16
-"""Of how many applied requests a policy key remembers the answers."""
+"""How many applied requests of a policy key are remembered."""
 
 
 class Key(NamedTuple):
@@ -32,7 +32,7 @@ class Key(NamedTuple):
 
 
 class Outcome(enum.Enum):
-    """What an update's answer says became of it."""
+    """The outcome in the answer to an update."""
 
     APPLIED = 1
     UNCHANGED = 2
@@ -47,7 +47,7 @@ class Answer(NamedTuple):
     version: str
     previous: str
     document: Document | None
-    """None: there is none, or it was not told."""
+    """None: there is no document, or the answer does not have it."""
     replayed: bool = False
 
 
@@ -55,14 +55,14 @@ class Failure(NamedTuple):
     """An error instead of an answer."""
 
     code: str
-    """gRPC's name."""
+    """The name of the gRPC status code."""
     reason: str
     version: str = ""
-    """The present version, where a conflict tells it."""
+    """The present version, which the error of a conflict has."""
 
     @property
     def certain(self) -> bool:
-        """Whether it promises that nothing was applied."""
+        """Whether the error promises that nothing was applied."""
         return self.code in _REFUSALS or self.reason in ("NOT_APPENDED", "NOT_CONFIRMED", "APPEND_FAILED", "LOG_BUSY")
 
 
@@ -85,11 +85,11 @@ class Update:
     skip_if_absent: bool = False
     validate_only: bool = False
     stream: str = ""
-    """The stream of updates that it was sent on; empty if it was a call of its own."""
+    """The stream of updates on which it was sent; empty if it was a unary call."""
     sequence: int = 0
-    """Its place on that stream."""
+    """Its number in that stream."""
     answer: Answer | Failure | None = None
-    """None: the caller did not wait for it, or the connection broke."""
+    """None: the client did not wait for the answer, or the connection broke."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,11 +106,11 @@ class Read:
     document: Document | None = None
     failure: Failure | None = None
     final: bool = False
-    """Whether it was made at the end, long after everything had come to rest."""
+    """Whether it was made at the end, after the cluster had come to rest."""
 
 
 class Change(NamedTuple):
-    """A message of a watch: a document and the event that made it."""
+    """A message of a watch: a document and the position of its event."""
 
     at: float
     key: Key
@@ -142,24 +142,24 @@ Message: TypeAlias = Change | Bookmark | Status
 
 @dataclass(slots=True, kw_only=True)
 class Watch:
-    """One watch stream on one namespace, up to its end or to a reset, with which another one begins."""
+    """One watch stream of one namespace, until its end or a reset. After a reset, another ``Watch`` records the rest of the stream."""
 
     client: str
     sidecar: str
     opened: float
     every: bool
-    """Whether every change was asked for; otherwise only the newest of each key."""
+    """Whether the mode is EVERY; otherwise it is LATEST."""
     topics: frozenset[str] | None
-    """None: all."""
+    """The watched topics; None: all."""
     scopes: frozenset[int]
     token: Bookmark | None
-    """Where it resumed: the last bookmark of the streams before, with the later changes folded in. None: it began with a snapshot."""
+    """The token from which it resumed: the last bookmark of earlier streams, with later changes folded in. None: a snapshot."""
     messages: list[Message] = field(default_factory=list)
     ended: float = NEVER
     failure: Failure | None = None
-    """Why the service ended it; None if the client did."""
+    """Why the service ended it; None if the client ended it."""
     drained: bool = False
-    """Whether it was open to the end of the run, long after everything had come to rest."""
+    """Whether it was open until the end of the run, when the cluster had come to rest."""
 
     def selects(self, key: Key) -> bool:
         """Whether a policy key is watched."""
@@ -167,20 +167,20 @@ class Watch:
 
 
 class Head(NamedTuple):
-    """What a policy key became with one event of the log."""
+    """The state of a policy key after one event of the log."""
 
     key: Key
     version: str
     previous: str
     document: Document | None
     at: float
-    """When it was written."""
+    """When the event was written."""
     request_id: str = ""
-    """Whose request it was; empty if another writer's."""
+    """The id of the request; empty if another writer wrote the event."""
 
 
 class Foreign(NamedTuple):
-    """Another writer's change: what was asked of it, and the place of its event in the log."""
+    """Another writer's change: its intended effect, and the version of its event."""
 
     key: Key
     version: str
@@ -189,27 +189,27 @@ class Foreign(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class History:
-    """Everything that is recorded of one namespace in one run."""
+    """The records of one namespace in one run."""
 
     partitions: Mapping[Key, int] = field(default_factory=dict)
-    """In which partition of the log each policy key stands."""
+    """The partition of the log of each policy key."""
     updates: list[Update] = field(default_factory=list)
     reads: list[Read] = field(default_factory=list)
     watches: list[Watch] = field(default_factory=list)
-    """Each client's streams in the order in which it opened them."""
+    """The streams of each client are in the order in which it opened them."""
     heads: Sequence[Head] = ()
-    """In the log's order."""
+    """The heads in the log's order."""
     led: bool = False
-    """Whether the log has one writer at a time, which answers what writes nothing from what it knows, even when it is cut off."""
+    """Whether the log has one writer at a time. A leader answers requests that write nothing from its view, even if it is cut off."""
     compactions: list[float] = field(default_factory=list)
-    """When the log forgot what was superseded."""
+    """The times of compactions."""
     forgotten: list[tuple[float, Key]] = field(default_factory=list)
-    """Keys of which a compaction left nothing that remembers requests, because another writer changed them last."""
+    """Keys of which a compaction left no event that carries requests, because another writer changed them last."""
     erased: list[tuple[float, Key]] = field(default_factory=list)
-    """Deleted keys of which a compaction left nothing at all: with the tombstone goes what it remembered, and the absence's version."""
+    """Deleted keys of which a compaction left no event: the requests that the tombstone carried are lost, and the absence's version."""
     foreign: list[Foreign] = field(default_factory=list)
     raw: list[Read] = field(default_factory=list)
-    """What brokers show, who apply documents as they come. No versions."""
+    """Reads from brokers, which apply documents as they arrive; without versions."""
 
 
 class Broken(Exception):

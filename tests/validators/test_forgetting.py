@@ -1,4 +1,4 @@
-"""What a deletion takes along when its tombstone is compacted away: that much is allowed, only then, and it is counted."""
+"""After a tombstone was compacted away, some violations of promises about its key are allowed, and counted."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def _found(updates: Sequence[Update], heads: Sequence[Head], erased: Sequence[tu
     return {type(each).__name__ for each in judgement.broken}, {what: count for what, count in judgement.allowed.items() if count}
 
 
-def test_a_request_is_done_again_and_the_key_begins_anew_once_its_tombstone_was_compacted_away() -> None:
+def test_a_repeat_may_be_applied_again_and_the_key_start_over_after_its_tombstone_was_compacted_away() -> None:
     broken, allowed = _found([REPEATED], [MADE, DELETED, AGAIN], [(3.0, KEY)])
     assert broken == set()
     assert allowed == {"requests applied again": 1, "keys that began anew": 1, "repeats answered anew": 1}
 
 
 @pytest.mark.parametrize("erased", [[], [(1.5, KEY)], [(5.1, KEY)], [(3.0, OTHER)]], ids=["never", "before", "too late", "another key"])
-def test_without_such_a_compaction_between_the_two_it_is_applied_twice(erased: list[tuple[float, Key]]) -> None:
+def test_a_repeat_applied_without_that_compaction_in_between_is_reported_as_applied_twice(erased: list[tuple[float, Key]]) -> None:
     broken, _ = _found([REPEATED], [MADE, DELETED, AGAIN], erased)
     assert {"AppliedTwice", "LostUpdate"} <= broken
 
 
-def test_what_was_not_deleted_is_not_taken_along() -> None:
+def test_a_repeat_applied_to_a_key_that_was_not_deleted_is_reported_as_applied_twice() -> None:
     broken, allowed = _found([], [MADE, AGAIN._replace(previous="11")], [(3.0, KEY)])
     assert "AppliedTwice" in broken and allowed == {}
 
@@ -64,16 +64,16 @@ def test_what_was_not_deleted_is_not_taken_along() -> None:
 CONFLICT = _update("new", Failure("ABORTED", "ETAG_MISMATCH", "0"), 4.0, etag="12")
 
 
-def test_the_version_of_an_absence_goes_with_its_tombstone() -> None:
+def test_the_etag_of_an_absence_may_conflict_after_its_tombstone_was_compacted_away() -> None:
     assert _found([CONFLICT], [MADE, DELETED], [(3.0, KEY)]) == (set(), {"etags of absences that were conflicts": 1})
 
 
 @pytest.mark.parametrize("erased", [[], [(1.5, KEY)], [(4.6, KEY)]], ids=["never", "before", "too late"])
-def test_without_such_a_compaction_before_the_answer_the_conflict_is_none(erased: list[tuple[float, Key]]) -> None:
+def test_a_needless_conflict_without_that_compaction_before_the_answer_is_reported(erased: list[tuple[float, Key]]) -> None:
     assert _found([CONFLICT], [MADE, DELETED], erased)[0] == {"ConditionIgnored"}
 
 
-def test_the_version_of_a_document_never_goes() -> None:
+def test_a_needless_conflict_with_the_etag_of_a_document_is_reported() -> None:
     conflict = _update("new", Failure("ABORTED", "ETAG_MISMATCH", "0"), 1.7, etag="11")
     judgement = judge(History(updates=[SENT[0], conflict], heads=[MADE], erased=[(1.65, KEY)]))
     assert {type(each).__name__ for each in judgement.broken} == {"ConditionIgnored"}

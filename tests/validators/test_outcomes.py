@@ -1,4 +1,4 @@
-"""What answers alone prove, and that nobody is left without one: each finds what it is there for."""
+"""The validators of unsettled requests and of the chain of answers accept a correct history and detect planted errors."""
 
 from __future__ import annotations
 
@@ -35,37 +35,37 @@ GOOD = History(
 )
 
 
-def test_a_history_in_order_breaks_nothing() -> None:
+def test_a_correct_history_breaks_no_promise() -> None:
     timeline = Timeline(GOOD)
     assert not list(unknown_outcomes_settled(GOOD, timeline))
     assert not list(answers_are_one_chain(GOOD, timeline))
 
 
 @pytest.mark.parametrize("answer", [None, Failure("UNAVAILABLE", "LOG_UNREACHABLE"), Failure("DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN")])
-def test_a_request_that_nobody_settles_is_found(answer: Failure | None) -> None:
+def test_a_request_whose_outcome_no_answer_tells_is_reported(answer: Failure | None) -> None:
     history = History(updates=[*GOOD.updates, _update("d", answer)], heads=GOOD.heads)
     (broken,) = unknown_outcomes_settled(history, Timeline(history))
-    assert "nobody said what became of d" in str(broken)
+    assert "no answer tells the outcome of d" in str(broken)
 
 
-def test_an_answer_that_the_log_contradicts_is_found() -> None:
+def test_an_answer_that_contradicts_the_log_is_reported() -> None:
     history = History(updates=[_update("a", None), _update("a", _applied("13", "0"))], heads=[_head("11", "0", "a")])
     (broken,) = unknown_outcomes_settled(history, Timeline(history))
     assert "is in the log as 11" in str(broken)
 
 
-def test_two_changes_of_one_version_are_found() -> None:
+def test_two_changes_that_were_applied_to_one_version_are_reported() -> None:
     history = History(updates=[*GOOD.updates, _update("d", _applied("13", "11"))])
     assert any("applied to version 11" in str(broken) for broken in answers_are_one_chain(history, Timeline(history)))
 
 
-def test_a_gap_between_answers_is_found() -> None:
+def test_a_gap_between_the_versions_of_answers_is_reported() -> None:
     history = History(updates=[*GOOD.updates, _update("d", _applied("15", "14"))])
     (broken,) = answers_are_one_chain(history, Timeline(history))
     assert "version 15 follows 14" in str(broken)
 
 
-def test_a_request_with_two_versions_is_found() -> None:
+def test_a_request_that_was_acknowledged_with_two_versions_is_reported() -> None:
     history = History(updates=[*GOOD.updates, _update("a", _applied("13", "12"))])
     (broken,) = answers_are_one_chain(history, Timeline(history))
     assert "acknowledged with two versions" in str(broken)

@@ -1,4 +1,4 @@
-"""Answers that write nothing: as of what they must be, and from when on."""
+"""Answers that write nothing must know the changes that were acknowledged before their request was sent."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ def broken(*updates: Update, led: bool = False) -> list[StaleAnswer]:
     return list(answers_know_what_was_acknowledged(history, Timeline(history)))
 
 
-def test_what_was_acknowledged_while_a_request_was_under_way_need_not_be_known_to_its_answer() -> None:
+def test_an_answer_need_not_know_a_change_that_was_acknowledged_after_its_request_was_sent() -> None:
     assert broken(_update("same", UNCHANGED, 2.9, 4)) == []
 
 
-def test_what_was_acknowledged_before_a_request_was_sent_must_be() -> None:
+def test_an_answer_must_know_a_change_that_was_acknowledged_before_its_request_was_sent() -> None:
     for update in (_update("same", UNCHANGED, 3.1, 4), _update("dry", UNCHANGED, 3.1, 4, dry=True)):
         (error,) = broken(update)
         assert "12 was acknowledged before" in str(error)
 
 
-def test_a_dry_run_that_would_write_is_as_of_then_too() -> None:
+def test_a_dry_run_that_would_write_must_know_such_a_change_too() -> None:
     assert len(broken(_update("dry", UNCHANGED._replace(outcome=Outcome.WOULD_APPLY), 3.1, 4, dry=True))) == 1
 
 
-def test_a_request_that_is_sent_again_was_sent_first_unless_it_was_told_that_nothing_was_done() -> None:
+def test_a_repeat_counts_from_its_first_attempt_unless_that_was_refused_for_certain() -> None:
     again = _update("same", UNCHANGED, 3.5, 4)
     unanswered = _update("same", None, 2.9, 3.2)
     assert broken(unanswered, again) == []
     assert len(broken(replace(unanswered, answer=Failure("UNAVAILABLE", "NOT_CONFIRMED")), again)) == 1
 
 
-def test_an_absence_need_not_be_told_by_the_version_that_it_began_with() -> None:
+def test_an_answer_about_an_absence_may_have_an_older_version_than_the_deletion() -> None:
     gone = Head(KEY, "13", "12", None, 4.5, "three")
     deleted = replace(_update("three", Answer(Outcome.APPLIED, "13", "12", None), 4, 5), edit=Edit(delete=True))
     absent = _update("skipped", Answer(Outcome.SKIPPED, "0", "0", None), 6, 7)
@@ -61,5 +61,5 @@ def test_an_absence_need_not_be_told_by_the_version_that_it_began_with() -> None
     assert list(answers_know_what_was_acknowledged(history, Timeline(history))) == []
 
 
-def test_a_leader_answers_from_what_it_knows() -> None:
+def test_a_leader_may_answer_from_what_it_has_read() -> None:
     assert broken(_update("same", UNCHANGED, 3.1, 4), led=True) == []

@@ -1,4 +1,4 @@
-"""The true history of every policy key: what the log came to, and which request made it so."""
+"""The true history of every policy key: its heads in the log, and the request of each."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .records import ABSENT, NEVER, REPEATS, Answer, Head, History, Key, Outcome
 
 
 class Timeline:
-    """A history's heads, by key, by version and by request."""
+    """The heads of a history, by key, by version and by request."""
 
     def __init__(self, history: History) -> None:
         heads: defaultdict[Key, list[Head]] = defaultdict(list)
         self.by_request: defaultdict[tuple[Key, str], list[Head]] = defaultdict(list)
-        """What a request made of its key: at most one head, if the service is right."""
+        """The heads that each request made: at most one, if the service is correct."""
         for head in history.heads:
             heads[head.key].append(head)
             if head.request_id:
                 self.by_request[head.key, head.request_id].append(head)
         self.heads: dict[Key, Sequence[Head]] = dict(heads)
-        """Each key's heads in order."""
+        """The heads of each key in the log's order."""
         self._versions = {key: [head.version for head in each] for key, each in heads.items()}
         self._forgotten: defaultdict[Key, list[float]] = defaultdict(list)
         for at, key in history.forgotten:
@@ -31,13 +31,13 @@ class Timeline:
         for at, key in history.erased:
             self._erased[key].append(at)
         self.allowed: Counter[str] = Counter()
-        """How often something was right only because a deletion was compacted away (``taken_along``)."""
+        """What was allowed only because a deletion was compacted away, and how often (``taken_along``)."""
         attempts: defaultdict[tuple[Key, str], list[Update]] = defaultdict(list)
         for update in history.updates:
             if not update.validate_only:
                 attempts[update.key, update.request_id].append(update)
         self.attempts: dict[tuple[Key, str], Sequence[Update]] = dict(attempts)
-        """All attempts of each request."""
+        """All attempts of each request, without dry runs."""
         self._edits: dict[tuple[Key, str], Edit] = {(each.key, each.version): each.edit for each in history.foreign}
         for head in history.heads:
             first = attempts.get((head.key, head.request_id))
@@ -46,38 +46,38 @@ class Timeline:
 
     @property
     def keys(self) -> Iterable[Key]:
-        """The keys of which the log knows anything."""
+        """The keys that have a head."""
         return self.heads.keys()
 
     def edit(self, head: Head) -> Edit | None:
-        """What was asked for that made a head; None if nobody knows."""
+        """Returns the update that made a head; None if no record has it."""
         return self._edits.get((head.key, head.version))
 
     def at(self, key: Key, version: str) -> Head | None:
-        """The head of exactly this version."""
+        """Returns the head with exactly this version; None if there is none."""
         head = self.newest(key, version)
         return head if head is not None and head.version == version else None
 
     def newest(self, key: Key, version: str) -> Head | None:
-        """The newest head that is not newer than a version (or a position of the key's partition)."""
+        """Returns the newest head up to a version, or up to a position in the key's partition."""
         index = bisect_right(self._versions.get(key, ()), version)
         return self.heads[key][index - 1] if index else None
 
     def between(self, key: Key, after: str, before: str) -> Sequence[Head]:
-        """The heads whose versions lie between two others."""
+        """Returns the heads whose versions are between two others."""
         versions = self._versions.get(key, ())
         return self.heads.get(key, ())[bisect_right(versions, after) : bisect_left(versions, before)]
 
     def last(self, key: Key) -> Head | None:
-        """The newest head of all."""
+        """Returns the newest head of a key."""
         heads = self.heads.get(key)
         return heads[-1] if heads else None
 
     def stands_for(self, key: Key, version: str, document: Document | None, at: float) -> str:
-        """The newest version that somebody who showed this at some time may have been at.
+        """Returns the newest version that a sidecar may have read which showed this at that time.
 
-        Of a document it is the version itself. An absence need not be told by the version that it began with, because compaction
-        forgets that: it stands for the newest absence that there was at the time.
+        For a document this is the version itself. An absence may be shown with an older version than that of its deletion, because
+        compaction erases the latter: so it counts as the newest absence at that time.
         """
         if document is not None:
             return version
@@ -87,24 +87,24 @@ class Timeline:
         return version
 
     def may_precede(self, head: Head, version: str) -> bool:
-        """Whether a version is what a head was applied to, or one of the absence that it was applied to; "" tells nothing."""
+        """Whether a head may have been applied to a version: to its own previous one, to one of the same absence, or to "", if unknown."""
         if version in ("", head.previous):
             return True
         before, named = self.newest(head.key, head.previous), self.at(head.key, version)
         return (before is None or before.document is None) and (named is None or named.document is None)
 
     def remembered(self, head: Head, until: float) -> bool:
-        """Whether repeats of the request that made a head are still to be recognized at some time."""
+        """Whether a repeat of the request that made a head must still be recognized at a time."""
         if any(head.at <= at <= until for at in self._forgotten[head.key]):
             return False
         later = sum(each.version > head.version and each.at <= until and bool(each.request_id) for each in self.heads[head.key])
         return later < REPEATS
 
     def taken_along(self, what: str, head: Head, until: float) -> bool:
-        """Whether the log knew nothing of a head any more at some time, because a compaction took along what the deletion behind it kept.
+        """Whether the log may have forgotten a head by some time, because the tombstone of a later deletion was compacted away.
 
-        That is so only if the key was deleted, by that head or a later one, and the tombstone was compacted away since. To be asked last,
-        where a promise is broken otherwise: each time that it is so is counted as ``what``.
+        True only if that head or a later one deleted the key, and the tombstone was compacted away after that. To be called last, if a
+        promise would be broken otherwise: each true answer is counted as ``what``.
         """
         deleted = next((each.at for each in self.heads[head.key] if each.version >= head.version and each.document is None), NEVER)
         taken = any(deleted <= at <= until for at in self._erased[head.key])
@@ -112,7 +112,7 @@ class Timeline:
         return taken
 
     def acknowledged(self) -> Iterable[tuple[Update, Answer]]:
-        """The attempts that were answered with a place in the log."""
+        """Yields the attempts that were acknowledged with a version in the log, and their answers."""
         for attempts in self.attempts.values():
             for update in attempts:
                 if (

@@ -13,11 +13,11 @@ from .timeline import Timeline
 
 
 class LostUpdate(Broken):
-    """An acknowledged change is not where it was said to be, or something of it was undone by nobody."""
+    """An acknowledged change is not in the log at its version, or a change was undone without a request to do so."""
 
 
 class WrongAnswer(Broken):
-    """An answer does not say what became of its request."""
+    """An answer contradicts the actual outcome of its request."""
 
 
 class OutOfOrder(Broken):
@@ -29,27 +29,27 @@ class StreamOutOfOrder(Broken):
 
 
 class RepeatDiffers(Broken):
-    """The repeat of a request that was applied got another answer."""
+    """The repeat of an applied request got another answer."""
 
 
 class AppliedTwice(Broken):
-    """One request was applied more than once, and its repeats were in time."""
+    """A request was applied more than once although its repeats were in time."""
 
 
 class StaleAnswer(Broken):
-    """An update was told that nothing is to be written by somebody who did not know what had been acknowledged before it was sent."""
+    """A sidecar answered that an update writes nothing without knowing a change that had been acknowledged before the update was sent."""
 
 
 class FailedButApplied(Broken):
-    """A request was refused, and is in the log all the same."""
+    """A request was refused, but is in the log."""
 
 
 class ConditionIgnored(Broken):
-    """An etag or skip_if_absent was not kept to, or seen as violated where it was not."""
+    """A condition of an update (etag, must_not_exist, skip_if_absent) was ignored, or reported as violated although it held."""
 
 
 def no_lost_update(history: History, timeline: Timeline) -> Iterator[LostUpdate]:
-    """Along a key's changes each version is the next one's previous, each does to the document what was asked for, and nothing else."""
+    """Along a key's changes each version is the previous version of the next one, and each change has exactly the requested effect."""
     for key in timeline.keys:
         before, version, document = None, ABSENT, None
         for head in timeline.heads[key]:
@@ -57,24 +57,24 @@ def no_lost_update(history: History, timeline: Timeline) -> Iterator[LostUpdate]
                 yield LostUpdate(f"{key}: version {head.version} follows {head.previous} instead of {version}", head)
             edit = timeline.edit(head)
             if edit is None:
-                yield LostUpdate(f"{key}: nobody asked for version {head.version}", head)
+                yield LostUpdate(f"{key}: no update made version {head.version}", head)
             elif (expected := edit.after(document)) != head.document:
                 yield LostUpdate(
-                    f"{key}: version {head.version} is not what was asked for", edit, f"before {document}", head, f"not {expected}"
+                    f"{key}: version {head.version} is not what the update makes", edit, f"before {document}", head, f"not {expected}"
                 )
             before, version, document = head, head.version, head.document
     for update, answer in timeline.acknowledged():
         if timeline.at(update.key, answer.version) is None:
-            yield LostUpdate(f"{update.key}: version {answer.version} was acknowledged and never was", update)
+            yield LostUpdate(f"{update.key}: version {answer.version} was acknowledged but is not in the log", update)
 
 
 def _began_anew(timeline: Timeline, before: Head, head: Head) -> bool:
-    """Whether a key that was deleted begins anew with a head, because the log had forgotten it."""
+    """Whether the history of a deleted key starts over with a head because the log had forgotten the key."""
     return before.document is None and head.previous == ABSENT and timeline.taken_along("keys that began anew", before, head.at)
 
 
 def answers_tell_the_truth(history: History, timeline: Timeline) -> Iterator[WrongAnswer]:
-    """APPLIED names the request's own change; UNCHANGED and SKIPPED tell what holds for the version that they name."""
+    """APPLIED has the version of the request's own change; UNCHANGED and SKIPPED are right for the version that they have."""
     for update in history.updates:
         answer = update.answer
         if isinstance(answer, Failure):
@@ -89,7 +89,7 @@ def answers_tell_the_truth(history: History, timeline: Timeline) -> Iterator[Wro
 
 
 def _problem(update: Update, answer: Answer, history: History, timeline: Timeline) -> str:
-    if update.validate_only:  # it tells what would be if everything that is in flight succeeds
+    if update.validate_only:  # the answer assumes that everything in flight succeeds
         return "a dry run was answered as applied" if answer.outcome is Outcome.APPLIED and not answer.replayed else ""
     if answer.outcome is Outcome.WOULD_APPLY:
         return "it was answered as a dry run"
@@ -100,7 +100,7 @@ def _problem(update: Update, answer: Answer, history: History, timeline: Timelin
     head = timeline.at(update.key, answer.version)
     before = head.document if head is not None else None
     if answer.outcome is Outcome.SKIPPED:
-        return "" if before is None and update.skip_if_absent else f"it was skipped, but there is {before}"
+        return "" if before is None and update.skip_if_absent else f"it was skipped, but there was {before}"
     if update.edit.changes(before):
         return f"it would have changed {before}"
     return "" if (answer.document or None) == (before or None) else f"the document of {answer.version} is {before}"
@@ -108,12 +108,12 @@ def _problem(update: Update, answer: Answer, history: History, timeline: Timelin
 
 def _problem_if_applied(update: Update, answer: Answer, history: History, timeline: Timeline) -> str:
     if answer.replayed and not answer.version:
-        return ""  # the log has forgotten it
+        return ""  # the log has forgotten the version
     head = timeline.at(update.key, answer.version)
     if head is None or head.request_id != update.request_id:
         return f"version {answer.version} was not made by this request but by {head}"
-    told = answer.previous or answer.replayed or any(at <= update.answered for at in history.compactions)
-    if not (told and timeline.may_precede(head, answer.previous)):
+    acceptable = answer.previous or answer.replayed or any(at <= update.answered for at in history.compactions)
+    if not (acceptable and timeline.may_precede(head, answer.previous)):
         return f"it was applied to {head.previous}, not to {answer.previous}"
     if answer.document != head.document and not (answer.document is None and (answer.replayed or update.edit.delete)):
         return f"the document of {answer.version} is {head.document}"
@@ -121,13 +121,13 @@ def _problem_if_applied(update: Update, answer: Answer, history: History, timeli
 
 
 def real_time_order(history: History, timeline: Timeline) -> Iterator[OutOfOrder]:
-    """What was answered before another request was sent has the smaller version, whichever sidecars they went to."""
+    """A request that was acknowledged before another one was sent has the smaller version, whichever sidecars they were sent to."""
     of_key: defaultdict[Key, list[tuple[float, float, str, Update]]] = defaultdict(list)
     for (key, request_id), attempts in timeline.attempts.items():
         made = timeline.by_request.get((key, request_id))
         if made:
-            told = (each.answered for each in attempts if isinstance(each.answer, Answer) and each.answer.outcome is Outcome.APPLIED)
-            answered = min(told, default=NEVER)  # one that once had nothing to change is computed again when it is repeated
+            times = (each.answered for each in attempts if isinstance(each.answer, Answer) and each.answer.outcome is Outcome.APPLIED)
+            answered = min(times, default=NEVER)  # a repeat of an update that had nothing to change is computed again
             of_key[key].append((min(each.invoked for each in attempts), answered, made[0].version, attempts[0]))
     for key, requests in of_key.items():
         open_ones: list[tuple[float, str, Update]] = []
@@ -138,12 +138,12 @@ def real_time_order(history: History, timeline: Timeline) -> Iterator[OutOfOrder
                 if other > newest:
                     newest, holder = other, whose
             if version <= newest:
-                yield OutOfOrder(f"{key}: version {version} was asked for after {newest} was acknowledged", holder, update)
+                yield OutOfOrder(f"{key}: version {version} was requested after {newest} was acknowledged", holder, update)
             heapq.heappush(open_ones, (answered, version, update))
 
 
 def answers_know_what_was_acknowledged(history: History, timeline: Timeline) -> Iterator[StaleAnswer]:
-    """An answer that writes nothing is as of what was acknowledged before its request was sent, or of something newer."""
+    """An answer that writes nothing knows every change that was acknowledged before its request was sent."""
     acknowledged: defaultdict[Key, list[tuple[float, str]]] = defaultdict(list)
     for update, answer in timeline.acknowledged():
         acknowledged[update.key].append((update.answered, answer.version))
@@ -151,18 +151,18 @@ def answers_know_what_was_acknowledged(history: History, timeline: Timeline) -> 
         each.sort()
         each[:] = zip([at for at, _ in each], accumulate((version for _, version in each), max), strict=True)
     for update in history.updates if not history.led else ():
-        told = update.answer
-        if not isinstance(told, Answer) or told.replayed or (told.outcome is Outcome.APPLIED and not update.validate_only):
+        given = update.answer
+        if not isinstance(given, Answer) or given.replayed or (given.outcome is Outcome.APPLIED and not update.validate_only):
             continue
         attempts = timeline.attempts.get((update.key, update.request_id), ()) if not update.validate_only else ()
         refused = [each.answered for each in attempts if isinstance(each.answer, Failure) and each.answer.certain]
-        since = max((at for at in refused if at <= update.invoked), default=0.0)  # who was told that nothing was done begins anew
+        since = max((at for at in refused if at <= update.invoked), default=0.0)  # a repeat after a certain refusal is a new request
         sent = min((each.invoked for each in attempts if each.invoked >= since), default=update.invoked)
         known = acknowledged[update.key]
         newest = known[index - 1][1] if (index := bisect_left(known, (sent, ""))) else ""
-        head = timeline.at(update.key, told.version)
-        if timeline.stands_for(update.key, told.version, head.document if head is not None else None, update.answered) < newest:
-            yield StaleAnswer(f"{update.key}: {newest} was acknowledged before, and the answer is as of {told.version}", update)
+        head = timeline.at(update.key, given.version)
+        if timeline.stands_for(update.key, given.version, head.document if head is not None else None, update.answered) < newest:
+            yield StaleAnswer(f"{update.key}: {newest} was acknowledged before, and the answer is as of {given.version}", update)
 
 
 def streams_keep_their_order(history: History, timeline: Timeline) -> Iterator[StreamOutOfOrder]:
@@ -190,7 +190,7 @@ def _version(update: Update) -> str:
 
 
 def repeats_get_the_first_answer(history: History, timeline: Timeline) -> Iterator[RepeatDiffers]:
-    """Whoever repeats a request in time after it was applied gets its version again, and no conflict with himself."""
+    """A repeat in time of an applied request is answered with the same version, and never with a conflict with itself."""
     for (key, request_id), attempts in timeline.attempts.items():
         made = timeline.by_request.get((key, request_id))
         if not made or len(attempts) < 2:
@@ -200,15 +200,15 @@ def repeats_get_the_first_answer(history: History, timeline: Timeline) -> Iterat
             answer = update.answer
             known = update.invoked > first.at and timeline.remembered(first, update.answered)
             if isinstance(answer, Answer) and answer.outcome is Outcome.APPLIED:
-                told = next((head for head in made if head.version == answer.version), first)
+                applied = next((head for head in made if head.version == answer.version), first)
                 if answer.version not in (first.version, "") and known and not _is_forgotten(timeline, first, update.answered):
                     yield RepeatDiffers(f"{key}: the repeat of {request_id} is not {first.version}", update)
-                elif not timeline.may_precede(told, answer.previous):
-                    yield RepeatDiffers(f"{key}: the repeat of {request_id} was applied to {told.previous}", update)
+                elif not timeline.may_precede(applied, answer.previous):
+                    yield RepeatDiffers(f"{key}: the repeat of {request_id} was applied to {applied.previous}", update)
             elif not known:
                 continue
             elif isinstance(answer, Answer) and _had_seen(history, update, first) and not _is_forgotten(timeline, first, update.answered):
-                yield RepeatDiffers(f"{key}: {request_id} was applied as {first.version}, its repeat was not", update)
+                yield RepeatDiffers(f"{key}: {request_id} was applied as {first.version}, its repeat was not answered so", update)
             elif isinstance(answer, Failure) and answer.code == "ABORTED" and answer.reason == "ETAG_MISMATCH":
                 if _is_forgotten(timeline, first, update.answered):
                     continue
@@ -216,12 +216,12 @@ def repeats_get_the_first_answer(history: History, timeline: Timeline) -> Iterat
 
 
 def _is_forgotten(timeline: Timeline, first: Head, answered: float) -> bool:
-    """Whether the request that made a head may be unknown when a repeat of it is answered, because its key was deleted and forgotten."""
+    """Whether the request that made a head may be unknown when its repeat is answered, because its key was deleted and forgotten."""
     return timeline.taken_along("repeats answered anew", first, answered)
 
 
 def applied_at_most_once(history: History, timeline: Timeline) -> Iterator[AppliedTwice]:
-    """A request is applied once, however often it is sent, unless a repeat comes too late to be recognized."""
+    """A request is applied at most once, however often it is sent, unless a repeat comes too late to be recognized."""
     for (key, request_id), made in timeline.by_request.items():
         for first, second in pairwise(made):
             if timeline.remembered(first, second.at) and not timeline.taken_along("requests applied again", first, second.at):
@@ -229,18 +229,18 @@ def applied_at_most_once(history: History, timeline: Timeline) -> Iterator[Appli
 
 
 def failures_leave_no_trace(history: History, timeline: Timeline) -> Iterator[FailedButApplied]:
-    """What was refused is not in the log."""
+    """A request that every attempt refused for certain is not in the log, nor is a dry run."""
     for (key, request_id), attempts in timeline.attempts.items():
         made = timeline.by_request.get((key, request_id))
         if made and all(isinstance(each.answer, Failure) and each.answer.certain for each in attempts):
-            yield FailedButApplied(f"{key}: {request_id} was refused and applied", *attempts, made[0])
+            yield FailedButApplied(f"{key}: {request_id} was refused but applied", *attempts, made[0])
     for update in history.updates:
         if update.validate_only and (update.key, update.request_id) in timeline.by_request:
             yield FailedButApplied(f"{update.key}: a dry run was applied", update, timeline.by_request[update.key, update.request_id][0])
 
 
 def conditions_hold(history: History, timeline: Timeline) -> Iterator[ConditionIgnored]:
-    """Updates apply where their conditions hold, and only there: an etag, must_not_exist, skip_if_absent."""
+    """Updates are applied if their conditions hold (etag, must_not_exist, skip_if_absent), and only then."""
     for update in history.updates:
         answer = update.answer
         if isinstance(answer, Answer) and answer.outcome is Outcome.APPLIED and not update.validate_only:
@@ -255,11 +255,11 @@ def conditions_hold(history: History, timeline: Timeline) -> Iterator[ConditionI
             if update.skip_if_absent and (before is None or before.document is None):
                 yield ConditionIgnored(f"{update.key}: applied although there was no document", update, head)
         elif isinstance(answer, Failure) and answer.reason == "ETAG_MISMATCH" and _needless(history, timeline, update):
-            yield ConditionIgnored(f"{update.key}: a conflict, but {update.etag} was the version all the time", update)
+            yield ConditionIgnored(f"{update.key}: it conflicted, but {update.etag} was the version all the time", update)
 
 
 def _needless(history: History, timeline: Timeline, update: Update) -> bool:
-    """Whether the demanded version was the newest from before the request until after its answer, and the sidecar knew it."""
+    """Whether a conflict is needless: the etag was the newest version from the request to its answer, and the sidecar knew it."""
     head = timeline.at(update.key, update.etag)
     if head is None:
         return False
@@ -271,12 +271,12 @@ def _needless(history: History, timeline: Timeline, update: Update) -> bool:
 
 
 def _had_seen(history: History, update: Update, head: Head) -> bool:
-    """Whether the sidecar that an update went to had shown a head, or something newer, before."""
+    """Whether the sidecar of an update had answered with a head, or a newer one, before the update was sent."""
 
     def before(other: Update | Read) -> bool:
         return other.sidecar == update.sidecar and other.key == update.key and other.answered < update.invoked
 
     answers = (other.answer for other in history.updates if before(other))
-    told = (answer.version for answer in answers if isinstance(answer, Answer) and not answer.replayed)
+    answered = (answer.version for answer in answers if isinstance(answer, Answer) and not answer.replayed)
     read = (read.version for read in history.reads if before(read))
-    return any(version >= head.version for version in chain(told, read))
+    return any(version >= head.version for version in chain(answered, read))

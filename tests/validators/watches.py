@@ -1,6 +1,6 @@
 """Promises about watches.
 
-A client's streams are judged together: one that resumes goes on where those before it stopped, with what they had delivered.
+The streams of a client are judged together: a stream that resumes continues from the state that the streams before it delivered.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class NotSyncedOnce(Broken):
 
 
 class Missed(Broken):
-    """A stream passed a place without having delivered what was due there."""
+    """A bookmark or a change passed a position although a change up to it had not been delivered."""
 
 
 class Repeated(Broken):
-    """A stream, or one that resumed it, delivered something again or went back."""
+    """A stream, or one that resumed it, delivered a version again or an older one."""
 
 
 class NotCovered(Broken):
@@ -31,21 +31,21 @@ class NotCovered(Broken):
 
 
 class WatchBehind(Broken):
-    """A watch that was opened after an answer does not begin with what was answered."""
+    """A watch that was opened after an answer was SYNCED without the change of that answer."""
 
 
 @dataclass(slots=True)
 class _Shown:
-    """What a client was shown since its last snapshot began."""
+    """The state that a client has from its streams since its last snapshot began."""
 
     versions: dict[Key, tuple[str, Document | None]] = field(default_factory=dict)
     passed: list[str] = field(default_factory=list)
-    """The positions up to which it must have been shown everything."""
+    """The positions up to which all changes must have been delivered."""
     synced: bool = False
 
 
 def one_synced(history: History, timeline: Timeline) -> Iterator[NotSyncedOnce]:
-    """Exactly one SYNCED bookmark, and no other one before it."""
+    """A stream has exactly one SYNCED bookmark, and none before it if it began with a snapshot."""
     del timeline
     for watch in history.watches:
         marks = [message for message in watch.messages if isinstance(message, Bookmark)]
@@ -59,9 +59,9 @@ def one_synced(history: History, timeline: Timeline) -> Iterator[NotSyncedOnce]:
 
 
 def watch_repeats_nothing(history: History, timeline: Timeline) -> Iterator[Repeated]:
-    """Per key the versions grow, from the snapshot on and over all resumes; bookmarks never go back.
+    """The versions of each key grow, from the snapshot on and across resumes; positions of bookmarks never decrease.
 
-    One absence may be told twice (``_absent_still``).
+    One absence may be sent twice (``_absent_still``).
     """
     del timeline
     for client, watch, shown in _streams(history):
@@ -73,18 +73,18 @@ def watch_repeats_nothing(history: History, timeline: Timeline) -> Iterator[Repe
                     yield Repeated(f"{client}: {message.key} at {message.version} after {before[0]}", message)
             elif isinstance(message, Bookmark):
                 if any(now < then for now, then in zip(message.positions, positions, strict=False)):
-                    yield Repeated(f"{client}: a bookmark goes back", positions, message)
+                    yield Repeated(f"{client}: a bookmark has an older position", positions, message)
                 positions = message.positions
             _show(shown, message)
 
 
 def _absent_still(message: Change, before: tuple[str, Document | None]) -> bool:
-    """Whether the same absence is told once more, without a place: compaction left no event of it, so nobody knows whether it was told."""
+    """Whether the same absence is sent again without a position: without an event of it, the server can't know whether it was sent."""
     return not message.position and message.document is None and before == (message.version, None)
 
 
 def watch_misses_nothing(history: History, timeline: Timeline) -> Iterator[Missed]:
-    """At each bookmark everything up to it was shown: its newest state of each key, and in mode EVERY each change between."""
+    """At each bookmark the newest state of each key up to it was delivered, and in mode EVERY each change in between."""
     for client, watch, shown in _streams(history):
         for message in watch.messages:
             if isinstance(message, Change) and watch.every:
@@ -97,7 +97,7 @@ def watch_misses_nothing(history: History, timeline: Timeline) -> Iterator[Misse
 
 
 def _between(client: str, timeline: Timeline, shown: _Shown, change: Change) -> Iterator[Missed]:
-    """In mode EVERY nothing lies between a change and the one that was shown before it."""
+    """In mode EVERY there is no head between a change and the one that was delivered before it."""
     if not shown.synced or not change.position:
         return
     version, _ = shown.versions.get(change.key, (ABSENT, None))
@@ -119,9 +119,9 @@ def _due(watch: Watch, history: History, timeline: Timeline, shown: _Shown, key:
 
 
 def _is_owed(watch: Watch, history: History, timeline: Timeline, key: Key, mark: Bookmark) -> bool:
-    """Whether the state of a key up to a bookmark must have been shown by then: in mode LATEST not if it was superseded.
+    """Whether the state of a key up to a bookmark must have been delivered by then: in mode LATEST not if it was superseded.
 
-    A newer one follows then. (That matters where a stream is resumed with the position of a change, on a sidecar that is not as far as the
+    Then a newer state follows. (This matters if a stream resumes from the position of a change, on a sidecar that has read less than the
     one before.)
     """
     place = mark.positions[history.partitions[key]]
@@ -129,7 +129,7 @@ def _is_owed(watch: Watch, history: History, timeline: Timeline, key: Key, mark:
 
 
 def watch_reads_writes(history: History, timeline: Timeline) -> Iterator[WatchBehind]:
-    """A watch that is opened after a sidecar's answer has that, or something newer, when it is SYNCED."""
+    """A watch that is opened after a sidecar's answer has delivered that version, or a newer one, when it is SYNCED."""
     for _, watch, shown in _streams(history):
         for message in watch.messages:
             _show(shown, message)
@@ -146,7 +146,7 @@ def watch_reads_writes(history: History, timeline: Timeline) -> Iterator[WatchBe
 
 
 def acknowledged_is_covered(history: History, timeline: Timeline) -> Iterator[NotCovered]:
-    """Each acknowledged version is covered, on every watch that stays long enough, by a change or by a bookmark's position."""
+    """On every watch that stays open, a change or the position of a bookmark covers each acknowledged version."""
     for client, watch, shown in _streams(history):
         for message in watch.messages:
             _show(shown, message)
@@ -162,7 +162,7 @@ def acknowledged_is_covered(history: History, timeline: Timeline) -> Iterator[No
 
 
 def _streams(history: History) -> Iterator[tuple[str, Watch, _Shown]]:
-    """All streams, each with what its client was shown before it; whoever iterates notes what is shown on it."""
+    """Yields all streams, each with the state of its client before it, which the caller must update with ``_show``."""
     clients: defaultdict[str, list[Watch]] = defaultdict(list)
     for watch in history.watches:
         clients[watch.client].append(watch)

@@ -1,1 +1,1 @@
-"""The one command that shows every figure beside its limit."""
+"""Tests of the command that measures every figure and compares it with its limit."""

@@ -1,4 +1,4 @@
-"""Figures are of a quiet machine, or are said not to be."""
+"""Figures are measured on a quiet machine, or are marked otherwise."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from bench.figures.conditions import await_quiet, here
 
 
 def waited(loads: list[float], patience: float) -> tuple[bool, float, list[str]]:
-    source, slept, said = chain(loads, repeat(loads[-1])), [0.0], list[str]()
+    source, slept, messages = chain(loads, repeat(loads[-1])), [0.0], list[str]()
 
     def sleep(seconds: float) -> None:
         slept[0] += seconds
 
-    return await_quiet(patience, said.append, lambda: next(source), sleep), slept[0], said
+    return await_quiet(patience, messages.append, lambda: next(source), sleep), slept[0], messages
 
 
-def test_a_quiet_machine_is_not_waited_for() -> None:
+def test_on_a_quiet_machine_there_is_no_wait() -> None:
     assert waited([0.4], 300) == (True, 0.0, [])
 
 
-def test_a_machine_that_comes_to_rest_is_waited_for() -> None:
-    quiet, slept, said = waited([3.0, 2.0, 1.4, 0.9], 300)
-    assert quiet and slept == 15 and said == [f"the load average is {load}; waiting for 1" for load in ("3.0", "2.0", "1.4")]
+def test_the_command_waits_until_the_load_average_is_low() -> None:
+    quiet, slept, messages = waited([3.0, 2.0, 1.4, 0.9], 300)
+    assert quiet and slept == 15 and messages == [f"the load average is {load}; waiting for 1" for load in ("3.0", "2.0", "1.4")]
 
 
-def test_a_machine_that_stays_busy_is_not_waited_for_longer_than_one_has_patience() -> None:
+def test_the_wait_for_a_quiet_machine_ends_after_the_given_patience() -> None:
     quiet, slept, _ = waited([3.0], 60)
     assert not quiet and slept == 60
     assert waited([3.0], 0)[:2] == (False, 0.0)

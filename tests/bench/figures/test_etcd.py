@@ -1,4 +1,4 @@
-"""Puts are what etcd's own clients send, and carry as much as the updates that they stand beside."""
+"""Puts have etcd's wire format, and carry as much as the updates with which they are compared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bench.streaming import batches
 
 
 def fields(message: bytes) -> list[tuple[int, bytes]]:
-    """The fields of a message that has nothing but texts."""
+    """Returns the fields of a message that has only length-delimited fields."""
     return [(message[begin - len(_size(end - begin)) - 1] >> 3, message[begin:end]) for begin, end in records(message)]
 
 
@@ -25,7 +25,7 @@ def test_a_put_has_its_key_in_field_1_and_its_value_in_field_2(size: int) -> Non
     assert fields(put_request(b"k" * size, b"v")) == [(1, b"k" * size), (2, b"v")]
 
 
-def test_a_put_carries_as_much_as_a_change() -> None:
+def test_puts_carry_as_many_bytes_as_the_changes_that_they_are_compared_with() -> None:
     message = next(batches("acme/orders", 8, 64))
     keys, value = like_the_changes_of(message)
     assert len(keys) == 64 and len(set(keys)) == 8 and keys[0] == b"persistent://acme/orders/bench-0"

@@ -1,4 +1,4 @@
-"""Whether what is wanted was reached is said of what was measured, and of nothing else."""
+"""The state of a figure: a target counts as reached only if the figure was measured and reaches it."""
 
 from __future__ import annotations
 
@@ -39,17 +39,17 @@ def state(figure: Figure, measured: Measured) -> State:
         (SPEED._replace(want=NOTHING), Measured(), State.UNMEASURED),
     ],
 )
-def test_a_figure_is_reached_only_if_it_was_measured_and_is_what_is_wanted(figure: Figure, measured: Measured, expected: State) -> None:
+def test_a_figure_is_reached_only_if_it_was_measured_and_reaches_its_target(figure: Figure, measured: Measured, expected: State) -> None:
     assert state(figure, measured) is expected
 
 
-def test_what_nobody_told_was_not_measured() -> None:
+def test_a_figure_without_a_result_is_unmeasured_and_not_reached() -> None:
     (made,) = results([SPEED], {})
     assert made.state is State.UNMEASURED and made.measured.missing
     assert not all_reached([made]) and not all_reached([])
 
 
-def test_one_that_may_stand_in_the_place_of_another_spares_it_and_both_missed_are_missed() -> None:
+def test_a_missed_figure_is_spared_if_its_alternative_was_reached_and_missed_otherwise() -> None:
     pair = [SPEED._replace(or_else="seconds"), SECONDS._replace(or_else="speed")]
     slow, quick = Measured([1], [10]), Measured([9], [10])
     late, soon = Measured([9.0]), Measured([1.0])
@@ -61,7 +61,7 @@ def test_one_that_may_stand_in_the_place_of_another_spares_it_and_both_missed_ar
     assert states(quick, late) == [State.REACHED, State.SPARED]
     assert states(slow, late) == [State.MISSED, State.MISSED]
     assert states(slow, Measured(missing="why")) == [State.MISSED, State.UNMEASURED]
-    assert not all_reached(results(pair, {"speed": quick}))  # what was not measured is not spared
+    assert not all_reached(results(pair, {"speed": quick}))  # an unmeasured figure is not spared
 
 
 @given(
@@ -70,7 +70,7 @@ def test_one_that_may_stand_in_the_place_of_another_spares_it_and_both_missed_ar
     st.booleans(),
     st.booleans(),
 )
-def test_the_reach_is_one_or_more_where_a_figure_is_reached(
+def test_the_reach_is_at_least_one_exactly_if_a_figure_is_reached(
     pairs: list[tuple[float, float]], bound: float, at_least: bool, of_limit: bool
 ) -> None:
     want = Want(bound if at_least else None, None if at_least else bound, of_limit)
@@ -80,19 +80,19 @@ def test_the_reach_is_one_or_more_where_a_figure_is_reached(
     assert (made.state is State.REACHED) == (made.reach >= 1) or math.isclose(made.reach, 1)
 
 
-def test_a_ratio_is_the_median_of_the_rounds_own() -> None:
+def test_a_ratio_is_the_median_of_the_ratios_of_the_rounds() -> None:
     made = Result(SPEED, Measured([1, 100, 30], [10, 100, 100]), State.REACHED)
     assert made.ratios == [0.1, 1.0, 0.3]
     assert (made.ours, made.limit) == (30, 100)
     assert made.reach == pytest.approx(0.3 / 0.5)
 
 
-def test_a_limit_of_some_rounds_only_is_refused() -> None:
+def test_a_limit_that_was_measured_in_some_rounds_only_is_refused() -> None:
     with pytest.raises(ValueError, match="shorter"):
         results([SPEED], {"speed": Measured([1, 2], [1])})
 
 
-def test_the_catalog_has_each_figure_once_and_what_may_stand_in_its_place() -> None:
+def test_the_catalog_has_each_figure_once_and_the_alternatives_of_figures() -> None:
     figures = [figure for group in GROUPS for figure in group.figures]
     names = [figure.name for figure in figures]
     assert len(set(names)) == len(names) > 15
@@ -104,8 +104,8 @@ def test_the_catalog_has_each_figure_once_and_what_may_stand_in_its_place() -> N
         chosen(["nothing"], large=False)
 
 
-def test_the_page_says_what_is_wanted() -> None:
+def test_the_page_names_the_target_of_every_figure() -> None:
     section = DOCUMENT.read_text().partition("\n## Where it stands\n")[2].partition("<!-- ")[0]
-    told = section.replace("twice", "2").replace("at least as many", "1")
+    text = section.replace("twice", "2").replace("at least as many", "1")
     bounds = {figure.want.bound for group in GROUPS for figure in group.figures} - {None}
-    assert [bound for bound in bounds if not re.search(rf"(?<![\d.,]){bound:,g}(?![\d.,]\d)", told)] == []
+    assert [bound for bound in bounds if not re.search(rf"(?<![\d.,]){bound:,g}(?![\d.,]\d)", text)] == []

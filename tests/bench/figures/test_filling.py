@@ -1,4 +1,4 @@
-"""Logs that are filled for a measurement hold what is measured."""
+"""Logs that are filled for a measurement have the documents and the requests that are to be measured."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def _read(path: Path) -> list[Placed]:
     return sink.placed
 
 
-def test_a_filled_log_has_a_document_of_each_topic_and_the_requests_before_it(tmp_path: Path) -> None:
+def test_a_filled_log_has_a_document_of_each_topic_that_carries_its_remembered_requests(tmp_path: Path) -> None:
     path = tmp_path / "policies.db"
     filling.fill(path, filling.documents(600, remembered=16), 600)
     assert filling.rows_read(path)[0] == 600
@@ -47,11 +47,11 @@ def test_a_filled_log_has_a_document_of_each_topic_and_the_requests_before_it(tm
         assert join(event.document) == filling.policies(number)
         assert len({request.request_id for request in event.stamp.remembered}) == 16
     requests = {request.request_id for event in events if event and event.stamp for request in event.stamp.remembered}
-    assert len(requests) == 600 * 16, "no two topics remember the same"
+    assert len(requests) == 600 * 16, "no two topics have a request in common"
 
 
 @pytest.mark.parametrize("remembered", [0, 16])
-def test_nothing_of_a_filled_log_is_to_be_repaired(tmp_path: Path, remembered: int) -> None:
+def test_no_event_of_a_filled_log_makes_a_repair_due(tmp_path: Path, remembered: int) -> None:
     path = tmp_path / "policies.db"
     filling.fill(path, filling.documents(50, remembered), 50)
     for placed in asyncio.run(_read(path)):

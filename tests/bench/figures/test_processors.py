@@ -1,4 +1,4 @@
-"""Processor time of a program by its threads. A thread that runs while it is looked at is behind by a tick of the kernel's."""
+"""Processor time of a program by its threads. The time of a running thread may be behind by a tick of the kernel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _burn(seconds: float) -> None:
         pass
 
 
-def test_what_a_thread_uses_counts_for_it_and_not_for_the_loop() -> None:
+def test_the_processor_time_of_a_thread_is_not_counted_for_the_loop() -> None:
     done, over = threading.Event(), threading.Event()
 
     def work() -> None:
@@ -38,7 +38,7 @@ def test_what_a_thread_uses_counts_for_it_and_not_for_the_loop() -> None:
     assert second.loop >= 0.02 > second.library + second.grpc
 
 
-def test_the_broker_is_told_of_with_all_of_its_threads() -> None:
+def test_the_processor_time_of_the_broker_is_that_of_all_its_threads() -> None:
     processors = Processors(0, os.getpid())
     _burn(0.02)
     used = processors.used()
@@ -46,7 +46,7 @@ def test_the_broker_is_told_of_with_all_of_its_threads() -> None:
     assert len(seconds_of(os.getpid())) >= 1 and not seconds_of(0)
 
 
-def test_a_note_tells_the_medians_of_one() -> None:
+def test_a_note_has_the_medians_of_the_rounds_for_one_unit_of_work() -> None:
     rounds = [of_one(Used(loop, 10.0, 20.0, 40.0), 100_000) for loop in (10.0, 90.0, 20.0)]
     assert note("an update", rounds) == (
         "processor time of an update: the server's 500 us (its loop 200, gRPC's threads 100, others 200), the broker's 400"

@@ -1,4 +1,4 @@
-"""Bare publishes are as many at a time as was asked for, and a failed one is no publish."""
+"""Bare publishes: at most the given number is in flight, and a failed one fails the measurement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MESSAGES = [Message(b"one", "a", {"x": "1"}), Message(b"two", "b", {})]
 
 
 class _Library:
-    """Acknowledges on another thread, as the library does, and counts what is unacknowledged."""
+    """A fake of the library, which acknowledges on other threads and counts unacknowledged messages."""
 
     def __init__(self, result: Any = pulsar.Result.Ok) -> None:
         self._result = result
@@ -47,7 +47,7 @@ class _Library:
 
 
 @pytest.mark.parametrize("in_flight", [1, 8, 64])
-def test_no_more_are_unacknowledged_than_was_asked_for(in_flight: int) -> None:
+def test_at_most_the_given_number_of_publishes_is_in_flight(in_flight: int) -> None:
     library = _Library()
     sample = Publisher(library, "public/bench", MESSAGES).publish(in_flight, 0.1)
     library.close()

@@ -1,4 +1,4 @@
-"""The delay of a polite caller: at which times it calls, and what several times together come to."""
+"""The delay of a polite caller: the times of its calls, and the result of several observations."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from bench.figures import rationing
 from bench.figures.scale import QUICK
 
 
-def test_the_polite_one_calls_once_in_each_slot_at_a_time_by_chance() -> None:
+def test_the_polite_caller_calls_once_in_each_slot_at_a_random_time() -> None:
     times = rations.times(50, 4.0, random.Random(1).random)
     assert [int(at * 50) for at in times] == list(range(200))
     assert len({round(at * 50 % 1, 2) for at in times}) > 50
     assert rations.times(100, 0.05) == [0.0, 0.01, 0.02, 0.03, 0.04]
 
 
-def test_what_is_seen_in_several_turns_is_taken_together() -> None:
+def test_several_observations_are_combined_into_one_result() -> None:
     first, second = rations.Observation([1.0] * 100, 0.5, 100.0), rations.Observation([3.0] * 99 + [50.0], 0.25, 120.0)
     assert rations.measured([first, second]) == rations.Measured(2.0, 3.0, 0.75, 110.0)
 
 
-def test_both_others_call_as_often_in_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_round_observes_both_kinds_of_other_callers_equally_often(monkeypatch: pytest.MonkeyPatch) -> None:
     called: list[tuple[str, float]] = []
 
     def observe(_: object, how: str, seconds: float) -> rations.Observation:
@@ -39,4 +39,4 @@ def test_both_others_call_as_often_in_a_round(monkeypatch: pytest.MonkeyPatch) -
     found = rationing.measure(QUICK, lambda _: None)
     assert {how: sum(each == how for each, _ in called) for how in ("waits", "modest", "")} == {"waits": 8, "modest": 8, "": 2}
     assert (found["rations-delay"].ours, found["rations-delay"].limit) == ([2.0, 2.0], [1.0, 1.0])
-    assert [how for how, _ in called[:2]] != [how for how, _ in called[2:4]], "they begin in turn"
+    assert [how for how, _ in called[:2]] != [how for how, _ in called[2:4]], "they take turns at being first"

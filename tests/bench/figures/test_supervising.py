@@ -1,4 +1,4 @@
-"""A group that hangs, fails or says nothing costs itself alone, and leaves no process behind."""
+"""A group that hangs or fails is reported as unmeasured, affects no other group, and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ GROUP = Group("group", [Figure("one", "one", "", "s"), Figure("two", "two", "", 
 
 
 def run(program: str, most_seconds: float = 20) -> tuple[dict[str, Measured], list[str]]:
-    said: list[str] = []
-    return supervised(GROUP, QUICK, said.append, most_seconds=most_seconds, command=(sys.executable, "-c", program)), said
+    progress: list[str] = []
+    return supervised(GROUP, QUICK, progress.append, most_seconds=most_seconds, command=(sys.executable, "-c", program)), progress
 
 
-def test_what_a_group_found_is_taken_and_what_it_does_is_told() -> None:
-    found, said = run(
+def test_the_results_of_a_group_are_returned_and_its_progress_is_passed_on() -> None:
+    found, progress = run(
         "print('a remark'); print('{\"now\": \"round 1\"}'); print('[1]');"
         'print(\'{"found": {"one": {"ours": [1.5], "limit": [], "note": "n", "missing": ""}}}\')'
     )
     assert found == {"one": Measured([1.5], [], "n")}
-    assert said == ["round 1"]
+    assert progress == ["round 1"]
 
 
 @pytest.mark.parametrize(
@@ -47,24 +47,24 @@ def test_what_a_group_found_is_taken_and_what_it_does_is_told() -> None:
         ("import os; os.kill(os.getpid(), 9)", "it ended with -9"),
     ],
 )
-def test_a_group_that_fails_was_not_measured_and_says_why(program: str, reason: str) -> None:
+def test_the_figures_of_a_group_that_fails_are_missing_with_the_reason(program: str, reason: str) -> None:
     found, _ = run(program)
     assert found == {"one": Measured(missing=reason), "two": Measured(missing=reason)}
 
 
 @pytest.mark.timeout(120)
-def test_a_group_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
-    told = tmp_path / "pid"
+def test_a_group_that_hangs_is_ended_with_all_processes_that_it_started(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
     program = (
         "import pathlib, subprocess, sys, time;"
         "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']);"
-        f"path = pathlib.Path({str(told)!r}); path.with_suffix('.new').write_text(str(child.pid)); path.with_suffix('.new').rename(path);"
+        f"path = pathlib.Path({str(file)!r}); path.with_suffix('.new').write_text(str(child.pid)); path.with_suffix('.new').rename(path);"
         "time.sleep(600)"
     )
     found, _ = run(program, most_seconds=5)
     assert found["one"].missing == "it took more than 5 s"
-    assert told.exists(), "it had come to start one"
-    child = int(told.read_text())
+    assert file.exists(), "the group had started a process"
+    child = int(file.read_text())
     _await(lambda: not _lives(child))
 
 
@@ -78,12 +78,12 @@ def _lives(pid: int) -> bool:
 
 @pytest.mark.timeout(180)
 def test_a_group_does_not_outlive_the_run(tmp_path: Path) -> None:
-    told = tmp_path / "pid"
+    file = tmp_path / "pid"
     group = (
         "import pathlib, os, threading, time;"
         "from bench.figures.supervising import _end_with_the_run;"
         "threading.Thread(target=_end_with_the_run, daemon=True).start();"
-        f"path = pathlib.Path({str(told)!r}); path.with_suffix('.new').write_text(str(os.getpid())); path.with_suffix('.new').rename(path);"
+        f"path = pathlib.Path({str(file)!r}); path.with_suffix('.new').write_text(str(os.getpid())); path.with_suffix('.new').rename(path);"
         "time.sleep(600)"
     )
     program = (
@@ -95,10 +95,10 @@ def test_a_group_does_not_outlive_the_run(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (root, root / "server", root / "clients/python")))}
     run = subprocess.Popen([sys.executable, "-c", program], cwd=root, env=environment)
     try:
-        _await(told.exists)
+        _await(file.exists)
         run.kill()
         run.wait()
-        child = int(told.read_text())
+        child = int(file.read_text())
         _await(lambda: not _lives(child))
     finally:
         run.kill()
