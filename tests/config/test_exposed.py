@@ -173,19 +173,19 @@ def test_links_that_lead_in_a_circle_are_left_to_the_check_of_the_option(folder:
     assert insecure(ServerConfig(log=EmbeddedLogConfig(path=folder / "one"))) == []
 
 
-def test_what_the_server_keeps_is_told_if_everybody_may_read_it_as_after_a_backup_was_restored(folder: Path) -> None:
-    files = Files(folder)
+def test_files_that_the_server_keeps_are_reported_if_every_user_can_replace_them(folder: Path) -> None:
+    inner = folder / "inner"
+    inner.mkdir()
+    files = Files(inner)
     config = ServerConfig(
         log=EmbeddedLogConfig(path=files.of("data")),
         history=HistoryConfig(path=files.of("history")),
         checkpoints=CheckpointsConfig(path=files.of("checkpoints")),
     )
-    assert insecure(config) == []
     for path in files.made.values():
-        path.chmod(0o644)
-    assert reported([config]) == {"read": set(files.made), "write": set()}
-    for path in files.made.values():
-        path.chmod(0o602)
+        path.chmod(0o666)
+    assert insecure(config) == [], "the server closes them to others when it opens them"
+    inner.chmod(0o777)
     assert reported([config]) == {"read": set(), "write": set(files.made)}
     for path in files.made.values():
         path.unlink()

@@ -1,6 +1,7 @@
-"""Finds files that other users of the machine may read or change, and should not.
+"""Finds files that other users of the machine may read, change or replace, and should not.
 
-They are keys, tokens, certificates, the file of roles, and what the server itself keeps.
+They are keys, tokens, certificates and the file of roles. Of what the server itself keeps only the place is judged: it takes the access of
+others to these files away when it opens them (``sqlite_file``).
 
 Other users are those who are neither a file's owner nor of its group: that a group may read a secret which is mounted for it is usual. A
 file below a directory that other users can't search is out of their reach, whatever its own mode is. Where a path leads through links,
@@ -20,28 +21,27 @@ from .server import GuardConfig, ServerConfig
 
 _MOST_LINKS = 40
 """How many links a path may lead through, as in Linux."""
-_KEY = "and impersonate others with it"
-_DOCUMENTS = "with the credentials of object storages in it"
-_RECORD = "which says who changed what"
 
 
 class _File(NamedTuple):
     option: str
     path: Path | None
-    secret: str = ""
-    """What those who read it gain, as a clause; "": nothing."""
+    secret: bool = False
+    """Whether those who read it can impersonate others."""
+    kept: bool = False
+    """Whether the server writes it, for itself only."""
 
 
 def exposed(config: ServerConfig | GuardConfig) -> list[str]:
     """Returns a sentence for each file and each access, reading or writing, that other users should not have."""
     found = []
-    for option, path, secret in (*_of_server(config), *_of_log(config.log)):
+    for option, path, secret, kept in (*_of_server(config), *_of_log(config.log)):
         if path is None:
             continue
-        readable, writable = _open_to_others(path)
-        if secret and readable:
-            found.append(f'{option}: every user of this machine may read "{path}", {secret}.')
-        if writable:
+        mode, replaceable = _open_to_others(path)
+        if secret and mode & stat.S_IROTH:
+            found.append(f'{option}: every user of this machine may read "{path}", and impersonate others with it.')
+        if replaceable or (mode & stat.S_IWOTH and not kept):
             found.append(f'{option}: every user of this machine may write "{path}", or put another file in its place.')
     return found
 
@@ -51,44 +51,44 @@ def _of_server(config: ServerConfig | GuardConfig) -> Iterator[_File]:
         return
     token, oidc, tls = config.authentication.token, config.authentication.oidc, config.tls
     if token is not None:
-        yield _File("token_secret_key", token.secret_key_file, _KEY)
+        yield _File("token_secret_key", token.secret_key_file, secret=True)
         yield _File("token_public_key", token.public_key_file)
     if oidc is not None:
         yield _File("oidc_jwks_file", oidc.jwks_file)
         yield _File("oidc_trust_certs", oidc.trust_certs_file)
     if tls is not None:
         yield _File("tls_certificate", tls.certificate_file)
-        yield _File("tls_key", tls.key_file, _KEY)
+        yield _File("tls_key", tls.key_file, secret=True)
         yield _File("tls_client_ca", tls.client_ca_file)
     yield _File("authorization", config.authorization.file)
-    yield _File("history", config.history.path if config.history is not None else None, _RECORD)
-    yield _File("checkpoints", config.checkpoints.path if config.checkpoints is not None else None, _DOCUMENTS)
+    yield _File("history", config.history.path if config.history is not None else None, kept=True)
+    yield _File("checkpoints", config.checkpoints.path if config.checkpoints is not None else None, kept=True)
 
 
 def _of_log(log: LogConfig) -> Iterator[_File]:
     if isinstance(log, EmbeddedLogConfig):
-        yield _File("data", log.path, _DOCUMENTS)
+        yield _File("data", log.path, kept=True)
         return
     assert isinstance(log, PulsarLogConfig), "there is no other one"
-    yield _File("pulsar_token_file", log.token_file, _KEY)
-    yield _File("pulsar_oauth2_credentials", log.oauth2.credentials_file if log.oauth2 is not None else None, _KEY)
+    yield _File("pulsar_token_file", log.token_file, secret=True)
+    yield _File("pulsar_oauth2_credentials", log.oauth2.credentials_file if log.oauth2 is not None else None, secret=True)
     yield _File("pulsar_tls_trust_certs", log.tls_trust_certs_file)
     yield _File("pulsar_tls_certificate", log.tls_certificate_file)
-    yield _File("pulsar_tls_key", log.tls_key_file, _KEY)
+    yield _File("pulsar_tls_key", log.tls_key_file, secret=True)
 
 
-def _open_to_others(path: Path) -> tuple[bool, bool]:
-    """Whether other users may read a file, and whether they may change it or put another one in its place."""
+def _open_to_others(path: Path) -> tuple[int, bool]:
+    """Returns what other users may do with a file, as bits of its mode, and whether they may put another one in its place."""
     try:
         folders = _folders(path)
         mode = path.stat().st_mode
         reached = all(each.stat().st_mode & stat.S_IXOTH for each in path.resolve().parents)
         replaced = any(_others_may_replace(each) for each in folders)
     except (OSError, RuntimeError, ValueError):
-        return False, False  # the check of the option that names it reports what is wrong
+        return 0, False  # the check of the option that names it reports what is wrong
     if not stat.S_ISREG(mode):
-        return False, False
-    return bool(reached and mode & stat.S_IROTH), bool((reached and mode & stat.S_IWOTH) or replaced)
+        return 0, False
+    return mode & stat.S_IRWXO if reached else 0, replaced
 
 
 def _folders(path: Path) -> list[Path]:
