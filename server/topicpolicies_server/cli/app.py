@@ -21,7 +21,7 @@ from ..control_signals import SERVERS
 from .arguments import check, plainly, write_options
 from .commands import Commands
 from .exits import EXIT_CODES, ExitCode
-from .interrupts import code_of, terminable
+from .interrupts import code_of, interruptible, terminable
 from .settings import Output, Settings, TlsFlags
 from .writing import writing
 
@@ -63,6 +63,11 @@ class Application(TyperGroup):
         """Writes the global options, then the commands."""
         write_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command."""
+        with interruptible():
+            return super().invoke(ctx)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **extra: Any) -> Any:
         """Runs a command and exits. With ``--output json`` errors of usage are reported as JSON too."""

@@ -84,6 +84,24 @@ def _deferring(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
+def interruptible() -> Iterator[None]:
+    """Raises KeyboardInterrupt for each exception that an interrupt has caused: in the middle of a lock's code, one ends as RuntimeError.
+
+    Raises:
+        KeyboardInterrupt: there was an interrupt.
+    """
+    try:
+        yield
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, KeyboardInterrupt):
+            cause = None if cause.__suppress_context__ else cause.__context__  # suppressed: it was dealt with
+        if cause is not None:
+            raise KeyboardInterrupt from error
+        raise
+
+
+@contextmanager
 def uninterrupted() -> Iterator[None]:
     """Defers an interrupt until the body is done. A second interrupt ends the body at once, in case it is stuck.
 

@@ -128,7 +128,7 @@ class Confirmations:
             async with asyncio.timeout(self._seconds):
                 end = await log.end(partition)
         except TimeoutError:
-            error = not_confirmed(self._name, f"the end of the log was not received within {self._seconds:g} s where the log ends")
+            error = not_confirmed(self._name, f"the end of the log was not received within {self._seconds:g} s")
         except PolicyError as problem:
             error = not_confirmed(self._name, problem.message)
         except (Exception, asyncio.CancelledError) as problem:  # no request may be left waiting, nor later ones kept from asking

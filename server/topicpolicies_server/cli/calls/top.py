@@ -18,6 +18,7 @@ from topicpolicies import PermissionDenied, Watch, WatchMode
 from topicpolicies.names import namespace_of
 
 from ..exits import reporting
+from ..interrupts import interruptible
 from ..settings import ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.busiest import Busiest
@@ -94,7 +95,8 @@ def top(  # noqa: PLR0913 - options
             )
 
         try:
-            _show(_Following(opened), chosen, seconds, limit, once=once)
+            with interruptible():
+                _show(_Following(opened), chosen, seconds, limit, once=once)
         except KeyboardInterrupt:
             raise typer.Exit from None
 

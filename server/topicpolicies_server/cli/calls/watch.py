@@ -12,7 +12,7 @@ from topicpolicies import Bookmark, Entry, Mirror, Synced, Violation, Watch, Wat
 
 from ..exits import reporting
 from ..files import wrong
-from ..interrupts import uninterrupted
+from ..interrupts import interruptible, uninterrupted
 from ..settings import ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.entries import show_entry
@@ -82,7 +82,8 @@ def watch(
         )
         with opened as events:
             try:
-                _follow(events, chosen, place)
+                with interruptible():
+                    _follow(events, chosen, place)
             except KeyboardInterrupt:
                 raise typer.Exit from None
             finally:

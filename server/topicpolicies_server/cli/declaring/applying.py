@@ -25,7 +25,7 @@ from topicpolicies.masks import parse_path
 from topicpolicies.options import ChangeOptions
 from topicpolicies.requests import new_request_id
 
-from ..interrupts import winding_up
+from ..interrupts import interruptible, winding_up
 from ..showing.differences import Difference, between
 from .planning import Key, Step
 
@@ -106,7 +106,7 @@ def make(
     sent: dict[Key, str] = {}
     ended = False
     try:
-        with winding_up() as asked:
+        with interruptible(), winding_up() as asked:
             for deletes in (False, True):
                 _send(client, [each for each in planned if each.step.deletes is deletes], applied, sent, asked, actor, reason, report)
             ended = asked()
