@@ -83,7 +83,7 @@ export class Many {
   async *#made(): AsyncGenerator<Settled, TopicPoliciesError | undefined> {
     for (;;) {
       yield* this.#settled();
-      if (this.#isEnded()) return new CancelledError("The changes were given up, or the client was closed.", { code: Code.CANCELLED });
+      if (this.#isEnded()) return new CancelledError("The changes were cancelled, or the client was closed.", { code: Code.CANCELLED });
       if (this.#pipeline.outstanding === 0) {
         if (this.#input !== undefined) return undefined;
         await this.#woken(undefined, Infinity);

@@ -19,5 +19,5 @@ async function outcome(tls: Tls): Promise<string> {
 }
 
 console.log(await outcome(good));
-console.log(await outcome({ ...good, serverName: "somebody.else" }));
+console.log(await outcome({ ...good, serverName: "another.test" }));
 console.log(await outcome(anonymous));
