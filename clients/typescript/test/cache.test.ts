@@ -80,7 +80,7 @@ test("a listener is not called after another listener has removed it", async (t)
   assert.equal(calls, 0);
 });
 
-test("a cache serves ownClient documents while the server is down, and catches up afterwards", async (t) => {
+test("a cache serves its documents while the server is down, and catches up afterwards", async (t) => {
   const ownSidecar = await Sidecar.start();
   const ownClient = new Client(ownSidecar.address);
   t.after(async () => {
@@ -101,7 +101,7 @@ test("a cache serves ownClient documents while the server is down, and catches u
   assert.equal(cache.state("ts/away")?.problem, "");
 });
 
-test("the staleness of a cache is infinite before ownClient first snapshot, and leaving ownClient block closes it", async () => {
+test("the staleness of a cache is infinite before its first snapshot, and leaving its block closes it", async () => {
   let used: PolicyCache;
   {
     await using cache = client.cache({ namespaces: ["ts/fresh"] });

@@ -137,7 +137,7 @@ test("every event of the history is delivered in the mode ENTRIES", async (t) =>
   assert.deepEqual([origin?.actor, origin?.reason, changed], ["tester", "why not", ["max_producer_per_topic"]]);
 });
 
-test("a signal ends a watch with ownClient reason", async () => {
+test("a signal ends a watch with its reason", async () => {
   const ending = new AbortController();
   const why = new Error("seen enough");
   const watch = client.watch({ namespaces: ["ts/signal"], signal: ending.signal });

@@ -47,7 +47,7 @@ final class FakeSidecar extends TopicPoliciesServiceImplBase implements AutoClos
     final List<DeletePolicyRequest> deletes = new CopyOnWriteArrayList<>();
     /** The status codes with which deletions fail, by scope; those of other scopes succeed. */
     final Map<Scope, Status.Code> deletesFail = new ConcurrentHashMap<>();
-    /** Namespaces for which watches receive no SYNCED bookmark. */
+    /** Namespaces of which a new watch receives nothing. */
     final Set<String> silent = ConcurrentHashMap.newKeySet();
     /** The status codes of the deletions after the next one. */
     final Queue<Status.Code> deletesFailLater = new ConcurrentLinkedQueue<>();
