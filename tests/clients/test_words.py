@@ -27,7 +27,7 @@ def test_the_table_has_every_language_and_no_feature_twice() -> None:
     assert len(features) == len(set(features))
     assert {promise.language for promise in found} == set(LANGUAGES)
     assert Promise("Go", "delete one document", "Delete", ("Client",)) in found
-    assert Promise("Python", "be told before and after", "listen", ("PolicyCache",)) in found
+    assert Promise("Python", "receive every change, with the document before and after", "listen", ("PolicyCache",)) in found
     assert Promise("TypeScript", "who and why", "reason", ()) in found
 
 

@@ -92,9 +92,9 @@ func run(ctx context.Context, target, topic string) error {
 	fmt.Println("an old etag was refused")
 
 	// Wait until the listener was called; then the cache has the change too.
-	for told := int32(0); told != edited.Document.Policies.GetMaxProducerPerTopic(); {
+	for limit := int32(0); limit != edited.Document.Policies.GetMaxProducerPerTopic(); {
 		select {
-		case told = <-limits:
+		case limit = <-limits:
 		case <-ctx.Done():
 			return ctx.Err()
 		}

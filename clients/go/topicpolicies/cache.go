@@ -70,7 +70,7 @@ func newCache(namespaces []string) *PolicyCache {
 	return cache
 }
 
-// Close ends the cache and its listeners, and waits until it has stopped watching. Reads go on returning the last known documents.
+// Close ends the cache and its listeners, and waits until it has stopped watching. Reads still return the last known documents.
 func (p *PolicyCache) Close() {
 	p.watch.Close()
 	<-p.done
@@ -215,12 +215,12 @@ func (p *PolicyCache) apply(event Event, now time.Time) {
 	switch each := event.(type) {
 	case Changed:
 		if p.parts[each.Namespace].take(each.Document) {
-			p.tell(each.Document.Key)
+			p.changed(each.Document.Key)
 		}
 	case Synced:
 		part := p.parts[each.Namespace]
 		for _, key := range part.complete() {
-			p.tell(key)
+			p.changed(key)
 		}
 		part.confirm(now.Add(-p.lag(each.ConfirmedTime)))
 		close(p.waiting)

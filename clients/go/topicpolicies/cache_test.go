@@ -46,10 +46,10 @@ func TestACacheHasTheSnapshotAndEveryChange(t *testing.T) {
 	if _, err := client.Delete(t.Context(), Deletion{Key: key}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the deleted document is gone", func() bool { _, found := cache.Get(key); return !found })
+	until(t, "the cache has removed the deleted document", func() bool { _, found := cache.Get(key); return !found })
 }
 
-func TestAListenerIsToldWhatThereIsAndThenEveryChange(t *testing.T) {
+func TestAListenerReceivesTheExistingDocumentsAndThenEveryChange(t *testing.T) {
 	client, namespace := open(t, sidecar.Address), newNamespace()
 	key := topicIn(namespace)
 	put(t, client, key, 1)
@@ -70,35 +70,35 @@ func TestAListenerIsToldWhatThereIsAndThenEveryChange(t *testing.T) {
 			return "nothing"
 		}
 	}
-	if told := next(); told != "none to 1" {
-		t.Errorf("on registration: %s", told)
+	if change := next(); change != "none to 1" {
+		t.Errorf("on registration: %s", change)
 	}
 	put(t, client, key, 2)
-	if told := next(); told != "1 to 2" {
-		t.Error(told)
+	if change := next(); change != "1 to 2" {
+		t.Error(change)
 	}
 	if _, err := client.Delete(t.Context(), Deletion{Key: key}); err != nil {
 		t.Fatal(err)
 	}
-	if told := next(); told != "2 to none" {
-		t.Error(told)
+	if change := next(); change != "2 to none" {
+		t.Error(change)
 	}
 	stop()
 	put(t, client, key, 3)
 	until(t, "the cache has the change", func() bool { _, found := cache.Get(key); return found })
 	if len(changes) != 0 {
-		t.Error("a stopped listener was told something")
+		t.Error("a stopped listener was called")
 	}
 }
 
-func TestASlowListenerDelaysNobodyAndEndsAtTheNewestState(t *testing.T) {
+func TestASlowListenerDelaysNoOtherAndReachesTheNewestState(t *testing.T) {
 	client, key := open(t, sidecar.Address), topicIn(newNamespace())
 	cache := caching(t, client, Selection{Topics: []string{key.Topic}})
 	var mu sync.Mutex
 	var slow []int32
-	goOn := make(chan struct{})
+	release := make(chan struct{})
 	stop := cache.Listen(func(change Change) {
-		<-goOn
+		<-release
 		mu.Lock()
 		defer mu.Unlock()
 		slow = append(slow, change.After.Policies.GetMaxProducerPerTopic())
@@ -112,18 +112,18 @@ func TestASlowListenerDelaysNobodyAndEndsAtTheNewestState(t *testing.T) {
 		document, _ := cache.Get(key)
 		return document.Policies.GetMaxProducerPerTopic() == changes
 	})
-	close(goOn)
+	close(release)
 	until(t, "the listener has the newest state", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(slow) > 0 && slow[len(slow)-1] == changes
 	})
 	if len(slow) == changes {
-		t.Error("nothing was left out, so this showed nothing")
+		t.Error("no state was skipped, so this proves nothing")
 	}
 }
 
-func TestACacheServesWhatItKnowsWhileTheServerIsAwayAndCatchesUp(t *testing.T) {
+func TestACacheServesItsDocumentsWhileTheServerIsDownAndCatchesUpAfterwards(t *testing.T) {
 	server := ownServer(t)
 	client, namespace := open(t, server.Address), newNamespace()
 	key := topicIn(namespace)
@@ -134,7 +134,7 @@ func TestACacheServesWhatItKnowsWhileTheServerIsAwayAndCatchesUp(t *testing.T) {
 		return cache.Staleness() < 500*time.Millisecond && cache.Namespace(namespace).Staleness < 500*time.Millisecond
 	})
 	server.Kill()
-	until(t, "the copy is stale, and says why", func() bool {
+	until(t, "the copy is stale, and its status has the reason", func() bool {
 		return cache.Staleness() > 1500*time.Millisecond && cache.Namespace(namespace).Message != ""
 	})
 	if document, found := cache.Get(key); !found || document.Policies.GetMaxProducerPerTopic() != 1 || !cache.Synced() {
@@ -150,8 +150,8 @@ func TestACacheServesWhatItKnowsWhileTheServerIsAwayAndCatchesUp(t *testing.T) {
 	})
 }
 
-func TestACacheOfWhichNothingIsKnownIsForeverStale(t *testing.T) {
-	cache, err := open(t, nobody(t)).Cache(t.Context(), Selection{Namespaces: []string{"t/n", "t/m"}})
+func TestStalenessIsForeverBeforeTheFirstSnapshot(t *testing.T) {
+	cache, err := open(t, unusedAddress(t)).Cache(t.Context(), Selection{Namespaces: []string{"t/n", "t/m"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func TestACacheOfWhichNothingIsKnownIsForeverStale(t *testing.T) {
 	}
 }
 
-func TestAbsencesAreForgottenOnceABookmarkCoversThem(t *testing.T) {
+func TestVersionsOfAbsentDocumentsAreDroppedAtTheNextBookmark(t *testing.T) {
 	cache := newCache([]string{"t/n"})
 	key := Key{"persistent://t/n/x", ScopeLocal}
 	cache.apply(Synced{Namespace: "t/n"}, time.Now())
@@ -178,7 +178,7 @@ func TestAbsencesAreForgottenOnceABookmarkCoversThem(t *testing.T) {
 	}
 }
 
-func TestACacheIsReadWhileItChanges(t *testing.T) {
+func TestACacheCanBeReadWhileItChanges(t *testing.T) {
 	client, namespace := open(t, sidecar.Address), newNamespace()
 	cache := caching(t, client, Selection{Namespaces: []string{namespace}})
 	const readers, changes = 4, 200
@@ -215,7 +215,7 @@ func TestACacheIsReadWhileItChanges(t *testing.T) {
 	group.Wait()
 }
 
-func TestACacheThatCannotFollowSaysWhy(t *testing.T) {
+func TestACacheThatCannotFollowFailsWithTheReason(t *testing.T) {
 	cache, err := open(t, sidecar.Address).Cache(t.Context(), Selection{Namespaces: []string{"not a namespace"}})
 	if err != nil {
 		t.Fatal(err)

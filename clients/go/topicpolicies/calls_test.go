@@ -26,11 +26,11 @@ import (
 var oneField = Update{Key: Key{Topic: "persistent://t/n/x"}, Policies: &TopicPolicies{MaxProducerPerTopic: proto.Int32(1)}}
 
 func fromTheService(code codes.Code, reason string) error {
-	said, err := status.New(code, "A sentence.").WithDetails(&errdetails.ErrorInfo{Domain: domain, Reason: reason})
+	failure, err := status.New(code, "A sentence.").WithDetails(&errdetails.ErrorInfo{Domain: domain, Reason: reason})
 	if err != nil {
 		panic(err)
 	}
-	return said.Err()
+	return failure.Err()
 }
 
 func quick(client *settings) {
@@ -59,7 +59,7 @@ func TestAnUpdateIsRepeatedWithTheSameRequestIDWhenTheServiceIsUnavailable(t *te
 	}
 }
 
-func TestWhatCannotHelpToRepeatIsNotRepeated(t *testing.T) {
+func TestAPermanentFailureIsNotRepeated(t *testing.T) {
 	for code, kind := range map[codes.Code]error{
 		codes.InvalidArgument:    ErrInvalidArgument,
 		codes.Aborted:            ErrConflict,
@@ -94,7 +94,7 @@ func TestWithNoRetriesNothingIsRepeated(t *testing.T) {
 	}
 }
 
-func TestTheOutcomeOfAChangeThatWasSentAndNotAnsweredIsUnknownAndARepeatIsPossible(t *testing.T) {
+func TestAChangeThatWasSentAndNotAnsweredHasAnUnknownOutcomeAndCanBeRepeated(t *testing.T) {
 	fake := &fakeService{update: func(ctx context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
 		if attempt == 1 {
 			<-ctx.Done()
@@ -119,7 +119,7 @@ func TestTheOutcomeOfAChangeThatWasSentAndNotAnsweredIsUnknownAndARepeatIsPossib
 	}
 }
 
-func TestAnUnavailableServiceAfterABrokenAttemptLeavesTheOutcomeUnknown(t *testing.T) {
+func TestTheOutcomeIsUnknownIfTheServiceIsUnavailableAfterABrokenAttempt(t *testing.T) {
 	fake := &fakeService{update: func(_ context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
 		if attempt == 1 {
 			return nil, status.Error(codes.Unavailable, "a proxy's own words") // it is not known what the service did
@@ -132,7 +132,7 @@ func TestAnUnavailableServiceAfterABrokenAttemptLeavesTheOutcomeUnknown(t *testi
 	}
 }
 
-func TestAServiceThatAlwaysRefusesLeavesNothingUnknown(t *testing.T) {
+func TestAChangeThatTheServiceAlwaysRefusesIsReportedAsNotMade(t *testing.T) {
 	fake := &fakeService{update: func(context.Context, int) (*pb.UpdatePolicyResponse, error) {
 		return nil, fromTheService(codes.Unavailable, "LOG")
 	}}
@@ -142,15 +142,15 @@ func TestAServiceThatAlwaysRefusesLeavesNothingUnknown(t *testing.T) {
 	}
 }
 
-func TestWithoutAConnectionAChangeWasCertainlyNotMade(t *testing.T) {
-	_, err := open(t, nobody(t), WithTimeout(300*time.Millisecond)).Update(t.Context(), oneField)
+func TestAChangeWithoutAConnectionIsReportedAsNotMade(t *testing.T) {
+	_, err := open(t, unusedAddress(t), WithTimeout(300*time.Millisecond)).Update(t.Context(), oneField)
 	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) {
 		t.Errorf("%v", err)
 	}
 }
 
-// nobody returns an address at which nothing listens.
-func nobody(t *testing.T) string {
+// unusedAddress returns an address at which nothing listens.
+func unusedAddress(t *testing.T) string {
 	t.Helper()
 	probe, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -168,7 +168,7 @@ func TestACancelledReadFailsWithTheContextsError(t *testing.T) {
 	}
 }
 
-func TestTheActorAndTheTokenGoWithEveryCall(t *testing.T) {
+func TestEveryCallSendsTheActorAndAFreshToken(t *testing.T) {
 	fake := &fakeService{update: func(context.Context, int) (*pb.UpdatePolicyResponse, error) { return &pb.UpdatePolicyResponse{}, nil }}
 	tokens := 0
 	client := open(t, fake.serve(t), WithActor("retention-bot"), WithToken(func(context.Context) (string, error) {
@@ -197,11 +197,11 @@ func TestATokenIsNotSentInTheClearToAnotherMachine(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err = New("192.0.2.1:6680", WithoutTLS(), token, WithDialOptions(grpc.WithUserAgent("x"))); err == nil {
-		t.Error("it was accepted")
+		t.Error("the token was accepted without TLS")
 	}
 }
 
-func TestAMalformedActorAndASenselessPolicyAreRefused(t *testing.T) {
+func TestAMalformedActorAndAnInvalidRetryPolicyAreRefused(t *testing.T) {
 	for _, options := range [][]Option{
 		{WithActor("größe")}, {WithActor(" x")}, {WithActor("a\nb")},
 		{WithRetries(RetryPolicy{})}, {WithRetries(RetryPolicy{MaxAttempts: 6, InitialBackoff: 1, MaxBackoff: 1, Multiplier: 1})},
@@ -212,20 +212,20 @@ func TestAMalformedActorAndASenselessPolicyAreRefused(t *testing.T) {
 	}
 }
 
-func TestCallsGoOverTLSWithAnAuthorityOfOnesOwn(t *testing.T) {
+func TestCallsUseTLSWithAPrivateCertificateAuthority(t *testing.T) {
 	certificate, authority := selfSigned(t)
 	fake := &fakeService{}
 	address := fake.serve(t, grpc.Creds(credentials.NewServerTLSFromCert(&certificate)))
 	if _, err := open(t, address, WithTLS(&tls.Config{RootCAs: authority, ServerName: "sidecar"})).Get(t.Context(), oneField.Key); err != nil {
 		t.Error(err)
 	}
-	strangers := open(t, address, WithTLS(&tls.Config{RootCAs: x509.NewCertPool(), ServerName: "sidecar"}), WithRetries(NoRetries))
-	if _, err := strangers.Get(t.Context(), oneField.Key); !errors.Is(err, ErrUnavailable) {
+	untrusting := open(t, address, WithTLS(&tls.Config{RootCAs: x509.NewCertPool(), ServerName: "sidecar"}), WithRetries(NoRetries))
+	if _, err := untrusting.Get(t.Context(), oneField.Key); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("a server of an unknown authority: %v", err)
 	}
 }
 
-func TestTargetsOnThisMachineAreTold(t *testing.T) {
+func TestTargetsOnThisMachineAreRecognized(t *testing.T) {
 	for target, local := range map[string]bool{
 		"localhost:6680": true, "127.0.0.1:1": true, "[::1]:1": true, "unix:/tmp/x": true, "unix-abstract:x": true, "dns:localhost:1": true, "dns:///localhost:1": true,
 		"passthrough:///127.0.0.5:1": true, "example:1": false, "10.0.0.1:1": false, "localhost.example:1": false,
@@ -236,7 +236,7 @@ func TestTargetsOnThisMachineAreTold(t *testing.T) {
 	}
 }
 
-func TestPausesGrowAndKeepInTheUpperHalfOfTheirCeiling(t *testing.T) {
+func TestPausesGrowAndStayInTheUpperHalfOfTheirLimit(t *testing.T) {
 	for attempt, ceiling := range map[int]time.Duration{
 		1: 100 * time.Millisecond, 2: 200 * time.Millisecond, 7: 5 * time.Second, 1000: 5 * time.Second,
 	} {

@@ -30,7 +30,7 @@ func TestAnUpdateChangesTheMaskedFieldsAndNoOthers(t *testing.T) {
 	})
 	var failure *Error
 	if !errors.As(err, &failure) || !errors.Is(err, ErrInvalidArgument) || len(failure.Violations) == 0 {
-		t.Fatalf("a leaf that an object can't be without was cleared: %v %v", second, err)
+		t.Fatalf("a mandatory leaf of an object was cleared: %v %v", second, err)
 	}
 	second, err = client.Update(t.Context(), Update{
 		Key: key, Policies: &TopicPolicies{MaxProducerPerTopic: proto.Int32(6)},
@@ -46,7 +46,7 @@ func TestAnUpdateChangesTheMaskedFieldsAndNoOthers(t *testing.T) {
 	}
 }
 
-func TestEntriesOfMapsAreSetAndRemovedOneByOne(t *testing.T) {
+func TestMapEntriesAreSetAndRemovedOneByOne(t *testing.T) {
 	client, key := open(t, sidecar.Address), topicIn(newNamespace())
 	for _, name := range []string{"my-sub", "a.b", "tick`ed"} {
 		policies := &TopicPolicies{SubscriptionPolicies: map[string]*pb.SubscriptionPolicies{
@@ -72,7 +72,7 @@ func TestEntriesOfMapsAreSetAndRemovedOneByOne(t *testing.T) {
 	}
 }
 
-func TestAnUpdateWithoutAMaskHasNoneSoThatTheServiceSaysWhatItMeans(t *testing.T) {
+func TestAnUpdateWithoutAMaskIsSentWithoutOneAndTheServiceDefinesItsMeaning(t *testing.T) {
 	for _, mask := range [][]string{nil, {}} {
 		if request := (Update{Key: oneField.Key, Policies: oneField.Policies, Mask: mask}).request(); request.UpdateMask != nil {
 			t.Errorf("%v", request)
@@ -85,7 +85,7 @@ func TestAnUpdateWithoutAMaskHasNoneSoThatTheServiceSaysWhatItMeans(t *testing.T
 	}
 }
 
-func TestAnotherVersionThanTheETagIsAConflictAndADocumentWhereThereMustBeNoneExistsAlready(t *testing.T) {
+func TestAnETagOfAnotherVersionIsAConflictAndMustNotExistFailsForAnExistingDocument(t *testing.T) {
 	client, update := open(t, sidecar.Address), oneField
 	update.Key = topicIn(newNamespace())
 	update.ETag = put(t, client, Key{Topic: update.Topic, Scope: ScopeGlobal}, 1).Version
@@ -219,11 +219,11 @@ func TestADeletionWithoutADocumentIsAConflictOnlyIfItsETagDoesNotMatch(t *testin
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := client.Delete(t.Context(), Deletion{Key: key})
+	deleted, err := client.Delete(t.Context(), Deletion{Key: key})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, etag := range []string{"", gone.Version} {
+	for _, etag := range []string{"", deleted.Version} {
 		if result, err := client.Delete(t.Context(), Deletion{Key: key, ETag: etag}); err != nil || result.Outcome != DeleteOutcomeAbsent {
 			t.Errorf("%q: %+v %v", etag, result, err)
 		}
@@ -233,7 +233,7 @@ func TestADeletionWithoutADocumentIsAConflictOnlyIfItsETagDoesNotMatch(t *testin
 	}
 }
 
-func TestEditsAtOnceAreRepeatedOnConflictAndLoseNothing(t *testing.T) {
+func TestConcurrentEditsAreRepeatedOnConflictAndLoseNoChange(t *testing.T) {
 	const editors, edits = 4, 15
 	key := topicIn(newNamespace())
 	var runs atomic.Int64
@@ -261,7 +261,7 @@ func TestEditsAtOnceAreRepeatedOnConflictAndLoseNothing(t *testing.T) {
 		t.Errorf("%v %v", read, err)
 	}
 	if conflicts := runs.Load() - editors*edits; conflicts == 0 {
-		t.Error("there were no conflicts, so this showed nothing")
+		t.Error("there were no conflicts, so this proves nothing")
 	} else {
 		t.Logf("%d conflicts", conflicts)
 	}
@@ -329,7 +329,7 @@ func TestAnEditThatChangesNothingHasThePreviousDocumentIfThatIsRequested(t *test
 	}
 }
 
-func TestAnEditThatIsTooLateEveryTimeIsAConflict(t *testing.T) {
+func TestAnEditFailsWithAConflictIfAnotherWriterIsFasterEveryTime(t *testing.T) {
 	client, key := open(t, sidecar.Address), topicIn(newNamespace())
 	runs := int32(0)
 	_, err := client.Edit(t.Context(), key, func(policies *TopicPolicies) error {

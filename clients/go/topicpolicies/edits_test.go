@@ -25,7 +25,7 @@ type edit struct {
 	After     json.RawMessage
 }
 
-func TestAnEditDoesWhatItDoesInEveryLanguage(t *testing.T) {
+func TestAnEditDoesWhatTheSharedVectorsSay(t *testing.T) {
 	vectors := readVectors[[]edit](t, "edits.json")
 	if len(vectors) < 16 {
 		t.Fatalf("only %d", len(vectors))

@@ -22,8 +22,8 @@ import (
 
 // What ends calls, watches and streams of changes, and what must not end them.
 
-// patient makes pauses that no test waits for.
-var patient = RetryPolicy{MaxAttempts: 5, InitialBackoff: time.Hour, MaxBackoff: time.Hour, Multiplier: 1}
+// longPauses has pauses longer than any test.
+var longPauses = RetryPolicy{MaxAttempts: 5, InitialBackoff: time.Hour, MaxBackoff: time.Hour, Multiplier: 1}
 
 func TestCloseEndsAPauseBetweenAttempts(t *testing.T) {
 	broken := status.Error(codes.Unavailable, "not now")
@@ -40,11 +40,11 @@ func TestCloseEndsAPauseBetweenAttempts(t *testing.T) {
 		"read":   func(c *Client) error { _, err := c.Get(ctx, key); return err },
 	}
 	for name, call := range calls {
-		client := open(t, address+","+address+"0", WithRetries(patient))
-		before := fake.met() + len(fake.arrived())
+		client := open(t, address+","+address+"0", WithRetries(longPauses))
+		before := fake.updateCount() + len(fake.arrived())
 		ended := make(chan error, 1)
 		go func() { ended <- call(client) }()
-		until(t, name+" arrived", func() bool { return fake.met()+len(fake.arrived()) > before })
+		until(t, name+" arrived", func() bool { return fake.updateCount()+len(fake.arrived()) > before })
 		time.Sleep(50 * time.Millisecond)
 		_ = client.Close()
 		select {
@@ -53,14 +53,14 @@ func TestCloseEndsAPauseBetweenAttempts(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		case <-time.After(10 * time.Second):
-			t.Errorf("%s goes on", name)
+			t.Errorf("%s did not end", name)
 		}
 	}
 }
 
-func TestCloseEndsTheCacheOfAServiceThatIsAway(t *testing.T) {
+func TestCloseEndsTheCacheOfAnUnreachableService(t *testing.T) {
 	client := open(t, "127.0.0.1:1")
-	client.pauses = patient
+	client.pauses = longPauses
 	cache, err := client.Cache(context.Background(), Selection{Namespaces: []string{"t/n"}})
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestCloseEndsTheCacheOfAServiceThatIsAway(t *testing.T) {
 	select {
 	case <-cache.Done():
 	case <-time.After(10 * time.Second):
-		t.Fatal("the cache goes on")
+		t.Fatal("the cache did not end")
 	}
 	if !errors.Is(cache.Err(), ErrClosed) {
 		t.Error(cache.Err())
@@ -79,10 +79,10 @@ func TestCloseEndsTheCacheOfAServiceThatIsAway(t *testing.T) {
 
 func TestAWatchWhoseTokenFunctionFailsTriesAgain(t *testing.T) {
 	address := (&fakeService{}).serve(t)
-	var asked atomic.Int32
+	var requested atomic.Int32
 	client := open(t, address, WithToken(func(context.Context) (string, error) {
-		if asked.Add(1) <= 3 {
-			return "", errors.New("the identity provider is away")
+		if requested.Add(1) <= 3 {
+			return "", errors.New("the identity provider is down")
 		}
 		return "token", nil
 	}))
@@ -100,19 +100,19 @@ func TestAWatchWhoseTokenFunctionFailsTriesAgain(t *testing.T) {
 		switch each := event.(type) {
 		case Interrupted:
 			interrupted++
-			if !strings.Contains(each.Err.Error(), "the identity provider is away") {
+			if !strings.Contains(each.Err.Error(), "the identity provider is down") {
 				t.Error(each.Err)
 			}
 		case Synced:
 			if interrupted != 3 {
-				t.Errorf("interrupted %d times", interrupted)
+				t.Errorf("the watch was interrupted %d times", interrupted)
 			}
 			return
 		}
 	}
 }
 
-func TestChangesThatWereNeverSentHaveAKnownOutcomeWhenTheyAreGivenUp(t *testing.T) {
+func TestChangesThatWereNeverSentAreReportedAsNotMadeAtTheDeadline(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // connections are never answered
 	if err != nil {
 		t.Fatal(err)

@@ -24,7 +24,7 @@ var (
 	// ErrNotFound: the topic, namespace or tenant does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict: the document is not at the version that the etag requires, or changes too often; nothing was changed. Read the document
-	// again and decide anew.
+	// again and decide again.
 	ErrConflict = errors.New("conflict")
 	// ErrAlreadyExists: there is a document although MustNotExist is set.
 	ErrAlreadyExists = errors.New("already exists")
@@ -195,23 +195,23 @@ type verdict struct {
 
 // of returns the error for the caller, given the error of the last attempt.
 func (v verdict) of(failure *Error) *Error {
-	told := *failure
-	told.ended = v.ended
+	final := *failure
+	final.ended = v.ended
 	change := v.requestID != ""
 	switch {
 	case change && v.ambiguous && !settled(failure):
-		told.kind, told.RequestID = ErrOutcomeUnknown, v.requestID
-		told.Message = fmt.Sprintf(
+		final.kind, final.RequestID = ErrOutcomeUnknown, v.requestID
+		final.Message = fmt.Sprintf(
 			"It is not known whether the change was made: %s Repeat it with request id %s to learn it.", failure.Message, v.requestID,
 		)
 	case v.ended == context.Canceled:
-		told.Code, told.kind = codes.Canceled, nil
+		final.Code, final.kind = codes.Canceled, nil
 	case failure.Code == codes.DeadlineExceeded && !v.sent:
-		told.Code, told.kind, told.ended = codes.Unavailable, ErrUnavailable, context.DeadlineExceeded
-		told.Message = "There was no connection to the service at " + v.target + " in time: " + failure.Message
+		final.Code, final.kind, final.ended = codes.Unavailable, ErrUnavailable, context.DeadlineExceeded
+		final.Message = "There was no connection to the service at " + v.target + " in time: " + failure.Message
 	case failure.Code == codes.DeadlineExceeded && change: // every attempt that was sent was refused, and the last attempt was not sent
-		told.Code, told.kind, told.ended = codes.Unavailable, ErrUnavailable, context.DeadlineExceeded
-		told.Message = "The change was not made, nobody took it in time: " + failure.Message
+		final.Code, final.kind, final.ended = codes.Unavailable, ErrUnavailable, context.DeadlineExceeded
+		final.Message = "The change was not made; every attempt that was sent was refused: " + failure.Message
 	}
-	return &told
+	return &final
 }

@@ -17,13 +17,13 @@ import (
 func TestAnErrorKeepsTheDetailsThatTheServiceGave(t *testing.T) {
 	client, key := open(t, sidecar.Address), topicIn(newNamespace())
 	_, err := client.Update(t.Context(), Update{Key: key, Mask: []string{"nope", "also.nope"}})
-	said, known := status.FromError(err)
-	if !known || said.Code() != codes.InvalidArgument {
+	grpcStatus, known := status.FromError(err)
+	if !known || grpcStatus.Code() != codes.InvalidArgument {
 		t.Fatalf("%#v", err)
 	}
 	var info *errdetails.ErrorInfo
 	var request *errdetails.BadRequest
-	for _, detail := range said.Details() {
+	for _, detail := range grpcStatus.Details() {
 		switch each := detail.(type) {
 		case *errdetails.ErrorInfo:
 			info = each
@@ -45,14 +45,14 @@ func TestAnErrorKeepsTheDetailsThatTheServiceGave(t *testing.T) {
 
 func TestAnErrorOfUnknownOutcomeKeepsItsDetailsToo(t *testing.T) {
 	failure := fromError(fromTheService(codes.DeadlineExceeded, "OUTCOME_UNKNOWN"))
-	told := verdict{requestID: "id", sent: true, ambiguous: true}.of(failure)
-	said := status.Convert(told)
-	if said.Code() != codes.DeadlineExceeded || len(said.Details()) != 1 || said.Message() != told.Message ||
-		!errors.Is(told, ErrOutcomeUnknown) {
-		t.Errorf("%v", said)
+	final := verdict{requestID: "id", sent: true, ambiguous: true}.of(failure)
+	grpcStatus := status.Convert(final)
+	if grpcStatus.Code() != codes.DeadlineExceeded || len(grpcStatus.Details()) != 1 || grpcStatus.Message() != final.Message ||
+		!errors.Is(final, ErrOutcomeUnknown) {
+		t.Errorf("%v", grpcStatus)
 	}
-	if !errors.Is(told, context.DeadlineExceeded) || errors.Is(told, context.Canceled) || told.RequestID != "id" {
-		t.Errorf("%#v", told)
+	if !errors.Is(final, context.DeadlineExceeded) || errors.Is(final, context.Canceled) || final.RequestID != "id" {
+		t.Errorf("%#v", final)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestACallThatTookTooLongMatchesTheContextsError(t *testing.T) {
 	for what, err := range map[string]error{
 		"the context's deadline": second(open(t, address).Get(ctx, oneField.Key)),
 		"the client's limit":     second(open(t, address, WithTimeout(100*time.Millisecond)).Get(t.Context(), oneField.Key)),
-		"no connection":          second(open(t, nobody(t), WithTimeout(100*time.Millisecond)).Get(t.Context(), oneField.Key)),
+		"no connection":          second(open(t, unusedAddress(t), WithTimeout(100*time.Millisecond)).Get(t.Context(), oneField.Key)),
 		"a deletion":             second(open(t, address, WithTimeout(100*time.Millisecond)).Delete(t.Context(), Deletion{Key: oneField.Key})),
 	} {
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
@@ -104,7 +104,7 @@ func TestACallThatItsCallerCancelsMatchesTheContextsError(t *testing.T) {
 	}
 }
 
-func TestWhatSomebodyOnTheWayCancelledIsNotTheCallersDoing(t *testing.T) {
+func TestACallCancelledByAProxyDoesNotMatchTheContextsError(t *testing.T) {
 	fake := &fakeService{other: func(context.Context, int) error { return status.Error(codes.Canceled, "by a proxy") }}
 	_, err := open(t, fake.serve(t), quick).Get(t.Context(), oneField.Key)
 	if errors.Is(err, context.Canceled) || status.Code(err) != codes.Canceled {
@@ -112,7 +112,7 @@ func TestWhatSomebodyOnTheWayCancelledIsNotTheCallersDoing(t *testing.T) {
 	}
 }
 
-func TestCallsOfAClosedClientSayThatItWasClosed(t *testing.T) {
+func TestCallsOfAClosedClientFailWithErrClosed(t *testing.T) {
 	client := open(t, sidecar.Address)
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestCallsOfAClosedClientSayThatItWasClosed(t *testing.T) {
 	}
 }
 
-func TestEveryReasonHasTheNameThatErrorsHave(t *testing.T) {
+func TestEveryReasonIsNamedAsInErrors(t *testing.T) {
 	for number, name := range pb.ErrorReason_name {
 		want := strings.TrimPrefix(name, "ERROR_REASON_")
 		if number == 0 {
@@ -136,6 +136,6 @@ func TestEveryReasonHasTheNameThatErrorsHave(t *testing.T) {
 		}
 	}
 	if found := reasonOf(100_000); found != "100000" {
-		t.Errorf("a reason of the future is %q", found)
+		t.Errorf("an unknown reason is %q", found)
 	}
 }

@@ -40,8 +40,8 @@ type fakeService struct {
 // none.
 type arrival struct{ method, before string }
 
-// met returns how many updates arrived.
-func (f *fakeService) met() int {
+// updateCount returns how many updates arrived.
+func (f *fakeService) updateCount() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.requests)
@@ -145,7 +145,7 @@ func (f *fakeService) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.C
 
 // HandleRPC records the attempts that arrive.
 func (f *fakeService) HandleRPC(_ context.Context, event stats.RPCStats) {
-	if begins, came := event.(*stats.InHeader); came {
+	if begins, ok := event.(*stats.InHeader); ok {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		before := strings.Join(begins.Header.Get("grpc-previous-rpc-attempts"), ",")

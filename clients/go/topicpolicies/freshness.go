@@ -11,8 +11,8 @@ const unconfirmedKey = "topicpolicies-unconfirmed-since"
 
 // unconfirmedSince returns the time since which an answer can't be confirmed; zero if it was confirmed, or the metadata can't be parsed.
 func unconfirmedSince(trailer metadata.MD) time.Time {
-	for _, said := range trailer.Get(unconfirmedKey) {
-		if since, err := time.Parse(time.RFC3339Nano, said); err == nil {
+	for _, value := range trailer.Get(unconfirmedKey) {
+		if since, err := time.Parse(time.RFC3339Nano, value); err == nil {
 			return since.UTC()
 		}
 	}

@@ -17,7 +17,7 @@ type unconfirmed struct {
 	since []string
 }
 
-func (u *unconfirmed) say(ctx context.Context) error {
+func (u *unconfirmed) setTrailer(ctx context.Context) error {
 	trailer := metadata.MD{}
 	trailer.Set(unconfirmedKey, u.since...)
 	return grpc.SetTrailer(ctx, trailer)
@@ -28,25 +28,25 @@ func (u *unconfirmed) GetPolicy(ctx context.Context, request *pb.GetPolicyReques
 	for _, scope := range request.GetScopes() {
 		answer.Documents = append(answer.Documents, &pb.PolicyDocument{Topic: request.GetTopic(), Scope: scope, Version: "1"})
 	}
-	return answer, u.say(ctx)
+	return answer, u.setTrailer(ctx)
 }
 
 func (u *unconfirmed) ListPolicies(ctx context.Context, _ *pb.ListPoliciesRequest) (*pb.ListPoliciesResponse, error) {
 	document := &pb.PolicyDocument{Topic: "persistent://t/n/x", Scope: ScopeLocal, Version: "1"}
-	return &pb.ListPoliciesResponse{Documents: []*pb.PolicyDocument{document}}, u.say(ctx)
+	return &pb.ListPoliciesResponse{Documents: []*pb.PolicyDocument{document}}, u.setTrailer(ctx)
 }
 
 func (u *unconfirmed) GetEffectivePolicy(ctx context.Context, _ *pb.GetEffectivePolicyRequest) (*pb.GetEffectivePolicyResponse, error) {
-	return &pb.GetEffectivePolicyResponse{}, u.say(ctx)
+	return &pb.GetEffectivePolicyResponse{}, u.setTrailer(ctx)
 }
 
 func (u *unconfirmed) ListHistory(ctx context.Context, _ *pb.ListHistoryRequest) (*pb.ListHistoryResponse, error) {
-	return &pb.ListHistoryResponse{}, u.say(ctx)
+	return &pb.ListHistoryResponse{}, u.setTrailer(ctx)
 }
 
-func TestEveryReadTellsSinceWhenItIsNotConfirmed(t *testing.T) {
+func TestEveryReadReturnsSinceWhenItsAnswerIsUnconfirmed(t *testing.T) {
 	since := time.Date(2026, 3, 1, 12, 0, 0, 250_000_000, time.UTC)
-	for name, said := range map[string]struct {
+	for name, example := range map[string]struct {
 		since []string
 		want  time.Time
 	}{
@@ -56,26 +56,26 @@ func TestEveryReadTellsSinceWhenItIsNotConfirmed(t *testing.T) {
 		"what is none": {[]string{"yesterday"}, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			client := open(t, serving(t, &unconfirmed{since: said.since}))
+			client := open(t, serving(t, &unconfirmed{since: example.since}))
 			document, err := client.Get(t.Context(), Key{Topic: "t/n/x"})
-			check(t, "Get", document.UnconfirmedSince, said.want, err)
+			check(t, "Get", document.UnconfirmedSince, example.want, err)
 			local, global, err := client.GetBoth(t.Context(), "t/n/x")
-			check(t, "GetBoth", local.UnconfirmedSince, said.want, err)
-			check(t, "GetBoth", global.UnconfirmedSince, said.want, err)
+			check(t, "GetBoth", local.UnconfirmedSince, example.want, err)
+			check(t, "GetBoth", global.UnconfirmedSince, example.want, err)
 			effective, err := client.Effective(t.Context(), EffectiveQuery{Topic: "t/n/x"})
-			check(t, "Effective", effective.UnconfirmedSince, said.want, err)
+			check(t, "Effective", effective.UnconfirmedSince, example.want, err)
 			list := client.List(t.Context(), "t/n")
 			listed := 0
 			for document, err := range list.All() {
 				listed++
-				check(t, "a document of List", document.UnconfirmedSince, said.want, err)
+				check(t, "a document of List", document.UnconfirmedSince, example.want, err)
 			}
-			check(t, "List", list.UnconfirmedSince(), said.want, nil)
+			check(t, "List", list.UnconfirmedSince(), example.want, nil)
 			history := client.History(t.Context(), HistoryQuery{Topic: "t/n/x"})
 			for _, err := range history.All() {
 				t.Error(err)
 			}
-			check(t, "History", history.UnconfirmedSince(), said.want, nil)
+			check(t, "History", history.UnconfirmedSince(), example.want, nil)
 			if listed != 1 {
 				t.Error(listed)
 			}

@@ -17,8 +17,8 @@ const (
 	// mostInBatch and mostBytesInBatch are the limits of one message; a change that is larger is sent alone.
 	mostInBatch      = 1_000
 	mostBytesInBatch = 1 << 20
-	// parting is how long the service may take to end a stream on which no result is outstanding.
-	parting = 5 * time.Second
+	// closeTimeout is how long the service may take to end a stream on which no result is outstanding.
+	closeTimeout = 5 * time.Second
 )
 
 var errSilent = errors.New("nothing was answered in time")
@@ -30,7 +30,7 @@ type lane struct {
 	cancel  context.CancelCauseFunc
 
 	// These fields belong to the goroutine that loops over the results.
-	underWay map[uint64]*parcel
+	inFlight map[uint64]*parcel
 	placed   int
 	progress time.Time
 
@@ -44,7 +44,7 @@ type lane struct {
 // open opens a stream to an address. Its results and its end are handed to m.
 func (m *many) open(address string) *lane {
 	ctx, cancel := context.WithCancelCause(m.client.line.tagged(m.ctx))
-	l := &lane{address: address, cancel: cancel, underWay: map[uint64]*parcel{}, wake: make(chan struct{}, 1)}
+	l := &lane{address: address, cancel: cancel, inFlight: map[uint64]*parcel{}, wake: make(chan struct{}, 1)}
 	m.lanes[address] = l
 	go func() {
 		failure := l.run(ctx, m)
@@ -56,13 +56,13 @@ func (m *many) open(address string) *lane {
 
 // put hands changes to the stream, to be sent in this order.
 func (l *lane) put(parcels []*parcel, now time.Time) {
-	if len(l.underWay) == 0 {
+	if len(l.inFlight) == 0 {
 		l.progress = now
 	}
 	for _, each := range parcels {
 		each.place = l.placed
 		l.placed++
-		l.underWay[each.change.GetSequence()] = each
+		l.inFlight[each.change.GetSequence()] = each
 	}
 	l.mu.Lock()
 	l.outbox = append(l.outbox, parcels...)
@@ -72,9 +72,9 @@ func (l *lane) put(parcels []*parcel, now time.Time) {
 
 // answered removes and returns the change that a result belongs to; nil if no such change is in flight.
 func (l *lane) answered(sequence uint64, now time.Time) *parcel {
-	each := l.underWay[sequence]
+	each := l.inFlight[sequence]
 	if each != nil {
-		delete(l.underWay, sequence)
+		delete(l.inFlight, sequence)
 		l.progress = now
 	}
 	return each
@@ -93,7 +93,7 @@ func (l *lane) finish() {
 	l.closing = true
 	l.mu.Unlock()
 	l.stir()
-	time.AfterFunc(parting, func() { l.cancel(nil) })
+	time.AfterFunc(closeTimeout, func() { l.cancel(nil) })
 }
 
 func (l *lane) stir() {

@@ -26,11 +26,11 @@ func refused(leader string) error {
 	if leader != "" {
 		info.Metadata["leader"] = leader
 	}
-	said, err := status.New(codes.Unavailable, "Another sidecar writes it.").WithDetails(info)
+	failure, err := status.New(codes.Unavailable, "Another sidecar writes it.").WithDetails(info)
 	if err != nil {
 		panic(err)
 	}
-	return said.Err()
+	return failure.Err()
 }
 
 // leading answers every update.
@@ -61,7 +61,7 @@ func sameRequest(t *testing.T, fakes ...*fakeService) {
 	}
 }
 
-func TestAChangeThatAFollowerRefusesGoesToTheLeaderAndSoDoTheNextOnesAtOnceOverOneConnection(t *testing.T) {
+func TestAChangeRefusedByAFollowerGoesToTheLeaderAndLaterChangesGoThereAtOnceOverOneConnection(t *testing.T) {
 	leader := &fakeService{update: leading}
 	follower := &fakeService{update: following(always(leader.serve(t)))}
 	client := open(t, follower.serve(t), WithActor("retention-bot"), WithToken(func(context.Context) (string, error) { return "secret", nil }))
@@ -70,7 +70,7 @@ func TestAChangeThatAFollowerRefusesGoesToTheLeaderAndSoDoTheNextOnesAtOnceOverO
 		t.Fatal(result, err)
 	}
 	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %s", took)
+		t.Errorf("the change took %s", took)
 	}
 	sameRequest(t, follower, leader)
 	for range 4 {
@@ -78,8 +78,10 @@ func TestAChangeThatAFollowerRefusesGoesToTheLeaderAndSoDoTheNextOnesAtOnceOverO
 			t.Fatal(err)
 		}
 	}
-	if follower.met() != 1 || leader.met() != 5 || leader.connections != 1 {
-		t.Errorf("%d updates came to the follower, %d to the leader over %d connections", follower.met(), leader.met(), leader.connections)
+	if follower.updateCount() != 1 || leader.updateCount() != 5 || leader.connections != 1 {
+		t.Errorf(
+			"the follower received %d updates, the leader %d over %d connections", follower.updateCount(), leader.updateCount(), leader.connections,
+		)
 	}
 	for _, sent := range leader.metadata {
 		if actor, token := sent.Get("topicpolicies-actor"), sent.Get("authorization"); len(actor) != 1 || len(token) != 1 ||
@@ -89,14 +91,14 @@ func TestAChangeThatAFollowerRefusesGoesToTheLeaderAndSoDoTheNextOnesAtOnceOverO
 	}
 }
 
-func TestADeletionGoesToTheLeaderToo(t *testing.T) {
+func TestADeletionRefusedByAFollowerGoesToTheLeaderWithTheSameRequestID(t *testing.T) {
 	leader := &deleting{}
 	follower := &deleting{leader: serving(t, leader)}
 	if _, err := open(t, serving(t, follower), quick).Delete(t.Context(), Deletion{Key: oneField.Key}); err != nil {
 		t.Fatal(err)
 	}
 	if follower.id.Load() == nil || leader.id.Load() == nil || *follower.id.Load() != *leader.id.Load() {
-		t.Error("it did not come to both with one request id")
+		t.Error("the follower and the leader did not receive the same request id")
 	}
 }
 
@@ -115,19 +117,19 @@ func (d *deleting) DeletePolicy(_ context.Context, request *pb.DeletePolicyReque
 	return &pb.DeletePolicyResponse{}, nil
 }
 
-func TestReadsAndDryRunsAndWatchesStayWhereTheyAre(t *testing.T) {
+func TestReadsDryRunsAndWatchesStayAtTheFollower(t *testing.T) {
 	leader := &fakeService{update: leading}
 	address := leader.serve(t)
 	follower := &fakeService{update: func(context.Context, int) (*pb.UpdatePolicyResponse, error) { return nil, refused(address) }}
 	client := open(t, follower.serve(t), quick)
-	if _, err := client.Update(t.Context(), oneField); err != nil || follower.met() != 1 {
-		t.Fatal(err, follower.met())
+	if _, err := client.Update(t.Context(), oneField); err != nil || follower.updateCount() != 1 {
+		t.Fatal(err, follower.updateCount())
 	}
 	follower.update = leading // answers dry runs
 	dry := oneField
 	dry.ValidateOnly = true
-	if _, err := client.Update(t.Context(), dry); err != nil || follower.met() != 2 {
-		t.Error(err, follower.met())
+	if _, err := client.Update(t.Context(), dry); err != nil || follower.updateCount() != 2 {
+		t.Error(err, follower.updateCount())
 	}
 	if _, err := client.Get(t.Context(), oneField.Key); err != nil || follower.reads != 1 || leader.reads != 0 {
 		t.Error(err, follower.reads, leader.reads)
@@ -138,7 +140,7 @@ func TestReadsAndDryRunsAndWatchesStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-func TestALeaderThatChangesTwiceIsFollowedWithOneRequest(t *testing.T) {
+func TestALeaderThatChangesTwiceIsFollowedWithOneRequestID(t *testing.T) {
 	last := &fakeService{update: leading}
 	second := &fakeService{update: following(always(last.serve(t)))}
 	first := &fakeService{update: following(always(second.serve(t)))}
@@ -146,13 +148,13 @@ func TestALeaderThatChangesTwiceIsFollowedWithOneRequest(t *testing.T) {
 	if result, err := open(t, follower.serve(t), quick).Update(t.Context(), oneField); err != nil || result.Version != "2" {
 		t.Fatal(result, err)
 	}
-	if follower.met() != 1 || first.met() != 1 || second.met() != 1 || last.met() != 1 {
-		t.Error(follower.met(), first.met(), second.met(), last.met())
+	if follower.updateCount() != 1 || first.updateCount() != 1 || second.updateCount() != 1 || last.updateCount() != 1 {
+		t.Error(follower.updateCount(), first.updateCount(), second.updateCount(), last.updateCount())
 	}
 	sameRequest(t, follower, first, second, last)
 }
 
-func TestFollowersThatNameEachOtherAreLeftAfterSoManyHopsWithWhatTheySaid(t *testing.T) {
+func TestAChangeFailsWithNotLeaderAfterTheMaximumOfHopsIfFollowersNameEachOther(t *testing.T) {
 	var address atomic.Value
 	address.Store("")
 	one := &fakeService{update: following(func() string { return address.Load().(string) })}
@@ -163,13 +165,13 @@ func TestFollowersThatNameEachOtherAreLeftAfterSoManyHopsWithWhatTheySaid(t *tes
 	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || !errors.As(err, &failure) || failure.Reason != "NOT_LEADER" {
 		t.Errorf("%#v", err)
 	}
-	if one.met()+other.met() != mostHops+1 || one.met() == 0 {
-		t.Errorf("%d and %d updates came", one.met(), other.met())
+	if one.updateCount()+other.updateCount() != mostHops+1 || one.updateCount() == 0 {
+		t.Errorf("the servers received %d and %d updates", one.updateCount(), other.updateCount())
 	}
 	sameRequest(t, one, other)
 }
 
-func TestTheCallsTimeBoundsHopsToo(t *testing.T) {
+func TestTheTimeLimitOfACallBoundsItsHopsBetweenServersToo(t *testing.T) {
 	one := &fakeService{}
 	address := one.serve(t)
 	other := &fakeService{update: following(always(address))}
@@ -179,60 +181,61 @@ func TestTheCallsTimeBoundsHopsToo(t *testing.T) {
 	growing := RetryPolicy{MaxAttempts: 5, InitialBackoff: 50 * time.Millisecond, MaxBackoff: time.Minute, Multiplier: 1000}
 	began := time.Now()
 	_, err := open(t, address, WithRetries(growing), WithTimeout(5*time.Second)).Update(t.Context(), oneField)
-	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || time.Since(began) > 5*time.Second || one.met() != 2 ||
-		other.met() != 1 {
-		t.Errorf("%v after %s, %d and %d updates", err, time.Since(began), one.met(), other.met())
+	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || time.Since(began) > 5*time.Second || one.updateCount() != 2 ||
+		other.updateCount() != 1 {
+		t.Errorf("%v after %s, %d and %d updates", err, time.Since(began), one.updateCount(), other.updateCount())
 	}
 }
 
-func TestAChangeThatWasOnlyRefusedUntilItsTimeEndedWasCertainlyNotMade(t *testing.T) {
+func TestAChangeRefusedUntilItsDeadlineIsReportedAsNotMade(t *testing.T) {
 	refusing := &fakeService{update: func(context.Context, int) (*pb.UpdatePolicyResponse, error) {
 		return nil, fromTheService(codes.Unavailable, "NOT_LEADER")
 	}}
-	unheard := func(
+	unsent := func(
 		ctx context.Context, method string, request, answer any, connection *grpc.ClientConn, call grpc.UnaryInvoker, options ...grpc.CallOption,
 	) error {
-		if refusing.met() < 2 {
+		if refusing.updateCount() < 2 {
 			return call(ctx, method, request, answer, connection, options...)
 		}
-		<-ctx.Done() // the last attempt is not sent
+		<-ctx.Done() // later attempts are not sent
 		return status.FromContextError(ctx.Err()).Err()
 	}
-	client := open(t, refusing.serve(t), quick, WithTimeout(time.Second), WithDialOptions(grpc.WithChainUnaryInterceptor(unheard)))
+	client := open(t, refusing.serve(t), quick, WithTimeout(time.Second), WithDialOptions(grpc.WithChainUnaryInterceptor(unsent)))
 	_, err := client.Update(t.Context(), oneField)
-	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || refusing.met() != 2 {
-		t.Errorf("%v after %d updates", err, refusing.met())
+	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || refusing.updateCount() != 2 {
+		t.Errorf("%v after %d updates", err, refusing.updateCount())
 	}
 }
 
-func TestALeaderOutOfReachIsForgottenAndTheFollowersAreAskedAgain(t *testing.T) {
+func TestAnUnreachableLeaderIsForgottenAndTheFollowerIsCalledAgain(t *testing.T) {
 	leader := &fakeService{update: leading}
-	address, gone := leader.serve(t), nobody(t)
+	address, unreachable := leader.serve(t), unusedAddress(t)
 	follower := &fakeService{update: func(_ context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
 		if attempt < 3 {
-			return nil, refused(gone) // the follower has not noticed yet
+			return nil, refused(unreachable) // the follower has not noticed yet
 		}
 		return nil, refused(address)
 	}}
 	if _, err := open(t, follower.serve(t), quick).Update(t.Context(), oneField); err != nil {
 		t.Fatal(err)
 	}
-	if follower.met() != 3 || leader.met() != 1 {
-		t.Error(follower.met(), leader.met())
+	if follower.updateCount() != 3 || leader.updateCount() != 1 {
+		t.Error(follower.updateCount(), leader.updateCount())
 	}
 	sameRequest(t, follower, leader)
 }
 
-func TestALeaderThatStaysOutOfReachLeavesNothingUnknown(t *testing.T) {
-	follower := &fakeService{update: following(always(nobody(t)))}
+func TestAChangeWhoseLeaderStaysUnreachableIsReportedAsNotMade(t *testing.T) {
+	follower := &fakeService{update: following(always(unusedAddress(t)))}
 	began := time.Now()
 	_, err := open(t, follower.serve(t), quick, WithTimeout(time.Second)).Update(t.Context(), oneField)
-	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || follower.met() < 2 || time.Since(began) > 10*time.Second {
-		t.Errorf("%v after %d updates and %s", err, follower.met(), time.Since(began))
+	if !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) || follower.updateCount() < 2 ||
+		time.Since(began) > 10*time.Second {
+		t.Errorf("%v after %d updates and %s", err, follower.updateCount(), time.Since(began))
 	}
 }
 
-func TestALeaderThatHangsIsLeftAndItsSuccessorIsAskedWithTheSameRequest(t *testing.T) {
+func TestALeaderThatHangsIsAbandonedAndItsSuccessorGetsTheSameRequestID(t *testing.T) {
 	hanging := &fakeService{update: func(ctx context.Context, _ int) (*pb.UpdatePolicyResponse, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
@@ -245,18 +248,18 @@ func TestALeaderThatHangsIsLeftAndItsSuccessorIsAskedWithTheSameRequest(t *testi
 		}
 		return nil, refused(after)
 	}}
-	patient := DefaultRetries
-	patient.AttemptTimeout = time.Second
-	if _, err := open(t, follower.serve(t), WithRetries(patient)).Update(t.Context(), oneField); err != nil {
+	retries := DefaultRetries
+	retries.AttemptTimeout = time.Second
+	if _, err := open(t, follower.serve(t), WithRetries(retries)).Update(t.Context(), oneField); err != nil {
 		t.Fatal(err)
 	}
-	if hanging.met() == 0 || successor.met() != 1 {
-		t.Error(hanging.met(), successor.met())
+	if hanging.updateCount() == 0 || successor.updateCount() != 1 {
+		t.Error(hanging.updateCount(), successor.updateCount())
 	}
 	sameRequest(t, follower, hanging, successor)
 }
 
-func TestAFormerLeaderThatDoesNotKnowTheOutcomeIsAskedAgainAndItsSuccessorTells(t *testing.T) {
+func TestAChangeOfUnknownOutcomeIsRepeatedAndItsResultComesFromTheNextLeader(t *testing.T) {
 	successor := &fakeService{update: func(context.Context, int) (*pb.UpdatePolicyResponse, error) {
 		return &pb.UpdatePolicyResponse{Version: "2", Replayed: true}, nil
 	}}
@@ -268,13 +271,13 @@ func TestAFormerLeaderThatDoesNotKnowTheOutcomeIsAskedAgainAndItsSuccessorTells(
 		return nil, refused(address)
 	}}
 	result, err := open(t, former.serve(t), quick).Update(t.Context(), oneField)
-	if err != nil || !result.Replayed || former.met() != 2 {
-		t.Fatal(result, err, former.met())
+	if err != nil || !result.Replayed || former.updateCount() != 2 {
+		t.Fatal(result, err, former.updateCount())
 	}
 	sameRequest(t, former, successor)
 }
 
-func TestWhereNobodyIsNamedAChangeIsRepeatedUntilSomebodyLeads(t *testing.T) {
+func TestAChangeWhoseRefusalNamesNoLeaderIsRepeatedUntilThereIsOne(t *testing.T) {
 	follower := &fakeService{update: func(ctx context.Context, attempt int) (*pb.UpdatePolicyResponse, error) {
 		if attempt <= 2*DefaultRetries.MaxAttempts {
 			return nil, refused("")
@@ -282,13 +285,13 @@ func TestWhereNobodyIsNamedAChangeIsRepeatedUntilSomebodyLeads(t *testing.T) {
 		return leading(ctx, attempt)
 	}}
 	if _, err := open(t, follower.serve(t), quick).Update(t.Context(), oneField); err != nil ||
-		follower.met() != 2*DefaultRetries.MaxAttempts+1 {
-		t.Error(err, follower.met())
+		follower.updateCount() != 2*DefaultRetries.MaxAttempts+1 {
+		t.Error(err, follower.updateCount())
 	}
 	sameRequest(t, follower)
 }
 
-func TestWhereNobodyIsNamedTheNextAddressIsAskedButReadsStay(t *testing.T) {
+func TestChangesWhoseRefusalNamesNoLeaderGoToTheNextAddressButReadsStay(t *testing.T) {
 	first, second := &fakeService{update: following(always(""))}, &fakeService{update: leading}
 	client := open(t, first.serve(t)+", "+second.serve(t), quick)
 	for range 2 {
@@ -299,30 +302,30 @@ func TestWhereNobodyIsNamedTheNextAddressIsAskedButReadsStay(t *testing.T) {
 	if _, err := client.Get(t.Context(), oneField.Key); err != nil || first.reads != 1 || second.reads != 0 {
 		t.Error(err, first.reads, second.reads)
 	}
-	if first.met() != 1 || second.met() != 2 {
-		t.Error(first.met(), second.met())
+	if first.updateCount() != 1 || second.updateCount() != 2 {
+		t.Error(first.updateCount(), second.updateCount())
 	}
 }
 
-func TestOfSeveralAddressesTheNextIsTakenWhenOneIsOutOfReach(t *testing.T) {
+func TestTheNextAddressIsUsedWhenOneIsUnreachable(t *testing.T) {
 	last := &fakeService{update: leading}
-	client := open(t, strings.Join([]string{nobody(t), nobody(t), last.serve(t)}, ","), quick)
+	client := open(t, strings.Join([]string{unusedAddress(t), unusedAddress(t), last.serve(t)}, ","), quick)
 	if _, err := client.Get(t.Context(), oneField.Key); err != nil || last.reads != 1 {
 		t.Error(err, last.reads)
 	}
-	if _, err := client.Update(t.Context(), oneField); err != nil || last.met() != 1 {
-		t.Error(err, last.met())
+	if _, err := client.Update(t.Context(), oneField); err != nil || last.updateCount() != 1 {
+		t.Error(err, last.updateCount())
 	}
 }
 
-func TestOfSeveralAddressesNoneOfWhichAnswersNothingIsUnknown(t *testing.T) {
-	client := open(t, nobody(t)+","+nobody(t), quick, WithTimeout(500*time.Millisecond))
+func TestAChangeIsReportedAsNotMadeIfNoneOfSeveralAddressesIsReachable(t *testing.T) {
+	client := open(t, unusedAddress(t)+","+unusedAddress(t), quick, WithTimeout(500*time.Millisecond))
 	if _, err := client.Update(t.Context(), oneField); !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) {
 		t.Error(err)
 	}
 }
 
-func TestAWatchMovesOnToTheNextAddressWhenItsOwnIsLost(t *testing.T) {
+func TestAWatchMovesToTheNextAddressWhenItsServerIsLost(t *testing.T) {
 	first, second := &fakeService{}, &fakeService{}
 	address, end := first.start(t)
 	watch := watching(t, open(t, address+","+second.serve(t), quick), Selection{Namespaces: []string{"t/n"}})
@@ -335,18 +338,18 @@ func TestAWatchMovesOnToTheNextAddressWhenItsOwnIsLost(t *testing.T) {
 	}
 }
 
-func TestWithoutRetriesTheLeaderIsToldAndOnlyTheNextCallGoesThere(t *testing.T) {
+func TestWithoutRetriesTheErrorNamesTheLeaderAndOnlyTheNextCallGoesThere(t *testing.T) {
 	leader := &fakeService{update: leading}
 	address := leader.serve(t)
 	follower := &fakeService{update: following(always(address))}
 	client := open(t, follower.serve(t), WithRetries(NoRetries))
 	_, err := client.Update(t.Context(), oneField)
 	var failure *Error
-	if !errors.As(err, &failure) || failure.Metadata["leader"] != address || leader.met() != 0 {
-		t.Error(err, leader.met())
+	if !errors.As(err, &failure) || failure.Metadata["leader"] != address || leader.updateCount() != 0 {
+		t.Error(err, leader.updateCount())
 	}
-	if _, err := client.Update(t.Context(), oneField); err != nil || follower.met() != 1 || leader.met() != 1 {
-		t.Error(err, follower.met(), leader.met())
+	if _, err := client.Update(t.Context(), oneField); err != nil || follower.updateCount() != 1 || leader.updateCount() != 1 {
+		t.Error(err, follower.updateCount(), leader.updateCount())
 	}
 }
 
@@ -356,33 +359,33 @@ func TestTheLeaderIsCalledWithTheSameTLS(t *testing.T) {
 	leader := &fakeService{update: leading}
 	follower := &fakeService{update: following(always(leader.serve(t, secured)))}
 	client := open(t, follower.serve(t, secured), WithTLS(&tls.Config{RootCAs: authority, ServerName: "sidecar"}))
-	if _, err := client.Update(t.Context(), oneField); err != nil || follower.met() != 1 || leader.met() != 1 {
-		t.Error(err, follower.met(), leader.met())
+	if _, err := client.Update(t.Context(), oneField); err != nil || follower.updateCount() != 1 || leader.updateCount() != 1 {
+		t.Error(err, follower.updateCount(), leader.updateCount())
 	}
 }
 
 func TestATokenIsNotSentInTheClearToALeaderOnAnotherMachine(t *testing.T) {
-	var asked atomic.Int64
+	var requested atomic.Int64
 	follower := &fakeService{update: following(always("192.0.2.1:6680"))}
 	client := open(t, follower.serve(t), quick, WithToken(func(context.Context) (string, error) {
-		asked.Add(1)
+		requested.Add(1)
 		return "secret", nil
 	}))
 	for call := range 2 {
-		if _, err := client.Update(t.Context(), oneField); !errors.Is(err, ErrFailedPrecondition) || asked.Load() != int64(call+1) ||
-			follower.met() != call+1 {
-			t.Errorf("%v, the token was asked for %d times, %d updates came", err, asked.Load(), follower.met())
+		if _, err := client.Update(t.Context(), oneField); !errors.Is(err, ErrFailedPrecondition) || requested.Load() != int64(call+1) ||
+			follower.updateCount() != call+1 {
+			t.Errorf("%v, the token was requested %d times, %d updates arrived", err, requested.Load(), follower.updateCount())
 		}
 	}
 }
 
-func TestARawChangeWithoutARequestIDIsNotRepeatedButFollowsTheLeader(t *testing.T) {
+func TestAChangeOfTheStubWithoutARequestIDFollowsTheLeaderButIsNotRepeated(t *testing.T) {
 	leader := &fakeService{update: func(context.Context, int) (*pb.UpdatePolicyResponse, error) {
 		return nil, status.Error(codes.Unavailable, "broken, perhaps after it was made")
 	}}
 	follower := &fakeService{update: following(always(leader.serve(t)))}
 	_, err := open(t, follower.serve(t), quick).Stub().UpdatePolicy(t.Context(), &pb.UpdatePolicyRequest{Topic: oneField.Topic})
-	if status.Code(err) != codes.Unavailable || follower.met() != 1 || leader.met() != 1 {
-		t.Error(err, follower.met(), leader.met())
+	if status.Code(err) != codes.Unavailable || follower.updateCount() != 1 || leader.updateCount() != 1 {
+		t.Error(err, follower.updateCount(), leader.updateCount())
 	}
 }

@@ -141,8 +141,8 @@ func (l *line) NewStream(
 
 // tagged returns a context that carries the client's actor as metadata, unless the caller has set an actor there.
 func (l *line) tagged(ctx context.Context) context.Context {
-	said, _ := metadata.FromOutgoingContext(ctx)
-	if l.settings.actor == "" || len(said.Get(actorKey)) > 0 {
+	outgoing, _ := metadata.FromOutgoingContext(ctx)
+	if l.settings.actor == "" || len(outgoing.Get(actorKey)) > 0 {
 		return ctx
 	}
 	return metadata.AppendToOutgoingContext(ctx, actorKey, l.settings.actor)

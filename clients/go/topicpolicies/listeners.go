@@ -19,8 +19,8 @@ type Change struct {
 // listener that falls behind gets the newest state of the documents that it has missed (the contract of Pulsar's TopicPolicyListener): it
 // delays neither the cache nor other listeners, and its queue is bounded by the number of documents. The function must not call stop, which
 // waits until a call in progress returns.
-func (p *PolicyCache) Listen(tell func(Change)) (stop func()) {
-	each := newListener(p, tell)
+func (p *PolicyCache) Listen(call func(Change)) (stop func()) {
+	each := newListener(p, call)
 	p.mu.Lock()
 	for _, part := range p.parts {
 		for key := range part.documents {
@@ -42,8 +42,8 @@ func (p *PolicyCache) Listen(tell func(Change)) (stop func()) {
 	}
 }
 
-// tell notes for every listener that a document may have changed. The caller holds the cache's lock.
-func (p *PolicyCache) tell(key Key) {
+// changed notes for every listener that a document may have changed. The caller holds the cache's lock.
+func (p *PolicyCache) changed(key Key) {
 	for each := range p.listeners {
 		each.add(key)
 	}
@@ -52,8 +52,8 @@ func (p *PolicyCache) tell(key Key) {
 // listener is one listener with its queue: keys, not changes, in the order in which they first changed.
 type listener struct {
 	cache *PolicyCache
-	tell  func(Change)
-	told  map[Key]PolicyDocument
+	call  func(Change)
+	last  map[Key]PolicyDocument // what the listener has received
 
 	mu      sync.Mutex
 	pending map[Key]struct{}
@@ -65,9 +65,9 @@ type listener struct {
 	done    chan struct{}
 }
 
-func newListener(cache *PolicyCache, tell func(Change)) *listener {
+func newListener(cache *PolicyCache, call func(Change)) *listener {
 	return &listener{
-		cache: cache, tell: tell, told: map[Key]PolicyDocument{}, pending: map[Key]struct{}{},
+		cache: cache, call: call, last: map[Key]PolicyDocument{}, pending: map[Key]struct{}{},
 		wake: make(chan struct{}, 1), stopped: make(chan struct{}), done: make(chan struct{}),
 	}
 }
@@ -132,14 +132,14 @@ func same(before, after PolicyDocument) bool {
 
 func (l *listener) deliver(key Key) {
 	change := Change{Key: key}
-	if before, known := l.told[key]; known {
+	if before, known := l.last[key]; known {
 		change.Before = &before
 	}
 	if after, exists := l.cache.Get(key); exists {
 		change.After = &after
-		l.told[key] = after
+		l.last[key] = after
 	} else {
-		delete(l.told, key)
+		delete(l.last, key)
 	}
 	if change.Before == nil && change.After == nil {
 		return
@@ -147,5 +147,5 @@ func (l *listener) deliver(key Key) {
 	if change.Before != nil && change.After != nil && same(*change.Before, *change.After) {
 		return
 	}
-	l.tell(change)
+	l.call(change)
 }

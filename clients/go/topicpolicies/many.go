@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	// mostUnderWay is how many changes UpdateMany keeps in flight by default, and mostBytesUnderWay their maximum size together. A change
+	// mostInFlight is how many changes UpdateMany keeps in flight by default, and mostBytesInFlight their maximum size together. A change
 	// that is larger goes alone.
-	mostUnderWay      = 2_000
-	mostBytesUnderWay = 8 << 20
-	// glances is the interval at which UpdateMany checks whether pauses are over, and whether streams still answer.
-	glances = 50 * time.Millisecond
+	mostInFlight      = 2_000
+	mostBytesInFlight = 8 << 20
+	// checkInterval is the interval at which UpdateMany checks whether pauses are over, and whether streams still answer.
+	checkInterval = 50 * time.Millisecond
 	// shuttingDown is the reason of a server that is stopping.
 	shuttingDown = "SHUTTING_DOWN"
 )
@@ -66,7 +66,7 @@ func (c *Client) UpdateMany(ctx context.Context, changes iter.Seq[ChangeRequest]
 		defer end()
 		m := &many{
 			client: c, ctx: ctx, over: over, lanes: map[string]*lane{}, queues: map[string]*queue{}, parcels: map[uint64]*parcel{},
-			given: make(chan ChangeRequest), events: make(chan func()), most: mostUnderWay,
+			given: make(chan ChangeRequest), events: make(chan func()), most: mostInFlight,
 		}
 		for _, option := range options {
 			option(m)
@@ -133,12 +133,12 @@ func (m *many) later(do func()) {
 
 // run reports whether all changes were settled.
 func (m *many) run(yield func(ChangeResult, error) bool) bool {
-	glance := time.NewTicker(glances)
+	glance := time.NewTicker(checkInterval)
 	defer glance.Stop()
 	given := m.given
 	for given != nil || len(m.parcels) > 0 {
 		room := given
-		if len(m.parcels) >= m.most || m.bytes >= mostBytesUnderWay {
+		if len(m.parcels) >= m.most || m.bytes >= mostBytesInFlight {
 			room = nil
 		}
 		var ended *Error
@@ -187,7 +187,7 @@ func (m *many) add(change ChangeRequest) {
 	m.bytes += each.size
 	waiting := m.queues[each.namespace]
 	if waiting == nil {
-		waiting = &queue{underWay: map[*parcel]struct{}{}}
+		waiting = &queue{inFlight: map[*parcel]struct{}{}}
 		m.queues[each.namespace] = waiting
 	}
 	waiting.waiting = append(waiting.waiting, each)
@@ -226,7 +226,7 @@ func (m *many) answered(stream *lane, result *pb.PolicyChangeResult) {
 	} else {
 		m.settle(each, made)
 	}
-	m.goOn(each.namespace)
+	m.sendNext(each.namespace)
 }
 
 // successOf converts the result of a change that succeeded. The error says that the result is of another kind than the change.
@@ -252,14 +252,14 @@ func (m *many) broke(stream *lane, failure *Error) {
 		failure = closed()
 	}
 	namespaces := map[string]struct{}{}
-	for _, each := range stream.underWay {
+	for _, each := range stream.inFlight {
 		m.queues[each.namespace].arrived(each)
 		m.failed(each, stream.address, failure, stream.hasSent(each), true)
 		namespaces[each.namespace] = struct{}{}
 	}
-	clear(stream.underWay)
+	clear(stream.inFlight)
 	for namespace := range namespaces {
-		m.goOn(namespace)
+		m.sendNext(namespace)
 	}
 }
 
@@ -290,8 +290,8 @@ func (m *many) settle(each *parcel, result ChangeResult) {
 	m.bytes -= each.size
 }
 
-// goOn sends what may be sent of a namespace after a result, and drops its queue if that is empty.
-func (m *many) goOn(namespace string) {
+// sendNext sends what may be sent of a namespace after a result, and drops its queue if that is empty.
+func (m *many) sendNext(namespace string) {
 	m.send(namespace)
 	if m.queues[namespace].empty() {
 		delete(m.queues, namespace)
@@ -305,7 +305,7 @@ func (m *many) look() {
 	}
 	limit, now := m.client.retries.AttemptTimeout, m.now()
 	for _, stream := range m.lanes {
-		if limit > 0 && m.client.retries.repeats() && len(stream.underWay) > 0 && now.Sub(stream.progress) > limit {
+		if limit > 0 && m.client.retries.repeats() && len(stream.inFlight) > 0 && now.Sub(stream.progress) > limit {
 			stream.cancel(errSilent)
 		}
 	}
@@ -314,7 +314,7 @@ func (m *many) look() {
 // giveUp settles all changes that are left.
 func (m *many) giveUp(failure *Error) {
 	for _, stream := range m.lanes {
-		for _, each := range stream.underWay {
+		for _, each := range stream.inFlight {
 			if stream.hasSent(each) {
 				each.sent, each.ambiguous = true, true // it may have been made, as far as is known here
 			}

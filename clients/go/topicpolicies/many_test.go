@@ -30,7 +30,7 @@ func updates(namespace string, topics, changes int) iter.Seq[ChangeRequest] {
 	}
 }
 
-// settledAll returns the results by index. It checks that each comes once, and that the error beside them is always nil.
+// settledAll returns the results by index. It checks that each comes once, and that the iteration has no error.
 func settledAll(t *testing.T, results iter.Seq2[ChangeResult, error], want int) map[int]ChangeResult {
 	t.Helper()
 	found := map[int]ChangeResult{}
@@ -59,14 +59,14 @@ func within(t *testing.T, limit time.Duration) context.Context {
 func TestManyChangesAreMadeInOrderAndEachHasItsResult(t *testing.T) {
 	client, namespace := open(t, sidecar.Address), newNamespace()
 	const topics, changes = 7, 3_000
-	wrong, gone := Key{Topic: namespace + "/m0"}, Key{Topic: namespace + "/m1"}
+	wrong, deletedKey := Key{Topic: namespace + "/m0"}, Key{Topic: namespace + "/m1"}
 	all := func(yield func(ChangeRequest) bool) {
 		for each := range updates(namespace, topics, changes) {
 			if !yield(each) {
 				return
 			}
 		}
-		_ = yield(Update{Key: wrong, Mask: []string{"nope"}}) && yield(Deletion{Key: gone, IncludePrevious: true, Reason: "not needed"})
+		_ = yield(Update{Key: wrong, Mask: []string{"nope"}}) && yield(Deletion{Key: deletedKey, IncludePrevious: true, Reason: "not needed"})
 	}
 	found := settledAll(t, client.UpdateMany(within(t, time.Minute), all), changes+2)
 	versions := map[Key]string{}
@@ -93,12 +93,12 @@ func TestManyChangesAreMadeInOrderAndEachHasItsResult(t *testing.T) {
 }
 
 func TestNoChangesHaveNoResults(t *testing.T) {
-	for result, err := range open(t, nobody(t)).UpdateMany(t.Context(), slices.Values([]ChangeRequest{})) {
+	for result, err := range open(t, unusedAddress(t)).UpdateMany(t.Context(), slices.Values([]ChangeRequest{})) {
 		t.Error(result, err)
 	}
 }
 
-func TestManyChangesGoOnAcrossARestartOfTheServerAndEachIsMadeOnce(t *testing.T) {
+func TestManyChangesContinueAfterARestartOfTheServerAndEachIsMadeOnce(t *testing.T) {
 	server := ownServer(t)
 	client, namespace := open(t, server.Address), newNamespace()
 	const topics, changes, before = 5, 2_500, 300
@@ -174,7 +174,7 @@ func refusal(err error) *pb.PolicyChangeResult {
 	return &pb.PolicyChangeResult{Result: &pb.PolicyChangeResult_Error{Error: status.Convert(err).Proto()}}
 }
 
-func TestWhatABrokenStreamLeftOpenIsRepeatedInOrderWithTheSameRequestIDs(t *testing.T) {
+func TestChangesWithoutAResultOnABrokenStreamAreRepeatedInOrderWithTheSameRequestIDs(t *testing.T) {
 	const changes, answered, broke = 40, 10, 25
 	ids := make([][]string, 2)
 	fake := &fakeService{}
@@ -200,19 +200,19 @@ func TestWhatABrokenStreamLeftOpenIsRepeatedInOrderWithTheSameRequestIDs(t *test
 		}
 	}
 	if len(ids[0]) != broke || len(ids[1]) != changes-answered {
-		t.Fatalf("%d and %d came", len(ids[0]), len(ids[1]))
+		t.Fatalf("%d and %d changes arrived", len(ids[0]), len(ids[1]))
 	}
 	if !slices.Equal(ids[0][answered:], ids[1][:broke-answered]) {
 		t.Errorf("%q was repeated as %q", ids[0][answered:], ids[1][:broke-answered])
 	}
 	for i, id := range ids[1] {
 		if found[answered+i].Updated.RequestID != id {
-			t.Errorf("change %d is %s, came %s", answered+i, found[answered+i].Updated.RequestID, id)
+			t.Errorf("change %d has the request id %s, %s arrived", answered+i, found[answered+i].Updated.RequestID, id)
 		}
 	}
 }
 
-func TestTheChangesOfALedNamespaceGoToItsLeaderInOrderAndTheOthersStay(t *testing.T) {
+func TestChangesOfALedNamespaceGoToItsLeaderInOrderAndTheOthersStay(t *testing.T) {
 	const changes = 60
 	var led, kept []int32
 	leader := &fakeService{many: func(stream pb.TopicPoliciesService_UpdatePoliciesServer, _ int) error {
@@ -253,7 +253,7 @@ func TestTheChangesOfALedNamespaceGoToItsLeaderInOrderAndTheOthersStay(t *testin
 	}
 }
 
-func TestAServerThatIsStoppingIsLeftForTheNextOne(t *testing.T) {
+func TestChangesRefusedByAServerThatIsStoppingGoToTheNextAddress(t *testing.T) {
 	const changes = 20
 	stopping := &fakeService{many: func(stream pb.TopicPoliciesService_UpdatePoliciesServer, _ int) error {
 		return answering(func(*pb.PolicyChangeRequest) *pb.PolicyChangeResult {
@@ -271,16 +271,16 @@ func TestAServerThatIsStoppingIsLeftForTheNextOne(t *testing.T) {
 	}
 }
 
-func TestAnErrorOfOneChangeIsToldAndNotRepeated(t *testing.T) {
+func TestTheErrorOfOneChangeIsReturnedAndTheChangeIsNotRepeated(t *testing.T) {
 	for reason, want := range map[string]error{"OUTCOME_UNKNOWN": ErrOutcomeUnknown, "NOT_APPENDED": ErrUnavailable} {
 		code := codes.Unavailable
 		if reason == "OUTCOME_UNKNOWN" {
 			code = codes.DeadlineExceeded
 		}
-		came := atomic.Int64{}
+		arrived := atomic.Int64{}
 		fake := &fakeService{many: func(stream pb.TopicPoliciesService_UpdatePoliciesServer, _ int) error {
 			return answering(func(*pb.PolicyChangeRequest) *pb.PolicyChangeResult {
-				came.Add(1)
+				arrived.Add(1)
 				return refusal(fromTheService(code, reason))
 			}, nil)(stream)
 		}}
@@ -290,13 +290,13 @@ func TestAnErrorOfOneChangeIsToldAndNotRepeated(t *testing.T) {
 			(failure.RequestID != "") != (want == ErrOutcomeUnknown) {
 			t.Errorf("%#v", err)
 		}
-		if came.Load() != 1 {
-			t.Errorf("%s: came %d times", reason, came.Load())
+		if arrived.Load() != 1 {
+			t.Errorf("%s: arrived %d times", reason, arrived.Load())
 		}
 	}
 }
 
-func TestAStreamThatMayNotBeOpenedFailsEveryChange(t *testing.T) {
+func TestEveryChangeFailsIfTheStreamIsRefused(t *testing.T) {
 	fake := &fakeService{many: func(pb.TopicPoliciesService_UpdatePoliciesServer, int) error {
 		return status.Error(codes.PermissionDenied, "not you")
 	}}
@@ -307,7 +307,7 @@ func TestAStreamThatMayNotBeOpenedFailsEveryChange(t *testing.T) {
 	}
 }
 
-func TestWithNoRetriesWhatABrokenStreamLeftOpenIsUnknown(t *testing.T) {
+func TestWithNoRetriesChangesWithoutAResultOnABrokenStreamHaveAnUnknownOutcome(t *testing.T) {
 	fake := &fakeService{many: func(stream pb.TopicPoliciesService_UpdatePoliciesServer, _ int) error {
 		return answering(func(*pb.PolicyChangeRequest) *pb.PolicyChangeResult { return nil }, func(int) error { return errNotNow })(stream)
 	}}
@@ -317,8 +317,8 @@ func TestWithNoRetriesWhatABrokenStreamLeftOpenIsUnknown(t *testing.T) {
 	}
 }
 
-func TestWithoutAConnectionManyChangesWereCertainlyNotMade(t *testing.T) {
-	client := open(t, nobody(t), quick, WithTimeout(300*time.Millisecond))
+func TestManyChangesWithoutAConnectionAreReportedAsNotMade(t *testing.T) {
+	client := open(t, unusedAddress(t), quick, WithTimeout(300*time.Millisecond))
 	for _, result := range settledAll(t, client.UpdateMany(within(t, 20*time.Second), updates("t/n", 3, 10)), 10) {
 		if !errors.Is(result.Err, ErrUnavailable) || errors.Is(result.Err, ErrOutcomeUnknown) {
 			t.Error(result.Err)
@@ -326,7 +326,7 @@ func TestWithoutAConnectionManyChangesWereCertainlyNotMade(t *testing.T) {
 	}
 }
 
-func TestAStreamThatFallsSilentIsLeft(t *testing.T) {
+func TestASilentStreamIsReplacedByANewOne(t *testing.T) {
 	fake := &fakeService{}
 	fake.many = func(stream pb.TopicPoliciesService_UpdatePoliciesServer, number int) error {
 		return answering(func(change *pb.PolicyChangeRequest) *pb.PolicyChangeResult {
@@ -343,7 +343,7 @@ func TestAStreamThatFallsSilentIsLeft(t *testing.T) {
 	}
 }
 
-func TestAStreamIsNotTakenForSilentWhileNobodyListens(t *testing.T) {
+func TestAStreamDoesNotCountAsSilentWhileTheCallerTakesNoResults(t *testing.T) {
 	fake := &fakeService{many: func(stream pb.TopicPoliciesService_UpdatePoliciesServer, _ int) error {
 		return answering(success, nil)(stream)
 	}}
@@ -359,11 +359,11 @@ func TestAStreamIsNotTakenForSilentWhileNobodyListens(t *testing.T) {
 	}
 }
 
-func TestNoMoreChangesAreTakenThanMayBeUnderWay(t *testing.T) {
-	var came atomic.Int64
+func TestNoMoreChangesAreTakenThanMayBeInFlight(t *testing.T) {
+	var arrived atomic.Int64
 	fake := &fakeService{many: func(stream pb.TopicPoliciesService_UpdatePoliciesServer, _ int) error {
 		return answering(func(*pb.PolicyChangeRequest) *pb.PolicyChangeResult {
-			came.Add(1)
+			arrived.Add(1)
 			return nil
 		}, nil)(stream)
 	}}
@@ -371,9 +371,9 @@ func TestNoMoreChangesAreTakenThanMayBeUnderWay(t *testing.T) {
 		filler  string
 		most    int64
 		options []ManyOption
-	}{{"", mostUnderWay, nil}, {strings.Repeat("x", 1<<20), mostBytesUnderWay >> 20, nil}, {"", 3, []ManyOption{MaxInFlight(3)}}} {
+	}{{"", mostInFlight, nil}, {strings.Repeat("x", 1<<20), mostBytesInFlight >> 20, nil}, {"", 3, []ManyOption{MaxInFlight(3)}}} {
 		var taken atomic.Int64
-		came.Store(0)
+		arrived.Store(0)
 		endless := func(yield func(ChangeRequest) bool) {
 			for yield(Update{Key: oneField.Key, Policies: oneField.Policies, Actor: each.filler}) {
 				taken.Add(1)
@@ -381,7 +381,7 @@ func TestNoMoreChangesAreTakenThanMayBeUnderWay(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			until(t, "the bound is reached", func() bool { return taken.Load() >= each.most && came.Load() >= each.most })
+			until(t, "the bound is reached", func() bool { return taken.Load() >= each.most && arrived.Load() >= each.most })
 			time.Sleep(200 * time.Millisecond)
 			cancel()
 		}()
@@ -399,12 +399,12 @@ func TestNoMoreChangesAreTakenThanMayBeUnderWay(t *testing.T) {
 			t.Error(ended)
 		}
 		if int64(results) != each.most || taken.Load() > each.most+1 {
-			t.Errorf("%d were taken and %d settled, %d may be under way", taken.Load(), results, each.most)
+			t.Errorf("%d changes were taken and %d have a result, %d may be in flight", taken.Load(), results, each.most)
 		}
 	}
 }
 
-func TestALoopThatIsLeftEndsTheStreamAndTakesNoMore(t *testing.T) {
+func TestLeavingTheLoopEndsTheStreamAndTakesNoMoreChanges(t *testing.T) {
 	ended, closed := make(chan struct{}), make(chan struct{})
 	fake := &fakeService{many: func(stream pb.TopicPoliciesService_UpdatePoliciesServer, _ int) error {
 		defer close(ended)
@@ -427,7 +427,7 @@ func TestALoopThatIsLeftEndsTheStreamAndTakesNoMore(t *testing.T) {
 	}
 }
 
-func TestAClosedClientEndsManyChanges(t *testing.T) {
+func TestClosingTheClientEndsManyChanges(t *testing.T) {
 	fake := &fakeService{many: func(stream pb.TopicPoliciesService_UpdatePoliciesServer, _ int) error {
 		return answering(func(*pb.PolicyChangeRequest) *pb.PolicyChangeResult { return nil }, nil)(stream)
 	}}
@@ -451,7 +451,7 @@ func TestAClosedClientEndsManyChanges(t *testing.T) {
 
 func TestBatchesAreBoundedInChangesAndBytes(t *testing.T) {
 	batches := func(sizes ...int) (found []int) {
-		l := &lane{underWay: map[uint64]*parcel{}, wake: make(chan struct{}, 1)}
+		l := &lane{inFlight: map[uint64]*parcel{}, wake: make(chan struct{}, 1)}
 		var parcels []*parcel
 		for i, size := range sizes {
 			parcels = append(parcels, &parcel{change: &pb.PolicyChangeRequest{Sequence: uint64(i)}, size: size})
@@ -474,7 +474,7 @@ func TestBatchesAreBoundedInChangesAndBytes(t *testing.T) {
 	}
 }
 
-func TestAResultThatThisClientDoesNotKnowIsAnError(t *testing.T) {
+func TestAResultOfAnotherKindThanItsChangeLeavesTheOutcomeUnknown(t *testing.T) {
 	wrong := func(change *pb.PolicyChangeRequest) *pb.PolicyChangeResult {
 		switch {
 		case change.GetDelete() != nil:
@@ -502,7 +502,7 @@ func TestAResultThatThisClientDoesNotKnowIsAnError(t *testing.T) {
 	}
 }
 
-func TestAtLeastOneChangeMayBeUnderWay(t *testing.T) {
+func TestALimitOfFewerThanOneChangeInFlightIsRefused(t *testing.T) {
 	refused := 0
 	for result, err := range open(t, "127.0.0.1:1").UpdateMany(t.Context(), updates("t/n", 1, 1), MaxInFlight(0)) {
 		if !errors.Is(err, ErrInvalidArgument) {

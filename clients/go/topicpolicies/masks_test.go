@@ -38,7 +38,7 @@ func document(t *testing.T, text json.RawMessage) *TopicPolicies {
 	return policies
 }
 
-func TestTheMaskBetweenTwoDocumentsIsTheSameAsInEveryLanguage(t *testing.T) {
+func TestTheMaskBetweenTwoDocumentsIsThatOfTheSharedVectors(t *testing.T) {
 	for _, vector := range maskVectors(t).Differences {
 		t.Run(vector.Name, func(t *testing.T) {
 			found := PathsBetween(document(t, vector.Before), document(t, vector.After))
@@ -50,7 +50,7 @@ func TestTheMaskBetweenTwoDocumentsIsTheSameAsInEveryLanguage(t *testing.T) {
 	}
 }
 
-func TestAPathIsWrittenAsInEveryLanguage(t *testing.T) {
+func TestAPathIsWrittenAsInTheSharedVectors(t *testing.T) {
 	for _, vector := range maskVectors(t).Paths {
 		if found := Path(vector.Segments...); found != vector.Text {
 			t.Errorf("%q is written %s, want %s", vector.Segments, found, vector.Text)

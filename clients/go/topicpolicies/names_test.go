@@ -2,7 +2,7 @@ package topicpolicies
 
 import "testing"
 
-func TestATopicIsNamedAsPulsarReadsIt(t *testing.T) {
+func TestATopicNameIsReadAsPulsarReadsIt(t *testing.T) {
 	for _, vector := range readVectors[[]struct{ Name, Topic, FullName string }](t, "names.json") {
 		if found := (Key{Topic: vector.Topic}).full().Topic; found != vector.FullName {
 			t.Errorf("%s: %q is %q, want %q", vector.Name, vector.Topic, found, vector.FullName)
@@ -10,7 +10,7 @@ func TestATopicIsNamedAsPulsarReadsIt(t *testing.T) {
 	}
 }
 
-func TestAKeyMayBeNamedInShort(t *testing.T) {
+func TestAKeyMayHaveAShortTopicNameOrThatOfAPartition(t *testing.T) {
 	full := Key{"persistent://t/n/orders", ScopeLocal}
 	for _, key := range []Key{
 		{Topic: "t/n/orders"}, {Topic: "t/n/orders-partition-7"}, full, {"persistent://t/n/orders-partition-0", scopeUnset},
@@ -21,7 +21,7 @@ func TestAKeyMayBeNamedInShort(t *testing.T) {
 	}
 }
 
-func TestTheNamespaceOfATopicIsInItsName(t *testing.T) {
+func TestTheNamespaceIsTakenFromTheTopicName(t *testing.T) {
 	for topic, namespace := range map[string]string{
 		"t/n/x": "t/n", "persistent://t/n/x": "t/n", "non-persistent://t/n/x/y": "t/n", "t/n": "t/n", "x": "x", "": "",
 	} {

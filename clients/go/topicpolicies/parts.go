@@ -25,8 +25,8 @@ func newPart() *part {
 func (p *part) take(document PolicyDocument) bool {
 	before, comparable := p.documents[document.Key]
 	if p.fresh != nil {
-		_, told := p.fresh[document.Key]
-		comparable = comparable && told
+		_, listed := p.fresh[document.Key]
+		comparable = comparable && listed
 		p.fresh[document.Key] = struct{}{}
 	}
 	if comparable && document.Version <= before.Version {
@@ -46,13 +46,13 @@ func (p *part) reset() { p.fresh = map[Key]struct{}{} }
 
 // complete removes the documents that the snapshot did not have, and returns their keys.
 func (p *part) complete() []Key {
-	var gone []Key
+	var removed []Key
 	if p.fresh != nil {
 		for key := range p.documents {
-			if _, told := p.fresh[key]; !told {
+			if _, listed := p.fresh[key]; !listed {
 				delete(p.documents, key)
 				delete(p.absent, key)
-				gone = append(gone, key)
+				removed = append(removed, key)
 			}
 		}
 	}
@@ -60,10 +60,10 @@ func (p *part) complete() []Key {
 	if p.state == stateUnset {
 		p.state, p.reason, p.message = NamespaceStateReady, "", ""
 	}
-	return gone
+	return removed
 }
 
-// confirm takes note that the copy is complete up to a time, by the local clock.
+// confirm records that the copy is complete up to a time, by the local clock.
 func (p *part) confirm(asOf time.Time) {
 	p.confirmed = asOf
 	for key := range p.absent {

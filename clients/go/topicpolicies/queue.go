@@ -48,7 +48,7 @@ func (p *parcel) verdict(m *many) verdict {
 // namespace is in flight.
 type queue struct {
 	address  string // the address of the changes in flight
-	underWay map[*parcel]struct{}
+	inFlight map[*parcel]struct{}
 	again    []*parcel
 	until    time.Time // pauses the namespace while a change has to be sent again
 	waiting  []*parcel
@@ -65,7 +65,7 @@ func (q *queue) repeat(each *parcel, at time.Time) {
 // ready reports whether something may be sent.
 func (q *queue) ready(now time.Time) bool {
 	if len(q.again) > 0 {
-		if len(q.underWay) > 0 || now.Before(q.until) {
+		if len(q.inFlight) > 0 || now.Before(q.until) {
 			return false
 		}
 		slices.SortFunc(q.again, func(a, b *parcel) int { return int(a.change.GetSequence()) - int(b.change.GetSequence()) })
@@ -76,7 +76,7 @@ func (q *queue) ready(now time.Time) bool {
 
 // moveTo reports whether the namespace's changes may go to an address now: not while some are in flight to another one.
 func (q *queue) moveTo(address string) bool {
-	if address != q.address && len(q.underWay) > 0 {
+	if address != q.address && len(q.inFlight) > 0 {
 		return false
 	}
 	q.address = address
@@ -89,14 +89,14 @@ func (q *queue) depart(deadline time.Time) []*parcel {
 		if each.deadline.IsZero() {
 			each.deadline = deadline
 		}
-		q.underWay[each] = struct{}{}
+		q.inFlight[each] = struct{}{}
 	}
 	departed := q.waiting
 	q.waiting = nil
 	return departed
 }
 
-// arrived takes note that a change is no longer in flight.
-func (q *queue) arrived(each *parcel) { delete(q.underWay, each) }
+// arrived records that a change is no longer in flight.
+func (q *queue) arrived(each *parcel) { delete(q.inFlight, each) }
 
-func (q *queue) empty() bool { return len(q.underWay)+len(q.again)+len(q.waiting) == 0 }
+func (q *queue) empty() bool { return len(q.inFlight)+len(q.again)+len(q.waiting) == 0 }

@@ -12,7 +12,7 @@ import (
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-func TestBothScopesAreReadAtOnce(t *testing.T) {
+func TestBothScopesAreReadInOneCall(t *testing.T) {
 	client, namespace := open(t, sidecar.Address), newNamespace()
 	key := Key{namespace + "/orders", ScopeGlobal}
 	put(t, client, key, 3)
@@ -26,7 +26,7 @@ func TestBothScopesAreReadAtOnce(t *testing.T) {
 	}
 }
 
-func TestADocumentIsReadAsItWas(t *testing.T) {
+func TestADocumentIsReadAsOfATimeOrVersion(t *testing.T) {
 	client, key := open(t, sidecar.Address), topicIn(newNamespace())
 	first := put(t, client, key, 1)
 	time.Sleep(50 * time.Millisecond)
@@ -57,21 +57,21 @@ func TestADocumentIsReadAsItWas(t *testing.T) {
 	}
 }
 
-func TestWhatHoldsIsToldWithItsSource(t *testing.T) {
-	server := ownServerThatKnows(t, "go/known")
+func TestEffectivePoliciesAreReturnedWithTheirSources(t *testing.T) {
+	server := ownServerWithLevels(t, "go/known")
 	client := open(t, server.Address)
 	key := Key{Topic: "go/known/orders", Scope: ScopeGlobal}
 	global := put(t, client, key, 3)
-	holds, err := client.Effective(t.Context(), EffectiveQuery{Topic: key.Topic, AtLeastGlobalVersion: global.Version})
+	effective, err := client.Effective(t.Context(), EffectiveQuery{Topic: key.Topic, AtLeastGlobalVersion: global.Version})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if holds.Topic != "persistent://go/known/orders" || holds.Policies.GetMaxProducerPerTopic() != 3 ||
-		holds.GlobalVersion != global.Version || holds.Disabled {
-		t.Errorf("%+v", holds)
+	if effective.Topic != "persistent://go/known/orders" || effective.Policies.GetMaxProducerPerTopic() != 3 ||
+		effective.GlobalVersion != global.Version || effective.Disabled {
+		t.Errorf("%+v", effective)
 	}
 	sources := map[string]PolicySource{}
-	for _, source := range holds.Sources {
+	for _, source := range effective.Sources {
 		sources[source.Path] = source.Source
 	}
 	if sources["max_producer_per_topic"] != pb.PolicySource_POLICY_SOURCE_TOPIC_GLOBAL ||
@@ -130,8 +130,8 @@ func TestAHistoryIsListedPageByPage(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 	actor := "Grüner"
-	if his := read(HistoryQuery{Namespace: namespace, Actor: &actor}); len(his) != 1 {
-		t.Errorf("%+v", his)
+	if theirs := read(HistoryQuery{Namespace: namespace, Actor: &actor}); len(theirs) != 1 {
+		t.Errorf("%+v", theirs)
 	}
 	if before := read(HistoryQuery{Namespace: namespace, EndTime: oldest[0].Time}); len(before) != 0 {
 		t.Errorf("%+v", before)
@@ -143,59 +143,59 @@ func TestAHistoryIsListedPageByPage(t *testing.T) {
 	}
 }
 
-func TestAServerTellsWhatItIs(t *testing.T) {
+func TestServerInfoHasTheVersionTheKindOfLogAndTheLimits(t *testing.T) {
 	info, err := open(t, sidecar.Address).ServerInfo(t.Context())
 	if err != nil || info.GetLog() != pb.LogKind_LOG_KIND_EMBEDDED || info.GetVersion() == "" || info.GetLimits().GetChangesPerStream() <= 0 {
 		t.Error(info, err)
 	}
 }
 
-func TestTheDocumentBeforeIsToldIfItIsAskedFor(t *testing.T) {
+func TestThePreviousDocumentIsReturnedOnlyIfRequested(t *testing.T) {
 	client, key := open(t, sidecar.Address), topicIn(newNamespace())
 	put(t, client, key, 1)
 	update := Update{Key: key, Policies: &TopicPolicies{MaxProducerPerTopic: proto.Int32(2)}, IncludePrevious: true}
-	if told, err := client.Update(t.Context(), update); err != nil || told.Previous == nil ||
-		told.Previous.Policies.GetMaxProducerPerTopic() != 1 {
-		t.Error(told, err)
+	if result, err := client.Update(t.Context(), update); err != nil || result.Previous == nil ||
+		result.Previous.Policies.GetMaxProducerPerTopic() != 1 {
+		t.Error(result, err)
 	}
-	if told := put(t, client, key, 3); told.Previous != nil {
-		t.Error(told)
+	if result := put(t, client, key, 3); result.Previous != nil {
+		t.Error(result)
 	}
 }
 
-func TestScopesThatThisClientDoesNotKnowArePassedOver(t *testing.T) {
+func TestDocumentsOfUnknownScopesAreIgnored(t *testing.T) {
 	known := &pb.PolicyDocument{Topic: "persistent://t/n/x", Scope: ScopeLocal}
-	strange := &pb.PolicyDocument{Topic: "persistent://t/n/x", Scope: 7}
-	fake := &strangeService{documents: []*pb.PolicyDocument{known, strange}}
+	unknown := &pb.PolicyDocument{Topic: "persistent://t/n/x", Scope: 7}
+	fake := &unknownScopeService{documents: []*pb.PolicyDocument{known, unknown}}
 	client := open(t, serving(t, fake))
-	listed, told := 0, 0
+	documents, entries := 0, 0
 	for document, err := range client.List(t.Context(), "t/n").All() {
 		if err != nil || document.Scope != ScopeLocal {
 			t.Error(document, err)
 		}
-		listed++
+		documents++
 	}
 	for entry, err := range client.History(t.Context(), HistoryQuery{Namespace: "t/n"}).All() {
 		if err != nil || (entry.Document != nil && entry.Document.Scope != ScopeLocal) {
 			t.Error(entry, err)
 		}
-		told++
+		entries++
 	}
-	if listed != 1 || told != 2 { // an entry that could not be read is included
-		t.Errorf("%d documents, %d entries", listed, told)
+	if documents != 1 || entries != 2 { // an entry that could not be read is included
+		t.Errorf("%d documents, %d entries", documents, entries)
 	}
 }
 
-type strangeService struct {
+type unknownScopeService struct {
 	pb.UnimplementedTopicPoliciesServiceServer
 	documents []*pb.PolicyDocument
 }
 
-func (s *strangeService) ListPolicies(context.Context, *pb.ListPoliciesRequest) (*pb.ListPoliciesResponse, error) {
+func (s *unknownScopeService) ListPolicies(context.Context, *pb.ListPoliciesRequest) (*pb.ListPoliciesResponse, error) {
 	return &pb.ListPoliciesResponse{Documents: s.documents}, nil
 }
 
-func (s *strangeService) ListHistory(context.Context, *pb.ListHistoryRequest) (*pb.ListHistoryResponse, error) {
+func (s *unknownScopeService) ListHistory(context.Context, *pb.ListHistoryRequest) (*pb.ListHistoryResponse, error) {
 	answer := &pb.ListHistoryResponse{Entries: []*pb.HistoryEntry{{Problem: "It can't be read."}}}
 	for _, document := range s.documents {
 		answer.Entries = append(answer.Entries, &pb.HistoryEntry{Document: document})
@@ -209,11 +209,11 @@ func TestTheStubSendsTheSameMetadata(t *testing.T) {
 	if _, err := client.Stub().UpdatePolicy(t.Context(), &pb.UpdatePolicyRequest{Topic: oneField.Topic}); err != nil {
 		t.Fatal(err)
 	}
-	own := metadata.AppendToOutgoingContext(t.Context(), actorKey, "somebody else")
+	own := metadata.AppendToOutgoingContext(t.Context(), actorKey, "another actor")
 	if _, err := client.Stub().UpdatePolicy(own, &pb.UpdatePolicyRequest{Topic: oneField.Topic}); err != nil {
 		t.Fatal(err)
 	}
-	for i, actor := range []string{"retention-bot", "somebody else"} {
+	for i, actor := range []string{"retention-bot", "another actor"} {
 		sent := fake.metadata[i]
 		if found, token := sent.Get(actorKey), sent.Get("authorization"); len(found) != 1 || found[0] != actor || len(token) != 1 ||
 			token[0] != "Bearer secret" {
@@ -222,10 +222,10 @@ func TestTheStubSendsTheSameMetadata(t *testing.T) {
 	}
 }
 
-func TestAReadGoesToTheLeaderThatIsNamedAtOnce(t *testing.T) {
+func TestAReadRefusedByAFollowerGoesToTheNamedLeaderAtOnce(t *testing.T) {
 	leader := &fakeService{}
 	follower := &fakeService{other: failing(1, refused(leader.serve(t)))}
-	client := open(t, follower.serve(t)+","+nobody(t))
+	client := open(t, follower.serve(t)+","+unusedAddress(t))
 	began := time.Now()
 	if _, err := client.Get(t.Context(), oneField.Key); err != nil || time.Since(began) > 5*time.Second {
 		t.Error(err, time.Since(began))
@@ -234,6 +234,6 @@ func TestAReadGoesToTheLeaderThatIsNamedAtOnce(t *testing.T) {
 		t.Error(err)
 	}
 	if follower.reads != 2 || leader.reads != 1 {
-		t.Errorf("%d reads came to the follower, %d to the leader", follower.reads, leader.reads)
+		t.Errorf("the follower received %d reads, the leader %d", follower.reads, leader.reads)
 	}
 }

@@ -62,8 +62,8 @@ func failing(attempts int, failure error) func(context.Context, int) error {
 
 func unavailable(context.Context, int) error { return errNotNow }
 
-// came returns the expected arrivals of one method, with the number of previous attempts in gRPC's metadata.
-func came(method string, before ...string) []arrival {
+// arrivalsOf returns the expected arrivals of one method, with the number of previous attempts in gRPC's metadata.
+func arrivalsOf(method string, before ...string) []arrival {
 	var all []arrival
 	for _, each := range before {
 		all = append(all, arrival{method, each})
@@ -71,7 +71,7 @@ func came(method string, before ...string) []arrival {
 	return all
 }
 
-// byGRPC returns what gRPC's metadata say before each of so many attempts that gRPC makes itself.
+// byGRPC returns the previous attempts according to gRPC's metadata, for each of a number of attempts that gRPC makes itself.
 func byGRPC(attempts int) []string {
 	before := []string{""}
 	for number := 1; number < attempts; number++ {
@@ -80,24 +80,24 @@ func byGRPC(attempts int) []string {
 	return before
 }
 
-// byClient returns what gRPC's metadata say before each of so many attempts that the client makes: nothing.
+// byClient returns the previous attempts according to gRPC's metadata, for each of a number of attempts that the client makes: none.
 func byClient(attempts int) []string { return make([]string, attempts) }
 
 func expect(t *testing.T, fake *fakeService, expected []arrival) {
 	t.Helper()
 	if arrived := fake.arrived(); !slices.Equal(arrived, expected) {
-		t.Errorf("%v came instead of %v", arrived, expected)
+		t.Errorf("%v arrived instead of %v", arrived, expected)
 	}
 }
 
-func TestGRPCItselfRepeatsReadsAtTheOnlyAddress(t *testing.T) {
+func TestGRPCRepeatsReadsIfThereIsOneAddress(t *testing.T) {
 	for method, read := range everyRead {
 		for _, code := range []codes.Code{codes.Unavailable, codes.Canceled} {
 			fake := &fakeService{other: failing(2, status.Error(code, "not now"))}
 			if err := read(t.Context(), open(t, fake.serve(t), quick)); err != nil {
 				t.Errorf("%s, %s: %v", method, code, err)
 			}
-			expect(t, fake, came(method, byGRPC(3)...))
+			expect(t, fake, arrivalsOf(method, byGRPC(3)...))
 		}
 	}
 }
@@ -110,45 +110,45 @@ func TestAReadThatAlwaysFailsReachesTheServiceMaxAttemptsTimes(t *testing.T) {
 			if status.Code(err) != codes.Unavailable {
 				t.Errorf("%s: %v", method, err)
 			}
-			expect(t, fake, came(method, byGRPC(most)...))
+			expect(t, fake, arrivalsOf(method, byGRPC(most)...))
 		}
 	}
 }
 
-func TestWithNoRetriesAReadIsMadeOnce(t *testing.T) {
+func TestWithNoRetriesAReadIsSentOnce(t *testing.T) {
 	for method, read := range everyRead {
 		fake := &fakeService{other: unavailable}
 		if err := read(t.Context(), open(t, fake.serve(t), WithRetries(NoRetries))); status.Code(err) != codes.Unavailable {
 			t.Errorf("%s: %v", method, err)
 		}
-		expect(t, fake, came(method, byClient(1)...))
+		expect(t, fake, arrivalsOf(method, byClient(1)...))
 	}
 }
 
-func TestAReadThatCannotSucceedIsMadeOnce(t *testing.T) {
+func TestAReadThatFailsPermanentlyIsSentOnce(t *testing.T) {
 	for method, read := range everyRead {
 		for _, code := range []codes.Code{codes.InvalidArgument, codes.Internal, codes.ResourceExhausted, codes.DeadlineExceeded} {
 			fake := &fakeService{other: failing(1, status.Error(code, "never"))}
 			if err := read(t.Context(), open(t, fake.serve(t), quick)); status.Code(err) != code {
 				t.Errorf("%s: %v", method, err)
 			}
-			expect(t, fake, came(method, byClient(1)...))
+			expect(t, fake, arrivalsOf(method, byClient(1)...))
 		}
 	}
 }
 
-func TestOfSeveralAddressesReadsGoOnToTheNextAndGRPCRepeatsNone(t *testing.T) {
+func TestWithSeveralAddressesReadsMoveToTheNextOneAndGRPCRepeatsNone(t *testing.T) {
 	for method, read := range everyRead {
 		first, second := &fakeService{other: unavailable}, &fakeService{}
 		if err := read(t.Context(), open(t, first.serve(t)+","+second.serve(t), quick)); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
-		expect(t, first, came(method, byClient(1)...))
-		expect(t, second, came(method, byClient(1)...))
+		expect(t, first, arrivalsOf(method, byClient(1)...))
+		expect(t, second, arrivalsOf(method, byClient(1)...))
 	}
 }
 
-func TestGRPCRepeatsNoReadAtAnAddressThatWasNotGiven(t *testing.T) {
+func TestGRPCRepeatsNoReadAtAnAddressThatTheClientWasNotGiven(t *testing.T) {
 	elsewhere := &fakeService{other: unavailable}
 	stub, err := open(t, (&fakeService{}).serve(t), quick).line.stub(elsewhere.serve(t))
 	if err != nil {
@@ -157,7 +157,7 @@ func TestGRPCRepeatsNoReadAtAnAddressThatWasNotGiven(t *testing.T) {
 	if _, err := stub.GetPolicy(t.Context(), &pb.GetPolicyRequest{}); status.Code(err) != codes.Unavailable {
 		t.Error(err)
 	}
-	expect(t, elsewhere, came("GetPolicy", byClient(1)...))
+	expect(t, elsewhere, arrivalsOf("GetPolicy", byClient(1)...))
 }
 
 // unavailableTwice fails the first two updates.
@@ -182,8 +182,8 @@ func TestGRPCRepeatsNoChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A leader that fails is forgotten, and learned again.
-	expect(t, follower, came("UpdatePolicy", byClient(5)...))
-	expect(t, leader, came("UpdatePolicy", byClient(3)...))
+	expect(t, follower, arrivalsOf("UpdatePolicy", byClient(5)...))
+	expect(t, leader, arrivalsOf("UpdatePolicy", byClient(3)...))
 }
 
 func TestGRPCRepeatsNoDeletion(t *testing.T) {
@@ -191,7 +191,7 @@ func TestGRPCRepeatsNoDeletion(t *testing.T) {
 	if _, err := open(t, fake.serve(t), quick).Delete(t.Context(), Deletion{Key: oneField.Key}); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, fake, came("DeletePolicy", byClient(3)...))
+	expect(t, fake, arrivalsOf("DeletePolicy", byClient(3)...))
 }
 
 // breaksOff breaks one attempt off after its answer has begun, which gRPC does not retry; the other attempts end as specified.
@@ -207,23 +207,23 @@ func breaksOff(at int, others error) func(context.Context, int) error {
 	}
 }
 
-func TestAReadWhoseAnswerBreaksOffIsRepeatedByTheClient(t *testing.T) {
+func TestAReadWhoseAnswerIsCutOffIsRepeatedByTheClient(t *testing.T) {
 	for method, read := range everyRead {
 		fake := &fakeService{other: breaksOff(1, nil)}
 		if err := read(t.Context(), open(t, fake.serve(t), quick)); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
-		expect(t, fake, came(method, byClient(2)...))
+		expect(t, fake, arrivalsOf(method, byClient(2)...))
 	}
 }
 
-func TestTheAttemptsOfGRPCAndOfTheClientAreNoMoreThanMaxAttemptsTogether(t *testing.T) {
+func TestGRPCAndTheClientTogetherMakeAtMostMaxAttempts(t *testing.T) {
 	for method, read := range everyRead {
 		fake := &fakeService{other: breaksOff(2, errNotNow)}
 		if err := read(t.Context(), open(t, fake.serve(t), quick)); status.Code(err) != codes.Unavailable {
 			t.Errorf("%s: %v", method, err)
 		}
-		expect(t, fake, came(method, "", "1", "", "", ""))
+		expect(t, fake, arrivalsOf(method, "", "1", "", "", ""))
 	}
 }
 
@@ -247,7 +247,7 @@ func named(t *testing.T, scheme, address string) Option {
 	return WithDialOptions(grpc.WithResolvers(names))
 }
 
-func TestTheServiceConfigOfANameIsIgnored(t *testing.T) {
+func TestTheServiceConfigOfANameResolverIsIgnored(t *testing.T) {
 	fake := &fakeService{update: unavailableTwice, other: unavailable}
 	client := open(t, "names:///localhost:1", quick, named(t, "names", fake.serve(t)))
 	if _, err := client.Update(t.Context(), oneField); err != nil {
@@ -256,10 +256,10 @@ func TestTheServiceConfigOfANameIsIgnored(t *testing.T) {
 	if err := everyRead["ListPolicies"](t.Context(), client); !errors.Is(err, ErrUnavailable) {
 		t.Error(err)
 	}
-	expect(t, fake, append(came("UpdatePolicy", byClient(3)...), came("ListPolicies", byGRPC(5)...)...))
+	expect(t, fake, append(arrivalsOf("UpdatePolicy", byClient(3)...), arrivalsOf("ListPolicies", byGRPC(5)...)...))
 }
 
-func TestTheServiceConfigOfAnXDSTargetIsItsOwnSaveForItsRepeats(t *testing.T) {
+func TestTheServiceConfigOfAnXDSTargetIsUsedExceptForItsRetryPolicy(t *testing.T) {
 	fake := &fakeService{update: unavailableTwice, other: failing(2, errNotNow)}
 	client := open(t, "xds:///localhost:1", quick, named(t, "xds", fake.serve(t)))
 	if _, err := client.Update(t.Context(), oneField); err != nil {
@@ -268,22 +268,22 @@ func TestTheServiceConfigOfAnXDSTargetIsItsOwnSaveForItsRepeats(t *testing.T) {
 	if _, err := client.Get(t.Context(), oneField.Key); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, fake, append(came("UpdatePolicy", byClient(3)...), came("GetPolicy", byClient(3)...)...))
+	expect(t, fake, append(arrivalsOf("UpdatePolicy", byClient(3)...), arrivalsOf("GetPolicy", byClient(3)...)...))
 	if err := everyRead["ListPolicies"](t.Context(), client); !errors.Is(err, ErrResourceExhausted) {
 		t.Error(err)
 	}
 }
 
-func TestADefaultServiceConfigOfOnesOwnLeavesReadsToTheClient(t *testing.T) {
+func TestWithADefaultServiceConfigOfTheCallerTheClientRepeatsReads(t *testing.T) {
 	fake := &fakeService{other: failing(2, errNotNow)}
 	client := open(t, fake.serve(t), quick, WithDialOptions(grpc.WithDefaultServiceConfig(`{}`)))
 	if _, err := client.Get(t.Context(), oneField.Key); err != nil {
 		t.Error(err)
 	}
-	expect(t, fake, came("GetPolicy", byClient(3)...))
+	expect(t, fake, arrivalsOf("GetPolicy", byClient(3)...))
 }
 
-func TestEveryPolicyThatRepeatsMakesAServiceConfigThatGRPCTakes(t *testing.T) {
+func TestEveryRetryPolicyMakesAServiceConfigThatGRPCAccepts(t *testing.T) {
 	const long = 1<<63 - 1
 	for _, policy := range []RetryPolicy{
 		DefaultRetries,
@@ -300,15 +300,15 @@ func TestEveryPolicyThatRepeatsMakesAServiceConfigThatGRPCTakes(t *testing.T) {
 	}
 }
 
-func TestALimitIsWaitedForAsLongAsTheServiceSays(t *testing.T) {
-	said, err := status.New(codes.ResourceExhausted, "too much").WithDetails(
+func TestTheDelayAfterALimitIsThatOfTheServicePlusTheUsualPause(t *testing.T) {
+	refusal, err := status.New(codes.ResourceExhausted, "too much").WithDetails(
 		&errdetails.ErrorInfo{Domain: "topicpolicies", Reason: "PRINCIPAL_LIMIT"},
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(3500 * time.Millisecond)},
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	failure := fromError(said.Err())
+	failure := fromError(refusal.Err())
 	if failure.RetryAfter != 3500*time.Millisecond {
 		t.Fatalf("%+v", failure)
 	}
@@ -322,11 +322,11 @@ func TestALimitIsWaitedForAsLongAsTheServiceSays(t *testing.T) {
 		}
 		none := repeats{policy: NoRetries, change: change, repeatable: change}
 		if _, again := none.failed(failure, true, 1, false, 0.5); again {
-			t.Error("repeated without repeats")
+			t.Error("repeated with NoRetries")
 		}
 	}
 	if ambiguous(failure) {
-		t.Error("nothing was done")
+		t.Error("a change refused by a limit counts as possibly made")
 	}
 	session, err := newSession(Selection{Namespaces: []string{"t/n"}}, watchPauses)
 	if err != nil {
@@ -339,21 +339,21 @@ func TestALimitIsWaitedForAsLongAsTheServiceSays(t *testing.T) {
 	}
 }
 
-func TestACallAtALimitIsMadeAgain(t *testing.T) {
-	said, err := status.New(codes.ResourceExhausted, "too much").WithDetails(
+func TestACallRefusedByAPassingLimitIsRepeated(t *testing.T) {
+	refusal, err := status.New(codes.ResourceExhausted, "too much").WithDetails(
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Millisecond)},
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
-	service := &fakeService{other: failing(2, said.Err())}
+	service := &fakeService{other: failing(2, refusal.Err())}
 	client := open(t, service.serve(t))
 	if err := everyRead["GetServerInfo"](t.Context(), client); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestAWatchWhoseTokenExpiresGoesOnOnce(t *testing.T) {
+func TestAWatchWhoseTokenExpiresIsReopenedOnce(t *testing.T) {
 	session, err := newSession(Selection{Namespaces: []string{"t/n"}}, watchPauses)
 	if err != nil {
 		t.Fatal(err)
@@ -361,9 +361,9 @@ func TestAWatchWhoseTokenExpiresGoesOnOnce(t *testing.T) {
 	session.connect(time.Now())
 	expired := &Error{Code: codes.Unauthenticated, Reason: "CREDENTIALS_EXPIRED", FromService: true}
 	if _, err := session.broke(expired, time.Now(), 0); err != nil {
-		t.Fatalf("the next stream may have a newer one: %v", err)
+		t.Fatalf("the watch ended, but the next stream may have a newer token: %v", err)
 	}
 	if _, err := session.broke(expired, time.Now(), 0); err == nil {
-		t.Fatal("it has none")
+		t.Fatal("the watch continues although the next stream's token has expired too")
 	}
 }

@@ -53,7 +53,7 @@ func (r *routes) writer(namespace string) string {
 	return r.addresses[r.turn]
 }
 
-// failed takes note that a call to an address failed. It returns the leader's address if the error named another one, so that the next
+// failed records that a call to an address failed. It returns the leader's address if the error named another one, so that the next
 // attempt needs no pause. The leader is remembered only for changes; those have a namespace.
 func (r *routes) failed(address, namespace string, failure *Error) (leader string) {
 	r.mu.Lock()
@@ -81,7 +81,7 @@ func (r *routes) failed(address, namespace string, failure *Error) (leader strin
 	return leader
 }
 
-// full takes note that an address has no room for another watch.
+// full records that an address has no room for another watch.
 func (r *routes) full(address string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -32,7 +32,7 @@ func TestAddressesAreSeparatedByCommas(t *testing.T) {
 	}
 }
 
-func TestAddressesTakeTurnsWhenTheyFailAndOnlyThen(t *testing.T) {
+func TestTheNextAddressIsUsedOnlyWhenTheCurrentOneFails(t *testing.T) {
 	routes := newRoutes([]string{"one", "two"})
 	for _, step := range []struct {
 		address string
@@ -51,10 +51,10 @@ func TestAddressesTakeTurnsWhenTheyFailAndOnlyThen(t *testing.T) {
 	}
 }
 
-func TestTheChangesOfANamespaceGoToItsLeaderUntilThatFails(t *testing.T) {
+func TestChangesOfANamespaceGoToItsLeaderUntilACallThereFails(t *testing.T) {
 	routes := newRoutes([]string{"one", "two"})
 	if routes.failed("one", "a/b", ledBy("three")) != "three" {
-		t.Error("nobody was named")
+		t.Error("no leader was named")
 	}
 	if routes.writer("a/b") != "three" || routes.writer("a/c") != "one" || routes.address() != "one" {
 		t.Error(routes.writers, routes.address())
@@ -64,7 +64,7 @@ func TestTheChangesOfANamespaceGoToItsLeaderUntilThatFails(t *testing.T) {
 	}
 }
 
-func TestOneThatKnowsNoLeaderIsPassedOverByChangesButNotByReads(t *testing.T) {
+func TestAnAddressThatKnowsNoLeaderIsSkippedByChangesButNotByReads(t *testing.T) {
 	routes := newRoutes([]string{"one", "two"})
 	if routes.failed("one", "a/b", ledBy("")) != "" || routes.writer("a/b") != "two" || routes.address() != "one" {
 		t.Error(routes.writer("a/b"), routes.address())
@@ -77,13 +77,13 @@ func TestOneThatKnowsNoLeaderIsPassedOverByChangesButNotByReads(t *testing.T) {
 	}
 }
 
-func TestOneThatNamesItselfIsWaitedFor(t *testing.T) {
+func TestAServerThatNamesItselfAsLeaderIsRepeatedAfterAPause(t *testing.T) {
 	if newRoutes([]string{"one"}).failed("one", "a/b", ledBy("one")) != "" {
-		t.Error("it is somebody else")
+		t.Error("the server itself counts as another leader")
 	}
 }
 
-func TestAnotherServicesNotLeaderMeansNothing(t *testing.T) {
+func TestNotLeaderOfAnotherServiceIsIgnored(t *testing.T) {
 	foreign := ledBy("two")
 	foreign.FromService = false
 	routes := newRoutes([]string{"one"})
@@ -92,7 +92,7 @@ func TestAnotherServicesNotLeaderMeansNothing(t *testing.T) {
 	}
 }
 
-func TestSoManyLeadersAreRemembered(t *testing.T) {
+func TestTheNumberOfRememberedLeadersIsBounded(t *testing.T) {
 	routes := newRoutes([]string{"one"})
 	for number := range mostLeaders + 1 {
 		routes.failed("one", fmt.Sprintf("a/%d", number), ledBy("two"))
@@ -102,7 +102,7 @@ func TestSoManyLeadersAreRemembered(t *testing.T) {
 	}
 }
 
-func TestAReadIsToldTheLeaderThatIsNamedAndNothingIsRememberedOfIt(t *testing.T) {
+func TestAReadFollowsTheNamedLeaderOnceWithoutRememberingIt(t *testing.T) {
 	routes := newRoutes([]string{"one", "two"})
 	if routes.failed("one", "", ledBy("three")) != "three" || routes.address() != "one" || len(routes.writers) != 0 {
 		t.Error(routes.address(), routes.writers)
@@ -112,7 +112,7 @@ func TestAReadIsToldTheLeaderThatIsNamedAndNothingIsRememberedOfIt(t *testing.T)
 	}
 }
 
-func TestAWatchThatFindsNoRoomMovesOn(t *testing.T) {
+func TestAWatchThatFindsNoRoomMovesToTheNextAddress(t *testing.T) {
 	routes := newRoutes([]string{"one", "two"})
 	routes.full("one")
 	routes.full("one")

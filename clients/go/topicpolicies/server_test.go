@@ -49,8 +49,8 @@ func ownServer(t *testing.T, options ...string) *testserver.Server {
 	return server
 }
 
-// ownServerThatKnows returns a server that knows the policies of a namespace and of the brokers.
-func ownServerThatKnows(t *testing.T, namespace string) *testserver.Server {
+// ownServerWithLevels returns a server that knows the policies of a namespace and of the brokers.
+func ownServerWithLevels(t *testing.T, namespace string) *testserver.Server {
 	t.Helper()
 	cluster := filepath.Join(t.TempDir(), "cluster.toml")
 	if err := os.WriteFile(cluster, fmt.Appendf(nil, "cluster = \"us\"\n[broker]\n[namespaces.%q]\n", namespace), 0o600); err != nil {

@@ -1,6 +1,7 @@
 package topicpolicies
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 //
 // It keeps one token per namespace: the place of the watch. The token begins as the one that was given, or as that of the SYNCED bookmark;
 // from then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is resumed where it broke.
-// Before SYNCED, and after a reset, there is no token: a snapshot comes in no order that a position could stand for, so a broken one is
+// Before SYNCED, and after a reset, there is no token: a snapshot has no order in which a position could be a place, so a broken one is
 // started over. In WatchModeEntries, where events come in the log's order and without a snapshot, the token of every bookmark is taken.
 type session struct {
 	request    *pb.WatchPoliciesRequest
@@ -30,16 +31,16 @@ type session struct {
 
 // place is one namespace of a watch.
 type place struct {
-	token    *WatchToken // the place of the watch; nil before and within the snapshot, in WatchModeEntries before the first bookmark
-	told     bool        // whether the consumer may hold documents of an earlier stream
-	anew     string      // the message of the Reset that is sent if the namespace starts over
-	snapshot bool        // whether the events before SYNCED are a snapshot
-	synced   bool        // whether SYNCED came on the present stream
+	token     *WatchToken // the place of the watch; nil before and within the snapshot, in WatchModeEntries before the first bookmark
+	delivered bool        // whether the consumer may hold documents of an earlier stream
+	restart   string      // why the namespace starts over, if it does: for the message of the Reset
+	snapshot  bool        // whether the events before SYNCED are a snapshot
+	synced    bool        // whether SYNCED came on the present stream
 }
 
 const (
-	brokenSnapshot = "The stream broke before all was told, so it is told anew."
-	notCovered     = "The token that was given does not cover this namespace, so it is told anew."
+	brokenSnapshot = "the watch was interrupted before the snapshot was complete"
+	notCovered     = "the token does not cover this namespace"
 )
 
 func newSession(selection Selection, pauses RetryPolicy) (*session, error) {
@@ -66,11 +67,11 @@ func newSession(selection Selection, pauses RetryPolicy) (*session, error) {
 	}
 	if selection.Resume != nil {
 		for name, place := range s.places {
-			place.told = true
+			place.delivered = true
 			if token, covered := selection.Resume.Namespaces[name]; covered {
 				place.token = &token
 			} else {
-				place.anew = notCovered
+				place.restart = notCovered
 			}
 		}
 	}
@@ -79,7 +80,7 @@ func newSession(selection Selection, pauses RetryPolicy) (*session, error) {
 
 func (s *session) add(namespace string) {
 	if s.places[namespace] == nil {
-		s.places[namespace] = &place{anew: brokenSnapshot}
+		s.places[namespace] = &place{restart: brokenSnapshot}
 		s.order = append(s.order, namespace)
 	}
 }
@@ -111,26 +112,26 @@ func (s *session) connect(now time.Time) (*pb.WatchPoliciesRequest, []Event) {
 			continue
 		}
 		place.snapshot = !s.request.GetFromBeginning()
-		if place.told {
-			events = append(events, Reset{Namespace: name, Message: place.anew})
+		if place.delivered {
+			events = append(events, Reset{Namespace: name, Message: fmt.Sprintf("The namespace %s begins again: %s.", name, place.restart)})
 		}
-		place.told, place.anew = false, brokenSnapshot
+		place.delivered, place.restart = false, brokenSnapshot
 	}
 	return request, events
 }
 
-// heard takes note that the service has sent something.
-func (s *session) heard(now time.Time) { s.quietSince = now }
+// received records that the service has sent something.
+func (s *session) received(now time.Time) { s.quietSince = now }
 
-// tell converts an event of a stream, which the token then covers; nil if there is nothing to deliver. Namespaces that were not selected,
-// and contents that this package does not know, are ignored.
-func (s *session) tell(told *pb.WatchEvent) Event {
-	name := told.GetNamespace()
+// receive converts an event of a stream, which the token then covers; nil if there is nothing to deliver. Namespaces that were not
+// selected, and contents that this package does not know, are ignored.
+func (s *session) receive(event *pb.WatchEvent) Event {
+	name := event.GetNamespace()
 	place := s.places[name]
 	if place == nil {
 		return nil
 	}
-	switch content := told.GetContent().(type) {
+	switch content := event.GetContent().(type) {
 	case *pb.WatchEvent_Change:
 		return place.change(name, content.Change)
 	case *pb.WatchEvent_Entry:
@@ -141,7 +142,7 @@ func (s *session) tell(told *pb.WatchEvent) Event {
 		status := content.Status
 		return Status{name, status.GetState(), reasonOf(status.GetReason()), status.GetMessage()}
 	case *pb.WatchEvent_Reset_:
-		place.token, place.synced, place.told = nil, false, true
+		place.token, place.synced, place.delivered = nil, false, true
 		place.snapshot = s.request.GetMode() != WatchModeEntries
 		return Reset{name, reasonOf(content.Reset_.GetReason()), content.Reset_.GetMessage()}
 	case *pb.WatchEvent_Gap:
@@ -157,7 +158,7 @@ func (p *place) change(name string, change *pb.PolicyChange) Event {
 	if !knownScope(change.GetDocument().GetScope()) {
 		return nil
 	}
-	p.told = true
+	p.delivered = true
 	return Changed{
 		Namespace:       name,
 		Document:        documentOf(change.GetDocument()),
@@ -175,7 +176,7 @@ func (p *place) entry(name string, entry *pb.HistoryEntry) Event {
 	if !ofKnownScope(entry) {
 		return nil
 	}
-	p.told = true
+	p.delivered = true
 	return Entry{name, entryOf(entry)}
 }
 
@@ -184,7 +185,7 @@ func (s *session) bookmark(name string, place *place, bookmark *pb.Bookmark) Eve
 	if place.token == nil && !synced && s.request.GetMode() != WatchModeEntries {
 		return nil // within a snapshot there is no place to resume from
 	}
-	place.token, place.told = tokenOf(bookmark.GetToken()), true
+	place.token, place.delivered = tokenOf(bookmark.GetToken()), true
 	confirmed := timeOf(bookmark.GetConfirmedTime())
 	if !synced {
 		return Bookmark{name, *place.token, confirmed}
@@ -204,7 +205,7 @@ func (s *session) complete() bool {
 	return s.request.GetEndWhenSynced()
 }
 
-// broke takes note that the stream has ended. It returns the event to deliver, with the time to wait before connecting again; or the error,
+// broke records that the stream has ended. It returns the event to deliver, with the time to wait before connecting again; or the error,
 // if retrying can't help or the patience is over. chance is a random number, at least 0 and less than 1.
 func (s *session) broke(failure *Error, now time.Time, chance float64) (Interrupted, error) {
 	renewable := failure.Reason == "CREDENTIALS_EXPIRED" && s.failed == 0 // the next stream may have a newer token

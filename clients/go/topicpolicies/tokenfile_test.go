@@ -19,7 +19,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-func TestATokenFileIsReadAnewWhenItChanges(t *testing.T) {
+func TestATokenFileIsReadAgainWhenItChangesAndTheLastValidTokenIsKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	write(t, path, "first\n")
 	file, now := &tokenFile{path: path, look: time.Second}, time.Now()
@@ -45,7 +45,7 @@ func TestATokenFileIsReadAnewWhenItChanges(t *testing.T) {
 	want("third")
 }
 
-func TestATokenFileIsNotLookedAtForEachCall(t *testing.T) {
+func TestATokenFileIsNotCheckedForEachCall(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	write(t, path, "first")
 	token := TokenFile(path)
@@ -57,15 +57,15 @@ func TestATokenFileIsNotLookedAtForEachCall(t *testing.T) {
 	_, _ = file.present(now)
 	write(t, path, "second")
 	if found, _ := file.present(now.Add(time.Minute)); found != "first" {
-		t.Fatalf("it was looked at: %q", found)
+		t.Fatalf("the file was read again: %q", found)
 	}
 }
 
-func TestWithoutATokenACallFails(t *testing.T) {
+func TestATokenFileThatDoesNotExistYetIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	token := TokenFile(path)
 	if _, err := token(context.Background()); err == nil {
-		t.Fatal("there is no file")
+		t.Fatal("no error for a missing file")
 	}
 	write(t, path, "first")
 	if found, err := token(context.Background()); err != nil || found != "first" {

@@ -64,7 +64,7 @@ type application struct {
 	Reason         string
 }
 
-func TestUpdatesMeanWhatTheyMeanInEveryLanguage(t *testing.T) {
+func TestUpdatesDoWhatTheSharedVectorsSay(t *testing.T) {
 	vectors := readVectors[[]application](t, "apply.json")
 	if len(vectors) < 60 {
 		t.Fatalf("only %d", len(vectors))
@@ -133,18 +133,18 @@ type failed struct {
 // error returns the error of an attempt.
 func (f failed) error(t *testing.T) *Error {
 	t.Helper()
-	said := status.New(codeNamed(t, f.Code), "A sentence.")
+	grpcStatus := status.New(codeNamed(t, f.Code), "A sentence.")
 	if f.Reason != "" {
 		info := &errdetails.ErrorInfo{Domain: "another.service", Reason: f.Reason, Metadata: f.Metadata}
 		if f.Service {
 			info.Domain = domain
 		}
 		var err error
-		if said, err = said.WithDetails(info); err != nil {
+		if grpcStatus, err = grpcStatus.WithDetails(info); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return fromStatus(said, said.Err())
+	return fromStatus(grpcStatus, grpcStatus.Err())
 }
 
 func codeNamed(t *testing.T, name string) (code codes.Code) {
@@ -160,7 +160,7 @@ type repetition struct {
 	Failures                   []failed
 }
 
-func TestCallsAreRepeatedAsInEveryLanguage(t *testing.T) {
+func TestCallsAreRepeatedAsTheSharedVectorsSay(t *testing.T) {
 	vectors := readVectors[[]repetition](t, "retries.json")
 	if len(vectors) < 59 {
 		t.Fatalf("only %d", len(vectors))
@@ -203,7 +203,7 @@ func (v repetition) call(t *testing.T) {
 	attempts := repeats{policy: DefaultRetries, change: change, repeatable: change}
 	known := verdict{requestID: requestID, target: at}
 	then, leader := "", ""
-	var told *Error
+	var final *Error
 	for number, each := range v.Failures {
 		if number > 0 && then != "repeat" {
 			t.Fatalf("attempt %d: %s", number, then)
@@ -213,13 +213,13 @@ func (v repetition) call(t *testing.T) {
 		known.ambiguous = known.ambiguous || (!each.NeverSent && ambiguous(failure))
 		leader = routes.failed(at, namespace, failure)
 		wait, repeat := attempts.failed(failure, !each.NeverSent, 1, leader != "", 0.5)
-		told = known.of(failure)
+		final = known.of(failure)
 		switch {
 		case repeat && wait == 0:
 			then = "repeat at once"
 		case repeat:
 			then = "repeat"
-		case errors.Is(told, ErrOutcomeUnknown):
+		case errors.Is(final, ErrOutcomeUnknown):
 			then = "outcome unknown"
 		default:
 			then = "give up"
@@ -231,10 +231,10 @@ func (v repetition) call(t *testing.T) {
 	switch {
 	case leader != v.At || (change && v.At != "" && routes.writer(namespace) != v.At):
 		t.Errorf("at %q, want %q", leader, v.At)
-	case then == "give up" && (told.Code != codeNamed(t, v.Code) || told.RequestID != ""):
-		t.Errorf("%+v", told)
-	case then == "outcome unknown" && told.RequestID != requestID:
-		t.Errorf("%+v", told)
+	case then == "give up" && (final.Code != codeNamed(t, v.Code) || final.RequestID != ""):
+		t.Errorf("%+v", final)
+	case then == "outcome unknown" && final.RequestID != requestID:
+		t.Errorf("%+v", final)
 	}
 }
 
@@ -260,7 +260,7 @@ type expectation struct {
 	Staleness map[string]*float64
 }
 
-func TestAWatchMeansWhatItMeansInEveryLanguage(t *testing.T) {
+func TestAWatchAndItsCacheBehaveAsTheSharedVectorsSay(t *testing.T) {
 	vectors := readVectors[[]watched](t, "watch.json")
 	if len(vectors) < 45 {
 		t.Fatalf("only %d", len(vectors))
@@ -275,7 +275,7 @@ type follower struct {
 	session  *session
 	cache    *PolicyCache
 	listener *listener
-	told     []string
+	calls    []string
 	entries  []string
 	began    time.Time
 	now      time.Time
@@ -290,7 +290,7 @@ func (v watched) run(t *testing.T) {
 	began := time.Now()
 	f := &follower{session: session, cache: newCache(v.Namespaces), began: began, now: began}
 	f.listener = newListener(f.cache, func(change Change) {
-		f.told = append(f.told, fmt.Sprint(nameOf(change.Key), versionOf(change.Before), versionOf(change.After)))
+		f.calls = append(f.calls, fmt.Sprint(nameOf(change.Key), versionOf(change.Before), versionOf(change.After)))
 	})
 	f.cache.listeners[f.listener] = struct{}{}
 	for _, step := range v.Steps {
@@ -329,7 +329,7 @@ func sameToken(found *pb.WatchToken, want writtenToken) bool { return proto.Equa
 
 func (f *follower) receive(events []writtenEvent) {
 	for _, each := range events {
-		if event := f.session.tell(each.message); event != nil {
+		if event := f.session.receive(each.message); event != nil {
 			f.apply([]Event{event})
 		}
 	}
@@ -337,7 +337,7 @@ func (f *follower) receive(events []writtenEvent) {
 
 func (f *follower) apply(events []Event) {
 	for _, event := range events {
-		if entry, told := event.(Entry); told {
+		if entry, ok := event.(Entry); ok {
 			f.entries = append(f.entries, entry.Position)
 		}
 		f.cache.apply(event, f.now)
@@ -357,14 +357,14 @@ func (f *follower) check(t *testing.T, want *expectation) {
 		}
 	}
 	if want.Told != nil {
-		var told []string
+		var calls []string
 		for _, each := range want.Told {
-			told = append(told, fmt.Sprint(*each[0], orNone(each[1]), orNone(each[2])))
+			calls = append(calls, fmt.Sprint(*each[0], orNone(each[1]), orNone(each[2])))
 		}
-		if !slices.Equal(f.told, told) {
-			t.Errorf("told %q, want %q", f.told, told)
+		if !slices.Equal(f.calls, calls) {
+			t.Errorf("calls of the listener %q, want %q", f.calls, calls)
 		}
-		f.told = nil
+		f.calls = nil
 	}
 	if want.Entries != nil {
 		if !slices.Equal(f.entries, want.Entries) {

@@ -47,7 +47,7 @@ type Watch struct {
 	address string
 	stream  grpc.ServerStreamingClient[pb.WatchPoliciesResponse]
 	end     context.CancelFunc
-	told    []Event          // events of the session itself, not yet delivered
+	pending []Event          // events of the session itself, not yet delivered
 	batch   []*pb.WatchEvent // events that were received, not yet delivered
 	delay   time.Duration
 	err     error
@@ -91,13 +91,13 @@ func (w *Watch) Next() (Event, error) {
 
 // next returns the next event that was received; nil if there is none. The token advances event by event, not with the batch.
 func (w *Watch) next() Event {
-	if len(w.told) > 0 {
-		event := w.told[0]
-		w.told = w.told[1:]
+	if len(w.pending) > 0 {
+		event := w.pending[0]
+		w.pending = w.pending[1:]
 		return event
 	}
 	for len(w.batch) > 0 {
-		event := w.session.tell(w.batch[0])
+		event := w.session.receive(w.batch[0])
 		w.batch = w.batch[1:]
 		if event != nil {
 			return event
@@ -128,7 +128,7 @@ func (w *Watch) connect() {
 		return
 	}
 	request, events := w.session.connect(time.Now())
-	w.told = append(w.told, events...)
+	w.pending = append(w.pending, events...)
 	ctx, end := context.WithCancel(w.client.line.tagged(w.ctx))
 	w.address = w.client.line.routes.address()
 	stub, err := w.client.line.stub(w.address)
@@ -152,7 +152,7 @@ func (w *Watch) receive() {
 		w.broke(err)
 		return
 	}
-	w.session.heard(time.Now())
+	w.session.received(time.Now())
 	w.batch = response.GetEvents()
 }
 
@@ -186,5 +186,5 @@ func (w *Watch) broke(err error) {
 		return
 	}
 	w.delay = interrupted.RetryIn
-	w.told = append(w.told, interrupted)
+	w.pending = append(w.pending, interrupted)
 }

@@ -55,45 +55,45 @@ func watching(t *testing.T, client *Client, selection Selection) *Watch {
 	return watch
 }
 
-func TestAWatchTellsASnapshotThenSyncedThenChanges(t *testing.T) {
+func TestAWatchDeliversASnapshotThenSyncedThenChanges(t *testing.T) {
 	client, namespace := open(t, sidecar.Address, WithActor("tester")), newNamespace()
 	key := topicIn(namespace)
 	before := put(t, client, key, 1)
 	watch := watching(t, client, Selection{Namespaces: []string{namespace}, Mode: WatchModeEvery, IncludePrevious: true})
-	if told := nextOf[Changed](t, watch); told.Document.Key != key || told.Document.Version != before.Version || !told.Snapshot {
-		t.Errorf("%+v", told)
+	if got := nextOf[Changed](t, watch); got.Document.Key != key || got.Document.Version != before.Version || !got.Snapshot {
+		t.Errorf("%+v", got)
 	}
 	if synced := nextOf[Synced](t, watch); synced.Namespace != namespace || synced.ConfirmedTime.IsZero() {
 		t.Errorf("%+v", synced)
 	}
 	after := put(t, client, key, 2)
-	told := nextOf[Changed](t, watch)
-	if told.Document.Version != after.Version || told.PreviousVersion != before.Version || told.Snapshot {
-		t.Errorf("%+v", told)
+	got := nextOf[Changed](t, watch)
+	if got.Document.Version != after.Version || got.PreviousVersion != before.Version || got.Snapshot {
+		t.Errorf("%+v", got)
 	}
-	if told.Document.Policies.GetMaxProducerPerTopic() != 2 || told.Previous == nil || told.Previous.Policies.GetMaxProducerPerTopic() != 1 {
-		t.Errorf("%+v", told)
+	if got.Document.Policies.GetMaxProducerPerTopic() != 2 || got.Previous == nil || got.Previous.Policies.GetMaxProducerPerTopic() != 1 {
+		t.Errorf("%+v", got)
 	}
-	if origin := told.Origin; origin.GetActor() != "tester" || origin.GetRequestId() != after.RequestID {
+	if origin := got.Origin; origin.GetActor() != "tester" || origin.GetRequestId() != after.RequestID {
 		t.Errorf("%+v", origin)
 	}
-	if _, err := client.Delete(t.Context(), Deletion{Key: key, Actor: "somebody else", Reason: "not needed any more"}); err != nil {
+	if _, err := client.Delete(t.Context(), Deletion{Key: key, Actor: "another actor", Reason: "not needed any more"}); err != nil {
 		t.Fatal(err)
 	}
-	gone := nextOf[Changed](t, watch)
-	if gone.Document.Key != key || gone.Document.Exists() || gone.PreviousVersion != after.Version {
-		t.Errorf("%+v", gone)
+	deleted := nextOf[Changed](t, watch)
+	if deleted.Document.Key != key || deleted.Document.Exists() || deleted.PreviousVersion != after.Version {
+		t.Errorf("%+v", deleted)
 	}
-	if gone.Origin.GetActor() != "somebody else" || gone.Origin.GetReason() != "not needed any more" {
-		t.Errorf("%+v", gone.Origin)
+	if deleted.Origin.GetActor() != "another actor" || deleted.Origin.GetReason() != "not needed any more" {
+		t.Errorf("%+v", deleted.Origin)
 	}
 }
 
-func TestAnAbsentTopicIsSaidToBeAbsent(t *testing.T) {
+func TestAWatchDeliversTheAbsenceOfATopicWithoutADocument(t *testing.T) {
 	key := topicIn(newNamespace())
 	watch := watching(t, open(t, sidecar.Address), Selection{Topics: []string{key.Topic}, Scopes: []Scope{ScopeLocal}})
-	if told := nextOf[Changed](t, watch); told.Document.Key != key || told.Document.Exists() || !told.Snapshot {
-		t.Errorf("%+v", told)
+	if got := nextOf[Changed](t, watch); got.Document.Key != key || got.Document.Exists() || !got.Snapshot {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -103,12 +103,12 @@ func TestAWatchResumesAcrossARestartOfTheServerAndMissesAndRepeatsNothing(t *tes
 	key := topicIn(namespace)
 	watch := watching(t, client, Selection{Namespaces: []string{namespace}, Mode: WatchModeEvery})
 	nextOf[Synced](t, watch)
-	var want, told []string
+	var want, got []string
 	for i := range int32(3) {
 		want = append(want, put(t, client, key, i+1).Version)
 	}
 	for range 3 {
-		told = append(told, nextOf[Changed](t, watch).Document.Version)
+		got = append(got, nextOf[Changed](t, watch).Document.Version)
 	}
 	server.Kill()
 	interrupted := nextOf[Interrupted](t, watch)
@@ -120,7 +120,7 @@ func TestAWatchResumesAcrossARestartOfTheServerAndMissesAndRepeatsNothing(t *tes
 	}
 	want = append(want, put(t, client, key, 10).Version)
 	interruptions := 1
-	for len(told) < len(want) {
+	for len(got) < len(want) {
 		event, err := watch.Next()
 		if err != nil {
 			t.Fatal(err)
@@ -130,20 +130,20 @@ func TestAWatchResumesAcrossARestartOfTheServerAndMissesAndRepeatsNothing(t *tes
 			if each.Snapshot {
 				t.Errorf("a snapshot: %+v", each)
 			}
-			told = append(told, each.Document.Version)
+			got = append(got, each.Document.Version)
 		case Interrupted:
 			interruptions++
 		case Reset:
 			t.Errorf("%+v", each)
 		}
 	}
-	if fmt.Sprint(told) != fmt.Sprint(want) {
-		t.Errorf("told %q, want %q", told, want)
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	t.Logf("%d interruptions", interruptions)
 }
 
-func TestAWatchGoesOnFromASavedToken(t *testing.T) {
+func TestAWatchResumesFromASavedToken(t *testing.T) {
 	client, namespace := open(t, sidecar.Address), newNamespace()
 	key := topicIn(namespace)
 	first := watching(t, client, Selection{Namespaces: []string{namespace}})
@@ -158,13 +158,13 @@ func TestAWatchGoesOnFromASavedToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := watching(t, client, Selection{Namespaces: []string{namespace}, Resume: &token})
-	if told := nextOf[Changed](t, second); told.Document.Version != missed.Version || told.Snapshot {
-		t.Errorf("%+v", told)
+	if got := nextOf[Changed](t, second); got.Document.Version != missed.Version || got.Snapshot {
+		t.Errorf("%+v", got)
 	}
 	nextOf[Synced](t, second)
 }
 
-func TestAWatchGoesOnFromWhereADocumentsListWasRead(t *testing.T) {
+func TestAWatchResumesFromTheTokenOfAList(t *testing.T) {
 	client, namespace := open(t, sidecar.Address), newNamespace()
 	put(t, client, topicIn(namespace), 1)
 	list := client.List(t.Context(), namespace)
@@ -178,13 +178,13 @@ func TestAWatchGoesOnFromWhereADocumentsListWasRead(t *testing.T) {
 	}
 	later := put(t, client, topicIn(namespace), 2)
 	watch := watching(t, client, Selection{Namespaces: []string{namespace}, Resume: list.Token()})
-	if told := nextOf[Changed](t, watch); told.Snapshot || told.Document.Version != later.Version {
-		t.Errorf("%+v", told)
+	if got := nextOf[Changed](t, watch); got.Snapshot || got.Document.Version != later.Version {
+		t.Errorf("%+v", got)
 	}
 	nextOf[Synced](t, watch)
 }
 
-func TestATokenThatCannotBeResumedIsResetAndASnapshotFollows(t *testing.T) {
+func TestATokenThatCannotBeResumedCausesAResetAndASnapshot(t *testing.T) {
 	client, namespace := open(t, sidecar.Address), newNamespace()
 	key := topicIn(namespace)
 	put(t, client, key, 1)
@@ -196,13 +196,13 @@ func TestATokenThatCannotBeResumedIsResetAndASnapshotFollows(t *testing.T) {
 	if token := watch.Token(); len(token.Namespaces) != 0 { // even if SYNCED came in the same batch
 		t.Errorf("%s", token)
 	}
-	if told := nextOf[Changed](t, watch); told.Document.Key != key || !told.Snapshot {
-		t.Errorf("%+v", told)
+	if got := nextOf[Changed](t, watch); got.Document.Key != key || !got.Snapshot {
+		t.Errorf("%+v", got)
 	}
 	nextOf[Synced](t, watch)
 }
 
-func TestANamespaceThatATokenDoesNotCoverIsToldAnew(t *testing.T) {
+func TestANamespaceThatTheTokenDoesNotCoverStartsOverWithAReset(t *testing.T) {
 	session, err := newSession(Selection{
 		Namespaces: []string{"t/n", "t/m"}, Resume: &ResumeToken{map[string]WatchToken{"t/n": {Log: "L"}}},
 	}, watchPauses)
@@ -215,7 +215,7 @@ func TestANamespaceThatATokenDoesNotCoverIsToldAnew(t *testing.T) {
 	}
 }
 
-func TestEveryChangeIsToldFromTheBeginningUntilAllWasTold(t *testing.T) {
+func TestEveryChangeIsDeliveredFromTheBeginningAndTheWatchEndsWhenSynced(t *testing.T) {
 	client, namespace := open(t, sidecar.Address), newNamespace()
 	key := topicIn(namespace)
 	const changes = 3
@@ -255,7 +255,7 @@ func TestEveryChangeIsToldFromTheBeginningUntilAllWasTold(t *testing.T) {
 	}
 }
 
-func TestAStreamThatEndsBeforeAllWasToldIsOpenedAgain(t *testing.T) {
+func TestAStreamThatEndsBeforeSyncedIsOpenedAgain(t *testing.T) {
 	fake := &fakeService{}
 	fake.watch = func(request *pb.WatchPoliciesRequest, stream pb.TopicPoliciesService_WatchPoliciesServer) error {
 		fake.mu.Lock()
@@ -276,7 +276,7 @@ func TestAStreamThatEndsBeforeAllWasToldIsOpenedAgain(t *testing.T) {
 	}
 }
 
-func TestAWatchThatMakesNoSenseFails(t *testing.T) {
+func TestAWatchWithAnInvalidSelectionFails(t *testing.T) {
 	client := open(t, sidecar.Address)
 	if _, err := client.Watch(t.Context(), Selection{}); !errors.Is(err, ErrInvalidArgument) {
 		t.Errorf("%v", err)
@@ -319,7 +319,7 @@ func endOfWatch(watch *Watch) error {
 	}
 }
 
-func TestAWatchWithoutPatienceLeftGivesUp(t *testing.T) {
+func TestAWatchGivesUpWhenItsPatienceIsOver(t *testing.T) {
 	session, err := newSession(Selection{Namespaces: []string{"t/n"}, Patience: time.Second}, watchPauses)
 	if err != nil {
 		t.Fatal(err)
@@ -335,7 +335,7 @@ func TestAWatchWithoutPatienceLeftGivesUp(t *testing.T) {
 	}
 }
 
-func TestAWatchPausesLongerEachTimeAndLongestWhereThereIsNoRoom(t *testing.T) {
+func TestAWatchPausesLongerEachTimeAndLongestIfTheServerHasNoRoom(t *testing.T) {
 	session, err := newSession(Selection{Namespaces: []string{"t/n"}}, watchPauses)
 	if err != nil {
 		t.Fatal(err)
@@ -352,7 +352,7 @@ func TestAWatchPausesLongerEachTimeAndLongestWhereThereIsNoRoom(t *testing.T) {
 			t.Errorf("%s instead of %d ms", found, want)
 		}
 	}
-	session.tell(&pb.WatchEvent{
+	session.receive(&pb.WatchEvent{
 		Namespace: "t/n", Content: &pb.WatchEvent_Bookmark{Bookmark: &pb.Bookmark{Kind: pb.BookmarkKind_BOOKMARK_KIND_SYNCED}},
 	})
 	if found := pause(codes.Unavailable); found != 50*time.Millisecond {
@@ -363,68 +363,68 @@ func TestAWatchPausesLongerEachTimeAndLongestWhereThereIsNoRoom(t *testing.T) {
 	}
 }
 
-func TestTheStateOfANamespaceIsToldWithItsReason(t *testing.T) {
+func TestTheStateOfANamespaceIsDeliveredWithItsReason(t *testing.T) {
 	session, err := newSession(Selection{Namespaces: []string{"t/n"}}, watchPauses)
 	if err != nil {
 		t.Fatal(err)
 	}
 	session.connect(time.Now())
-	told := func(status *pb.NamespaceStatus) Event {
-		return session.tell(&pb.WatchEvent{Namespace: "t/n", Content: &pb.WatchEvent_Status{Status: status}})
+	receive := func(status *pb.NamespaceStatus) Event {
+		return session.receive(&pb.WatchEvent{Namespace: "t/n", Content: &pb.WatchEvent_Status{Status: status}})
 	}
-	failed := told(&pb.NamespaceStatus{State: NamespaceStateFailed, Reason: pb.ErrorReason_ERROR_REASON_LOG_UNREACHABLE, Message: "so it is"})
+	failed := receive(&pb.NamespaceStatus{State: NamespaceStateFailed, Reason: pb.ErrorReason_ERROR_REASON_LOG_UNREACHABLE, Message: "so it is"})
 	if failed != (Status{"t/n", NamespaceStateFailed, "LOG_UNREACHABLE", "so it is"}) {
 		t.Errorf("%+v", failed)
 	}
-	newer := told(&pb.NamespaceStatus{State: NamespaceStateLoading, Reason: 9999})
+	newer := receive(&pb.NamespaceStatus{State: NamespaceStateLoading, Reason: 9999})
 	if newer != (Status{"t/n", NamespaceStateLoading, "9999", ""}) {
 		t.Errorf("%+v", newer)
 	}
-	if ready := told(&pb.NamespaceStatus{State: NamespaceStateReady}); ready != (Status{Namespace: "t/n", State: NamespaceStateReady}) {
+	if ready := receive(&pb.NamespaceStatus{State: NamespaceStateReady}); ready != (Status{Namespace: "t/n", State: NamespaceStateReady}) {
 		t.Errorf("%+v", ready)
 	}
 }
 
-func TestEntriesAndGapsAreToldAndTheTokenMovesAlongWithEntries(t *testing.T) {
+func TestEntriesAndGapsAreDeliveredAndEntriesAdvanceTheToken(t *testing.T) {
 	session, err := newSession(Selection{Namespaces: []string{"t/n"}, Mode: WatchModeEntries}, watchPauses)
 	if err != nil {
 		t.Fatal(err)
 	}
 	session.connect(time.Now())
-	tell := func(namespace string, event *pb.WatchEvent) Event {
+	receive := func(namespace string, event *pb.WatchEvent) Event {
 		event.Namespace = namespace
-		return session.tell(event)
+		return session.receive(event)
 	}
 	entry := func(scope Scope, position string) *pb.WatchEvent {
 		document := &pb.PolicyDocument{Topic: "persistent://t/n/x", Scope: scope, Version: position}
 		return &pb.WatchEvent{Content: &pb.WatchEvent_Entry{Entry: &pb.HistoryEntry{Document: document, Position: position}}}
 	}
 	synced := &pb.Bookmark{Kind: pb.BookmarkKind_BOOKMARK_KIND_SYNCED, Token: &pb.WatchToken{Log: "L", Positions: []string{"p1"}}}
-	if _, told := tell("t/n", &pb.WatchEvent{Content: &pb.WatchEvent_Bookmark{Bookmark: synced}}).(Synced); !told {
-		t.Error("SYNCED was not told")
+	if _, got := receive("t/n", &pb.WatchEvent{Content: &pb.WatchEvent_Bookmark{Bookmark: synced}}).(Synced); !got {
+		t.Error("SYNCED was not delivered")
 	}
-	known, ok := tell("t/n", entry(ScopeGlobal, "p2")).(Entry)
+	known, ok := receive("t/n", entry(ScopeGlobal, "p2")).(Entry)
 	if !ok || known.Namespace != "t/n" || known.Position != "p2" || known.Document.Scope != ScopeGlobal {
 		t.Errorf("%+v", known)
 	}
-	if told := tell("t/n", entry(7, "p3")); told != nil {
-		t.Errorf("%+v", told)
+	if got := receive("t/n", entry(7, "p3")); got != nil {
+		t.Errorf("%+v", got)
 	}
-	if told := tell("t/other", entry(ScopeLocal, "p4")); told != nil {
-		t.Errorf("%+v", told)
+	if got := receive("t/other", entry(ScopeLocal, "p4")); got != nil {
+		t.Errorf("%+v", got)
 	}
 	ended := time.Unix(1_000_000_000, 0)
 	gap := &pb.HistoryGap{EndTime: timestamppb.New(ended), Reason: pb.HistoryGapReason_HISTORY_GAP_REASON_OVERRUN}
-	told, ok := tell("t/n", &pb.WatchEvent{Content: &pb.WatchEvent_Gap{Gap: gap}}).(Gap)
-	if !ok || told.Namespace != "t/n" || !told.Start.IsZero() || !told.End.Equal(ended) || told.Reason != gap.GetReason() {
-		t.Errorf("%+v", told)
+	got, ok := receive("t/n", &pb.WatchEvent{Content: &pb.WatchEvent_Gap{Gap: gap}}).(Gap)
+	if !ok || got.Namespace != "t/n" || !got.Start.IsZero() || !got.End.Equal(ended) || got.Reason != gap.GetReason() {
+		t.Errorf("%+v", got)
 	}
 	if want := (ResumeToken{map[string]WatchToken{"t/n": {Log: "L", Positions: []string{"p3"}}}}); session.token().String() != want.String() {
 		t.Errorf("%s", session.token())
 	}
 }
 
-func TestTokensAreReadBackAndNothingElseIs(t *testing.T) {
+func TestSavedTokensAreParsedAndOtherTextsAreRefused(t *testing.T) {
 	token := ResumeToken{map[string]WatchToken{"t/n": {"log", []string{"1", ""}, "x"}, "t/m": {Log: "log"}}}
 	want := `{"namespaces":{"t/m":{"log":"log","positions":[],"left_out":""},"t/n":{"log":"log","positions":["1",""],"left_out":"x"}}}`
 	if token.String() != want {

@@ -18,36 +18,36 @@ func (t *tour) firstUpdate() topicpolicies.Update {
 	}
 }
 
-func (t *tour) update(ctx context.Context) (told, error) {
+func (t *tour) update(ctx context.Context) (output, error) {
 	result, err := t.client.Update(ctx, t.firstUpdate())
 	t.first = result
-	return told{outcomeOf(result), novelty(result)}, err
+	return output{outcomeOf(result), novelty(result)}, err
 }
 
-func (t *tour) repeat(ctx context.Context) (told, error) {
+func (t *tour) repeat(ctx context.Context) (output, error) {
 	result, err := t.client.Update(ctx, t.firstUpdate())
 	version := "other version"
 	if result.Version == t.first.Version {
 		version = "same version"
 	}
-	return told{outcomeOf(result), novelty(result), version}, err
+	return output{outcomeOf(result), novelty(result), version}, err
 }
 
-func (t *tour) unchanged(ctx context.Context) (told, error) {
+func (t *tour) unchanged(ctx context.Context) (output, error) {
 	result, err := t.client.Update(ctx, topicpolicies.Update{Key: t.key("a"), Policies: field(5)})
-	return told{outcomeOf(result)}, err
+	return output{outcomeOf(result)}, err
 }
 
-func (t *tour) dryRun(ctx context.Context) (told, error) {
+func (t *tour) dryRun(ctx context.Context) (output, error) {
 	result, err := t.client.Update(ctx, topicpolicies.Update{Key: t.key("a"), Policies: field(6), ValidateOnly: true})
 	if err != nil {
 		return nil, err
 	}
 	read, err := t.client.Get(ctx, t.key("a"))
-	return told{outcomeOf(result), fieldOf(result.Document), fieldOf(read)}, err
+	return output{outcomeOf(result), fieldOf(result.Document), fieldOf(read)}, err
 }
 
-func (t *tour) noMask(ctx context.Context) (told, error) {
+func (t *tour) noMask(ctx context.Context) (output, error) {
 	retention := &pb.RetentionPolicies{RetentionTimeInMinutes: proto.Int32(10), RetentionSizeInMb: proto.Int64(100)}
 	if _, err := t.client.Update(ctx, topicpolicies.Update{
 		Key: t.key("a"), Policies: &topicpolicies.TopicPolicies{RetentionPolicies: retention},
@@ -58,22 +58,22 @@ func (t *tour) noMask(ctx context.Context) (told, error) {
 		return nil, err
 	}
 	read, err := t.client.Get(ctx, t.key("a"))
-	return told{fieldOf(read), fmt.Sprint(read.Policies.GetRetentionPolicies().GetRetentionTimeInMinutes())}, err
+	return output{fieldOf(read), fmt.Sprint(read.Policies.GetRetentionPolicies().GetRetentionTimeInMinutes())}, err
 }
 
-func (t *tour) clear(ctx context.Context) (told, error) {
+func (t *tour) clear(ctx context.Context) (output, error) {
 	leaves := []string{"retention_policies.retention_time_in_minutes", "retention_policies.retention_size_in_mb"}
 	if _, err := t.client.Update(ctx, topicpolicies.Update{Key: t.key("a"), Mask: leaves}); err != nil {
 		return nil, err
 	}
 	read, err := t.client.Get(ctx, t.key("a"))
 	if read.Policies.GetRetentionPolicies() != nil {
-		return told{"set"}, err
+		return output{"set"}, err
 	}
-	return told{"unset"}, err
+	return output{"unset"}, err
 }
 
-func (t *tour) list(ctx context.Context) (told, error) {
+func (t *tour) list(ctx context.Context) (output, error) {
 	const shared, failover = pb.SubscriptionType_SUBSCRIPTION_TYPE_SHARED, pb.SubscriptionType_SUBSCRIPTION_TYPE_FAILOVER
 	var united string
 	for _, step := range []struct {
@@ -97,7 +97,7 @@ func (t *tour) list(ctx context.Context) (told, error) {
 		}
 	}
 	read, err := t.client.Get(ctx, t.key("a"))
-	return told{united, typesOf(read)}, err
+	return output{united, typesOf(read)}, err
 }
 
 func typesOf(document topicpolicies.PolicyDocument) string {
@@ -108,30 +108,30 @@ func typesOf(document topicpolicies.PolicyDocument) string {
 	return strings.Join(names, ",")
 }
 
-func (t *tour) etag(ctx context.Context) (told, error) {
+func (t *tour) etag(ctx context.Context) (output, error) {
 	_, err := t.client.Update(ctx, topicpolicies.Update{Key: t.key("a"), Policies: field(8), ETag: t.before})
 	return reasonAndCode(err)
 }
 
-func (t *tour) mustNotExist(ctx context.Context) (told, error) {
+func (t *tour) mustNotExist(ctx context.Context) (output, error) {
 	_, err := t.client.Update(ctx, topicpolicies.Update{Key: t.key("a"), Policies: field(8), MustNotExist: true})
 	return reasonAndCode(err)
 }
 
-func reasonAndCode(err error) (told, error) {
+func reasonAndCode(err error) (output, error) {
 	failure, err := refusal(err)
 	if err != nil {
 		return nil, err
 	}
-	return told{failure.Reason, codeName(failure)}, nil
+	return output{failure.Reason, codeName(failure)}, nil
 }
 
-func (t *tour) skip(ctx context.Context) (told, error) {
+func (t *tour) skip(ctx context.Context) (output, error) {
 	result, err := t.client.Update(ctx, topicpolicies.Update{Key: t.key("b"), Policies: field(1), SkipIfAbsent: true})
-	return told{outcomeOf(result)}, err
+	return output{outcomeOf(result)}, err
 }
 
-func (t *tour) violations(ctx context.Context) (told, error) {
+func (t *tour) violations(ctx context.Context) (output, error) {
 	_, err := t.client.Update(ctx, topicpolicies.Update{Key: t.key("a"), Mask: []string{"nope", "also.nope"}})
 	failure, err := refusal(err)
 	if err != nil {
@@ -141,10 +141,10 @@ func (t *tour) violations(ctx context.Context) (told, error) {
 	for _, each := range failure.Violations {
 		fields, reasons = append(fields, each.Field), append(reasons, each.Reason)
 	}
-	return told{codeName(failure), strings.Join(fields, ","), strings.Join(reasons, ",")}, nil
+	return output{codeName(failure), strings.Join(fields, ","), strings.Join(reasons, ",")}, nil
 }
 
-func (t *tour) edit(ctx context.Context) (told, error) {
+func (t *tour) edit(ctx context.Context) (output, error) {
 	more, err := t.client.Edit(ctx, t.key("a"), func(policies *topicpolicies.TopicPolicies) error {
 		policies.MaxProducerPerTopic = proto.Int32(policies.GetMaxProducerPerTopic() + 1)
 		return nil
@@ -153,10 +153,10 @@ func (t *tour) edit(ctx context.Context) (told, error) {
 		return nil, err
 	}
 	same, err := t.client.Edit(ctx, t.key("a"), func(*topicpolicies.TopicPolicies) error { return nil })
-	return told{outcomeOf(more), fieldOf(more.Document), outcomeOf(same)}, err
+	return output{outcomeOf(more), fieldOf(more.Document), outcomeOf(same)}, err
 }
 
-func (t *tour) many(ctx context.Context) (told, error) {
+func (t *tour) many(ctx context.Context) (output, error) {
 	const changes, topics = 200, 10
 	var all []topicpolicies.ChangeRequest
 	for i := range int32(changes) {
@@ -180,5 +180,5 @@ func (t *tour) many(ctx context.Context) (told, error) {
 		}
 	}
 	read, err := t.client.Get(ctx, t.key("m0"))
-	return told{fmt.Sprint(applied), fmt.Sprint(failed), reason, fieldOf(read)}, err
+	return output{fmt.Sprint(applied), fmt.Sprint(failed), reason, fieldOf(read)}, err
 }

@@ -37,7 +37,7 @@ func run(address, namespace string) error {
 	tour := &tour{client: client, namespace: namespace}
 	for number, step := range []struct {
 		what string
-		do   func(context.Context) (told, error)
+		do   func(context.Context) (output, error)
 	}{
 		{"update", tour.update},
 		{"repeat", tour.repeat},
@@ -71,8 +71,8 @@ func run(address, namespace string) error {
 	return nil
 }
 
-// told is the output of one step.
-type told []string
+// output is the output of one step.
+type output []string
 
 // tour is the state that later steps need of earlier ones.
 type tour struct {

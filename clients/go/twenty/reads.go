@@ -11,7 +11,7 @@ import (
 	"topicpolicies.example/clients/go/topicpolicies"
 )
 
-func (t *tour) scopes(ctx context.Context) (told, error) {
+func (t *tour) scopes(ctx context.Context) (output, error) {
 	global := t.key("c")
 	global.Scope = topicpolicies.ScopeGlobal
 	if _, err := t.client.Update(ctx, topicpolicies.Update{Key: global, Policies: field(3)}); err != nil {
@@ -19,7 +19,7 @@ func (t *tour) scopes(ctx context.Context) (told, error) {
 	}
 	local, world, err := t.client.GetBoth(ctx, global.Topic)
 	t.global = world
-	return told{"LOCAL " + fieldOf(local), "GLOBAL " + fieldOf(world)}, err
+	return output{"LOCAL " + fieldOf(local), "GLOBAL " + fieldOf(world)}, err
 }
 
 func fieldOf(document topicpolicies.PolicyDocument) string {
@@ -29,12 +29,12 @@ func fieldOf(document topicpolicies.PolicyDocument) string {
 	return fmt.Sprint(document.Policies.GetMaxProducerPerTopic())
 }
 
-func (t *tour) asOf(ctx context.Context) (told, error) {
+func (t *tour) asOf(ctx context.Context) (output, error) {
 	document, err := t.client.Get(ctx, t.key("a"), topicpolicies.AsOfVersion(t.first.Version))
-	return told{fieldOf(document)}, err
+	return output{fieldOf(document)}, err
 }
 
-func (t *tour) effective(ctx context.Context) (told, error) {
+func (t *tour) effective(ctx context.Context) (output, error) {
 	holds, err := t.client.Effective(ctx, topicpolicies.EffectiveQuery{Topic: t.key("c").Topic})
 	if err != nil {
 		return nil, err
@@ -42,13 +42,13 @@ func (t *tour) effective(ctx context.Context) (told, error) {
 	t.other = holds.LocalVersion
 	for _, source := range holds.Sources {
 		if source.Path == "max_producer_per_topic" {
-			return told{fmt.Sprint(holds.Policies.GetMaxProducerPerTopic()), shortName(source.Source, "POLICY_SOURCE_")}, nil
+			return output{fmt.Sprint(holds.Policies.GetMaxProducerPerTopic()), shortName(source.Source, "POLICY_SOURCE_")}, nil
 		}
 	}
 	return nil, errors.New("the field has no source")
 }
 
-func (t *tour) listDocuments(ctx context.Context) (told, error) {
+func (t *tour) listDocuments(ctx context.Context) (output, error) {
 	var found []string
 	for document, err := range t.client.List(ctx, t.namespace).All() {
 		if err != nil {
@@ -56,17 +56,17 @@ func (t *tour) listDocuments(ctx context.Context) (told, error) {
 		}
 		found = append(found, path.Base(document.Topic)+" "+shortName(document.Scope, "SCOPE_"))
 	}
-	return told{strings.Join(found, ",")}, nil
+	return output{strings.Join(found, ",")}, nil
 }
 
-func (t *tour) delete(ctx context.Context) (told, error) {
+func (t *tour) delete(ctx context.Context) (output, error) {
 	deletion := topicpolicies.Deletion{Key: t.global.Key, ETag: t.other}
 	_, err := t.client.Delete(ctx, deletion)
 	failure, err := refusal(err)
 	if err != nil {
 		return nil, err
 	}
-	said := told{failure.Reason}
+	said := output{failure.Reason}
 	for _, etag := range []string{t.global.Version, ""} {
 		deletion.ETag = etag
 		result, err := t.client.Delete(ctx, deletion)
@@ -78,7 +78,7 @@ func (t *tour) delete(ctx context.Context) (told, error) {
 	return said, nil
 }
 
-func (t *tour) watchAndCache(ctx context.Context) (told, error) {
+func (t *tour) watchAndCache(ctx context.Context) (output, error) {
 	cache, err := t.client.Cache(ctx, topicpolicies.Selection{Namespaces: []string{t.namespace}})
 	if err != nil {
 		return nil, err
@@ -108,14 +108,14 @@ func (t *tour) watchAndCache(ctx context.Context) (told, error) {
 			if cache.Staleness() < time.Minute {
 				age = "fresh"
 			}
-			return told{fieldOf(*change.Before), fieldOf(*change.After), fieldOf(document), age}, nil
+			return output{fieldOf(*change.Before), fieldOf(*change.After), fieldOf(document), age}, nil
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
 }
 
-func (t *tour) everyChange(ctx context.Context) (told, error) {
+func (t *tour) everyChange(ctx context.Context) (output, error) {
 	watch, err := t.client.Watch(ctx, topicpolicies.Selection{
 		Topics: []string{t.key("a").Topic}, Mode: topicpolicies.WatchModeEvery, FromBeginning: true, EndWhenSynced: true,
 	})
@@ -137,9 +137,9 @@ func (t *tour) everyChange(ctx context.Context) (told, error) {
 		}
 	}
 	if len(changes) == 0 {
-		return nil, errors.New("no change was told")
+		return nil, errors.New("the listener received no change")
 	}
 	info, err := t.client.ServerInfo(ctx)
 	origin := changes[0].Origin
-	return told{fmt.Sprint(len(changes)), chained, origin.GetActor(), origin.GetReason(), shortName(info.GetLog(), "LOG_KIND_")}, err
+	return output{fmt.Sprint(len(changes)), chained, origin.GetActor(), origin.GetReason(), shortName(info.GetLog(), "LOG_KIND_")}, err
 }

@@ -115,8 +115,8 @@ async fn more_documents(client: &Client, namespace: &str, first: String) -> Anyt
 
     client.update(UpdatePolicyRequest { scope: Scope::Global.into(), ..set(&c, 3) }).await?;
     let both = client.get_policy(GetPolicyRequest { topic: c.clone(), ..Default::default() }).await?;
-    let told: Vec<String> = both.iter().map(|one| format!("{} {}", scope(one), field(Some(one)))).collect();
-    println!("14 scopes: {}", told.join(", "));
+    let shown: Vec<String> = both.iter().map(|one| format!("{} {}", scope(one), field(Some(one)))).collect();
+    println!("14 scopes: {}", shown.join(", "));
     let scopes = vec![Scope::Local.into()];
     let then = client.get_policy(GetPolicyRequest { topic: a, scopes, read_at: Some(ReadAt::AsOfVersion(first)) }).await?;
     println!("15 as of: {}", field(then.first()));
@@ -144,11 +144,11 @@ async fn following(client: &Client, namespace: &str) -> Anything<()> {
     let a = format!("{namespace}/a");
     let cache = client.cache([namespace]);
     timeout(LIMIT, cache.synced()).await??;
-    let (tell, told) = mpsc::channel();
-    cache.listen(move |change| drop(tell.send(change.clone())));
+    let (sender, received) = mpsc::channel();
+    cache.listen(move |change| drop(sender.send(change.clone())));
     client.update(set(&a, 40)).await?;
     timeout(LIMIT, cache.until(|documents| field(documents.get(&a, Scope::Local)) == "40")).await??;
-    let change = told.recv_timeout(LIMIT)?;
+    let change = received.recv_timeout(LIMIT)?;
     let fresh = if cache.staleness().is_some_and(|age| age < Duration::from_secs(60)) { "fresh" } else { "stale" };
     let answer = cache.get(&a, Scope::Local);
     let (before, after) = (field(change.before.as_ref()), field(change.after.as_ref()));
@@ -202,7 +202,7 @@ fn types(topic: &str, elements: &[SubscriptionType], operation: ListOperation) -
 
 fn refused<T>(result: Result<T, Refusal>) -> Anything<Failure> {
     match result {
-        Ok(_) => Err("it was not refused".into()),
+        Ok(_) => Err("the call was not refused".into()),
         Err(error) => Ok(error.failure().clone()),
     }
 }

@@ -19,7 +19,7 @@ pub type Key = (String, Scope);
 
 /// A change of a document, as listeners get it. At least one of `before` and `after` is set.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct CacheChange {
     /// The topic and the scope of the document.
     pub key: Key,
     /// The document before the change, if there was one.
@@ -56,7 +56,7 @@ impl Documents {
     }
 
     /// Applies a message that arrived at this time. Returns the changes to report to listeners.
-    pub fn apply(&mut self, message: &Message, now: Instant) -> Vec<Told> {
+    pub fn apply(&mut self, message: &Message, now: Instant) -> Vec<CacheChange> {
         match message {
             Message::Connected(resume) => {
                 self.newest = None;
@@ -71,7 +71,7 @@ impl Documents {
         }
     }
 
-    fn take(&mut self, event: &v1::WatchEvent, now: Instant) -> Vec<Told> {
+    fn take(&mut self, event: &v1::WatchEvent, now: Instant) -> Vec<CacheChange> {
         let Some(part) = self.parts.get_mut(&event.namespace) else {
             return Vec::new();
         };
@@ -133,7 +133,7 @@ impl Documents {
 }
 
 impl Part {
-    fn change(&mut self, document: &PolicyDocument) -> Option<Told> {
+    fn change(&mut self, document: &PolicyDocument) -> Option<CacheChange> {
         let scope = Scope::try_from(document.scope).ok().filter(|scope| *scope != Scope::Unspecified)?;
         let key = (document.topic.clone(), scope);
         let old = self.documents.get(&key);
@@ -143,16 +143,16 @@ impl Part {
             return None;
         }
         let before = self.documents.insert(key.clone(), document.clone());
-        told(key, before, Some(document.clone()))
+        change_of(key, before, Some(document.clone()))
     }
 
-    fn complete(&mut self) -> Vec<Told> {
+    fn complete(&mut self) -> Vec<CacheChange> {
         self.synced = true;
         let Some(fresh) = self.fresh.take() else {
             return Vec::new();
         };
-        let gone: Vec<Key> = self.documents.keys().filter(|key| !fresh.contains(key)).cloned().collect();
-        gone.into_iter().filter_map(|key| self.documents.remove(&key).and_then(|old| told(key, Some(old), None))).collect()
+        let removed: Vec<Key> = self.documents.keys().filter(|key| !fresh.contains(key)).cloned().collect();
+        removed.into_iter().filter_map(|key| self.documents.remove(&key).and_then(|old| change_of(key, Some(old), None))).collect()
     }
 }
 
@@ -171,17 +171,17 @@ fn name_of(reason: i32) -> String {
     }
 }
 
-fn told(key: Key, before: Option<PolicyDocument>, after: Option<PolicyDocument>) -> Option<Told> {
+fn change_of(key: Key, before: Option<PolicyDocument>, after: Option<PolicyDocument>) -> Option<CacheChange> {
     let there = |document: &PolicyDocument| document.policies.is_some();
     let (before, after) = (before.filter(there), after.filter(there));
-    (before != after).then_some(Told { key, before, after })
+    (before != after).then_some(CacheChange { key, before, after })
 }
 
 fn since_epoch(time: &prost_types::Timestamp) -> Option<Duration> {
     Some(Duration::new(u64::try_from(time.seconds).ok()?, u32::try_from(time.nanos).ok()?))
 }
 
-type Listener = Box<dyn Fn(&Told) + Send>;
+type Listener = Box<dyn Fn(&CacheChange) + Send>;
 
 /// A live copy in memory. Dropping it ends the watch.
 pub struct Cache {
@@ -192,7 +192,7 @@ pub struct Cache {
 struct Shared {
     documents: Mutex<Documents>,
     listeners: Mutex<Vec<Listener>>,
-    /// Why the watch was given up; `None` while it runs. It is sent after each message, to wake the callers of `until`.
+    /// The error that ended the watch; `None` while it runs. It is sent after each message, to wake the callers of `until`.
     ended: watch::Sender<Option<Error>>,
 }
 
@@ -223,18 +223,18 @@ impl Cache {
         self.read(|documents| documents.stalest(Instant::now()))
     }
 
-    /// Calls a function with each change from now on, in order. The watch does not go on until the function returns. A listener that is
+    /// Calls a function with each change from now on, in order. The watch continues when the function returns. A listener that is
     /// added by another one gets the changes of the next message.
-    pub fn listen(&self, listener: impl Fn(&Told) + Send + 'static) {
+    pub fn listen(&self, listener: impl Fn(&CacheChange) + Send + 'static) {
         self.shared.listeners.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }
 
-    /// Waits until the first snapshot of every namespace is complete. Fails if the watch is given up.
+    /// Waits until the first snapshot of every namespace is complete. Fails if the watch ends with an error.
     pub async fn synced(&self) -> Result<(), Error> {
         self.until(|documents| documents.synced().count() == documents.parts.len()).await
     }
 
-    /// Waits until the documents fulfil a condition. Fails if the watch is given up.
+    /// Waits until the documents fulfil a condition. Fails if the watch ends with an error.
     pub async fn until(&self, holds: impl Fn(&Documents) -> bool) -> Result<(), Error> {
         let mut ended = self.shared.ended.subscribe();
         loop {
@@ -252,10 +252,10 @@ impl Cache {
 
 impl Shared {
     /// Calls the listeners without a lock, so that they can read the cache and add further listeners.
-    fn tell(&self, all: &[Told]) {
+    fn notify(&self, all: &[CacheChange]) {
         let lock = || self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         let mut listeners = std::mem::take(&mut *lock());
-        all.iter().for_each(|told| listeners.iter().for_each(|listener| listener(told)));
+        all.iter().for_each(|change| listeners.iter().for_each(|listener| listener(change)));
         let mut added = lock();
         listeners.append(&mut added);
         *added = listeners;
@@ -267,7 +267,7 @@ impl Shared {
             let error = match watch.next().await {
                 Ok(Some(message)) => {
                     let all = self.documents.lock().unwrap_or_else(PoisonError::into_inner).apply(&message, Instant::now());
-                    self.tell(&all);
+                    self.notify(&all);
                     None
                 }
                 Ok(None) => return,

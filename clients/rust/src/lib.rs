@@ -29,7 +29,7 @@ pub mod mask;
 pub mod retry;
 pub mod watch;
 
-pub use cache::{Cache, Documents, Told};
+pub use cache::{Cache, CacheChange, Documents};
 pub use client::Client;
 pub use error::{Error, Failure, Violation};
 pub use watch::{Message, Tokens, Watch};

@@ -1,4 +1,4 @@
-//! Which calls are made again: `clients/vectors/retries.json`.
+//! Which calls are repeated: `clients/vectors/retries.json`.
 
 use std::time::Duration;
 
@@ -27,9 +27,9 @@ impl Call {
 /// What follows the failure of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// The call is made again after a pause; a change with the same request id.
+    /// The call is repeated after a pause; a change with the same request id.
     Repeat,
-    /// The call is made again at once, at this address.
+    /// The call is repeated at once, at this address.
     RepeatAt(String),
     /// The caller gets the error of the attempt: nothing was changed.
     GiveUp,
@@ -115,7 +115,7 @@ fn settles(failure: &Failure) -> bool {
     settling && !failure.reason.is_empty()
 }
 
-/// Whether a watch is given up after this status.
+/// Whether a watch ends after this status.
 fn forbids_watch(code: Code) -> bool {
     matches!(code, Code::InvalidArgument | Code::Unauthenticated | Code::PermissionDenied | Code::Unimplemented | Code::FailedPrecondition)
 }

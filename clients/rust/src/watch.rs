@@ -33,7 +33,7 @@ impl Tokens {
         &self.places
     }
 
-    /// Moves on past an event.
+    /// Advances the place of the watch past an event.
     pub fn fold(&mut self, event: &v1::WatchEvent) {
         let namespace = &event.namespace;
         match &event.content {

@@ -55,7 +55,7 @@ fn update(topic: &str, count: i32) -> UpdatePolicyRequest {
 }
 
 #[tokio::test]
-async fn updates_are_applied_as_the_vectors_say() {
+async fn updates_do_what_the_shared_vectors_say() {
     let (client, namespace) = (client(), namespace());
     for (index, (name, case)) in cases(&vectors("apply.json")).enumerate() {
         let topic = format!("{namespace}/{index}");
@@ -102,7 +102,7 @@ fn operation(json: &Value) -> i32 {
 }
 
 #[tokio::test]
-async fn an_edit_runs_again_when_somebody_else_was_faster() {
+async fn concurrent_edits_are_repeated_on_conflict_and_lose_no_change() {
     let (client, topic) = (client(), format!("{}/a", namespace()));
     client.update(update(&topic, 1)).await.unwrap();
     let add = async || client.edit(&topic, Scope::Local, |policies| *policies.max_producer_per_topic.get_or_insert(0) += 1).await.unwrap();
@@ -111,7 +111,7 @@ async fn an_edit_runs_again_when_somebody_else_was_faster() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_edit_that_is_too_late_every_time_is_a_conflict_after_a_bounded_number_of_pauses() {
+async fn an_edit_fails_with_a_conflict_after_16_runs_if_another_writer_is_faster_every_time() {
     let (client, topic, runs, begun) = (client(), format!("{}/a", namespace()), AtomicUsize::new(0), Instant::now());
     let late = |policies: &mut TopicPolicies| {
         policies.max_consumer_per_topic = Some(1);
@@ -120,7 +120,7 @@ async fn an_edit_that_is_too_late_every_time_is_a_conflict_after_a_bounded_numbe
     };
     let error = client.edit(&topic, Scope::Local, late).await.unwrap_err();
     assert_eq!((error.failure().reason.as_str(), runs.into_inner()), ("ETAG_MISMATCH", 16), "{error}");
-    assert!(begun.elapsed() > Duration::from_secs(2), "the pauses between the runs");
+    assert!(begun.elapsed() > Duration::from_secs(2), "there were no pauses between the runs");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -147,7 +147,7 @@ async fn an_edit_that_changes_nothing_has_the_version_of_the_document() {
 }
 
 #[tokio::test]
-async fn a_document_is_deleted_and_read_as_it_was() {
+async fn a_deleted_document_can_be_read_as_of_its_version() {
     let (client, topic) = (client(), format!("{}/a", namespace()));
     let first = client.update(update(&topic, 1)).await.unwrap().document.unwrap().version;
     client.delete(DeletePolicyRequest { topic: topic.clone(), ..Default::default() }).await.unwrap();
@@ -158,24 +158,24 @@ async fn a_document_is_deleted_and_read_as_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_listener_may_add_another_one_which_gets_the_changes_from_then_on() {
+async fn a_listener_may_add_another_one_which_receives_the_changes_from_then_on() {
     let (client, topic) = (client(), format!("{}/a", namespace()));
     let cache = Arc::new(client.cache([topic.rsplit_once('/').unwrap().0]));
     timeout(PATIENCE, cache.synced()).await.unwrap().unwrap();
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut received) = mpsc::unbounded_channel();
     let weak = Arc::downgrade(&cache);
     let first = AtomicBool::new(true);
     cache.listen(move |change| {
-        drop(tell.send(("first", change.after.clone().unwrap().policies)));
+        drop(sender.send(("first", change.after.clone().unwrap().policies)));
         if first.swap(false, Ordering::Relaxed) {
-            let tell = tell.clone();
-            weak.upgrade().unwrap().listen(move |change| drop(tell.send(("second", change.after.clone().unwrap().policies))));
+            let sender = sender.clone();
+            weak.upgrade().unwrap().listen(move |change| drop(sender.send(("second", change.after.clone().unwrap().policies))));
         }
     });
     for (count, listeners) in [(1, vec!["first"]), (2, vec!["first", "second"])] {
         client.update(update(&topic, count)).await.unwrap();
         for listener in listeners {
-            assert_eq!(timeout(PATIENCE, told.recv()).await.unwrap().unwrap(), (listener, producers(count)));
+            assert_eq!(timeout(PATIENCE, received.recv()).await.unwrap().unwrap(), (listener, producers(count)));
         }
     }
 }
@@ -189,14 +189,14 @@ async fn a_list_has_all_pages() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told() {
+async fn a_change_without_a_connection_is_reported_as_not_made() {
     let client = Client::new("127.0.0.1:1").unwrap().with_timeout(Duration::from_secs(1));
     let error = client.update(update("t/n/a", 1)).await.unwrap_err();
     assert!(matches!(&error, Error::Failed(failure) if failure.never_sent), "{error:?}");
 }
 
 #[tokio::test]
-async fn what_breaks_is_repeated_and_resumed() {
+async fn calls_and_watches_survive_broken_connections() {
     let (server, proxy, namespace) = (client(), Proxy::start().await, namespace());
     let topic = format!("{namespace}/a");
     let client = Client::new(&proxy.address).unwrap();

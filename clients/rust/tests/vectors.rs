@@ -1,4 +1,4 @@
-//! The vectors that need no server.
+//! The shared vectors that need no server, and retries and pauses.
 
 mod common;
 
@@ -18,7 +18,7 @@ use topicpolicies_client_example::{
 };
 
 #[test]
-fn differences() {
+fn the_mask_between_two_documents_is_that_of_the_shared_vectors() {
     for (name, case) in cases(&vectors("masks.json")["differences"]) {
         let (before, after) = (message("TopicPolicies", &case["before"]), message("TopicPolicies", &case["after"]));
         let paths: BTreeSet<String> = mask::difference(&before, &after).into_iter().collect();
@@ -27,7 +27,7 @@ fn differences() {
 }
 
 #[test]
-fn paths() {
+fn paths_are_written_and_parsed_as_in_the_shared_vectors() {
     for (_, case) in cases(&vectors("masks.json")["paths"]) {
         let (segments, text) = (texts(&case["segments"]), case["text"].as_str().unwrap());
         assert_eq!(mask::join(&segments), text);
@@ -39,14 +39,14 @@ fn paths() {
 }
 
 #[test]
-fn names() {
+fn topic_names_are_read_as_in_the_shared_vectors() {
     for (name, case) in cases(&vectors("names.json")) {
         assert_eq!(full_name(case["topic"].as_str().unwrap()), case["fullName"].as_str().unwrap(), "{name}");
     }
 }
 
 #[test]
-fn retries() {
+fn calls_are_repeated_as_the_shared_vectors_say() {
     for (name, case) in cases(&vectors("retries.json")) {
         let call = match case["call"].as_str().unwrap() {
             "read" => Call::Read,
@@ -91,7 +91,7 @@ fn code(name: &str) -> Code {
 }
 
 #[test]
-fn one_of_many_changes_that_a_broken_stream_may_have_made_is_not_told_to_have_failed() {
+fn a_refused_change_that_a_broken_stream_may_have_made_has_an_unknown_outcome() {
     let full = Failure::new(Code::ResourceExhausted, "full");
     let mut attempts = Attempts::new(Call::Change);
     let refused = Failure { reason: "TOO_MANY_UPDATES".into(), ..full };
@@ -102,7 +102,7 @@ fn one_of_many_changes_that_a_broken_stream_may_have_made_is_not_told_to_have_fa
 }
 
 #[test]
-fn a_limit_that_passes_is_waited_for_as_long_as_the_service_says() {
+fn the_pause_after_a_limit_is_the_delay_of_the_service_plus_the_usual_pause() {
     let room = Duration::from_millis(1500);
     let refusal = |details: ErrorDetails| Failure::from(&Status::with_error_details(Code::ResourceExhausted, "too many calls", details));
     let mut details = ErrorDetails::with_retry_info(Some(room));
@@ -119,13 +119,13 @@ fn a_limit_that_passes_is_waited_for_as_long_as_the_service_says() {
     assert!(Pauses::of_a_watch().after(&lasting) >= Duration::from_secs(5));
     for call in [Call::Read, Call::Change] {
         assert_eq!(Attempts::new(call).next(&passing), Next::Repeat);
-        assert_eq!(Attempts::new(call).last(&passing), Next::GiveUp, "nothing was done");
+        assert_eq!(Attempts::new(call).last(&passing), Next::GiveUp, "nothing was done, so the outcome is known");
         assert_eq!(Attempts::new(call).next(&lasting), Next::GiveUp);
     }
 }
 
 #[test]
-fn pauses_of_calls_and_of_watches_have_the_bounds_that_the_pages_name() {
+fn pauses_of_calls_and_watches_have_the_bounds_that_the_documentation_names() {
     let broken = Failure::new(Code::Unavailable, "broken");
     for (mut pauses, most) in [(Pauses::of_a_call(), Duration::from_secs(5)), (Pauses::of_a_watch(), Duration::from_secs(10))] {
         let first = pauses.after(&broken);
@@ -136,7 +136,7 @@ fn pauses_of_calls_and_of_watches_have_the_bounds_that_the_pages_name() {
 }
 
 #[test]
-fn watches() {
+fn a_watch_and_its_cache_behave_as_the_shared_vectors_say() {
     for (name, case) in cases(&vectors("watch.json")) {
         let mode = case.get("mode").map_or(WatchMode::Latest, |mode| WatchMode::from_str_name(mode.as_str().unwrap()).unwrap());
         let mut watch = Watching::new(texts(&case["namespaces"]), mode);
@@ -150,7 +150,7 @@ fn watches() {
 struct Watching {
     tokens: Tokens,
     documents: Documents,
-    told: Vec<Value>,
+    calls: Vec<Value>,
     entries: Vec<String>,
     begin: Instant,
     now: Instant,
@@ -160,7 +160,7 @@ impl Watching {
     fn new(namespaces: Vec<String>, mode: WatchMode) -> Self {
         let begin = Instant::now();
         let (tokens, documents) = (Tokens::new(mode, BTreeMap::new()), Documents::new(namespaces));
-        Self { tokens, documents, told: Vec::new(), entries: Vec::new(), begin, now: begin }
+        Self { tokens, documents, calls: Vec::new(), entries: Vec::new(), begin, now: begin }
     }
 
     fn step(&mut self, step: &Value, name: &str) {
@@ -187,10 +187,10 @@ impl Watching {
     }
 
     fn take(&mut self, message: &Message) {
-        for told in self.documents.apply(message, self.now) {
+        for change in self.documents.apply(message, self.now) {
             let version = |document: &Option<PolicyDocument>| document.as_ref().map(|document| document.version.clone());
-            let key = format!("{} {}", told.key.0, scope(told.key.1));
-            self.told.push(json!([key, version(&told.before), version(&told.after)]));
+            let key = format!("{} {}", change.key.0, scope(change.key.1));
+            self.calls.push(json!([key, version(&change.before), version(&change.after)]));
         }
     }
 
@@ -200,7 +200,7 @@ impl Watching {
                 let all = self.documents.all().map(|one| (format!("{} {}", one.topic, scope(one.scope())), one.version.clone()));
                 assert_eq!(json!(all.collect::<BTreeMap<_, _>>()), *expected, "{name}");
             }
-            "told" => assert_eq!(Value::Array(std::mem::take(&mut self.told)), *expected, "{name}"),
+            "told" => assert_eq!(Value::Array(std::mem::take(&mut self.calls)), *expected, "{name}"),
             "entries" => assert_eq!(json!(std::mem::take(&mut self.entries)), *expected, "{name}"),
             "tokens" => assert_eq!(self.tokens.resume(), &tokens(expected), "{name}"),
             "synced" => assert_eq!(json!(self.documents.synced().collect::<Vec<_>>()), *expected, "{name}"),

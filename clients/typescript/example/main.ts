@@ -12,10 +12,10 @@ const [target = DEFAULT_TARGET, topic = "persistent://public/default/orders-type
 async function tour(): Promise<void> {
   await using client = new Client(target, { actor: "typescript-example" });
 
-  // A cache, and a listener that is told of every change.
+  // A cache, and a listener that is called for every change.
   await using cache = client.cache({ topics: [topic] });
   await cache.synced(AbortSignal.timeout(30_000));
-  const told = new Promise<void>((resolve) => {
+  const called = new Promise<void>((resolve) => {
     cache.listen(({ after }) => {
       if (after?.policies?.maxProducerPerTopic === 6) resolve();
     });
@@ -30,7 +30,7 @@ async function tour(): Promise<void> {
   const version = updated.document?.version ?? "";
   console.log(`updated to version ${version}`);
 
-  // An edit: one entry of a map, whatever else is in it. It runs again if somebody else was faster.
+  // An edit: sets one entry of a map and leaves the others alone. If another writer was faster, the function runs again.
   const edited = await client.edit(topic, (policies) => {
     policies.maxProducerPerTopic = (policies.maxProducerPerTopic ?? 0) + 1;
     policies.subscriptionPolicies["billing"] = create(SubscriptionPoliciesSchema, { dispatchRate: { dispatchThrottlingRateInMsg: 100 } });
@@ -46,8 +46,8 @@ async function tour(): Promise<void> {
     console.log("an old etag was refused");
   }
 
-  // The listener has been told, and the cache has it.
-  await told;
+  // The listener was called, and the cache has the change.
+  await called;
   console.log(`the cache has version ${cache.get(topic)?.version ?? ""}, confirmed ${Math.round(cache.stalenessMs)} ms ago`);
 
   const { outcome } = await client.delete(topic);

@@ -48,7 +48,7 @@ export class Attempts {
   }
 
   /**
-   * Takes note that the attempt at this address failed. Returns how many milliseconds to wait before the next attempt, or undefined if
+   * Records that the attempt at this address failed. Returns how many milliseconds to wait before the next attempt, or undefined if
    * there is to be none. `chance` is a random number, at least 0 and less than 1.
    */
   failed(address: string, error: TopicPoliciesError, chance: number): number | undefined {
@@ -78,7 +78,7 @@ export class Attempts {
     return new UnavailableError(`There was no connection to the service in time: ${error.message}`, { code: error.code, cause: error });
   }
 
-  /** Takes note of where the next attempt goes. Returns whether the error names the leader, so that the next attempt needs no pause. */
+  /** Records where the next attempt goes. Returns whether the error names the leader, so that the next attempt needs no pause. */
   #redirected(address: string, error: TopicPoliciesError): boolean {
     if (this.#change !== undefined) return this.#routes.failed(address, error, this.#change.namespace);
     const leader = refusedByFollower(error) ? (error.metadata["leader"] ?? "") : "";

@@ -24,14 +24,14 @@ export class PolicyCache implements AsyncDisposable {
   constructor(watch: Watch, namespaces: Iterable<string>) {
     this.#watch = watch;
     this.#copy = new Copy(namespaces, (change) => {
-      for (const tell of [...this.#listeners]) {
-        if (this.#listeners.has(tell)) tell(change); // a listener may have removed it meanwhile
+      for (const listener of [...this.#listeners]) {
+        if (this.#listeners.has(listener)) listener(change); // a listener may have removed it meanwhile
       }
     });
     this.#done = this.#follow();
   }
 
-  /** Closes the cache; reads go on returning the last known documents. The promise resolves when the watch has ended. */
+  /** Closes the cache; reads still return the last known documents. The promise resolves when the watch has ended. */
   async close(): Promise<void> {
     this.#watch.close();
     await this.#done;
@@ -109,7 +109,7 @@ export class PolicyCache implements AsyncDisposable {
     const warn = (error: unknown): void => {
       process.emitWarning(error instanceof Error ? error : String(error), "TopicPoliciesListenerWarning");
     };
-    const tell = (change: Change): void => {
+    const call = (change: Change): void => {
       try {
         const returned = listener(change);
         if (returned instanceof Promise) returned.catch(warn);
@@ -117,9 +117,9 @@ export class PolicyCache implements AsyncDisposable {
         warn(error);
       }
     };
-    for (const after of this.documents()) tell({ topic: after.topic, scope: after.scope, before: undefined, after });
-    this.#listeners.add(tell);
-    return () => this.#listeners.delete(tell);
+    for (const after of this.documents()) call({ topic: after.topic, scope: after.scope, before: undefined, after });
+    this.#listeners.add(call);
+    return () => this.#listeners.delete(call);
   }
 
   async #follow(): Promise<void> {

@@ -199,7 +199,7 @@ export class Connection {
     let timer: NodeJS.Timeout | undefined;
     let forget = (): void => undefined;
     const over = new Promise<never>((_, reject) => {
-      const end = (): void => { reject(new UnavailableError("No token was there in time.", { code: grpc.status.UNAVAILABLE })); };
+      const end = (): void => { reject(new UnavailableError("There was no token in time.", { code: grpc.status.UNAVAILABLE })); };
       if (timeoutMs < LONGEST_TIMER_MS) timer = setTimeout(end, timeoutMs);
       forget = whenAborted([signal, this.#closing.signal], end);
     });

@@ -145,31 +145,31 @@ export class Copy {
     if (document.policies === undefined) {
       copy.documents.delete(key);
       copy.absent.set(key, document.version);
-      this.#tell(before, undefined);
+      this.#report(before, undefined);
       return;
     }
     copy.documents.set(key, document);
     copy.absent.delete(key);
-    if (before === undefined || !isSame(before, document)) this.#tell(before, document);
+    if (before === undefined || !isSame(before, document)) this.#report(before, document);
   }
 
   #complete(copy: NamespaceCopy): void {
     for (const [key, document] of copy.documents) {
       if (copy.fresh === undefined || copy.fresh.has(key)) continue;
       copy.documents.delete(key);
-      this.#tell(document, undefined);
+      this.#report(document, undefined);
     }
     copy.fresh = undefined;
     copy.synced = true;
   }
 
-  /** Takes note of a bookmark. No event older than the bookmark can follow, so the versions of deleted documents need not be kept. */
+  /** Records a bookmark. No event older than the bookmark can follow, so the versions of deleted documents need not be kept. */
   #confirm(copy: NamespaceCopy, lagMs: number, now: number): void {
     copy.confirmed = now - lagMs;
     copy.absent.clear();
   }
 
-  #tell(before: Document | undefined, after: Document | undefined): void {
+  #report(before: Document | undefined, after: Document | undefined): void {
     const about = after ?? before;
     if (about !== undefined) this.#changed({ topic: about.topic, scope: about.scope, before, after });
   }

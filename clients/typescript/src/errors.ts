@@ -61,7 +61,7 @@ export class InvalidArgumentError extends TopicPoliciesError {}
 export class NotFoundError extends TopicPoliciesError {}
 /**
  * The document is not at the version that the etag requires, or changes too often (ABORTED); nothing was changed. Read the document again
- * and decide anew.
+ * and decide again.
  */
 export class ConflictError extends TopicPoliciesError {}
 /** There is a document although `mustNotExist` is set (ALREADY_EXISTS); nothing was changed. */

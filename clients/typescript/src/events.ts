@@ -5,13 +5,13 @@ import type { NamespaceState } from "./generated/topicpolicies/v1/service_pb.js"
 import type { HistoryEntry, HistoryGap, Origin } from "./history.js";
 import type { WatchToken } from "./tokens.js";
 
-interface Told {
+interface OfNamespace {
   /** `tenant/namespace`. */
   readonly namespace: string;
 }
 
 /** What the events `changed` and `deleted` have besides the document. */
-interface Change extends Told {
+interface Change extends OfNamespace {
   /** The version before this one; empty in a snapshot, and if it is not known. */
   readonly previousVersion: string;
   /** The document before the change; undefined if it was not requested (`includePrevious`), or is not known. */
@@ -38,12 +38,12 @@ export interface Deleted extends Change {
 }
 
 /** An event of the change log (mode ENTRIES). */
-export interface Entry extends Told {
+export interface Entry extends OfNamespace {
   readonly kind: "entry";
   readonly entry: HistoryEntry;
 }
 
-interface Confirmation extends Told {
+interface Confirmation extends OfNamespace {
   /** The place in the change log from which a later watch can resume. */
   readonly token: WatchToken;
   /** The time, by the server's clock, up to which every change has been sent. */
@@ -66,7 +66,7 @@ export interface Bookmark extends Confirmation {
 }
 
 /** The namespace starts over: documents that are not sent again before `synced` no longer exist. */
-export interface Reset extends Told {
+export interface Reset extends OfNamespace {
   readonly kind: "reset";
   /** Machine-readable, such as `LOG_REPLACED`; empty if the stream broke before `synced`, or `resume` does not cover the namespace. */
   readonly reason: string;
@@ -74,7 +74,7 @@ export interface Reset extends Told {
 }
 
 /** The state of a namespace has changed. Documents of a namespace that is not READY may be stale. */
-export interface Status extends Told {
+export interface Status extends OfNamespace {
   readonly kind: "status";
   readonly state: NamespaceState;
   /** Machine-readable, such as `LOG_UNREACHABLE`; empty for READY. */
@@ -83,7 +83,7 @@ export interface Status extends Told {
 }
 
 /** The history may lack events here, before those that follow. */
-export interface Gap extends Told {
+export interface Gap extends OfNamespace {
   readonly kind: "gap";
   readonly gap: HistoryGap;
 }

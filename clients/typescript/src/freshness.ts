@@ -7,7 +7,7 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export class Freshness {
   #newest = -Infinity;
 
-  /** Takes note of a confirmed time and returns its lag in ms; infinite if the server sent no time. */
+  /** Records a confirmed time and returns its lag in ms; infinite if the server sent no time. */
   lagMs(confirmed: Timestamp | undefined): number {
     if (confirmed === undefined) return Infinity;
     const ms = Number(confirmed.seconds) * 1000 + confirmed.nanos / 1e6;

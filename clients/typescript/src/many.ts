@@ -19,7 +19,7 @@ import { checkLimit, LONGEST_TIMER_MS } from "./timeouts.js";
 export interface ManyOptions {
   /** How many changes may be in flight, or have a result that the caller has not read yet: a whole number from 1; by default 1,000. */
   readonly maxInFlight?: number;
-  /** How long to go on without any result from the service; by default the client's `timeoutMs`. */
+  /** How long to continue without any result from the service; by default the client's `timeoutMs`. */
   readonly timeoutMs?: number;
   /** Ends the call: the changes in flight fail, then the iteration throws the signal's reason. */
   readonly signal?: AbortSignal;
@@ -66,7 +66,7 @@ export class Many {
     try {
       const failure = yield* this.#made();
       if (failure !== undefined) {
-        yield* this.#tell();
+        yield* this.#settled();
         yield* this.#pipeline.abandon(failure);
         signal?.throwIfAborted();
         if (this.#input === undefined) throw failure; // there are changes that were not read
@@ -79,11 +79,11 @@ export class Many {
     }
   }
 
-  /** Yields results until there are no more, and then returns undefined; returns the error if going on can't help. */
+  /** Yields results until there are no more, and then returns undefined; returns the error if retrying can't help. */
   async *#made(): AsyncGenerator<Settled, TopicPoliciesError | undefined> {
     for (;;) {
-      yield* this.#tell();
-      if (this.#isEnded()) return new CancelledError("The changes were given up, or the client was closed.", { code: Code.CANCELLED });
+      yield* this.#settled();
+      if (this.#isEnded()) return new CancelledError("The changes were cancelled, or the client was closed.", { code: Code.CANCELLED });
       if (this.#pipeline.outstanding === 0) {
         if (this.#input !== undefined) return undefined;
         await this.#woken(undefined, Infinity);
@@ -123,7 +123,7 @@ export class Many {
     let quietSince = performance.now();
     for (;;) {
       if (this.#untold.length > 0) {
-        yield* this.#tell();
+        yield* this.#settled();
         quietSince = performance.now();
       }
       if (this.#input !== undefined && this.#pipeline.outstanding === 0) return undefined;
@@ -143,7 +143,7 @@ export class Many {
         const settled = this.#pipeline.settle(each, performance.now());
         if (settled === undefined) continue;
         yield settled;
-        this.#pipeline.heard(performance.now()); // the time that the caller took to read the result does not count as silence
+        this.#pipeline.restartPatience(performance.now()); // the time that the caller took to read the result does not count as silence
       }
       quietSince = performance.now();
       this.#room();
@@ -151,7 +151,7 @@ export class Many {
   }
 
   /** Yields the results of changes that could not be sent. */
-  *#tell(): Iterable<Settled> {
+  *#settled(): Iterable<Settled> {
     for (let each = this.#untold.shift(); each !== undefined; each = this.#untold.shift()) yield each;
     this.#room();
   }

@@ -23,12 +23,12 @@ const MOST_BYTES = 64 << 20;
 const AGAIN: ReadonlySet<Code> = new Set([Code.UNAVAILABLE, Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.INTERNAL, Code.UNKNOWN]);
 
 /** The error with which a stream is left when other changes have to go to another address. */
-const ELSEWHERE = new TopicPoliciesError("Other changes go elsewhere.", { code: Code.UNAVAILABLE });
+const ELSEWHERE = new TopicPoliciesError("Other changes go to another address.", { code: Code.UNAVAILABLE });
 
 interface Bounds {
   /** How many changes may be outstanding, or have an unread result. */
   readonly maxInFlight: number;
-  /** How long to go on without any result, in ms. */
+  /** How long to continue without any result, in ms. */
   readonly patienceMs: number;
 }
 
@@ -103,7 +103,7 @@ export class Pipeline {
   }
 
   /** Restarts the patience: a result arrived, or the caller was busy with one. */
-  heard(now: number): void {
+  restartPatience(now: number): void {
     this.#quietSince = now;
   }
 
@@ -190,7 +190,7 @@ export class Pipeline {
   }
 
   /**
-   * Takes note that the stream ended with changes outstanding. Returns how long to wait before opening the next one, in ms; undefined: give
+   * Records that the stream ended with changes outstanding. Returns how long to wait before opening the next one, in ms; undefined: give
    * up, with `abandon`.
    */
   broke(error: TopicPoliciesError, now: number, chance: number): number | undefined {

@@ -118,7 +118,7 @@ export interface ServerInfo {
 export function getRequest(topic: string, scopes: readonly Scope[], { atLeastVersion, asOfTime, asOfVersion }: ReadAt): GetPolicyRequest {
   const request = create(GetPolicyRequestSchema, { topic, scopes: [...scopes] });
   if ([atLeastVersion, asOfTime, asOfVersion].filter((each) => each !== undefined).length > 1) {
-    throw invalid("read_at", "CONTRADICTION", "Say one of atLeastVersion, asOfTime and asOfVersion.");
+    throw invalid("read_at", "CONTRADICTION", "Give only one of atLeastVersion, asOfTime and asOfVersion.");
   }
   if (atLeastVersion !== undefined) request.readAt = { case: "atLeastVersion", value: atLeastVersion };
   if (asOfTime !== undefined) request.readAt = { case: "asOfTime", value: timestampFromDate(asOfTime) };
@@ -129,7 +129,7 @@ export function getRequest(topic: string, scopes: readonly Scope[], { atLeastVer
 /** Returns an answer's document of one scope. */
 export function documentIn({ message, unconfirmedSince }: Answered<GetPolicyResponse>, scope: Scope): Document {
   const found = message.documents.find((each) => each.scope === scope);
-  if (found === undefined) throw new TopicPoliciesError("The service has not answered what was asked.", { code: Code.INTERNAL });
+  if (found === undefined) throw new TopicPoliciesError("The service has not answered for the requested scope.", { code: Code.INTERNAL });
   return documentOf(found, unconfirmedSince);
 }
 

@@ -124,7 +124,7 @@ export function neverSent(error: TopicPoliciesError): boolean {
 }
 
 /** How the messages begin of attempts for which there was no connection, or no token. */
-const UNCONNECTED = /^(No connection established|Name resolution failed|Channel closed before call started|No token was there)/;
+const UNCONNECTED = /^(No connection established|Name resolution failed|Channel closed before call started|There was no token)/;
 
 /** Whether the last attempt found no connection. Earlier attempts may have been sent. */
 export function unconnected(error: TopicPoliciesError): boolean {

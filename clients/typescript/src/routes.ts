@@ -41,7 +41,7 @@ export class Routes {
   }
 
   /**
-   * Takes note that a call to an address failed; `namespace` is given for a change. Returns whether the error named another address, so
+   * Records that a call to an address failed; `namespace` is given for a change. Returns whether the error named another address, so
    * that the next attempt needs no pause.
    */
   failed(address: string, error: TopicPoliciesError, namespace?: string): boolean {

@@ -63,7 +63,7 @@ class Part {
   /** Whether the events before `synced` are changes, from the first one on, instead of a snapshot. */
   beginning = false;
   /** Whether any event came while there was no token: if the stream breaks then, a `reset` is due. */
-  told = false;
+  hasEvents = false;
   synced = false;
 
   /**
@@ -79,7 +79,7 @@ class Part {
  *
  * The session keeps one token per namespace: the place of the watch. It begins as the token that was given, or as that of the SYNCED
  * bookmark; from then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is resumed where
- * it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for, so a broken one is started over,
+ * it broke. Before SYNCED there is no token: a snapshot has no order in which a position could be a place, so a broken one is started over,
  * after a `reset`. In the mode ENTRIES, where events come in the log's order and without a snapshot, the token of every bookmark is taken.
  */
 export class WatchSession {
@@ -132,11 +132,11 @@ export class WatchSession {
     for (const [namespace, part] of this.#parts) {
       part.beginning = part.token === undefined && request.fromBeginning;
       if (part.token !== undefined) request.resume[namespace] = messageOf(part.token);
-      else if (part.told || part.uncovered) {
-        const message = part.uncovered ? `The token that was given does not cover ${namespace}: it begins anew.`
-          : `The stream broke before ${namespace} was told of completely: it begins again.`;
+      else if (part.hasEvents || part.uncovered) {
+        const why = part.uncovered ? "the token does not cover this namespace" : "the watch was interrupted before the snapshot was complete";
+        const message = `The namespace ${namespace} begins again: ${why}.`;
         events.push({ kind: "reset", namespace, reason: "", message });
-        part.told = part.uncovered = false;
+        part.hasEvents = part.uncovered = false;
       }
     }
     return { request, events };
@@ -152,7 +152,7 @@ export class WatchSession {
   }
 
   /**
-   * Takes note that the stream has ended. Returns the event to deliver, with the time to wait before connecting again. Throws the error if
+   * Records that the stream has ended. Returns the event to deliver, with the time to wait before connecting again. Throws the error if
    * retrying can't help, or the patience is over.
    *
    * @param chance a random number, at least 0 and less than 1
@@ -196,17 +196,17 @@ export class WatchSession {
     if (withinSnapshot) return undefined; // within a snapshot there is no place to resume from
     const token = tokenOf(message);
     part.token = token;
-    const told = { namespace, token, confirmedTime: dateOf(confirmedTime), lagMs };
-    if (!synced) return { kind: "bookmark", ...told };
+    const common = { namespace, token, confirmedTime: dateOf(confirmedTime), lagMs };
+    if (!synced) return { kind: "bookmark", ...common };
     part.synced = true;
     this.#failed = 0;
-    return { kind: "synced", ...told };
+    return { kind: "synced", ...common };
   }
 }
 
-/** Takes note of the position of an event in the log. */
+/** Records the position of an event in the log. */
 function fold(part: Part, partition: number, position: string): void {
-  if (part.token === undefined) part.told = true;
+  if (part.token === undefined) part.hasEvents = true;
   else part.token = folded(part.token, partition, position);
 }
 
@@ -215,17 +215,17 @@ function change(namespace: string, part: Part, message: PolicyChange): Changed |
   const snapshot = part.token === undefined && !part.beginning;
   fold(part, partition, position);
   if (document === undefined || !isKnown(document.scope)) return undefined; // of a newer service
-  const told = { namespace, previousVersion, previous: maybeDocument(previous), partition, position, origin: originOf(origin), snapshot };
+  const common = { namespace, previousVersion, previous: maybeDocument(previous), partition, position, origin: originOf(origin), snapshot };
   const { policies, ...rest } = documentOf(document);
   return policies === undefined
-    ? { kind: "deleted", document: { ...rest, policies }, ...told }
-    : { kind: "changed", document: { ...rest, policies }, ...told };
+    ? { kind: "deleted", document: { ...rest, policies }, ...common }
+    : { kind: "changed", document: { ...rest, policies }, ...common };
 }
 
 function entry(namespace: string, part: Part, message: HistoryEntry): WatchEvent | undefined {
   fold(part, message.partition, message.position);
-  const told = entryOf(message);
-  return told && { kind: "entry", namespace, entry: told };
+  const entry = entryOf(message);
+  return entry && { kind: "entry", namespace, entry };
 }
 
 function status(namespace: string, { state, reason, message }: NamespaceStatus): Status | undefined {

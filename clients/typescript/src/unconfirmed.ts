@@ -11,7 +11,7 @@ export interface Answered<Message> {
 
 /** Returns the time since which an answer can't be confirmed; undefined if it was confirmed, or the metadata can't be parsed. */
 export function unconfirmedSince(trailing: Metadata): Date | undefined {
-  const [said] = trailing.get(UNCONFIRMED_KEY);
-  const since = new Date(typeof said === "string" ? said : Number.NaN);
+  const [value] = trailing.get(UNCONFIRMED_KEY);
+  const since = new Date(typeof value === "string" ? value : Number.NaN);
   return Number.isNaN(since.getTime()) ? undefined : since;
 }

@@ -1,4 +1,4 @@
-/** What an update does to a document, as in every language, through the client and a server. */
+/** The effect of updates on documents: the shared vectors, through the client and a server. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
@@ -31,12 +31,12 @@ after(async () => {
   await sidecar.remove();
 });
 
-test("an update does to a document what it does in every language", async (t) => {
+test("an update does what the shared vectors say", async (t) => {
   assert.ok(vectors.length > 60);
   for (const [number, vector] of vectors.entries()) {
     await t.test(vector.name, async () => {
       const topic = `ts/apply/t${number}`;
-      // Which cluster is the local one is not known here, so that no LOCAL list of clusters is taken.
+      // This server does not know the name of its cluster, so it refuses a LOCAL list of clusters.
       const scope = JSON.stringify(vector).includes("replicationClusters") ? Scope.GLOBAL : Scope.LOCAL;
       if (vector.document !== null) await client.update(topic, fromJson(TopicPoliciesSchema, vector.document), { scope, mask: ["*"] });
       const reasons = await refusal(client.update(topic, fromJson(TopicPoliciesSchema, vector.policies), { scope, ...optionsOf(vector) }));
@@ -44,10 +44,10 @@ test("an update does to a document what it does in every language", async (t) =>
       if (vector.reason === undefined) assert.equal(reasons, undefined);
       else assert.ok(reasons?.includes(vector.reason), `${vector.reason} is not among ${String(reasons)}`);
       const { policies } = await client.get(topic, { scope });
-      const told = policies === undefined ? null : toJson(TopicPoliciesSchema, policies);
+      const found = policies === undefined ? null : toJson(TopicPoliciesSchema, policies);
       const wanted = expected == null ? undefined : fromJson(TopicPoliciesSchema, expected);
       const same = policies !== undefined && wanted !== undefined && equals(TopicPoliciesSchema, policies, wanted);
-      assert.ok(same || (policies === undefined && wanted === undefined), JSON.stringify({ told, expected }));
+      assert.ok(same || (policies === undefined && wanted === undefined), JSON.stringify({ found, expected }));
     });
   }
 });
@@ -57,7 +57,7 @@ function optionsOf({ mask, listOperations }: Vector): UpdateOptions {
   return { ...(mask && { mask }), listOperations: Object.fromEntries(operations) as Record<string, ListOperation> };
 }
 
-/** The reasons of what an update is refused for; undefined if it is not. */
+/** Returns the reasons of the violations for which an update is refused; undefined if it succeeds. */
 async function refusal(update: Promise<unknown>): Promise<string[] | undefined> {
   const error = await update.then(() => undefined, (thrown: unknown) => thrown);
   if (error === undefined) return undefined;

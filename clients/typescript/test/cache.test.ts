@@ -38,10 +38,10 @@ test("a cache has the snapshot and every change", async (t) => {
   const names = ["persistent://ts/cache/y", "ts/cache/y", "ts/cache/y-partition-3", "ts/cache/y-partition-03", "ts/other/y"];
   assert.deepEqual(names.map((name) => producers(cache.get(name, Scope.GLOBAL))), [2, 2, 2, undefined, undefined]);
   await client.delete(topic);
-  await until("the deleted document is gone", () => cache.get(topic) === undefined);
+  await until("the cache has removed the deleted document", () => cache.get(topic) === undefined);
 });
 
-test("a listener is told what there is and then every change, and one that throws disturbs nobody", async (t) => {
+test("a listener receives the existing documents and then every change, and one that throws does not disturb the others", async (t) => {
   const topic = "persistent://ts/listener/x";
   await client.update(topic, { maxProducerPerTopic: 1 });
   const cache = await caching(t, { topics: [topic] });
@@ -54,22 +54,22 @@ test("a listener is told what there is and then every change, and one that throw
     await Promise.resolve();
     throw new Error("a bad promise of a listener");
   });
-  const told: (number | undefined)[][] = [];
-  const stop = cache.listen((change: Change) => told.push([producers(change.before), producers(change.after)]));
-  assert.deepEqual(told, [[undefined, 1]]);
+  const received: (number | undefined)[][] = [];
+  const stop = cache.listen((change: Change) => received.push([producers(change.before), producers(change.after)]));
+  assert.deepEqual(received, [[undefined, 1]]);
   await client.update(topic, { maxProducerPerTopic: 2 });
-  await until("the change was told", () => told.length === 2);
+  await until("the listener has the change", () => received.length === 2);
   await client.delete(topic);
-  await until("the deletion was told", () => told.length === 3);
-  assert.deepEqual(told.slice(1), [[1, 2], [2, undefined]]);
+  await until("the listener has the deletion", () => received.length === 3);
+  assert.deepEqual(received.slice(1), [[1, 2], [2, undefined]]);
   stop();
   await client.update(topic, { maxProducerPerTopic: 3 });
   await until("the cache has the change", () => cache.get(topic) !== undefined);
-  assert.equal(told.length, 3);
+  assert.equal(received.length, 3);
   for (const message of ["a bad listener", "a bad promise of a listener"]) assert.ok(warnings.some((warning) => warning.message === message));
 });
 
-test("a listener that another one has removed is not called any more", async (t) => {
+test("a listener is not called after another listener has removed it", async (t) => {
   const topic = "persistent://ts/removed/x";
   const cache = await caching(t, { topics: [topic] });
   let calls = 0;
@@ -80,28 +80,28 @@ test("a listener that another one has removed is not called any more", async (t)
   assert.equal(calls, 0);
 });
 
-test("a cache serves what it knows while the server is away, and catches up", async (t) => {
-  const own = await Sidecar.start();
-  const its = new Client(own.address);
+test("a cache serves its documents while the server is down, and catches up afterwards", async (t) => {
+  const ownSidecar = await Sidecar.start();
+  const ownClient = new Client(ownSidecar.address);
   t.after(async () => {
-    its.close();
-    await own.remove();
+    ownClient.close();
+    await ownSidecar.remove();
   });
   const topic = "persistent://ts/away/x";
-  await its.update(topic, { maxProducerPerTopic: 1 });
-  const cache = await caching(t, { namespaces: ["ts/away"], bookmarkIntervalMs: 1000 }, its);
+  await ownClient.update(topic, { maxProducerPerTopic: 1 });
+  const cache = await caching(t, { namespaces: ["ts/away"], bookmarkIntervalMs: 1000 }, ownClient);
   await until("the copy has become older", () => cache.stalenessMs > 600);
   await until("a bookmark has confirmed it", () => cache.stalenessMs < 500);
-  await own.kill();
-  await until("the copy is stale and says why", () => cache.stalenessMs > 1500 && cache.state("ts/away")?.problem !== "");
+  await ownSidecar.kill();
+  await until("the copy is stale, and its state has the reason", () => cache.stalenessMs > 1500 && cache.state("ts/away")?.problem !== "");
   assert.deepEqual([producers(cache.get(topic)), cache.isSynced], [1, true]);
-  await own.start();
-  await its.update(topic, { maxProducerPerTopic: 2 });
+  await ownSidecar.start();
+  await ownClient.update(topic, { maxProducerPerTopic: 2 });
   await until("the cache has caught up", () => producers(cache.get(topic)) === 2 && cache.stalenessMs < 1200);
   assert.equal(cache.state("ts/away")?.problem, "");
 });
 
-test("a cache is not fresh before its first snapshot, and ends with the block that it is used in", async () => {
+test("the staleness of a cache is infinite before its first snapshot, and leaving its block closes it", async () => {
   let used: PolicyCache;
   {
     await using cache = client.cache({ namespaces: ["ts/fresh"] });
@@ -116,10 +116,10 @@ test("a cache is not fresh before its first snapshot, and ends with the block th
   assert.equal(used.get("ts/fresh/x"), undefined);
 });
 
-test("a cache that can't follow says why, and one that is closed ends its waiting", async () => {
-  const senseless = client.cache({ namespaces: ["not a namespace"] });
-  await assert.rejects(senseless.synced(), InvalidArgumentError);
-  assert.ok(senseless.error instanceof InvalidArgumentError);
+test("a cache that can't follow fails with the reason, and closing a cache ends a wait for it", async () => {
+  const invalid = client.cache({ namespaces: ["not a namespace"] });
+  await assert.rejects(invalid.synced(), InvalidArgumentError);
+  assert.ok(invalid.error instanceof InvalidArgumentError);
   const nowhere = new Client("127.0.0.1:1");
   const unsynced = nowhere.cache({ namespaces: ["t/n"] });
   await assert.rejects(unsynced.synced(AbortSignal.timeout(50)), { name: "TimeoutError" });

@@ -9,7 +9,7 @@ import {
 } from "../src/index.js";
 import { isLocal } from "../src/connection.js";
 import { delayMs } from "../src/retries.js";
-import { answer, fromTheService, nobody, open, QUICK, serve } from "./fake.js";
+import { answer, fromTheService, unusedAddress, open, QUICK, serve } from "./fake.js";
 
 const TOPIC = "persistent://t/n/x";
 
@@ -22,7 +22,7 @@ test("an update is repeated with the same request id when the service is unavail
   assert.ok(ids.size === 1 && !ids.has(""));
 });
 
-test("what can't help to repeat is not repeated", async (t) => {
+test("a permanent failure is not repeated", async (t) => {
   const kinds: [Code, typeof TopicPoliciesError][] = [
     [Code.INVALID_ARGUMENT, InvalidArgumentError], [Code.ABORTED, ConflictError], [Code.FAILED_PRECONDITION, FailedPreconditionError],
     [Code.RESOURCE_EXHAUSTED, ResourceExhaustedError], [Code.PERMISSION_DENIED, PermissionDeniedError], [Code.UNAUTHENTICATED, PermissionDeniedError],
@@ -39,19 +39,19 @@ test("what can't help to repeat is not repeated", async (t) => {
   }
 });
 
-test("without retries nothing is repeated, and the service's word that nothing was done counts", async (t) => {
+test("without retries nothing is repeated, and a change that the service refuses is reported as not made", async (t) => {
   const fake = await serve(t, () => fromTheService(Code.UNAVAILABLE, "LOG"));
   await assert.rejects(open(t, fake.address, { retries: NO_RETRIES }).update(TOPIC, { maxProducerPerTopic: 1 }), UnavailableError);
   assert.equal(fake.requests.length, 1);
 });
 
-test("a service that always refuses leaves nothing unknown", async (t) => {
+test("a change that the service always refuses is reported as not made", async (t) => {
   const fake = await serve(t, () => fromTheService(Code.UNAVAILABLE, "LOG"));
   await assert.rejects(open(t, fake.address).update(TOPIC, { maxProducerPerTopic: 1 }), UnavailableError);
   assert.equal(fake.requests.length, 5);
 });
 
-test("the outcome of a change that was sent and not answered is unknown, and a repeat is possible", async (t) => {
+test("a change that was sent and not answered has an unknown outcome and can be repeated", async (t) => {
   const fake = await serve(t, (attempt) => (attempt === 1 ? undefined : answer({ replayed: true })));
   const client = open(t, fake.address, { timeoutMs: 300 });
   const error = await client.update(TOPIC, { maxProducerPerTopic: 1 }).then(() => undefined, (thrown: unknown) => thrown);
@@ -61,14 +61,14 @@ test("the outcome of a change that was sent and not answered is unknown, and a r
   assert.deepEqual(fake.requests.map((request) => request.requestId), [error.requestId, error.requestId]);
 });
 
-test("an unavailable service after broken attempts leaves the outcome unknown", async (t) => {
+test("the outcome is unknown if the service is unavailable after a broken attempt", async (t) => {
   const fake = await serve(t, (attempt) => (attempt === 1 ? { code: Code.UNAVAILABLE, details: "a proxy's own words" } : fromTheService(Code.UNAVAILABLE, "LOG")));
   await assert.rejects(open(t, fake.address).update(TOPIC, { maxProducerPerTopic: 1 }), OutcomeUnknownError);
   assert.equal(fake.requests.length, 5);
 });
 
-test("without a connection a change was certainly not made", async (t) => {
-  const address = await nobody();
+test("a change without a connection is reported as not made", async (t) => {
+  const address = await unusedAddress();
   for (const retries of [DEFAULT_RETRIES, NO_RETRIES]) {
     const client = open(t, address, { timeoutMs: 400, retries });
     await assert.rejects(client.update(TOPIC, { maxProducerPerTopic: 1 }), UnavailableError);
@@ -84,25 +84,25 @@ test("a signal ends a call with its reason, unless the outcome of a change is un
     await assert.rejects(call, (error) => error === why);
   }
   assert.deepEqual([fake.reads, fake.requests.length], [0, 0]);
-  const nowhere = open(t, await nobody());
-  await assert.rejects(nowhere.get(TOPIC, { signal: AbortSignal.timeout(100) }), { name: "TimeoutError" });
+  const unconnected = open(t, await unusedAddress());
+  await assert.rejects(unconnected.get(TOPIC, { signal: AbortSignal.timeout(100) }), { name: "TimeoutError" });
   await assert.rejects(client.update(TOPIC, { maxProducerPerTopic: 1 }, { signal: AbortSignal.timeout(200) }), OutcomeUnknownError);
 });
 
-test("values that a message can't have are the caller's fault, and nothing is sent", async (t) => {
+test("values that a message can't have are an InvalidArgumentError, and nothing is sent", async (t) => {
   const fake = await serve(t, () => answer());
   await assert.rejects(open(t, fake.address).update(TOPIC, { maxProducerPerTopic: 2 ** 40 }), InvalidArgumentError);
   assert.equal(fake.requests.length, 0);
 });
 
-test("an error of another domain is not the service's word", async (t) => {
+test("an error of another domain does not count as the service's own", async (t) => {
   const fake = await serve(t, () => ({ ...fromTheService(Code.ABORTED, "A_REASON"), metadata: new Metadata() }));
   const error = await open(t, fake.address).update(TOPIC, { maxProducerPerTopic: 1 }).then(() => undefined, (thrown: unknown) => thrown);
   assert.ok(error instanceof ConflictError);
   assert.deepEqual([error.fromService, error.reason], [false, ""]);
 });
 
-test("who and why go with every call, and a change's own in its request", async (t) => {
+test("the client's actor and reason are sent with every call, and those of a change in its request", async (t) => {
   const fake = await serve(t, () => answer());
   const client = open(t, fake.address, { actor: "retention-bot", reason: "nightly" });
   await client.update(TOPIC, { maxProducerPerTopic: 1 });
@@ -113,7 +113,7 @@ test("who and why go with every call, and a change's own in its request", async 
   }
 });
 
-test("no mask is sent where none is given", async (t) => {
+test("no mask is sent if none is given", async (t) => {
   const fake = await serve(t, () => answer());
   const client = open(t, fake.address);
   await client.update(TOPIC, { maxProducerPerTopic: 1, retentionPolicies: { retentionTimeInMinutes: 1 } });
@@ -136,12 +136,12 @@ test("the stub has the client's connection and metadata, and repeats nothing", a
     await Promise.resolve();
     yield { changes: [{ sequence: 5n, change: { case: "update" as const, value: { topic: TOPIC } } }] };
   }
-  const told: unknown[] = [];
-  for await (const { results } of stub.updatePolicies(requests())) told.push(...results.map((each) => [each.sequence, each.result.case]));
-  assert.deepEqual(told, [[5n, "updated"]]);
+  const results: unknown[] = [];
+  for await (const { results: batch } of stub.updatePolicies(requests())) results.push(...batch.map((each) => [each.sequence, each.result.case]));
+  assert.deepEqual(results, [[5n, "updated"]]);
 });
 
-test("the actor and a fresh token go with every call", async (t) => {
+test("every call sends the actor and a fresh token", async (t) => {
   const fake = await serve(t, () => answer());
   let tokens = 0;
   const client = open(t, fake.address, { actor: "retention-bot", token: () => `secret-${(tokens += 1)}` });
@@ -150,12 +150,12 @@ test("the actor and a fresh token go with every call", async (t) => {
   assert.deepEqual(fake.metadata.map((each) => each.get("authorization")), [["Bearer secret-1"], ["Bearer secret-2"]]);
 });
 
-test("what makes no sense is refused at once", () => {
-  const senseless: ClientOptions[] = [
+test("invalid options are refused when the client is created", () => {
+  const invalid: ClientOptions[] = [
     { actor: "größe" }, { actor: " x" }, { actor: "a\nb" }, { retries: { ...DEFAULT_RETRIES, maxAttempts: 6 } },
     { retries: { ...DEFAULT_RETRIES, initialBackoffMs: 0 } }, { retries: { ...DEFAULT_RETRIES, multiplier: NaN } },
   ];
-  for (const options of senseless) assert.throws(() => new Client("localhost:1", options), InvalidArgumentError);
+  for (const options of invalid) assert.throws(() => new Client("localhost:1", options), InvalidArgumentError);
   for (const name of ["actor", "reason"]) {
     const malformed = (): Client => new Client("localhost:1", { [name]: "größe" });
     assert.throws(malformed, (error) => error instanceof InvalidArgumentError && error.reason === `MALFORMED_${name.toUpperCase()}`);
@@ -164,7 +164,7 @@ test("what makes no sense is refused at once", () => {
   assert.throws(inTheClear, (error) => error instanceof InvalidArgumentError && error.reason === "TOKEN_IN_THE_CLEAR");
 });
 
-test("TLS is what a target on another machine gets", async (t) => {
+test("TLS is the default for a target on another machine", async (t) => {
   const fake = await serve(t, () => answer());
   await assert.rejects(open(t, fake.address, { tls: true, retries: NO_RETRIES }).update(TOPIC, { maxProducerPerTopic: 1 }), UnavailableError);
   const targets: Record<string, boolean> = {
@@ -174,7 +174,7 @@ test("TLS is what a target on another machine gets", async (t) => {
   for (const [target, local] of Object.entries(targets)) assert.equal(isLocal(target), local, target);
 });
 
-test("pauses grow and keep in the upper half of their ceiling", () => {
+test("pauses grow and stay in the upper half of their limit", () => {
   for (const [attempt, ceiling] of [[1, 100], [2, 200], [7, 5000], [1000, 5000]] as const) {
     assert.equal(delayMs(DEFAULT_RETRIES, attempt, 0), ceiling / 2);
     assert.equal(delayMs(DEFAULT_RETRIES, attempt, 1), ceiling);

@@ -1,6 +1,6 @@
 /**
- * The TypeScript part of the test with all languages at once (tests/clients): it changes its own settings of one topic, and tells of every
- * change.
+ * The TypeScript part of the test in which all clients change one topic at once (tests/clients): it changes its own settings of the topic, and
+ * prints every change.
  */
 import { once } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,7 +14,7 @@ import { SubscriptionPoliciesSchema } from "../src/v1/index.js";
 const ENTRY = "of typescript.1"; // a key that needs backticks
 const [target = "", topic = "", turns = "0"] = process.argv.slice(2);
 const { TRACEPARENT: traceParent } = process.env;
-/** What an instrumentation does: each call tells in which trace it is made. */
+/** Adds the trace to each call, as an instrumentation does. */
 const traced: Interceptor = (options, next) => new InterceptingCall(next(options), {
   start(metadata, listener, go) {
     if (traceParent !== undefined) metadata.set("traceparent", traceParent);
@@ -36,7 +36,7 @@ for (let turn = 1; turn <= Number(turns); turn += 1) {
 console.log(`runs ${runs}`);
 client.close();
 
-/** Even turns are edits of an entry of a map, and odd ones updates of a field. */
+/** Makes even turns by an edit of a map entry, and odd ones by an update of a field. */
 async function change(turn: number): Promise<UpdateResult> {
   if (turn % 2 === 1) return client.update(topic, { maxConsumersPerSubscription: turn }, { mask: ["max_consumers_per_subscription"] });
   for (;;) {
@@ -46,7 +46,7 @@ async function change(turn: number): Promise<UpdateResult> {
         policies.subscriptionPolicies[ENTRY] = create(SubscriptionPoliciesSchema, { dispatchRate: { dispatchThrottlingRateInMsg: turn } });
       });
     } catch (error) {
-      if (!(error instanceof ConflictError)) throw error; // that one was refused for good: nothing was lost
+      if (!(error instanceof ConflictError)) throw error; // edit gave up after many conflicts; nothing was lost, so try again
     }
   }
 }

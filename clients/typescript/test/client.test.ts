@@ -41,7 +41,7 @@ test("an update changes the masked fields and no others", async () => {
   assert.equal(read.version, versionOf(second));
 });
 
-test("entries of maps are set and removed one by one", async () => {
+test("map entries are set and removed one by one", async () => {
   const topic = "persistent://ts/maps/x";
   for (const name of ["my-sub", "a.b", "tick`ed"]) {
     const mask = [path("subscription_policies", name, "dispatch_rate", "dispatch_throttling_rate_in_msg")];
@@ -55,7 +55,7 @@ test("entries of maps are set and removed one by one", async () => {
   }
 });
 
-test("everything that is wrong is said at once, and so is an update without anything to change", async () => {
+test("all mistakes of a request are reported at once, and an update without anything to change is refused", async () => {
   const mask = ["no_such_field", "replication_clusters.x"] as string[] as MaskPath[];
   await assert.rejects(client.update("persistent://ts/bad/x", {}, { mask }), (error) => {
     assert.ok(error instanceof InvalidArgumentError && error.fromService);
@@ -65,7 +65,7 @@ test("everything that is wrong is said at once, and so is an update without anyt
   await assert.rejects(client.update("persistent://ts/bad/x", {}), { name: "InvalidArgumentError", reason: "EMPTY_MASK", fromService: true });
 });
 
-test("another version than the etag is a conflict", async () => {
+test("an etag of another version is a conflict", async () => {
   const update = client.update("persistent://ts/etag/x", { maxProducerPerTopic: 1 }, { etag: "99999999999999999999" });
   await assert.rejects(update, (error) => error instanceof ConflictError && error.fromService && error.reason === "ETAG_MISMATCH");
 });
@@ -76,15 +76,15 @@ test("a repeated request is applied once", async () => {
   assert.deepEqual([again.replayed, versionOf(again)], [true, versionOf(first)]);
 });
 
-test("the answer to a repeat has the version also where a later change has replaced the document", async () => {
+test("the answer to a repeat has the version even if a later change has replaced the document", async () => {
   const topic = "persistent://ts/replaced/x";
   const updated = await client.update(topic, { maxProducerPerTopic: 1 });
   const deleted = await client.delete(topic);
   await client.update(topic, { maxProducerPerTopic: 2 });
   const again = await client.update(topic, { maxProducerPerTopic: 1 }, { requestId: updated.requestId });
   assert.deepEqual([again.replayed, again.document, again.version], [true, undefined, versionOf(updated)]);
-  const gone = await client.delete(topic, { requestId: deleted.requestId });
-  assert.deepEqual([gone.replayed, gone.version], [true, deleted.document?.version]);
+  const repeated = await client.delete(topic, { requestId: deleted.requestId });
+  assert.deepEqual([repeated.replayed, repeated.version], [true, deleted.document?.version]);
   const unchanged = await client.edit(topic, () => undefined);
   assert.deepEqual([updated.version, unchanged.version], [versionOf(updated), versionOf(unchanged)]);
 });
@@ -134,7 +134,7 @@ test("documents are listed page by page, with a token to watch from, and deleted
   assert.equal((await client.delete("ts/many/t0")).outcome, DeleteOutcome.DELETED);
 });
 
-test("documents are read as they were, and both at once", async () => {
+test("documents are read as of a time or version, and both scopes in one call", async () => {
   const topic = "persistent://ts/then/x";
   const first = versionOf(await client.update(topic, { maxProducerPerTopic: 1 }));
   const between = (await entriesOf(topic))[0]?.time ?? assert.fail();
@@ -157,29 +157,29 @@ async function entriesOf(topic: string, options: HistoryOptions = {}): Promise<H
 
 test("the history is read page by page, in either order, and by actor", async () => {
   const topic = "persistent://ts/history/x";
-  for (let turn = 1; turn <= 5; turn += 1) await client.update(topic, { maxProducerPerTopic: turn }, { actor: turn === 3 ? "somebody" : "others" });
+  for (let turn = 1; turn <= 5; turn += 1) await client.update(topic, { maxProducerPerTopic: turn }, { actor: turn === 3 ? "auditor" : "others" });
   const values = (entries: HistoryEntry[]): unknown[] => entries.map((entry) => entry.document?.policies?.maxProducerPerTopic);
   assert.deepEqual(values(await entriesOf(topic, { pageSize: 2 })), [5, 4, 3, 2, 1]);
   assert.deepEqual(values(await entriesOf(topic, { order: HistoryOrder.OLDEST_FIRST })), [1, 2, 3, 4, 5]);
-  assert.deepEqual(values(await entriesOf(topic, { actor: "somebody" })), [3]);
+  assert.deepEqual(values(await entriesOf(topic, { actor: "auditor" })), [3]);
   assert.deepEqual(values(await entriesOf(topic, { actor: "" })), []);
   const pages = client.history({ namespace: "ts/history" });
   await pages.next();
   assert.deepEqual([pages.gaps, pages.following], [[], true]);
 });
 
-test("a server tells what it is", async () => {
+test("serverInfo has the version, the kind of log and the limits of the server", async () => {
   const { log, features, limits, writerMode } = await client.serverInfo();
   assert.deepEqual([log, writerMode], [LogKind.EMBEDDED, WriterMode.SOLE]);
   assert.ok(features.includes(ServerFeature.HISTORY));
   assert.ok(limits.messageBytes > 65_536 && limits.updateTimeoutMs > 0 && limits.changesPerStream > 0);
 });
 
-test("what holds is not known to a server that knows no cluster", async () => {
+test("effective policies are refused by a server that does not know the cluster", async () => {
   await assert.rejects(client.effective("ts/effective/x"), { reason: "LEVELS_UNKNOWN" });
 });
 
-test("edits at once are repeated on conflict and lose nothing", async (t) => {
+test("concurrent edits are repeated on conflict and lose no change", async (t) => {
   const topic = "persistent://ts/edits/x";
   const [editors, edits] = [4, 15];
   let runs = 0;
@@ -236,7 +236,7 @@ test("an edit sends only what differs", async (t) => {
   assert.deepEqual(second.origin?.updateMask, ["subscription_policies.`a.b`.dispatch_rate.dispatch_throttling_rate_in_msg"]);
 });
 
-test("an edit that is too late every time is a conflict", async () => {
+test("an edit fails with a conflict if another writer is faster every time", async () => {
   const topic = "persistent://ts/late/x";
   let runs = 0;
   const edit = client.edit(topic, async (policies) => {

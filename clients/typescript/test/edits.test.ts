@@ -1,4 +1,4 @@
-/** What an edit does, and how often it runs its function, as in every language, through the client and a server. */
+/** The effect of edits, and how often they run their functions: the shared vectors, through the client and a server. */
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
@@ -33,7 +33,7 @@ after(async () => {
   await sidecar.remove();
 });
 
-test("an edit does what it does in every language", async (t) => {
+test("an edit does what the shared vectors say", async (t) => {
   assert.ok(vectors.length >= 16);
   for (const [number, vector] of vectors.entries()) {
     await t.test(vector.name, async () => {

@@ -1,4 +1,4 @@
-/** What ends a call: its time limit, its signal, the end of the client. And what must end nothing but itself. */
+/** The time limit, the signal and the end of the client each end a call; invalid options and other failures end nothing else. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import {
   CancelledError, Client, DEFAULT_RETRIES, InvalidArgumentError, NO_RETRIES, UnavailableError, type Settled,
 } from "../src/index.js";
-import { answer, failureOf, nobody, open, serve } from "./fake.js";
+import { answer, failureOf, unusedAddress, open, serve } from "./fake.js";
 import { until } from "./sidecar.js";
 
 const TOPIC = "persistent://t/n/x";
@@ -21,7 +21,7 @@ async function all(changes: AsyncIterable<Settled>): Promise<Settled[]> {
   return settled;
 }
 
-test("a token that never comes ends with the call's time, its signal, and the client", async (t) => {
+test("the wait for a token ends with the call's time limit, its signal, and the client", async (t) => {
   const fake = await serve(t, () => answer());
   const client = open(t, fake.address, { token: never });
   await assert.rejects(client.get(TOPIC, { timeoutMs: 50 }), UnavailableError);
@@ -43,7 +43,7 @@ test("a token that never comes ends with the call's time, its signal, and the cl
   assert.deepEqual([fake.reads, fake.requests.length, fake.watches, fake.streams], [0, 0, 0, 0]);
 });
 
-test("a token that comes late is sent, and one that fails is the caller's own error", async (t) => {
+test("a token that comes late is sent, and the error of a token function is thrown as it is", async (t) => {
   const fake = await serve(t, () => answer());
   await open(t, fake.address, { token: () => sleep(20, "late") }).update(TOPIC, { maxProducerPerTopic: 1 });
   assert.deepEqual(fake.metadata.map((each) => each.get("authorization")), [["Bearer late"]]);
@@ -51,7 +51,7 @@ test("a token that comes late is sent, and one that fails is the caller's own er
   await assert.rejects(failing.get(TOPIC), RangeError);
 });
 
-test("an infinite time limit is none, and one that is not a number is refused", async (t) => {
+test("an infinite time limit is no limit, and NaN is refused", async (t) => {
   const fake = await serve(t, () => answer());
   for (const timeoutMs of [Infinity, 1e300, 1e14, 2 ** 31]) {
     const client = open(t, fake.address, { timeoutMs });
@@ -67,7 +67,7 @@ test("an infinite time limit is none, and one that is not a number is refused", 
   assert.throws(() => new Client(fake.address, { timeoutMs: NaN }), InvalidArgumentError);
 });
 
-test("a patience that no timer can wait for is waited for all the same, without haste", async (t) => {
+test("a time limit that is longer than a timer can wait is kept without using the processor", async (t) => {
   const fake = await serve(t, () => answer());
   fake.settling = () => undefined;
   const client = open(t, fake.address, { retries: NO_RETRIES });
@@ -81,14 +81,14 @@ test("a patience that no timer can wait for is waited for all the same, without 
   await many;
 });
 
-test("no change may be in flight where the limit is no whole number from 1, so that is refused", async (t) => {
-  const client = open(t, await nobody());
+test("a limit of changes in flight that is not a whole number from 1 is refused", async (t) => {
+  const client = open(t, await unusedAddress());
   for (const maxInFlight of [0, -1, NaN, 1.5, Infinity]) {
     assert.throws(() => client.updateMany([], { maxInFlight }), (error) => error instanceof InvalidArgumentError && error.reason === "OUT_OF_BOUNDS");
   }
 });
 
-test("an empty request id is a new one, in the service's form", async (t) => {
+test("an empty request id is replaced by a new one in the service's form", async (t) => {
   const fake = await serve(t, () => answer());
   const client = open(t, fake.address);
   await client.update(TOPIC, { maxProducerPerTopic: 1 }, { requestId: "" });
@@ -98,17 +98,17 @@ test("an empty request id is a new one, in the service's form", async (t) => {
   assert.equal(new Set(ids).size, 2);
 });
 
-test("a client that is closed without a connection has sent nothing, and says that it was closed", async (t) => {
-  const client = open(t, await nobody());
+test("calls of a client that is closed before it connects fail as cancelled, since nothing was sent", async (t) => {
+  const client = open(t, await unusedAddress());
   const calls = [
     client.get(TOPIC), client.update(TOPIC, { maxProducerPerTopic: 1 }), client.delete(TOPIC),
     client.edit(TOPIC, (policies) => { policies.maxProducerPerTopic = 1; }),
   ].map(failureOf);
-  const patient = open(t, await nobody(), { retries: { ...DEFAULT_RETRIES, initialBackoffMs: 5000 } });
-  const many = all(patient.updateMany([{ topic: TOPIC, policies: { maxProducerPerTopic: 1 } }]));
+  const pausing = open(t, await unusedAddress(), { retries: { ...DEFAULT_RETRIES, initialBackoffMs: 5000 } });
+  const many = all(pausing.updateMany([{ topic: TOPIC, policies: { maxProducerPerTopic: 1 } }]));
   await sleep(1000); // the first attempt has failed, and the pause has begun
   client.close();
-  patient.close();
+  pausing.close();
   for (const error of await Promise.all(calls)) assert.ok(error instanceof CancelledError);
   const [settled] = await many;
   assert.ok(settled?.kind === "failed" && settled.error instanceof CancelledError);

@@ -1,4 +1,7 @@
-/** A service that answers updates and reads as a test says, and notes what came: for what a sound service can't be made to do. */
+/**
+ * A service that answers updates and reads as a test specifies, and records the requests: for cases that the real service can't be made to
+ * produce.
+ */
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { once } from "node:events";
@@ -19,19 +22,19 @@ import {
   type UpdatePolicyRequest, type UpdatePolicyResponse, type WatchPoliciesRequest, type WatchPoliciesResponse,
 } from "../src/v1/index.js";
 
-/** What a test does with an attempt, counted from 1; undefined never answers. */
+/** The answer to an attempt, counted from 1; undefined never answers. */
 export type Answering = (attempt: number) => UpdatePolicyResponse | Partial<grpc.StatusObject> | undefined;
 
-/** What a stream of changes does with one, of so many that came before; an error ends the stream, undefined never answers. */
+/** The result of a change, given how many changes arrived before on all streams; an error ends the stream, undefined never answers. */
 export type Settling = (change: PolicyChangeRequest, before: number) => PolicyChangeResult["result"] | Partial<grpc.StatusObject> | undefined;
 
 export interface Fake {
   readonly address: string;
   readonly requests: UpdatePolicyRequest[];
-  /** Of the changes. */
+  /** The metadata of the changes. */
   readonly metadata: grpc.Metadata[];
   readonly deletions: DeletePolicyRequest[];
-  /** Where the updates came from: one for each connection. */
+  /** The peers that sent updates: one for each connection. */
   readonly peers: Set<string>;
   /** The changes of each batch of each stream. */
   readonly batches: PolicyChangeRequest[][];
@@ -41,10 +44,10 @@ export interface Fake {
   readonly readMetadata: grpc.Metadata[];
   /** The trailing metadata of reads that are answered. */
   readTrailing: grpc.Metadata | undefined;
-  /** How an attempt of a read fails, counted from 1; undefined answers it. */
+  /** The error of an attempt of a read, counted from 1; undefined: the read succeeds. */
   reading: (attempt: number) => Partial<grpc.StatusObject> | undefined;
   watches: number;
-  /** Ends it before the test does. */
+  /** Stops the service before the test ends. */
   end(): void;
 }
 
@@ -60,16 +63,16 @@ export async function serve(t: TestContext, answering: Answering, credentials = 
     fake.requests.push(call.request);
     fake.metadata.push(call.metadata);
     fake.peers.add(call.getPeer());
-    const said = answering(fake.requests.length);
-    if (said === undefined) return;
-    if ("code" in said) callback(said);
-    else callback(null, said as UpdatePolicyResponse);
+    const result = answering(fake.requests.length);
+    if (result === undefined) return;
+    if ("code" in result) callback(result);
+    else callback(null, result as UpdatePolicyResponse);
   };
   const deletePolicy: grpc.handleUnaryCall<DeletePolicyRequest, DeletePolicyResponse> = (call, callback) => {
     fake.deletions.push(call.request);
     fake.metadata.push(call.metadata);
-    const said = answering(fake.deletions.length);
-    if (said !== undefined && "code" in said) callback(said);
+    const result = answering(fake.deletions.length);
+    if (result !== undefined && "code" in result) callback(result);
     else callback(null, create(DeletePolicyResponseSchema));
   };
   const updatePolicies: grpc.handleBidiStreamingCall<UpdatePoliciesRequest, UpdatePoliciesResponse> = (call) => {
@@ -78,13 +81,13 @@ export async function serve(t: TestContext, answering: Answering, credentials = 
       const before = fake.batches.flat().length;
       fake.batches.push(changes);
       for (const [index, change] of changes.entries()) {
-        const said = fake.settling(change, before + index);
-        if (said === undefined) continue;
-        if ("case" in said) {
-          call.write(create(UpdatePoliciesResponseSchema, { results: [{ sequence: change.sequence, result: said }] }));
+        const result = fake.settling(change, before + index);
+        if (result === undefined) continue;
+        if ("case" in result) {
+          call.write(create(UpdatePoliciesResponseSchema, { results: [{ sequence: change.sequence, result: result }] }));
           continue;
         }
-        call.emit("error", said);
+        call.emit("error", result);
         return;
       }
     });
@@ -103,7 +106,7 @@ export async function serve(t: TestContext, answering: Answering, credentials = 
     getEffectivePolicy: read(GetEffectivePolicyResponseSchema),
     listHistory: read(ListHistoryResponseSchema),
   };
-  // Tells of an empty namespace, and then nothing.
+  // Sends SYNCED for an empty namespace, and then nothing.
   const watchPolicies: grpc.handleServerStreamingCall<WatchPoliciesRequest, WatchPoliciesResponse> = (call) => {
     fake.watches += 1;
     const value = { kind: BookmarkKind.SYNCED, token: { log: "a", positions: [] }, confirmedTime: { seconds: 1n, nanos: 0 } };
@@ -146,25 +149,25 @@ function method<I extends DescMessage, O extends DescMessage>(
   };
 }
 
-/** Repeats as often as may be, after short pauses. */
+/** Repeats as often as a policy may, after short pauses. */
 export const QUICK: RetryPolicy = { maxAttempts: 5, initialBackoffMs: 1, maxBackoffMs: 10, multiplier: 2 };
 
-/** A client that is closed with the test. */
+/** Creates a client that is closed when the test ends. */
 export function open(t: TestContext, target: string, options: ClientOptions = { retries: QUICK }): Client {
   const client = new Client(target, options);
   t.after(() => { client.close(); });
   return client;
 }
 
-/** What a promise fails with. */
+/** Returns the error with which a promise fails. */
 export async function failureOf(promise: Promise<unknown>): Promise<TopicPoliciesError> {
   const error = await promise.then(() => undefined, (thrown: unknown) => thrown);
   assert.ok(error instanceof TopicPoliciesError, String(error));
   return error;
 }
 
-/** An address at which nobody listens. */
-export async function nobody(): Promise<string> {
+/** Returns an address at which nothing listens. */
+export async function unusedAddress(): Promise<string> {
   const probe = createServer().listen(0, "127.0.0.1");
   await once(probe, "listening");
   const address = probe.address();
@@ -173,13 +176,13 @@ export async function nobody(): Promise<string> {
   return `127.0.0.1:${address.port}`;
 }
 
-/** The status of an error as the service itself gives it. */
+/** Returns the status of an error of the service itself. */
 export function serviceStatus(code: grpc.status, reason: string, facts: Record<string, string> = {}): Status {
   const info = anyPack(ErrorInfoSchema, create(ErrorInfoSchema, { domain: "topicpolicies", reason, metadata: facts }));
   return create(StatusSchema, { code, message: "A sentence.", details: [info] });
 }
 
-/** The same as a call ends with it. */
+/** Returns the same status in the form in which a call ends with it. */
 export function fromTheService(code: grpc.status, reason: string, facts: Record<string, string> = {}): Partial<grpc.StatusObject> {
   const metadata = new grpc.Metadata();
   metadata.set("grpc-status-details-bin", Buffer.from(toBinary(StatusSchema, serviceStatus(code, reason, facts))));

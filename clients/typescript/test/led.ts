@@ -1,4 +1,4 @@
-/** Changes a document over mutual TLS at a sidecar that does not write it; for the test of it in tests/clients. */
+/** Changes a document over mutual TLS at a sidecar that does not write its namespace; for a test in tests/clients. */
 import { readFileSync } from "node:fs";
 
 import { Client } from "../src/index.js";

@@ -9,7 +9,7 @@ import {
   UnavailableError, UpdateOutcome, type Changes, type Deletion, type ManyOptions, type Settled, type Update,
 } from "../src/index.js";
 import { BATCH_BYTES, MOST_CHANGES } from "../src/pipeline.js";
-import { answer, fromTheService, nobody, open, serve, serviceStatus, type Settling } from "./fake.js";
+import { answer, fromTheService, unusedAddress, open, serve, serviceStatus, type Settling } from "./fake.js";
 import { Sidecar, until } from "./sidecar.js";
 
 const BROKEN = { code: Code.UNAVAILABLE, details: "not now" };
@@ -18,7 +18,7 @@ let sidecar: Sidecar;
 before(async () => { sidecar = await Sidecar.start(); });
 after(() => sidecar.remove());
 
-/** Updates of so many topics, one after the other. */
+/** Returns updates of a number of topics in turn; the field is set to the index of the update. */
 function updates(count: number, topics: number, namespace = "t/n"): Update[] {
   return Array.from({ length: count }, (_, maxProducerPerTopic) => {
     return { topic: `${namespace}/x${maxProducerPerTopic % topics}`, policies: { maxProducerPerTopic } };
@@ -35,11 +35,11 @@ const refuse = (code: Code, reason: string, facts: Record<string, string> = {}):
   ({ case: "error", value: serviceStatus(code, reason, facts) });
 const take: Settling = () => ({ case: "updated", value: answer() });
 
-test("many changes are made, each with its result, and those of one document in their order", async (t) => {
+test("many changes are made, each with its result, and changes of one document are made in order", async (t) => {
   const client = open(t, sidecar.address);
   const wrong: Update = { topic: "ts/bulk/x0", policies: {} };
-  const gone: Deletion = { topic: "ts/bulk/x1", delete: true };
-  const changes = [...updates(2000, 10, "ts/bulk"), wrong, gone];
+  const deletion: Deletion = { topic: "ts/bulk/x1", delete: true };
+  const changes = [...updates(2000, 10, "ts/bulk"), wrong, deletion];
   const settled = await all(client, changes);
   assert.deepEqual(settled.map((each) => each.index).sort((a, b) => a - b), changes.map((_, index) => index));
   assert.ok(settled.every((each) => each.change === changes[each.index]));
@@ -56,7 +56,7 @@ test("many changes are made, each with its result, and those of one document in 
   assert.ok(settled.every((each) => each.kind !== "updated" || each.result.outcome === UpdateOutcome.APPLIED));
 });
 
-test("what is there at once goes in one batch, bounded in changes and bytes, and nothing waits for more", async (t) => {
+test("changes at hand go in one batch, bounded in changes and bytes, and no change waits for more", async (t) => {
   const fake = await serve(t, () => undefined);
   const client = open(t, fake.address);
   await all(client, updates(2 * MOST_CHANGES, 10), { maxInFlight: 2 * MOST_CHANGES });
@@ -71,13 +71,13 @@ test("what is there at once goes in one batch, bounded in changes and bytes, and
     for (const each of updates(3, 1)) {
       const before = fake.batches.length;
       yield each;
-      await until("the change came alone", () => fake.batches.length > before);
+      await until("the change arrived alone", () => fake.batches.length > before);
     }
   }
   assert.equal((await all(client, slowly())).length, 3);
 });
 
-test("no more is under way than is allowed, and nothing is read for a caller who does not read", async (t) => {
+test("maxInFlight bounds the changes that are read and sent while the caller takes no results", async (t) => {
   const fake = await serve(t, () => undefined);
   let given = 0;
   function* counted(): Generator<Update> {
@@ -91,12 +91,12 @@ test("no more is under way than is allowed, and nothing is read for a caller who
   await new Promise((resolve) => { setTimeout(resolve, 50); });
   assert.ok(given <= 10, `${given} changes were read`);
   assert.ok(fake.batches.flat().length <= 8);
-  let told = 1;
-  for await (const each of settled) told += each.kind === "updated" ? 1 : 0;
-  assert.deepEqual([told, given], [100, 100]);
+  let results = 1;
+  for await (const each of settled) results += each.kind === "updated" ? 1 : 0;
+  assert.deepEqual([results, given], [100, 100]);
 });
 
-test("a stream that breaks is opened again, with the same request ids, in the same order", async (t) => {
+test("after a stream breaks, changes without a result are repeated in order with the same request ids", async (t) => {
   const fake = await serve(t, () => undefined);
   fake.settling = (change, before) => (fake.streams === 1 && before >= 3 ? BROKEN : take(change, before));
   const settled = await all(open(t, fake.address), updates(10, 1));
@@ -111,7 +111,7 @@ test("a stream that breaks is opened again, with the same request ids, in the sa
   assert.ok([...ids.values()].every((each) => each.size === 1 && !each.has("")));
 });
 
-test("what a follower refuses goes to the leader, in order, and so do the next ones", async (t) => {
+test("many changes refused by a follower go to the leader in order, and later changes go there at once", async (t) => {
   const [follower, leader] = [await serve(t, () => undefined), await serve(t, () => undefined)];
   follower.settling = () => refuse(Code.UNAVAILABLE, "NOT_LEADER", { leader: leader.address });
   const client = open(t, follower.address);
@@ -122,7 +122,7 @@ test("what a follower refuses goes to the leader, in order, and so do the next o
   assert.deepEqual([follower.streams, leader.streams], [1, 2]);
 });
 
-test("namespaces of two leaders are each changed where they are led", async (t) => {
+test("changes of namespaces with different leaders each go to their own leader", async (t) => {
   const [one, other] = [await serve(t, () => undefined), await serve(t, () => undefined)];
   one.settling = (change, before) => {
     assert.ok(change.change.case === "update");
@@ -136,7 +136,7 @@ test("namespaces of two leaders are each changed where they are led", async (t) 
   assert.equal(other.batches.flat().length, 20);
 });
 
-test("a server that is stopping is left for the next one, and nobody is told of it", async (t) => {
+test("changes refused by a server that is stopping go to the next address without an error", async (t) => {
   const [first, second] = [await serve(t, () => undefined), await serve(t, () => undefined)];
   first.settling = (change, before) => (before < 2 ? take(change, before) : refuse(Code.UNAVAILABLE, "SHUTTING_DOWN"));
   const settled = await all(open(t, `${first.address},${second.address}`), updates(10, 1));
@@ -144,21 +144,21 @@ test("a server that is stopping is left for the next one, and nobody is told of 
   assert.equal(second.batches.flat().length, 8);
 });
 
-test("followers that name each other are left when patience is over", async (t) => {
+test("many changes fail at their time limit if followers name each other", async (t) => {
   const [one, other] = [await serve(t, () => undefined), await serve(t, () => undefined)];
   one.settling = () => refuse(Code.UNAVAILABLE, "NOT_LEADER", { leader: other.address });
   other.settling = () => refuse(Code.UNAVAILABLE, "NOT_LEADER", { leader: one.address });
   const client = open(t, one.address);
-  const patience = Array.from({ length: 24 }, (_, index) => 200 + 20 * index);
-  const settled = (await Promise.all(patience.map((timeoutMs) => all(client, updates(1, 1), { timeoutMs })))).flat();
+  const limits = Array.from({ length: 24 }, (_, index) => 200 + 20 * index);
+  const settled = (await Promise.all(limits.map((timeoutMs) => all(client, updates(1, 1), { timeoutMs })))).flat();
   const errors = settled.map((each) => (each.kind === "failed" ? each.error : undefined));
   const refused = errors.filter((each) => each instanceof UnavailableError && each.reason === "NOT_LEADER");
-  const owed = errors.filter((each) => each instanceof OutcomeUnknownError); // patience ended before the last answer came
+  const unknown = errors.filter((each) => each instanceof OutcomeUnknownError); // the time limit ended before the last answer arrived
   assert.ok(refused.length > 0);
-  assert.equal(refused.length + owed.length, patience.length);
+  assert.equal(refused.length + unknown.length, limits.length);
 });
 
-test("a change that fails fails alone, and one whose outcome nobody knows says so", async (t) => {
+test("a change that fails does not affect the others, and an unknown outcome is reported as such", async (t) => {
   const fake = await serve(t, () => undefined);
   const answers: ReturnType<Settling>[] = [
     refuse(Code.PERMISSION_DENIED, ""), refuse(Code.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN"), refuse(Code.INTERNAL, "INTERNAL"),
@@ -184,7 +184,7 @@ test("a result of a kind that this client does not know leaves the outcome unkno
   assert.equal(fake.batches.flat().length, 2);
 });
 
-test("a change that can't be sent fails alone, and nothing of it is sent", async (t) => {
+test("a change that can't be encoded fails alone, and nothing of it is sent", async (t) => {
   const fake = await serve(t, () => undefined);
   const [sound] = updates(1, 1);
   assert.ok(sound !== undefined);
@@ -195,26 +195,26 @@ test("a change that can't be sent fails alone, and nothing of it is sent", async
   assert.equal(fake.batches.flat().length, 1);
 });
 
-test("a service that stays silent leaves outcomes unknown, and the rest unread is told", async (t) => {
+test("after silence of the service, changes in flight have an unknown outcome, and the iteration throws if more were unread", async (t) => {
   const fake = await serve(t, () => undefined);
   fake.settling = () => undefined;
-  const told: Settled[] = [];
+  const results: Settled[] = [];
   const reading = async (): Promise<void> => {
-    for await (const each of open(t, fake.address).updateMany(updates(5, 1), { maxInFlight: 2, timeoutMs: 200 })) told.push(each);
+    for await (const each of open(t, fake.address).updateMany(updates(5, 1), { maxInFlight: 2, timeoutMs: 200 })) results.push(each);
   };
   await assert.rejects(reading(), { code: Code.DEADLINE_EXCEEDED });
-  assert.deepEqual(told.map((each) => each.kind === "failed" && each.error.constructor), [OutcomeUnknownError, OutcomeUnknownError]);
+  assert.deepEqual(results.map((each) => each.kind === "failed" && each.error.constructor), [OutcomeUnknownError, OutcomeUnknownError]);
 });
 
-test("without a connection nothing was made, certainly", async (t) => {
-  const client = open(t, await nobody());
-  const hasty = open(t, await nobody(), { retries: NO_RETRIES });
-  for (const [settled] of [await all(client, updates(1, 1), { timeoutMs: 300 }), await all(hasty, updates(1, 1))]) {
+test("many changes without a connection are reported as not made", async (t) => {
+  const client = open(t, await unusedAddress());
+  const withoutRetries = open(t, await unusedAddress(), { retries: NO_RETRIES });
+  for (const [settled] of [await all(client, updates(1, 1), { timeoutMs: 300 }), await all(withoutRetries, updates(1, 1))]) {
     assert.ok(settled?.kind === "failed" && settled.error.constructor === UnavailableError, settled?.kind);
   }
 });
 
-test("what is wrong with the whole stream is not tried again", async (t) => {
+test("a permanent failure of the whole stream is not retried", async (t) => {
   const fake = await serve(t, () => undefined);
   fake.settling = () => fromTheService(Code.UNAUTHENTICATED, "");
   const [settled] = await all(open(t, fake.address), updates(1, 1));
@@ -222,38 +222,38 @@ test("what is wrong with the whole stream is not tried again", async (t) => {
   assert.equal(fake.streams, 1);
 });
 
-test("changes that throw end it, when what was given has its results", async (t) => {
+test("an error of the iterable of changes is thrown after all changes that it gave have their results", async (t) => {
   const fake = await serve(t, () => undefined);
   const why = new Error("no more");
   function* failing(): Generator<Update> {
     yield* updates(3, 1);
     throw why;
   }
-  const told: Settled[] = [];
+  const results: Settled[] = [];
   const reading = async (): Promise<void> => {
-    for await (const each of open(t, fake.address).updateMany(failing())) told.push(each);
+    for await (const each of open(t, fake.address).updateMany(failing())) results.push(each);
   };
   await assert.rejects(reading(), (error) => error === why);
-  assert.deepEqual(told.map((each) => each.kind), ["updated", "updated", "updated"]);
+  assert.deepEqual(results.map((each) => each.kind), ["updated", "updated", "updated"]);
 });
 
-test("a signal ends it with its reason, after what is under way has failed", async (t) => {
+test("a signal ends many changes with its reason, after the changes in flight have failed", async (t) => {
   const fake = await serve(t, () => undefined);
   fake.settling = () => undefined;
   const [ending, why] = [new AbortController(), new Error("changed my mind")];
-  const told: Settled[] = [];
+  const results: Settled[] = [];
   const reading = async (): Promise<void> => {
-    for await (const each of open(t, fake.address).updateMany(updates(3, 1), { signal: ending.signal })) told.push(each);
+    for await (const each of open(t, fake.address).updateMany(updates(3, 1), { signal: ending.signal })) results.push(each);
   };
   const failing = assert.rejects(reading(), (error) => error === why);
-  await until("the changes came", () => fake.batches.flat().length === 3);
+  await until("the changes arrived", () => fake.batches.flat().length === 3);
   ending.abort(why);
   await failing;
-  assert.deepEqual(told.map((each) => each.kind === "failed" && each.error.constructor), Array(3).fill(OutcomeUnknownError));
+  assert.deepEqual(results.map((each) => each.kind === "failed" && each.error.constructor), Array(3).fill(OutcomeUnknownError));
   await assert.rejects(all(open(t, fake.address), updates(1, 1), { signal: ending.signal }), (error) => error === why);
 });
 
-test("closing the client ends it, and leaving the loop ends the reading of changes", async (t) => {
+test("closing the client ends many changes, and leaving the loop ends the reading of changes", async (t) => {
   const fake = await serve(t, () => undefined);
   let left = false;
   async function* endless(): AsyncGenerator<Update> {
@@ -267,7 +267,7 @@ test("closing the client ends it, and leaving the loop ends the reading of chang
     }
   }
   for await (const each of open(t, fake.address).updateMany(endless())) if (each.kind === "updated") break;
-  await until("the changes were left", () => left);
+  await until("the iterable of changes was closed", () => left);
   fake.settling = () => undefined;
   const client = open(t, fake.address);
   const streams = fake.streams;

@@ -13,7 +13,7 @@ test("a topic has one key, however it is written", () => {
   assert.notEqual(keyOf("t/n/x", Scope.GLOBAL), keyOf("t/n/x", Scope.LOCAL));
 });
 
-test("a topic is named as Pulsar reads it", () => {
+test("a topic name is read as Pulsar reads it", () => {
   const vectors = readVectors("names.json") as { name: string; topic: string; fullName: string }[];
   assert.ok(vectors.length > 40);
   for (const { name, topic, fullName: expected } of vectors) assert.equal(fullName(topic), expected, name);

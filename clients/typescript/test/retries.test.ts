@@ -1,18 +1,18 @@
-/** Who repeats what: gRPC the reads at a single address, the client all else. */
+/** Which calls gRPC repeats (reads at a single address), and which the client (all others). */
 import assert from "node:assert/strict";
 import { test, type TestContext } from "node:test";
 
 import { status as Code, type Metadata } from "@grpc/grpc-js";
 
 import { CancelledError, Client, DEFAULT_RETRIES, NO_RETRIES, NotFoundError, UnavailableError, type RetryPolicy } from "../src/index.js";
-import { answer, failureOf, fromTheService, nobody, open, QUICK, serve } from "./fake.js";
+import { answer, failureOf, fromTheService, unusedAddress, open, QUICK, serve } from "./fake.js";
 import { until } from "./sidecar.js";
 
 const TOPIC = "persistent://t/n/x";
 const ONE = { maxProducerPerTopic: 1 };
 const BUSY = { code: Code.UNAVAILABLE, details: "not now" };
 
-/** What gRPC says in each attempt about the ones before it; it says nothing in a first one. */
+/** Returns the number of previous attempts in gRPC's metadata of each attempt; undefined for a first one. */
 function previous(metadata: readonly Metadata[]): unknown[] {
   return metadata.map((each) => each.get("grpc-previous-rpc-attempts")[0]);
 }
@@ -33,14 +33,14 @@ for (const [name, read] of Object.entries(READS)) {
   }
 }
 
-test("gRPC repeats reads at an address that has to be looked up", async (t) => {
+test("gRPC repeats reads at an address that is a host name", async (t) => {
   const fake = await serve(t, () => undefined);
   fake.reading = (attempt) => (attempt <= 2 ? BUSY : undefined);
   await open(t, fake.address.replace("127.0.0.1", "localhost")).get(TOPIC);
   assert.deepEqual(previous(fake.readMetadata), [undefined, "1", "2"]);
 });
 
-test("a read has as many attempts as the policy allows, and fails with what the service said last", async (t) => {
+test("a read has as many attempts as the policy allows, and fails with the last error", async (t) => {
   for (const maxAttempts of [2, 5]) {
     const fake = await serve(t, () => undefined);
     fake.reading = (attempt) => fromTheService(Code.UNAVAILABLE, `LOG_${attempt}`);
@@ -49,28 +49,28 @@ test("a read has as many attempts as the policy allows, and fails with what the 
   }
 });
 
-test("a read that can't be helped by repeating is attempted once", async (t) => {
+test("a read that fails permanently is sent once", async (t) => {
   const fake = await serve(t, () => undefined);
   fake.reading = () => fromTheService(Code.NOT_FOUND, "NO_TOPIC");
   assert.equal((await failureOf(open(t, fake.address).get(TOPIC))).constructor, NotFoundError);
   assert.equal(fake.reads, 1);
 });
 
-test("without retries a read is attempted once", async (t) => {
+test("without retries a read is sent once", async (t) => {
   const fake = await serve(t, () => undefined);
   fake.reading = () => BUSY;
   assert.equal((await failureOf(open(t, fake.address, { retries: NO_RETRIES }).get(TOPIC))).constructor, UnavailableError);
   assert.deepEqual(previous(fake.readMetadata), [undefined]);
 });
 
-test("of several addresses reads go on to the next one, and gRPC repeats none", async (t) => {
+test("with several addresses reads move to the next one, and gRPC repeats none", async (t) => {
   const [first, second] = [await serve(t, () => undefined), await serve(t, () => undefined)];
   first.reading = () => BUSY;
   await open(t, `${first.address},${second.address}`).get(TOPIC);
   assert.deepEqual([previous(first.readMetadata), previous(second.readMetadata)], [[undefined], [undefined]]);
 });
 
-test("of several addresses, all of which fail, a read has no more attempts than the policy allows", async (t) => {
+test("with several failing addresses a read has no more attempts than the policy allows", async (t) => {
   const fakes = [await serve(t, () => undefined), await serve(t, () => undefined)];
   for (const fake of fakes) fake.reading = () => BUSY;
   const error = await failureOf(open(t, fakes.map((fake) => fake.address).join(","), { retries: QUICK }).get(TOPIC));
@@ -98,7 +98,7 @@ test("gRPC repeats no change at the leader that an error named", async (t) => {
   assert.deepEqual([previous(follower.metadata), previous(leader.metadata)], [[undefined, undefined], [undefined, undefined]]);
 });
 
-test("what channel options say about gRPC's own repeats stays, and the client repeats the reads", async (t) => {
+test("with channel options about gRPC's own repeats the client repeats the reads", async (t) => {
   for (const channelOptions of [{ "grpc.enable_retries": 0 }, { "grpc.service_config": "{}" }]) {
     const fake = await serve(t, () => undefined);
     fake.reading = () => BUSY;
@@ -113,7 +113,7 @@ test("a read waits for a connection until its deadline, also between attempts", 
     fake.end();
     return BUSY;
   };
-  for (const address of [await nobody(), fake.address]) {
+  for (const address of [await unusedAddress(), fake.address]) {
     const begun = performance.now();
     const error = await failureOf(open(t, address, { retries: QUICK, timeoutMs: 2000 }).get(TOPIC));
     assert.deepEqual([error.constructor, error.code], [UnavailableError, Code.DEADLINE_EXCEEDED]);
@@ -122,7 +122,7 @@ test("a read waits for a connection until its deadline, also between attempts", 
   assert.equal(fake.reads, 1);
 });
 
-test("a signal ends a read that waits to be repeated", async (t) => {
+test("a signal ends the pause before a read is repeated", async (t) => {
   const fake = await serve(t, () => undefined);
   fake.reading = () => BUSY;
   const ending = new AbortController();
@@ -146,7 +146,7 @@ test("once the client is closed no read is repeated", async (t) => {
   assert.equal(fake.reads, 1);
 });
 
-test("gRPC takes every policy that makes sense", () => {
+test("gRPC accepts every valid retry policy", () => {
   const policies: Partial<RetryPolicy>[] = [
     { maxAttempts: 2 }, { initialBackoffMs: 1e-7 }, { initialBackoffMs: 1 / 3 }, { initialBackoffMs: 1e300, maxBackoffMs: Number.MAX_VALUE }, { multiplier: 1000 },
   ];

@@ -20,13 +20,13 @@ test("addresses are separated by commas", () => {
   for (const [target, addresses] of Object.entries(targets)) assert.deepEqual(addressesOf(target), addresses);
 });
 
-test("addresses take turns when they fail, and only then", () => {
+test("the next address is used only when the current one fails", () => {
   const routes = new Routes(["one", "two"]);
   const wrong = new TopicPoliciesError("wrong", { code: Code.INVALID_ARGUMENT });
   const steps: [string, TopicPoliciesError, string][] = [
-    ["two", BROKEN, "one"], // nobody's turn
+    ["two", BROKEN, "one"], // not the current address
     ["one", BROKEN, "two"],
-    ["one", BROKEN, "two"], // an older call to one that is not in use any more
+    ["one", BROKEN, "two"], // an older call to an address that is no longer the current one
     ["two", wrong, "two"],
     ["two", BROKEN, "one"],
   ];
@@ -36,7 +36,7 @@ test("addresses take turns when they fail, and only then", () => {
   }
 });
 
-test("the changes of a namespace go to its leader until that fails", () => {
+test("changes of a namespace go to its leader until a call there fails", () => {
   const routes = new Routes(["one", "two"]);
   assert.ok(routes.failed("one", ledBy("three"), "a/b"));
   assert.deepEqual([routes.writer("a/b"), routes.writer("a/c"), routes.address], ["three", "one", "one"]);
@@ -44,7 +44,7 @@ test("the changes of a namespace go to its leader until that fails", () => {
   assert.equal(routes.writer("a/b"), "one");
 });
 
-test("one that knows no leader is passed over by changes, but not by reads", () => {
+test("an address that knows no leader is skipped by changes, but not by reads", () => {
   const routes = new Routes(["one", "two"]);
   for (const [address, next] of [["one", "two"], ["two", "one"], ["three", "one"]] as const) {
     assert.ok(!routes.failed(address, ledBy(""), "a/b"));
@@ -52,14 +52,14 @@ test("one that knows no leader is passed over by changes, but not by reads", () 
   }
 });
 
-test("one that names itself is waited for, and what is not the service's word means nothing", () => {
+test("a server that names itself as leader is repeated after a pause, and NOT_LEADER of another service is ignored", () => {
   assert.ok(!new Routes(["one"]).failed("one", ledBy("one"), "a/b"));
   const routes = new Routes(["one"]);
   assert.ok(!routes.failed("one", ledBy("two", false), "a/b"));
   assert.equal(routes.writer("a/b"), "one");
 });
 
-test("an address can be left by whoever has his turn there", () => {
+test("only the current address can be left for the next one", () => {
   const routes = new Routes(["one", "two"]);
   routes.leave("two");
   assert.equal(routes.address, "one");
@@ -67,7 +67,7 @@ test("an address can be left by whoever has his turn there", () => {
   assert.equal(routes.address, "two");
 });
 
-test("so many leaders are remembered, the newest", () => {
+test("the number of remembered leaders is bounded, and the newest are kept", () => {
   const routes = new Routes(["one"]);
   for (let number = 0; number <= MOST_LEADERS; number += 1) routes.failed("one", ledBy("two"), `a/${number}`);
   assert.deepEqual([routes.writer("a/0"), routes.writer("a/1"), routes.writer(`a/${MOST_LEADERS}`)], ["one", "two", "two"]);

@@ -1,4 +1,4 @@
-/** What is made of a watch, as in every language. */
+/** A watch and its cache, without I/O: the shared vectors, and cases that they lack. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -35,13 +35,13 @@ class Player {
   readonly copy: Copy;
   now = 0;
   streams = 0;
-  told: [string, string | null, string | null][] = [];
+  calls: [string, string | null, string | null][] = [];
   entries: string[] = [];
 
   constructor(namespaces: string[], mode = "WATCH_MODE_LATEST") {
     this.session = new WatchSession({ namespaces, mode: fromJson(WatchPoliciesRequestSchema, { mode }).mode });
     this.copy = new Copy(namespaces, ({ topic, scope, before, after }) => {
-      this.told.push([`${topic} ${Scope[scope]}`, before?.version ?? null, after?.version ?? null]);
+      this.calls.push([`${topic} ${Scope[scope]}`, before?.version ?? null, after?.version ?? null]);
     });
   }
 
@@ -70,8 +70,8 @@ class Player {
       assert.deepEqual(Object.fromEntries(shown), documents);
     }
     if (told !== undefined) {
-      assert.deepEqual(this.told, told);
-      this.told = [];
+      assert.deepEqual(this.calls, told);
+      this.calls = [];
     }
     if (entries !== undefined) {
       assert.deepEqual(this.entries, entries);
@@ -94,7 +94,7 @@ function tokens(messages: Record<string, JsonObject>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(messages).map(([name, token]) => [name, tokenOf(fromJson(WatchTokenSchema, token))]));
 }
 
-test("a watch is understood as in every language", async (t) => {
+test("a watch and its cache behave as the shared vectors say", async (t) => {
   assert.ok(vectors.length > 44);
   for (const { name, namespaces, mode, steps } of vectors) {
     await t.test(name, () => {
@@ -104,12 +104,12 @@ test("a watch is understood as in every language", async (t) => {
   }
 });
 
-/** What a session tells of a content of a namespace. */
-function heard(session: WatchSession, told: Message["content"], namespace = "t/n"): WatchEvent[] {
-  return [...session.received(create(WatchPoliciesResponseSchema, { events: [{ namespace, content: told }] }), 0)];
+/** Returns the events that a session delivers for one content of a namespace. */
+function receive(session: WatchSession, content: Message["content"], namespace = "t/n"): WatchEvent[] {
+  return [...session.received(create(WatchPoliciesResponseSchema, { events: [{ namespace, content }] }), 0)];
 }
 
-/** A content, from JSON. */
+/** Parses the content of an event from JSON. */
 function content(event: JsonObject): Message["content"] {
   return fromJson(WatchPoliciesResponseSchema, { events: [event] }).events[0]?.content ?? assert.fail();
 }
@@ -120,13 +120,13 @@ function changeAt(position: string): Message["content"] {
   return content({ change: { document: { topic: "persistent://t/n/x", scope: "SCOPE_LOCAL", version: position }, position } });
 }
 
-test("a stream that breaks in a snapshot begins again with a reset, and one that told nothing does not", () => {
+test("a stream that breaks within a snapshot is followed by a reset, and one that sent nothing is not", () => {
   const session = new WatchSession({ namespaces: ["t/n", "t/quiet"] });
   assert.deepEqual(session.connect(0).events, []);
-  heard(session, changeAt("p1"));
+  receive(session, changeAt("p1"));
   assert.deepEqual(session.connect(0).events.map(({ kind, namespace, reason }) => [kind, namespace, reason]), [["reset", "t/n", ""]]);
-  heard(session, changeAt("p1"));
-  heard(session, SYNCED);
+  receive(session, changeAt("p1"));
+  receive(session, SYNCED);
   assert.deepEqual(session.connect(0).events, []);
 });
 
@@ -136,82 +136,82 @@ test("a namespace that the token does not cover begins with a reset, once", () =
   const { request, events } = session.connect(0);
   assert.deepEqual(Object.keys(request.resume), ["t/n"]);
   assert.deepEqual(events.map(({ namespace, reason, message }) => [namespace, reason, message]), [
-    ["t/m", "", "The token that was given does not cover t/m: it begins anew."],
+    ["t/m", "", "The namespace t/m begins again: the token does not cover this namespace."],
   ]);
   assert.deepEqual(session.connect(0).events, []);
   assert.deepEqual(new WatchSession({ namespaces: ["t/n"] }).connect(0).events, []);
 });
 
-test("what comes from the beginning is no snapshot, and what comes after a reset is", () => {
+test("events from the beginning are no snapshot, and events after a reset are", () => {
   const session = new WatchSession({ namespaces: ["t/n"], mode: WatchMode.EVERY, fromBeginning: true });
   session.connect(0);
-  const snapshots = (): unknown[] => heard(session, changeAt("p1")).map((event) => event.kind === "deleted" && event.snapshot);
+  const snapshots = (): unknown[] => receive(session, changeAt("p1")).map((event) => event.kind === "deleted" && event.snapshot);
   assert.deepEqual(snapshots(), [false]);
-  heard(session, content({ reset: { reason: "ERROR_REASON_EVENTS_GONE" } }));
+  receive(session, content({ reset: { reason: "ERROR_REASON_EVENTS_GONE" } }));
   assert.deepEqual(snapshots(), [true]);
-  heard(session, SYNCED);
+  receive(session, SYNCED);
   assert.deepEqual(snapshots(), [false]);
 });
 
-test("entries are folded into the token, also those of kinds that this client does not know", () => {
+test("entries advance the token, even those of unknown kinds", () => {
   const session = new WatchSession({ namespaces: ["t/n"], mode: WatchMode.ENTRIES });
   session.connect(0);
-  heard(session, SYNCED);
-  const [told] = heard(session, content({ entry: { kind: HistoryKind.UNREADABLE, position: "p2" } }));
-  assert.equal(told?.kind, "entry");
-  assert.deepEqual(heard(session, content({ entry: { kind: 77, position: "p3" } })), []);
+  receive(session, SYNCED);
+  const [event] = receive(session, content({ entry: { kind: HistoryKind.UNREADABLE, position: "p2" } }));
+  assert.equal(event?.kind, "entry");
+  assert.deepEqual(receive(session, content({ entry: { kind: 77, position: "p3" } })), []);
   assert.deepEqual(session.token.namespaces.get("t/n")?.positions, ["p3"]);
 });
 
-test("positions are compared by their bytes, also where texts compare otherwise", () => {
-  const [smaller, greater] = ["\uFFFD", "\u{1F600}"] as [string, string]; // the other way round as texts
+test("positions are compared by their bytes, even where JavaScript orders the strings differently", () => {
+  const [smaller, greater] = ["\uFFFD", "\u{1F600}"] as [string, string]; // in JavaScript's order of strings it is the other way round
   const session = new WatchSession({ namespaces: ["t/n"] });
   session.connect(0);
-  heard(session, SYNCED);
-  for (const position of [smaller, greater, smaller]) heard(session, changeAt(position));
+  receive(session, SYNCED);
+  for (const position of [smaller, greater, smaller]) receive(session, changeAt(position));
   assert.deepEqual(session.token.namespaces.get("t/n")?.positions, [greater]);
 });
 
-test("a gap is told, and what is told of a namespace that nobody asked for is not", () => {
+test("a gap is delivered, and events of a namespace that was not selected are ignored", () => {
   const session = new WatchSession({ namespaces: ["t/n"], mode: WatchMode.ENTRIES });
   session.connect(0);
-  const [told] = heard(session, content({ gap: { endTime: "2026-01-01T00:00:00Z", reason: "HISTORY_GAP_REASON_TRIMMED" } }));
-  assert.ok(told?.kind === "gap");
-  assert.deepEqual([told.gap.startTime, told.gap.endTime?.toISOString()], [undefined, "2026-01-01T00:00:00.000Z"]);
-  assert.deepEqual(heard(session, SYNCED, "t/other"), []);
+  const [event] = receive(session, content({ gap: { endTime: "2026-01-01T00:00:00Z", reason: "HISTORY_GAP_REASON_TRIMMED" } }));
+  assert.ok(event?.kind === "gap");
+  assert.deepEqual([event.gap.startTime, event.gap.endTime?.toISOString()], [undefined, "2026-01-01T00:00:00.000Z"]);
+  assert.deepEqual(receive(session, SYNCED, "t/other"), []);
   assert.deepEqual([...session.token.namespaces.keys()], []);
 });
 
-test("states of a newer service are passed over", () => {
+test("unknown states are ignored, and unknown reasons are delivered as numbers", () => {
   const session = new WatchSession({ namespaces: ["t/n"] });
   session.connect(0);
   const status = (state: number): Message["content"] => content({ status: { state, reason: 999, message: "so" } });
-  assert.deepEqual(heard(session, status(9)), []);
-  const [told] = heard(session, status(NamespaceState.FAILED));
-  assert.deepEqual(told, { kind: "status", namespace: "t/n", state: NamespaceState.FAILED, reason: "999", message: "so" });
+  assert.deepEqual(receive(session, status(9)), []);
+  const [event] = receive(session, status(NamespaceState.FAILED));
+  assert.deepEqual(event, { kind: "status", namespace: "t/n", state: NamespaceState.FAILED, reason: "999", message: "so" });
 });
 
-test("a watch without patience left gives up", () => {
+test("a watch gives up when its patience is over", () => {
   const session = new WatchSession({ namespaces: ["t/n"], patienceMs: 1000 });
   session.connect(0);
   assert.equal(session.broke(LOST, 500, 0).attempt, 1);
   assert.throws(() => session.broke(LOST, 990, 0), UnavailableError);
 });
 
-test("a watch that is to end when all is told is done then, and not before", () => {
+test("a watch with endWhenSynced is done when all namespaces are synced, and not before", () => {
   const session = new WatchSession({ namespaces: ["t/n", "t/m"], endWhenSynced: true });
   session.connect(0);
-  heard(session, SYNCED);
+  receive(session, SYNCED);
   assert.ok(!session.isDone);
-  heard(session, SYNCED, "t/m");
+  receive(session, SYNCED, "t/m");
   assert.ok(session.isDone);
   const endless = new WatchSession({ namespaces: ["t/n"] });
   endless.connect(0);
-  heard(endless, SYNCED);
+  receive(endless, SYNCED);
   assert.ok(!endless.isDone);
 });
 
-test("tokens are read back, and nothing else is", () => {
+test("saved tokens are parsed, and other texts are refused", () => {
   const token = new ResumeToken([
     ["t/n", { log: "log", positions: ["1", ""], leftOut: "" }], ["t/m", { log: "log", positions: [], leftOut: "some" }],
   ]);

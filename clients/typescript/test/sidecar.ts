@@ -1,4 +1,4 @@
-/** Runs the service in a process of its own. */
+/** Runs the service in a separate process. */
 import { spawn, type ChildProcess } from "node:child_process";
 import { randomInt } from "node:crypto";
 import { once } from "node:events";
@@ -17,12 +17,12 @@ const READY_MS = 60_000;
 /** The directory that has the definitions and the server. */
 const ROOT = repository();
 
-/** What all clients must agree on. */
+/** Reads a file of the shared vectors. */
 export function readVectors(name: string): unknown {
   return JSON.parse(readFileSync(join(ROOT, "clients", "vectors", name), "utf8"));
 }
 
-/** `topicpolicies serve` with an embedded log, on a loopback port that it keeps from one life to the next. */
+/** `topicpolicies serve` with an embedded log, on a loopback port that stays the same across restarts. */
 export class Sidecar {
   #process: ChildProcess | undefined;
   #output = "";
@@ -32,14 +32,14 @@ export class Sidecar {
     private readonly directory: string,
   ) {}
 
-  /** A server that serves. */
+  /** Starts a server, and returns when it is ready. */
   static async start(): Promise<Sidecar> {
     const sidecar = new Sidecar(`127.0.0.1:${await freePort()}`, await mkdtemp(join(tmpdir(), "topicpolicies-typescript-")));
     await sidecar.start();
     return sidecar;
   }
 
-  /** Starts it again, with the log that it had. */
+  /** Starts the server again, with the same log. */
   async start(): Promise<void> {
     const python = process.env["TOPICPOLICIES_PYTHON"] ?? join(ROOT, ".venv", "bin", "python");
     if (!existsSync(python)) {
@@ -71,7 +71,7 @@ export class Sidecar {
     }
   }
 
-  /** Ends it as a machine's failure does. */
+  /** Ends the server abruptly, like a failure of the machine. */
   async kill(): Promise<void> {
     const process = this.#process;
     this.#process = undefined;
@@ -81,7 +81,7 @@ export class Sidecar {
     await ended;
   }
 
-  /** Ends it, and removes its log. */
+  /** Ends the server, and removes its log. */
   async remove(): Promise<void> {
     await this.kill();
     await rm(this.directory, { recursive: true, force: true });
@@ -93,7 +93,7 @@ function serves(client: Client): Promise<boolean> {
   return answered.then(() => true, () => false);
 }
 
-/** One at which nobody listens now, and below those that outgoing connections get, so that none takes it meanwhile. */
+/** Returns a port at which nothing listens. It is below the range of outgoing connections, so that none of them takes it meanwhile. */
 async function freePort(): Promise<number> {
   for (let attempt = 1; attempt <= 100; attempt += 1) {
     const port = randomInt(20_000, 32_000);
@@ -114,7 +114,7 @@ function repository(): string {
   throw new Error("The tests of the TypeScript client need the whole repository: the server is in it.");
 }
 
-/** Waits until something holds. */
+/** Waits until a condition holds. */
 export async function until(what: string, holds: () => boolean): Promise<void> {
   const deadline = performance.now() + 20_000;
   while (!holds()) {

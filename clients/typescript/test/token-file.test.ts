@@ -13,7 +13,7 @@ function put(content: string | Buffer): void {
   renameSync(`${path}.new`, path);
 }
 
-test("a token's file is read anew when it changes, and the last good token stays", () => {
+test("a token file is read again when it changes, and the last valid token is kept", () => {
   put("first\n");
   const token = tokenFile(path, 0);
   assert.equal(token(), "first");
@@ -31,7 +31,7 @@ test("a token's file is read anew when it changes, and the last good token stays
   assert.equal(token(), "third");
 });
 
-test("it is not looked at for each call", () => {
+test("a token file is not checked for each call", () => {
   put("first");
   const token = tokenFile(path, 3_600_000);
   put("second");

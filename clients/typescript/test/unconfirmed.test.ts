@@ -9,8 +9,8 @@ import { answer, open, serve } from "./fake.js";
 const TOPIC = "persistent://t/n/x";
 const SINCE = new Date(Date.UTC(2026, 2, 1, 12, 0, 0, 250));
 
-/** What everything that is read says. */
-async function told(client: Client): Promise<(Date | undefined)[]> {
+/** Returns `unconfirmedSince` of the answer to every kind of read. */
+async function unconfirmedTimes(client: Client): Promise<(Date | undefined)[]> {
   const documents: Document[] = [await client.get(TOPIC)];
   const [list, history] = [client.list("t/n"), client.history({ topic: TOPIC })];
   for await (const document of list) documents.push(document);
@@ -20,25 +20,25 @@ async function told(client: Client): Promise<(Date | undefined)[]> {
   return [...documents.map((each) => each.unconfirmedSince), list.unconfirmedSince, history.unconfirmedSince, unconfirmedSince];
 }
 
-test("every read tells since when its answer is not confirmed", async (t) => {
+test("every read returns since when its answer is unconfirmed", async (t) => {
   const fake = await serve(t, () => answer({}));
   const client = open(t, fake.address);
-  for (const [said, expected] of [
+  for (const [value, expected] of [
     [undefined, undefined], ["2026-03-01T12:00:00.250+00:00", SINCE], ["2026-03-01T14:00:00.250+02:00", SINCE], ["yesterday", undefined],
   ] as const) {
     fake.readTrailing = new Metadata();
-    if (said !== undefined) fake.readTrailing.set("topicpolicies-unconfirmed-since", said);
-    assert.deepEqual(await told(client), new Array(5).fill(expected), said);
+    if (value !== undefined) fake.readTrailing.set("topicpolicies-unconfirmed-since", value);
+    assert.deepEqual(await unconfirmedTimes(client), new Array(5).fill(expected), value);
   }
 });
 
-test("a document that is confirmed is what it always was", async (t) => {
+test("a confirmed document has no property unconfirmedSince", async (t) => {
   const fake = await serve(t, () => answer({}));
   const { policies, ...document } = await open(t, fake.address).get(TOPIC);
   assert.deepEqual([policies, document], [undefined, { topic: TOPIC, scope: Scope.LOCAL, version: "1", disabled: false }]);
 });
 
-test("an interceptor of the caller's own adds metadata to each attempt of every call", async (t) => {
+test("an interceptor of the caller can add metadata to each attempt of every call", async (t) => {
   const fake = await serve(t, () => answer({}));
   const traced: Interceptor = (options, next) => new InterceptingCall(next(options), {
     start(metadata, listener, go) {

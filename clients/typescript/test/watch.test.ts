@@ -28,7 +28,7 @@ async function put(topic: string, maxProducerPerTopic: number, by: Client = clie
   return (await by.update(topic, { maxProducerPerTopic })).document?.version ?? "";
 }
 
-test("a watch tells a snapshot, then synced, then changes", async (t) => {
+test("a watch delivers a snapshot, then synced, then changes", async (t) => {
   const topic = "persistent://ts/watch/x";
   const first = await put(topic, 1);
   const watch = watching(t, { namespaces: ["ts/watch"] });
@@ -44,45 +44,45 @@ test("a watch tells a snapshot, then synced, then changes", async (t) => {
   assert.equal((await only(watch, "deleted")).previousVersion, second);
 });
 
-test("an absent topic is said to be absent", async (t) => {
+test("a watch delivers the absence of a topic without a document", async (t) => {
   const watch = watching(t, { topics: ["persistent://ts/absent/x"], scopes: [Scope.LOCAL] });
   assert.ok((await only(watch, "deleted")).snapshot);
   await only(watch, "synced");
 });
 
 test("a watch resumes across a restart of the service, and misses and repeats nothing", async (t) => {
-  const own = await Sidecar.start();
-  const its = new Client(own.address);
+  const ownSidecar = await Sidecar.start();
+  const ownClient = new Client(ownSidecar.address);
   t.after(async () => {
-    its.close();
-    await own.remove();
+    ownClient.close();
+    await ownSidecar.remove();
   });
   const topic = "persistent://ts/restart/x";
-  const watch = watching(t, { namespaces: ["ts/restart"], mode: WatchMode.EVERY }, its);
+  const watch = watching(t, { namespaces: ["ts/restart"], mode: WatchMode.EVERY }, ownClient);
   await only(watch, "synced");
   const versions: string[] = [];
-  const told: string[] = [];
+  const received: string[] = [];
   for (let turn = 1; turn <= 3; turn += 1) {
-    versions.push(await put(topic, turn, its));
-    told.push((await only(watch, "changed")).document.version);
+    versions.push(await put(topic, turn, ownClient));
+    received.push((await only(watch, "changed")).document.version);
   }
-  await own.kill();
+  await ownSidecar.kill();
   const interrupted = await only(watch, "interrupted");
   assert.ok(interrupted.attempt === 1 && interrupted.retryInMs > 0);
-  await own.start();
-  versions.push(await put(topic, 10, its));
-  while (told.length < versions.length) {
+  await ownSidecar.start();
+  versions.push(await put(topic, 10, ownClient));
+  while (received.length < versions.length) {
     const { value } = await watch.next();
-    assert.ok(value !== undefined && value.kind !== "reset", "it began again");
+    assert.ok(value !== undefined && value.kind !== "reset", "the watch starts over");
     if (value.kind === "changed") {
       assert.ok(!value.snapshot);
-      told.push(value.document.version);
+      received.push(value.document.version);
     }
   }
-  assert.deepEqual(told, versions);
+  assert.deepEqual(received, versions);
 });
 
-test("a watch goes on from a saved token", async (t) => {
+test("a watch resumes from a saved token", async (t) => {
   const topic = "persistent://ts/saved/x";
   const first = watching(t, { namespaces: ["ts/saved"] });
   await only(first, "synced");
@@ -98,7 +98,7 @@ test("a watch goes on from a saved token", async (t) => {
   await only(second, "synced");
 });
 
-test("a token that can't be resumed begins again with a reset, and with no other stream", async (t) => {
+test("a token that can't be resumed causes a reset and a snapshot on the same stream", async (t) => {
   const topic = "persistent://ts/over/x";
   await put(topic, 1);
   const resume = new ResumeToken([["ts/over", { log: "another log", positions: ["00000000000000000001"], leftOut: "" }]]);
@@ -110,12 +110,12 @@ test("a token that can't be resumed begins again with a reset, and with no other
 });
 
 async function all(watch: Watch): Promise<WatchEvent[]> {
-  const told: WatchEvent[] = [];
-  for await (const event of watch) told.push(event);
-  return told;
+  const received: WatchEvent[] = [];
+  for await (const event of watch) received.push(event);
+  return received;
 }
 
-test("every change is told from the beginning, with the document before, and the watch ends when all is told", async (t) => {
+test("every change is delivered from the beginning, with the previous document, and the watch ends when synced", async (t) => {
   const topic = "persistent://ts/every/x";
   const versions = [await put(topic, 1), await put(topic, 2), await put(topic, 3)];
   const watch = watching(t, { topics: [topic], mode: WatchMode.EVERY, fromBeginning: true, endWhenSynced: true, includePrevious: true });
@@ -126,15 +126,15 @@ test("every change is told from the beginning, with the document before, and the
   assert.deepEqual(changes.map((each) => each.previous?.policies?.maxProducerPerTopic), [undefined, 1, 2]);
 });
 
-test("every event is told to who copies the history", async (t) => {
+test("every event of the history is delivered in the mode ENTRIES", async (t) => {
   const topic = "persistent://ts/entries/x";
-  await client.update(topic, { maxProducerPerTopic: 1 }, { actor: "somebody", reason: "why not" });
+  await client.update(topic, { maxProducerPerTopic: 1 }, { actor: "tester", reason: "why not" });
   await client.delete(topic);
-  const told = await all(watching(t, { namespaces: ["ts/entries"], mode: WatchMode.ENTRIES, endWhenSynced: true }));
-  const entries = told.flatMap((event) => (event.kind === "entry" ? [event.entry] : []));
+  const received = await all(watching(t, { namespaces: ["ts/entries"], mode: WatchMode.ENTRIES, endWhenSynced: true }));
+  const entries = received.flatMap((event) => (event.kind === "entry" ? [event.entry] : []));
   assert.deepEqual(entries.slice(0, 2).map((each) => each.kind), [HistoryKind.UPDATE, HistoryKind.DELETE]);
   const { origin, changed } = entries[0] ?? assert.fail();
-  assert.deepEqual([origin?.actor, origin?.reason, changed], ["somebody", "why not", ["max_producer_per_topic"]]);
+  assert.deepEqual([origin?.actor, origin?.reason, changed], ["tester", "why not", ["max_producer_per_topic"]]);
 });
 
 test("a signal ends a watch with its reason", async () => {
@@ -148,7 +148,7 @@ test("a signal ends a watch with its reason", async () => {
   await assert.rejects(client.watch({ namespaces: ["ts/signal"], signal: ending.signal }).next(), (error) => error === why);
 });
 
-test("a watch ends with the block that it is used in", async () => {
+test("leaving the block of a watch closes it", async () => {
   let used: Watch;
   {
     await using watch = client.watch({ namespaces: ["ts/using"] });
@@ -158,7 +158,7 @@ test("a watch ends with the block that it is used in", async () => {
   assert.ok((await used.next()).done);
 });
 
-test("a watch that makes no sense fails", async (t) => {
+test("a watch with an invalid selection fails", async (t) => {
   assert.throws(() => client.watch({}), InvalidArgumentError);
   await assert.rejects(watching(t, { namespaces: ["not a namespace"] }).next(), InvalidArgumentError);
 });
@@ -169,7 +169,7 @@ test("leaving the loop ends the watch", async () => {
   assert.ok((await watch.next()).done);
 });
 
-test("closing a watch wakes whoever waits for it", async () => {
+test("closing a watch ends a pending next", async () => {
   const watch = client.watch({ namespaces: ["ts/closing"] });
   await only(watch, "synced");
   const waiting = watch.next();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 
 import type { Watch, WatchEvent } from "../src/index.js";
 
-/** The next event, which is of this kind; bookmarks that were sent by time and states are passed over. */
+/** Returns the next event, which must be of this kind; timed bookmarks and states before it are skipped. */
 export async function only<Kind extends WatchEvent["kind"]>(watch: Watch, kind: Kind): Promise<WatchEvent & { kind: Kind }> {
   for (;;) {
     const { value, done } = await watch.next();

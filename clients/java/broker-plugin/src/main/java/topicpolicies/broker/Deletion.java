@@ -35,17 +35,17 @@ final class Deletion {
      * @param client sends the deletion
      * @param executor where the deletion is sent again
      * @param topic the topic's full name
-     * @param patience for how long the deletion is sent again
+     * @param limit for how long the deletion is sent again
      * @param onDeleted is called with each absent document that a deletion returns
      * @param onGone is called when the service says that the namespace does not exist
      */
-    Deletion(TopicPoliciesClient client, Executor executor, String topic, Duration patience, Consumer<Document> onDeleted, Runnable onGone) {
+    Deletion(TopicPoliciesClient client, Executor executor, String topic, Duration limit, Consumer<Document> onDeleted, Runnable onGone) {
         this.client = client;
         this.executor = executor;
         this.topic = topic;
         this.onDeleted = onDeleted;
         this.onGone = onGone;
-        this.endNanos = System.nanoTime() + patience.toNanos();
+        this.endNanos = System.nanoTime() + limit.toNanos();
     }
 
     /** Deletes the document of one scope; fails with a {@link TopicPoliciesException}. */

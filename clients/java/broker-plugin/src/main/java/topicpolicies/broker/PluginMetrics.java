@@ -8,11 +8,11 @@ import java.util.function.DoubleSupplier;
 final class PluginMetrics {
     static final Counter UPDATES = Counter.build("topicpolicies_sidecar_updates", "Requests that changed a document").register();
     static final Counter CONFLICTS =
-            Counter.build("topicpolicies_sidecar_conflicts", "Requests that were computed again because somebody else was faster").register();
+            Counter.build("topicpolicies_sidecar_conflicts", "Requests that were computed again because another writer was faster").register();
     static final Counter FAILURES = Counter.build("topicpolicies_sidecar_failures", "Updates and deletions that failed").register();
     private static final Gauge NAMESPACES = Gauge.build("topicpolicies_sidecar_namespaces", "Namespaces that are followed").register();
     private static final Gauge STALENESS =
-            Gauge.build("topicpolicies_sidecar_staleness_seconds", "How old what is known is, of the namespace that is worst off").register();
+            Gauge.build("topicpolicies_sidecar_staleness_seconds", "Age of the stalest copy of a namespace").register();
 
     private PluginMetrics() {
     }

@@ -25,7 +25,7 @@ final class Refusals {
         return REFUSED.contains(error.code());
     }
 
-    /** Whether the sidecar said that the namespace or the topic does not exist, so that its policies are gone too. */
+    /** Whether the namespace or the topic does not exist according to the sidecar, so that its policies do not exist either. */
     static boolean gone(TopicPoliciesException error) {
         return error.fromService() && error.code() == Status.Code.NOT_FOUND;
     }

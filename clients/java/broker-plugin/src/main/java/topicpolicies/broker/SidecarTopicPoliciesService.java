@@ -40,7 +40,7 @@ import topicpolicies.client.UpdateResult;
  * broker.conf}).
  *
  * <p>Reads are answered from copies of the namespaces in memory, which watches keep up to date; while the sidecar can't be reached, the
- * broker goes on with these copies. Loading a topic waits until the copy of its namespace is complete, with a time limit. An update runs
+ * broker continues with these copies. Loading a topic waits until the copy of its namespace is complete, with a time limit. An update runs
  * the broker's closure on a copy of the document and sends the difference as a field mask, with the document's version as the etag; if
  * another writer was faster, the closure runs again. The update completes when it is in the sidecar's log and visible to reads on this
  * broker. No method blocks, and the futures complete on the broker's own executor.
@@ -78,12 +78,12 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
         ClientOptions options = settings.client().toBuilder().executor(threads).build();
         client = TopicPoliciesClient.open(options);
         listeners = new TopicListeners(service.getBrokerService());
-        caches = new NamespaceCaches(client, listeners::tell);
+        caches = new NamespaceCaches(client, listeners::call);
         PluginMetrics.show(caches::count, caches::staleness);
         long idle = settings.idle().toMillis();
         housekeeping = service.getExecutor().scheduleWithFixedDelay(() -> caches.dropIdle(settings.idle(), listeners::anyIn),
                 idle, Math.max(1000, idle / 4), TimeUnit.MILLISECONDS);
-        LOG.info("Topic policies are kept by the sidecar at {}", options);
+        LOG.info("Topic policies are stored by the sidecar at {}", options);
     }
 
     @Override
@@ -131,7 +131,7 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
                         String why = cache.lastError().map(last -> ": " + last.getMessage()).orElse("");
                         waiting.completeExceptionally(new BrokerServiceException.ServiceUnitNotReadyException(
                                 "The topic policies of " + topic.getNamespace() + " are not known yet: the sidecar at "
-                                        + settings.client().target() + " did not tell them in " + settings.loadTimeout().toSeconds()
+                                        + settings.client().target() + " did not send all of them within " + settings.loadTimeout().toSeconds()
                                         + " s" + why));
                     }
                 }));
@@ -163,7 +163,7 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
                 : applicability.enabled(topic).thenCompose(enabled -> enabled
                         ? change.get()
                         : failedFuture(new RestException(Response.Status.METHOD_NOT_ALLOWED,
-                                "The topic policies of " + topic + " are switched off by the property " + Applicability.DISABLED + "."))));
+                                "The topic policies of " + topic + " are disabled by the property " + Applicability.DISABLED + "."))));
     }
 
     private CompletableFuture<Void> append(Key key, Consumer<TopicPolicies> closure, boolean skipIfAbsent) {
@@ -236,13 +236,13 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
             return completedFuture(null); // so that a topic without policies can be deleted even while the sidecar can't be reached
         }
         CompletableFuture<Void> deleted = new CompletableFuture<>();
-        Duration patience = settings.client().timeout();
-        Deletion deletion = new Deletion(client, this::onTheBroker, topic.toString(), patience,
-                document -> offer(topic, document), () -> gone(topic));
-        // The last attempt begins within the patience and takes at most as long. A call in flight when this service is closed may never
+        Duration limit = settings.client().timeout();
+        Deletion deletion = new Deletion(client, this::onTheBroker, topic.toString(), limit,
+                document -> offer(topic, document), () -> removeFromCopy(topic));
+        // The last attempt begins within the limit and takes at most as long. A call in flight when this service is closed may never
         // complete.
         CompletableFuture<Void> all = CompletableFuture.allOf(scopes.stream().map(deletion::of).toArray(CompletableFuture<?>[]::new));
-        all.orTimeout(2 * patience.toMillis(), TimeUnit.MILLISECONDS).whenComplete((nothing, error) -> {
+        all.orTimeout(2 * limit.toMillis(), TimeUnit.MILLISECONDS).whenComplete((nothing, error) -> {
             if (error != null) {
                 PluginMetrics.FAILURES.inc();
             }
@@ -255,7 +255,7 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
      * Removes the documents of a topic from the copy: they were deleted together with the namespace, and must not reappear when it is
      * created again.
      */
-    private void gone(TopicName topic) {
+    private void removeFromCopy(TopicName topic) {
         PolicyCache cache = caches.ifOpen(topic.getNamespace());
         if (cache != null) {
             cache.gone(topic.toString());
@@ -273,7 +273,7 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
         PolicyCache cache = caches.ifOpen(topic.getNamespace());
         if (cache != null) {
             Stream.of(Scope.GLOBAL, Scope.LOCAL).flatMap(scope -> cache.get(topic.toString(), scope).stream())
-                    .forEach(document -> listeners.tell(topic, listener, document));
+                    .forEach(document -> listeners.call(topic, listener, document));
         }
         return true;
     }

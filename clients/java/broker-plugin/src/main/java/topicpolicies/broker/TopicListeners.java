@@ -46,29 +46,29 @@ final class TopicListeners {
     }
 
     /** Calls all listeners of a topic with its changed document. */
-    void tell(PolicyCache.Change change) {
+    void call(PolicyCache.Change change) {
         TopicName topic = TopicName.get(change.topic());
         if (listeners.containsKey(topic)) {
             onItsThread(topic, () -> listeners.getOrDefault(topic, List.of())
-                    .forEach(listener -> tell(topic, listener, change.scope(), change.after())));
+                    .forEach(listener -> call(topic, listener, change.scope(), change.after())));
         }
     }
 
     /** Calls one listener with an existing document. */
-    void tell(TopicName topic, TopicPolicyListener listener, Document document) {
-        onItsThread(topic, () -> tell(topic, listener, document.scope(), Optional.of(document)));
+    void call(TopicName topic, TopicPolicyListener listener, Document document) {
+        onItsThread(topic, () -> call(topic, listener, document.scope(), Optional.of(document)));
     }
 
     private void onItsThread(TopicName topic, Runnable task) {
         try {
             broker.getTopicPoliciesNotifyThread(topic).execute(task);
         } catch (RejectedExecutionException error) {
-            LOG.debug("[{}] The broker is shutting down; its topic is not told of a change", topic);
+            LOG.debug("[{}] The broker is shutting down; a listener was not called with a change", topic);
         }
     }
 
     /** A loaded topic ignores null (PersistentTopic.onUpdate), so an absent document is passed as one with nothing set. */
-    private static void tell(TopicName topic, TopicPolicyListener listener, Scope scope, Optional<Document> document) {
+    private static void call(TopicName topic, TopicPolicyListener listener, Scope scope, Optional<Document> document) {
         try {
             listener.onUpdate(PolicyConversion.toPulsar(document.map(Document::policiesOrDefault)
                     .orElseGet(topicpolicies.v1.TopicPolicies::getDefaultInstance), scope == Scope.GLOBAL));

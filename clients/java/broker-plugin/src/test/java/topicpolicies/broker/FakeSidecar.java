@@ -38,20 +38,20 @@ import topicpolicies.v1.WatchPoliciesRequest;
 import topicpolicies.v1.WatchPoliciesResponse;
 import topicpolicies.v1.WatchToken;
 
-/** As much of a sidecar as the plug-in's own rules need: it takes whole documents, refuses one value, and can be made to wait. */
+/** A simplified sidecar for the plug-in's own rules: it stores whole documents, refuses one value, and can be made to wait or to fail. */
 final class FakeSidecar extends TopicPoliciesServiceImplBase implements AutoCloseable {
     /** A value of max_message_size that is refused. */
     static final int REFUSED = 666;
 
     final List<UpdatePolicyRequest> updates = new CopyOnWriteArrayList<>();
     final List<DeletePolicyRequest> deletes = new CopyOnWriteArrayList<>();
-    /** How deletes fail, by scope; those of others do not. */
+    /** The status codes with which deletions fail, by scope; those of other scopes succeed. */
     final Map<Scope, Status.Code> deletesFail = new ConcurrentHashMap<>();
-    /** Namespaces of which watches are told nothing. */
+    /** Namespaces of which a new watch receives nothing. */
     final Set<String> silent = ConcurrentHashMap.newKeySet();
-    /** What further deletes of a scope do after the next has failed. */
+    /** The status codes of the deletions after the next one. */
     final Queue<Status.Code> deletesFailLater = new ConcurrentLinkedQueue<>();
-    /** Each update takes one. */
+    /** Each update takes one permit. */
     final Semaphore updatesAllowed = new Semaphore(1000);
     private final Map<String, TopicPolicies> documents = new HashMap<>();
     private final List<Watching> watches = new CopyOnWriteArrayList<>();
@@ -138,25 +138,25 @@ final class FakeSidecar extends TopicPoliciesServiceImplBase implements AutoClos
         return watches.stream().anyMatch(watch -> watch.namespaces().contains(namespace));
     }
 
-    /** Tells the watches of a namespace something. */
-    synchronized void tell(WatchEvent.Builder event) {
+    /** Sends an event to the watches of its namespace. */
+    synchronized void send(WatchEvent.Builder event) {
         watches.stream().filter(watch -> watch.namespaces().contains(event.getNamespace())).forEach(watch -> watch.answer().onNext(response(event)));
     }
 
-    /** Tells of a change. */
+    /** Sends a change of a document. */
     synchronized void change(String namespace, String topic, TopicPolicies policies) {
         version++;
-        tell(changed(namespace, topic, policies));
+        send(changed(namespace, topic, policies));
     }
 
-    /** A document at the newest version. */
+    /** Returns the event of a change at the newest version. */
     synchronized WatchEvent.Builder changed(String namespace, String topic, TopicPolicies policies) {
         return WatchEvent.newBuilder().setNamespace(namespace).setChange(PolicyChange.newBuilder().setPosition(String.valueOf(version))
                 .setDocument(PolicyDocument.newBuilder().setTopic(topic).setPolicies(policies).setScope(Scope.SCOPE_LOCAL)
                         .setVersion(String.valueOf(version))));
     }
 
-    /** The end of a snapshot. */
+    /** Returns the bookmark that ends a snapshot. */
     static WatchEvent.Builder synced(String namespace) {
         return WatchEvent.newBuilder().setNamespace(namespace).setBookmark(Bookmark.newBuilder()
                 .setKind(BookmarkKind.BOOKMARK_KIND_SYNCED).setToken(WatchToken.newBuilder().setLog("log")));

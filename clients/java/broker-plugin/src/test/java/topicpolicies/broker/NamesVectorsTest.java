@@ -13,10 +13,10 @@ import java.nio.file.Path;
 import org.apache.pulsar.common.naming.TopicName;
 import org.junit.jupiter.api.Test;
 
-/** What all clients make of topics' names is what Pulsar makes of them: {@code clients/vectors/names.json}. */
+/** All clients read topic names as Pulsar does: {@code clients/vectors/names.json}. */
 final class NamesVectorsTest {
     @Test
-    void pulsarReadsNamesAsTheVectorsSay() throws IOException {
+    void pulsarReadsTopicNamesAsTheSharedVectorsSay() throws IOException {
         JsonArray vectors = JsonParser.parseString(Files.readString(Path.of("..", "..", "vectors", "names.json"))).getAsJsonArray();
         assertTrue(vectors.size() > 40);
         for (JsonElement each : vectors) {

@@ -26,7 +26,7 @@ final class PluginSettingsTest {
     }
 
     @Test
-    void withoutSettingsTheSidecarIsOnThisMachine() {
+    void withoutSettingsTheSidecarIsAtLocalhost() {
         PluginSettings settings = PluginSettings.of(properties("clusterName", "standalone"), "broker one");
         assertEquals("localhost:6680", settings.client().target());
         assertEquals("broker one", settings.client().actor());
@@ -35,7 +35,7 @@ final class PluginSettingsTest {
     }
 
     @Test
-    void everythingThatIsWrongIsSaidAtOnce() {
+    void allMistakesAreReportedAtOnce() {
         IllegalArgumentException error = assertThrows(IllegalArgumentException.class, () -> PluginSettings.of(properties(
                 "topicPoliciesSidecarAdress", "here:1", "topicPoliciesSidecarLoadTimeoutSeconds", "soon",
                 "topicPoliciesSidecarTlsEnabled", "perhaps", "topicPoliciesSidecarTokenFilePath", "/not/there",
@@ -47,7 +47,7 @@ final class PluginSettingsTest {
     }
 
     @Test
-    void theTokenIsReadWhenItIsSentAndNeverShown() throws IOException {
+    void theTokenIsReadForEachCallAndNeverShown() throws IOException {
         Path file = Files.writeString(directory.resolve("token"), "first\n");
         PluginSettings settings = PluginSettings.of(properties("topicPoliciesSidecarTokenFilePath", file.toString()), "broker");
         assertEquals("first", settings.client().token().orElseThrow().get());
@@ -57,7 +57,7 @@ final class PluginSettingsTest {
     }
 
     @Test
-    void tlsTakesItsFiles() throws IOException {
+    void tlsSettingsTakeTheirFilesFromTheProperties() throws IOException {
         Path file = Files.writeString(directory.resolve("ca.pem"), "");
         PluginSettings settings = PluginSettings.of(properties("topicPoliciesSidecarTlsEnabled", "true",
                 "topicPoliciesSidecarTlsTrustCertsFilePath", file.toString(), "topicPoliciesSidecarTlsServerName", "sidecar"), "broker");
@@ -66,14 +66,14 @@ final class PluginSettingsTest {
     }
 
     @Test
-    void aTokenIsNotSentToAnotherMachineInClear() throws IOException {
+    void aTokenIsNotSentToAnotherMachineWithoutTls() throws IOException {
         Path file = Files.writeString(directory.resolve("token"), "secret");
         Properties elsewhere = properties("topicPoliciesSidecarAddress", "sidecar:6680", "topicPoliciesSidecarTokenFilePath", file.toString());
-        String said = assertThrows(IllegalArgumentException.class, () -> PluginSettings.of(elsewhere, "broker")).getMessage();
-        assertTrue(said.contains("without TLS") && said.contains("set topicPoliciesSidecarTlsEnabled"), said);
+        String message = assertThrows(IllegalArgumentException.class, () -> PluginSettings.of(elsewhere, "broker")).getMessage();
+        assertTrue(message.contains("without TLS") && message.contains("set topicPoliciesSidecarTlsEnabled"), message);
         elsewhere.setProperty("topicPoliciesSidecarTlsEnabled", "true");
         assertTrue(PluginSettings.of(elsewhere, "broker").client().tls().isPresent());
         Properties open = properties("topicPoliciesSidecarAddress", "sidecar:6680");
-        assertTrue(PluginSettings.of(open, "broker").client().tls().isEmpty(), "the property says so");
+        assertTrue(PluginSettings.of(open, "broker").client().tls().isEmpty(), "TLS is off by default");
     }
 }

@@ -23,7 +23,7 @@ import topicpolicies.v1.TopicPolicies;
 final class PolicyConversionTest {
     private int count;
 
-    /** A message with every field set, each to another value. */
+    /** Returns a message with every field set, each to another value. */
     private Message full(Message.Builder builder, int seed) {
         for (FieldDescriptor field : builder.getDescriptorForType().getFields()) {
             if (field.isMapField()) {
@@ -61,7 +61,7 @@ final class PolicyConversionTest {
 
     @ParameterizedTest
     @ValueSource(ints = {0, 1, 2, 3, 4, 5, 6, 7})
-    void everyFieldGoesBothWaysUnchanged(int seed) {
+    void everyFieldIsConvertedBothWaysUnchanged(int seed) {
         TopicPolicies document = (TopicPolicies) full(TopicPolicies.newBuilder(), seed);
         assertEquals(TopicPolicies.getDescriptor().getFields().size(), document.getAllFields().size());
         assertEquals(document, PolicyConversion.fromPulsar(PolicyConversion.toPulsar(document, true)));
@@ -69,17 +69,17 @@ final class PolicyConversionTest {
     }
 
     @Test
-    void nothingStaysNothing() {
+    void anEmptyDocumentIsConvertedToAnEmptyDocument() {
         assertEquals(TopicPolicies.getDefaultInstance(),
                 PolicyConversion.fromPulsar(PolicyConversion.toPulsar(TopicPolicies.getDefaultInstance(), false)));
         assertEquals(TopicPolicies.getDefaultInstance(),
                 PolicyConversion.fromPulsar(new org.apache.pulsar.common.policies.data.TopicPolicies()));
         assertEquals(OffloadPolicies.getDefaultInstance(),
-                OffloadConversion.fromPulsar(OffloadConversion.toPulsar(OffloadPolicies.getDefaultInstance())), "Pulsar's defaults stay out of it");
+                OffloadConversion.fromPulsar(OffloadConversion.toPulsar(OffloadPolicies.getDefaultInstance())), "Pulsar's defaults were added");
     }
 
     @Test
-    void everyFieldOfPulsarsClassesHasItsField() {
+    void everyFieldOfPulsarsClassesHasAFieldInTheMessages() {
         assertEquals(names(TopicPolicies.getDescriptor().getFields().stream().map(FieldDescriptor::getJsonName).collect(Collectors.toSet())),
                 names(fields(org.apache.pulsar.common.policies.data.TopicPolicies.class, "isGlobal")));
         assertEquals(names(OffloadPolicies.getDescriptor().getFields().stream().map(FieldDescriptor::getJsonName).collect(Collectors.toSet())),
@@ -87,7 +87,7 @@ final class PolicyConversionTest {
     }
 
     @Test
-    void whatPulsarsClassesCanNotHoldStays() {
+    void valuesThatPulsarsClassesCannotHoldAreKept() {
         TopicPolicies.Builder document = TopicPolicies.newBuilder().setMaxProducerPerTopic(1).setSchemaCompatibilityStrategyValue(1 << 30)
                 .putSubscriptionPolicies("kept", SubscriptionPolicies.getDefaultInstance())
                 .putSubscriptionPolicies("removed", SubscriptionPolicies.getDefaultInstance());

@@ -102,7 +102,7 @@ final class SidecarTopicPoliciesServiceTest {
     }
 
     @Test
-    void updatesThatWaitGoTogetherAndOneThatThrowsFailsAlone() throws Exception {
+    void waitingUpdatesShareOneRequestAndAClosureThatThrowsFailsAlone() throws Exception {
         assertTrue(read().isEmpty());
         sidecar.updatesAllowed.drainPermits();
         CompletableFuture<Void> first = update(policies -> policies.setMaxProducerPerTopic(1));
@@ -120,7 +120,7 @@ final class SidecarTopicPoliciesServiceTest {
             good.get(20, TimeUnit.SECONDS);
         }
         assertInstanceOf(IllegalStateException.class, failure(thrown));
-        assertEquals(2, sidecar.updates.size(), "one request for the first, one for all that waited");
+        assertEquals(2, sidecar.updates.size(), "not one request for the first update and one for all that waited");
         assertEquals(List.of("max_consumer_per_topic", "message_ttl_in_seconds"), sidecar.updates.get(1).getUpdateMask().getPathsList());
         assertFalse(sidecar.updates.get(1).getEtag().isEmpty());
         TopicPolicies now = read().orElseThrow();
@@ -128,7 +128,7 @@ final class SidecarTopicPoliciesServiceTest {
     }
 
     @Test
-    void anUpdateThatIsRefusedFailsAlone() throws Exception {
+    void aRefusedUpdateFailsAlone() throws Exception {
         assertTrue(read().isEmpty());
         sidecar.updatesAllowed.drainPermits();
         CompletableFuture<Void> first = update(policies -> policies.setMaxProducerPerTopic(1));
@@ -149,7 +149,7 @@ final class SidecarTopicPoliciesServiceTest {
     }
 
     @Test
-    void whatFollowsFromAnUpdateRunsOnTheBrokersExecutor() throws Exception {
+    void theFutureOfAnUpdateCompletesOnTheBrokersExecutor() throws Exception {
         CompletableFuture<String> where = new CompletableFuture<>();
         sidecar.updatesAllowed.drainPermits();
         update(policies -> policies.setMaxProducerPerTopic(1)).whenComplete((nothing, error) -> where.complete(Thread.currentThread().getName()));
@@ -158,16 +158,16 @@ final class SidecarTopicPoliciesServiceTest {
     }
 
     @Test
-    void deletingKeepsTheGlobalPoliciesIfAskedTo() throws Exception {
+    void aDeletionKeepsTheGlobalPoliciesIfRequested() throws Exception {
         service.deleteTopicPoliciesAsync(TOPIC.getPartition(3), true).get(20, TimeUnit.SECONDS);
         service.deleteTopicPoliciesAsync(TOPIC).get(20, TimeUnit.SECONDS);
         assertEquals(Scope.SCOPE_LOCAL, sidecar.deletes.get(0).getScope());
         assertEquals(Set.of(Scope.SCOPE_LOCAL, Scope.SCOPE_GLOBAL),
                 Set.of(sidecar.deletes.get(1).getScope(), sidecar.deletes.get(2).getScope()));
-        assertEquals(TOPIC.toString(), sidecar.deletes.get(0).getTopic(), "of the topic, not of the partition");
+        assertEquals(TOPIC.toString(), sidecar.deletes.get(0).getTopic(), "the deletion names the partition");
         assertTrue(read().isEmpty());
         service.deleteTopicPoliciesAsync(TOPIC).get(20, TimeUnit.SECONDS);
-        assertEquals(3, sidecar.deletes.size(), "where there is known to be nothing, nothing is sent");
+        assertEquals(3, sidecar.deletes.size(), "a deletion was sent although no document is known");
     }
 
     private void deletesFail(Status.Code code) {
@@ -176,27 +176,27 @@ final class SidecarTopicPoliciesServiceTest {
     }
 
     @Test
-    void deletingWhatIsGoneSucceedsAndItIsForgottenHere() throws Exception {
-        BlockingQueue<Integer> told = new LinkedBlockingQueue<>();
-        service.registerListenerAsync(TOPIC, policies -> told.add(Optional.ofNullable(policies.getMaxProducerPerTopic()).orElse(0))).get();
+    void deletingPoliciesOfADeletedNamespaceSucceedsAndRemovesThemFromTheCopy() throws Exception {
+        BlockingQueue<Integer> received = new LinkedBlockingQueue<>();
+        service.registerListenerAsync(TOPIC, policies -> received.add(Optional.ofNullable(policies.getMaxProducerPerTopic()).orElse(0))).get();
         assertTrue(read().isEmpty());
         update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
-        assertEquals(7, told.poll(20, TimeUnit.SECONDS));
+        assertEquals(7, received.poll(20, TimeUnit.SECONDS));
         assertEquals(7, read().orElseThrow().getMaxProducerPerTopic());
         namespace.deleted = true;
         deletesFail(Status.Code.NOT_FOUND);
         service.deleteTopicPoliciesAsync(TOPIC.getPartition(1)).get(20, TimeUnit.SECONDS);
-        assertEquals(2, sidecar.deletes.size(), "it was asked for");
-        assertEquals(0, told.poll(20, TimeUnit.SECONDS), "nothing is set any more");
-        assertTrue(read().isEmpty(), "a topic of the namespace's next life does not begin with the policies of the last");
+        assertEquals(2, sidecar.deletes.size(), "the deletion was sent in both scopes");
+        assertEquals(0, received.poll(20, TimeUnit.SECONDS), "the listener receives a document with nothing set");
+        assertTrue(read().isEmpty(), "a topic of the namespace that was created again does not have the old policies");
         namespace.deleted = false;
         sidecar.change("public/default", TOPIC.toString(), topicpolicies.v1.TopicPolicies.newBuilder().setMaxProducerPerTopic(8).build());
-        assertEquals(8, told.poll(20, TimeUnit.SECONDS), "and the next life is followed");
+        assertEquals(8, received.poll(20, TimeUnit.SECONDS), "the namespace that was created again is followed");
     }
 
     @ParameterizedTest
     @EnumSource(value = Status.Code.class, names = {"OK", "NOT_FOUND"})
-    void aDeletionThatMeetsALogThatIsGoingAwayIsRepeatedUntilItIsDoneOrGone(Status.Code end) throws Exception {
+    void aDeletionIsRepeatedWhileTheLogIsBeingDeletedUntilItSucceedsOrTheNamespaceIsGone(Status.Code end) throws Exception {
         assertTrue(read().isEmpty());
         update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
         sidecar.deletesFail.put(Scope.SCOPE_LOCAL, Status.Code.RESOURCE_EXHAUSTED);
@@ -207,28 +207,28 @@ final class SidecarTopicPoliciesServiceTest {
     }
 
     @Test
-    void anUpdateAfterADeletionAsksForTheVersionBecauseTheNamespaceMayBeAnotherOne() throws Exception {
+    void anUpdateAfterADeletionReadsTheVersionBecauseTheNamespaceMayHaveBeenCreatedAgain() throws Exception {
         assertTrue(read().isEmpty());
         update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
         service.deleteTopicPoliciesAsync(TOPIC).get(20, TimeUnit.SECONDS);
         update(policies -> policies.setMaxProducerPerTopic(8)).get(20, TimeUnit.SECONDS);
-        assertEquals("101", sidecar.updates.get(1).getEtag(), "what is read, and not what the deletion answered");
+        assertEquals("101", sidecar.updates.get(1).getEtag(), "the etag is the version that was read, not that of the deletion");
     }
 
     @Test
-    void aDeletionIsNotRepeatedForEver() throws Exception {
+    void aDeletionIsRepeatedOnlyWithinTheTimeOfARequest() throws Exception {
         assertTrue(read().isEmpty());
         update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
         deletesFail(Status.Code.RESOURCE_EXHAUSTED);
         long began = System.nanoTime();
         Throwable error = failure(service.deleteTopicPoliciesAsync(TOPIC));
         assertEquals(503, assertInstanceOf(RestException.class, error).getResponse().getStatus());
-        assertTrue(System.nanoTime() - began > TimeUnit.SECONDS.toNanos(REQUEST_SECONDS - 2), "it had its time");
+        assertTrue(System.nanoTime() - began > TimeUnit.SECONDS.toNanos(REQUEST_SECONDS - 2), "the deletion failed before its time was over");
         assertTrue(sidecar.deletes.size() > 4 && sidecar.deletes.size() < 24, sidecar.deletes.size() + " times");
     }
 
     @Test
-    void aDeletionThatIsBeingRepeatedEndsWithTheService() throws Exception {
+    void closingTheServiceEndsADeletionThatIsBeingRepeated() throws Exception {
         assertTrue(read().isEmpty());
         update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
         deletesFail(Status.Code.RESOURCE_EXHAUSTED);
@@ -242,25 +242,25 @@ final class SidecarTopicPoliciesServiceTest {
 
     @ParameterizedTest
     @EnumSource(value = Scope.class, names = {"SCOPE_LOCAL", "SCOPE_GLOBAL"})
-    void aDeletionThatFailsOtherwiseInAScopeFails(Scope scope) throws Exception {
+    void aDeletionFailsIfItFailsPermanentlyInOneScope(Scope scope) throws Exception {
         assertTrue(read().isEmpty());
         update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
         namespace.deleted = true;
         sidecar.deletesFail.put(scope, Status.Code.FAILED_PRECONDITION);
         Throwable error = failure(service.deleteTopicPoliciesAsync(TOPIC));
         assertEquals(412, assertInstanceOf(RestException.class, error).getResponse().getStatus());
-        assertEquals(scope == Scope.SCOPE_LOCAL, read().isPresent(), "what may be there still is");
+        assertEquals(scope == Scope.SCOPE_LOCAL, read().isPresent(), "the documents that may still exist are kept");
     }
 
     @Test
-    void listenersAreToldInOrderOnTheNotifyThreadAndOfWhatIsThere() throws Exception {
-        BlockingQueue<String> told = new LinkedBlockingQueue<>();
+    void listenersAreCalledInOrderOnTheNotifyThreadAndWithTheKnownPoliciesAtRegistration() throws Exception {
+        BlockingQueue<String> received = new LinkedBlockingQueue<>();
         assertTrue(service.registerListenerAsync(TOPIC.getPartition(1),
-                policies -> told.add(Thread.currentThread().getName() + policies.getMaxProducerPerTopic())).get());
+                policies -> received.add(Thread.currentThread().getName() + policies.getMaxProducerPerTopic())).get());
         assertTrue(read().isEmpty());
         for (int value = 1; value <= 20; value++) {
             sidecar.change("public/default", TOPIC.toString(), topicpolicies.v1.TopicPolicies.newBuilder().setMaxProducerPerTopic(value).build());
-            assertEquals("notify" + value, told.poll(20, TimeUnit.SECONDS));
+            assertEquals("notify" + value, received.poll(20, TimeUnit.SECONDS));
         }
         BlockingQueue<Integer> later = new LinkedBlockingQueue<>();
         service.registerListenerAsync(TOPIC, policies -> later.add(policies.getMaxProducerPerTopic())).get();
@@ -268,7 +268,7 @@ final class SidecarTopicPoliciesServiceTest {
     }
 
     @Test
-    void systemTopicsAndSwitchedOffTopicsHaveNoPoliciesAndAskNobody() throws Exception {
+    void systemTopicsAndDisabledTopicsHaveNoPoliciesAndDoNotUseTheSidecar() throws Exception {
         TopicName system = TopicName.get("persistent://public/default/__change_events-partition-0");
         assertFalse(service.registerListenerAsync(system, policies -> { }).get());
         assertTrue(service.getTopicPoliciesAsync(system, GetType.LOCAL_ONLY).isDone());
@@ -281,50 +281,50 @@ final class SidecarTopicPoliciesServiceTest {
     }
 
     @Test
-    void aNamespaceThatIsBeingDeletedTakesUpdatesWithoutAnEffect() throws Exception {
+    void updatesInANamespaceThatIsBeingDeletedSucceedWithoutAnEffect() throws Exception {
         namespace.deleted = true;
         update(policies -> policies.setMaxProducerPerTopic(1)).get(20, TimeUnit.SECONDS);
         assertTrue(sidecar.updates.isEmpty());
     }
 
     @Test
-    void aNamespaceThatBeginsAnewIsReadAsItWasUntilItsSnapshotIsComplete() throws Exception {
-        BlockingQueue<Integer> told = new LinkedBlockingQueue<>();
-        service.registerListenerAsync(TOPIC, policies -> told.add(Optional.ofNullable(policies.getMaxProducerPerTopic()).orElse(0))).get();
+    void afterAResetANamespaceIsReadAsItWasUntilItsSnapshotIsComplete() throws Exception {
+        BlockingQueue<Integer> received = new LinkedBlockingQueue<>();
+        service.registerListenerAsync(TOPIC, policies -> received.add(Optional.ofNullable(policies.getMaxProducerPerTopic()).orElse(0))).get();
         assertTrue(read().isEmpty());
         TopicName other = TopicName.get("persistent://public/default/other");
         sidecar.change("public/default", TOPIC.toString(), topicpolicies.v1.TopicPolicies.newBuilder().setMaxProducerPerTopic(7).build());
-        assertEquals(7, told.poll(20, TimeUnit.SECONDS));
-        sidecar.tell(WatchEvent.newBuilder().setNamespace("public/default").setReset(WatchReset.newBuilder()
+        assertEquals(7, received.poll(20, TimeUnit.SECONDS));
+        sidecar.send(WatchEvent.newBuilder().setNamespace("public/default").setReset(WatchReset.newBuilder()
                 .setReason(ErrorReason.ERROR_REASON_LOG_REPLACED)));
-        sidecar.tell(sidecar.changed("public/default", other.toString(), topicpolicies.v1.TopicPolicies.newBuilder().setMaxProducerPerTopic(8).build()));
+        sidecar.send(sidecar.changed("public/default", other.toString(), topicpolicies.v1.TopicPolicies.newBuilder().setMaxProducerPerTopic(8).build()));
         while (service.getTopicPoliciesAsync(other, GetType.LOCAL_ONLY).get(20, TimeUnit.SECONDS).isEmpty()) {
             TimeUnit.MILLISECONDS.sleep(5);
         }
         assertEquals(7, read().orElseThrow().getMaxProducerPerTopic());
-        sidecar.tell(FakeSidecar.synced("public/default"));
-        assertEquals(0, told.poll(20, TimeUnit.SECONDS), "it is gone");
+        sidecar.send(FakeSidecar.synced("public/default"));
+        assertEquals(0, received.poll(20, TimeUnit.SECONDS), "the document was removed");
         assertTrue(read().isEmpty());
     }
 
     @Test
-    void theStalenessIsThatOfTheNamespaceThatIsWorstOffHoweverMuchIsHeardOfOthers() throws Exception {
+    void theStalenessMetricIsThatOfTheStalestNamespaceWhateverEventsOthersHave() throws Exception {
         assertTrue(read().isEmpty());
-        assertTrue(staleness() < 30, "one that was told completely");
+        assertTrue(staleness() < 30, "the staleness of a complete copy");
         TopicName lost = TopicName.get("persistent://public/lost/orders");
         sidecar.silent.add("public/lost");
         CompletableFuture<Optional<TopicPolicies>> waiting = service.getTopicPoliciesAsync(lost, GetType.LOCAL_ONLY);
-        assertEquals(Double.POSITIVE_INFINITY, staleness(), "one that was never told completely");
+        assertEquals(Double.POSITIVE_INFINITY, staleness(), "the staleness of a copy that was never complete");
         while (!sidecar.isWatched("public/lost")) {
             TimeUnit.MILLISECONDS.sleep(5);
         }
-        sidecar.tell(FakeSidecar.synced("public/lost"));
+        sidecar.send(FakeSidecar.synced("public/lost"));
         waiting.get(20, TimeUnit.SECONDS);
         sidecar.change("public/lost", lost.toString(), topicpolicies.v1.TopicPolicies.newBuilder().setMaxProducerPerTopic(7).build());
-        sidecar.tell(WatchEvent.newBuilder().setNamespace("public/lost").setStatus(NamespaceStatus.newBuilder()
+        sidecar.send(WatchEvent.newBuilder().setNamespace("public/lost").setStatus(NamespaceStatus.newBuilder()
                 .setState(NamespaceState.NAMESPACE_STATE_FAILED).setReason(ErrorReason.ERROR_REASON_LOG_LOST)));
         TimeUnit.MILLISECONDS.sleep(300);
-        sidecar.tell(FakeSidecar.synced("public/default"));
+        sidecar.send(FakeSidecar.synced("public/default"));
         assertTrue(staleness() >= 0.3, "neither changes, nor states, nor other namespaces make it fresher");
     }
 

@@ -47,8 +47,8 @@ final class CacheListening implements PolicyCache.Listening {
             telling = true;
         }
         try {
-            executor.execute(this::tell);
-        } catch (RejectedExecutionException gone) {
+            executor.execute(this::call);
+        } catch (RejectedExecutionException rejected) {
             close(); // the listener can't be called any more
         }
     }
@@ -59,7 +59,7 @@ final class CacheListening implements PolicyCache.Listening {
         onClose.accept(this);
     }
 
-    private void tell() {
+    private void call() {
         while (true) {
             CacheState.Key key;
             Optional<Document> before;
@@ -73,11 +73,11 @@ final class CacheListening implements PolicyCache.Listening {
                 before = waiting.remove(key);
                 after = now.apply(key);
             }
-            tell(key, before, after);
+            call(key, before, after);
         }
     }
 
-    private void tell(CacheState.Key key, Optional<Document> before, Optional<Document> after) {
+    private void call(CacheState.Key key, Optional<Document> before, Optional<Document> after) {
         if (closed || before.equals(after)) {
             return;
         }

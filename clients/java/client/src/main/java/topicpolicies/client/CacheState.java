@@ -26,7 +26,7 @@ final class CacheState {
     }
 
     /** A document, and whether it came from the watch; otherwise it was offered. */
-    private record Entry(String namespace, Document document, boolean told) {
+    private record Entry(String namespace, Document document, boolean watched) {
         Optional<Document> shown() {
             return Optional.of(document).filter(Document::exists);
         }
@@ -150,8 +150,8 @@ final class CacheState {
         Entry known = entries.get(key);
         Part part = part(changed.namespace());
         // A namespace may start over in another log, whose versions can't be compared with the stored ones.
-        boolean anew = part.fresh != null && !part.fresh.contains(key);
-        if (known == null || anew || document.newerThan(known.document()) || document.version().equals(known.document().version())) {
+        boolean startsOver = part.fresh != null && !part.fresh.contains(key);
+        if (known == null || startsOver || document.newerThan(known.document()) || document.version().equals(known.document().version())) {
             put(key, new Entry(changed.namespace(), document, true));
         }
     }
@@ -175,17 +175,17 @@ final class CacheState {
         if (fresh == null) {
             return;
         }
-        List<Key> gone = new ArrayList<>();
+        List<Key> removed = new ArrayList<>();
         entries.forEach((key, entry) -> {
             if (entry.namespace().equals(namespace) && !fresh.contains(key)) {
-                gone.add(key);
+                removed.add(key);
             }
         });
-        gone.forEach(this::remove);
+        removed.forEach(this::remove);
     }
 
     /** Handles a bookmark: no older event can follow, so absences that came from the watch need not be kept. */
     private void forget(String namespace) {
-        entries.values().removeIf(entry -> entry.told() && !entry.document().exists() && entry.namespace().equals(namespace));
+        entries.values().removeIf(entry -> entry.watched() && !entry.document().exists() && entry.namespace().equals(namespace));
     }
 }

@@ -113,7 +113,7 @@ final class Calls {
         private void endCurrent() {
             Attempt<Q, A> attempt = current;
             if (attempt != null && !attempt.answered().isDone()) {
-                attempt.end(new TopicPoliciesException(Status.Code.CANCELLED, "The call was given up.", null));
+                attempt.end(new TopicPoliciesException(Status.Code.CANCELLED, "The call was cancelled.", null));
             }
         }
 
@@ -168,7 +168,7 @@ final class Calls {
 
         private void failed(String address, TopicPoliciesException error, boolean sent) {
             if (result.isDone()) {
-                return; // the caller gave up, which says nothing about the address
+                return; // the caller cancelled the call, which says nothing about the address
             }
             boolean redirected = change ? line.routes().failed(address, namespace, error) : led(address, error);
             boolean another = redirected || error.isPassingLimit() || !(repeatedByGrpc && line.repeatsReads(address));

@@ -72,7 +72,7 @@ final class EditLoop {
             Update.Builder update = edit.update().policies(after).mask(mask).timeout(left());
             step(client.updateAsync((unconditional ? update : update.etag(document.version())).build()),
                     done -> result.complete(done.afterAttempts(attempts)), error -> again(TopicPoliciesException.of(error)));
-        } catch (Throwable thrown) { // by the change itself: also errors, or nobody would ever learn that the edit has ended
+        } catch (Throwable thrown) { // of the change itself: also errors, or the future of the edit would never complete
             result.completeExceptionally(thrown);
         }
     }

@@ -110,7 +110,7 @@ final class Line implements AutoCloseable {
         try {
             return stub(address, evicted);
         } finally {
-            // Callbacks may run meanwhile, in this thread. Calls in flight on the channel go on to their end.
+            // Callbacks may run meanwhile, in this thread. Calls in flight on the channel are completed.
             evicted.forEach(ManagedChannel::shutdown);
         }
     }
@@ -126,7 +126,7 @@ final class Line implements AutoCloseable {
         if (open == null) {
             boolean astray = options.token().isPresent() && options.tls().isEmpty() && !local(address);
             if (astray && routes.addresses().stream().allMatch(Line::local)) {
-                throw unusable(address, "a token is not sent in the clear to another machine than the client was told of", null);
+                throw unusable(address, "a token is not sent in the clear to another machine than those of the given addresses", null);
             }
             try {
                 open = open(address, evicted);

@@ -56,8 +56,8 @@ final class Pauses {
         }
         try {
             executor.execute(() -> over.complete(null));
-        } catch (RejectedExecutionException gone) {
-            over.completeExceptionally(gone);
+        } catch (RejectedExecutionException rejected) {
+            over.completeExceptionally(rejected);
         }
     }
 }

@@ -37,7 +37,7 @@ final class Pipeline {
     private final Duration timeout;
     /** The lanes by namespace; lanes without changes are removed. */
     private final Map<String, Lane> lanes = new LinkedHashMap<>();
-    private final Map<Long, One> underWay = new TreeMap<>();
+    private final Map<Long, One> inFlight = new TreeMap<>();
 
     private static final class One {
         private final long index;
@@ -58,7 +58,7 @@ final class Pipeline {
     private static final class Lane {
         private final String namespace;
         private final TreeMap<Long, One> waiting = new TreeMap<>();
-        private int underWay;
+        private int inFlight;
         /** The address to which the changes in flight went. */
         private String address = "";
         /** Whether a change is to be repeated. */
@@ -91,7 +91,7 @@ final class Pipeline {
 
     /** Whether changes are in flight on a stream to an address. */
     boolean isUnderWay(String address) {
-        return lanes.values().stream().anyMatch(lane -> lane.underWay > 0 && lane.address.equals(address));
+        return lanes.values().stream().anyMatch(lane -> lane.inFlight > 0 && lane.address.equals(address));
     }
 
     /** The addresses to which changes can be sent now. */
@@ -123,8 +123,8 @@ final class Pipeline {
                 }
                 batch.addChanges(one.message);
                 waiting.remove();
-                underWay.put(one.index, one);
-                lane.underWay++;
+                inFlight.put(one.index, one);
+                lane.inFlight++;
             }
         }
         return batch.build();
@@ -132,7 +132,7 @@ final class Pipeline {
 
     /** Takes a result from an address. Returns the result of the change; empty if the change is repeated, or is not in flight. */
     Optional<ChangeResult> settle(String address, PolicyChangeResult result) {
-        One one = underWay.get(result.getSequence());
+        One one = inFlight.get(result.getSequence());
         if (one == null || !one.lane.address.equals(address)) {
             return Optional.empty();
         }
@@ -154,7 +154,7 @@ final class Pipeline {
      */
     List<ChangeResult> broke(String address, TopicPoliciesException error, boolean sent) {
         List<ChangeResult> results = new ArrayList<>();
-        for (One one : List.copyOf(underWay.values())) {
+        for (One one : List.copyOf(inFlight.values())) {
             if (one.lane.address.equals(address)) {
                 failed(one, address, error, sent).ifPresent(results::add);
             }
@@ -163,12 +163,12 @@ final class Pipeline {
     }
 
     private static boolean isReady(Lane lane, long nowNanos) {
-        return !lane.waiting.isEmpty() && (!lane.failing || lane.underWay == 0) && lane.notBeforeNanos - nowNanos <= 0;
+        return !lane.waiting.isEmpty() && (!lane.failing || lane.inFlight == 0) && lane.notBeforeNanos - nowNanos <= 0;
     }
 
     /** The address for a namespace's changes; while some are in flight, it stays the same. */
     private String addressOf(Lane lane) {
-        return lane.underWay > 0 ? lane.address : routes.writer(lane.namespace);
+        return lane.inFlight > 0 ? lane.address : routes.writer(lane.namespace);
     }
 
     private Optional<ChangeResult> refused(One one, String address, TopicPoliciesException error) {
@@ -186,8 +186,8 @@ final class Pipeline {
         if (pause.isEmpty()) {
             return Optional.of(done(one, new ChangeResult.Failed(one.index, one.change, one.tries.verdict(error, sent))));
         }
-        underWay.remove(one.index);
-        lane.underWay--;
+        inFlight.remove(one.index);
+        lane.inFlight--;
         lane.waiting.put(one.index, one);
         lane.failing = true;
         long again = System.nanoTime() + pause.get().toNanos();
@@ -196,9 +196,9 @@ final class Pipeline {
     }
 
     private ChangeResult done(One one, ChangeResult result) {
-        underWay.remove(one.index);
-        one.lane.underWay--;
-        if (one.lane.underWay == 0 && one.lane.waiting.isEmpty()) {
+        inFlight.remove(one.index);
+        one.lane.inFlight--;
+        if (one.lane.inFlight == 0 && one.lane.waiting.isEmpty()) {
             lanes.remove(one.lane.namespace);
         }
         return result;

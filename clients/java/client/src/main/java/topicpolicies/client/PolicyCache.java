@@ -12,8 +12,8 @@ import java.util.function.Consumer;
 /**
  * A local copy, kept up to date, of the documents of some namespaces or topics, with listeners.
  *
- * <p>The copy is complete once it is {@link #synced}; {@link #staleness} says how old it is. Whatever happens to the connection, reads go
- * on returning the last known documents. A document from the answer to a change can be added with {@link #offer}, so that a caller reads
+ * <p>The copy is complete once it is {@link #synced}; {@link #staleness} says how old it is. Whatever happens to the connection, reads
+ * still return the last known documents. A document from the answer to a change can be added with {@link #offer}, so that a caller reads
  * its own writes at once.
  *
  * <p>The version of a document never goes back, except when its namespace starts over.
@@ -32,7 +32,7 @@ public final class PolicyCache implements AutoCloseable {
 
     /** The registration of a listener, which ends when it is closed. */
     public interface Listening extends AutoCloseable {
-        /** Removes the listener; a call in progress goes on to its end. */
+        /** Removes the listener; a call in progress is completed. */
         @Override
         void close();
     }

@@ -22,7 +22,7 @@ final class Repeats {
     }
 
     /**
-     * Takes note that an attempt failed.
+     * Records that an attempt failed.
      *
      * @param error why
      * @param sent whether its request was sent

@@ -19,7 +19,7 @@ import topicpolicies.v1.TopicPoliciesServiceGrpc;
  * the last attempt failed. A change that broke on the first attempt and was refused on the second would then seem certainly not made.
  *
  * @param maxAttempts the maximum number of attempts, the first one included; 1 means no retries. Attempts that found no connection, or were
- *     refused because another sidecar writes the namespace, do not count: they go on until the call's time is over
+ *     refused because another sidecar writes the namespace, do not count: they are repeated until the call's time is over
  * @param pauses the pauses between attempts
  * @param attemptTimeout how long one attempt of a change may take before the change is sent again, perhaps to another address; a read's
  *     attempt may take all of the call's time

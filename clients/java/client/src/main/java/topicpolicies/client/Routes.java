@@ -55,7 +55,7 @@ final class Routes {
         return writers.getOrDefault(namespace, addresses.get(turn));
     }
 
-    /** Takes note that a read or a watch failed at an address. */
+    /** Records that a read or a watch failed at an address. */
     synchronized void failed(String address, TopicPoliciesException error) {
         if (ELSEWHERE.contains(error.code())) {
             leave(address);
@@ -70,7 +70,7 @@ final class Routes {
     }
 
     /**
-     * Takes note that a change failed at an address. Returns whether the error named another address, so that the next attempt needs no
+     * Records that a change failed at an address. Returns whether the error named another address, so that the next attempt needs no
      * pause.
      */
     synchronized boolean failed(String address, String namespace, TopicPoliciesException error) {

@@ -22,9 +22,9 @@ final class SerialExecutor implements Executor {
         if (waiting.getAndIncrement() == 0) {
             try {
                 executor.execute(this::drain);
-            } catch (RejectedExecutionException gone) {
+            } catch (RejectedExecutionException rejected) {
                 tasks.clear();
-                throw gone;
+                throw rejected;
             }
         }
     }

@@ -115,8 +115,8 @@ public class TopicPoliciesException extends RuntimeException {
         }
         Status status = Status.fromThrowable(cause);
         String message = status.getDescription() == null ? status.getCode() + ": " + cause.getMessage() : status.getDescription();
-        com.google.rpc.Status told = StatusProto.fromThrowable(cause);
-        List<Any> details = told == null ? List.of() : told.getDetailsList();
+        com.google.rpc.Status wireStatus = StatusProto.fromThrowable(cause);
+        List<Any> details = wireStatus == null ? List.of() : wireStatus.getDetailsList();
         if (details.isEmpty()) {
             message = message.lines().findFirst().orElse(""); // gRPC appends details of its state in further lines; the cause keeps them
         }
@@ -137,8 +137,8 @@ public class TopicPoliciesException extends RuntimeException {
                     info = detail.unpack(ErrorInfo.class);
                 } else if (detail.is(RetryInfo.class)) {
                     com.google.protobuf.Duration delay = detail.unpack(RetryInfo.class).getRetryDelay();
-                    Duration told = Duration.ofSeconds(delay.getSeconds(), delay.getNanos());
-                    retryAfter = told.isNegative() ? Duration.ZERO : told;
+                    Duration wait = Duration.ofSeconds(delay.getSeconds(), delay.getNanos());
+                    retryAfter = wait.isNegative() ? Duration.ZERO : wait;
                 } else if (detail.is(BadRequest.class)) {
                     for (BadRequest.FieldViolation each : detail.unpack(BadRequest.class).getFieldViolationsList()) {
                         violations.add(new Violation(each.getField(), each.getReason(), each.getDescription()));

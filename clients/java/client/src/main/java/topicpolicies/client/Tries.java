@@ -35,7 +35,7 @@ final class Tries {
     }
 
     /**
-     * Takes note that an attempt failed.
+     * Records that an attempt failed.
      *
      * @param error why
      * @param sent whether its request was sent
@@ -44,8 +44,8 @@ final class Tries {
      * @return how long to wait before the next attempt; empty if there is none
      */
     Optional<Duration> failed(TopicPoliciesException error, boolean sent, boolean redirected, double chance) {
-        boolean told = error.fromService() && !OPEN.contains(error.code());
-        unknown |= sent && !told && AMBIGUOUS.contains(error.code());
+        boolean stated = error.fromService() && !OPEN.contains(error.code());
+        unknown |= sent && !stated && AMBIGUOUS.contains(error.code());
         return repeats.failed(error, sent, redirected, chance).filter(pause -> pause.toNanos() < endNanos - System.nanoTime());
     }
 

@@ -130,9 +130,9 @@ final class UpdateMany {
                     throw error; // to the thread's handler
                 }
             });
-        } catch (RejectedExecutionException gone) {
-            String message = "The client's executor takes nothing any more.";
-            done.completeExceptionally(new TopicPoliciesException(Status.Code.CANCELLED, message, gone));
+        } catch (RejectedExecutionException rejected) {
+            String message = "The client's executor no longer accepts tasks.";
+            done.completeExceptionally(new TopicPoliciesException(Status.Code.CANCELLED, message, rejected));
         }
     }
 
@@ -200,7 +200,7 @@ final class UpdateMany {
 
     private void received(String address, UpdateStream stream, UpdatePoliciesResponse response) {
         for (PolicyChangeResult each : response.getResultsList()) {
-            pipeline.settle(address, each).ifPresent(this::tell);
+            pipeline.settle(address, each).ifPresent(this::report);
         }
         stream.next();
         send();
@@ -214,11 +214,11 @@ final class UpdateMany {
             close();
             return;
         }
-        pipeline.broke(address, error, sent).forEach(this::tell);
+        pipeline.broke(address, error, sent).forEach(this::report);
         wake(); // later: if no stream can be opened, sending returns here at once
     }
 
-    private void tell(ChangeResult result) {
+    private void report(ChangeResult result) {
         if (done.isDone()) {
             return;
         }

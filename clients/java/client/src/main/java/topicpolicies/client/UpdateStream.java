@@ -29,10 +29,10 @@ final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest
     private final Sent sent = new Sent();
     private volatile ClientCallStreamObserver<UpdatePoliciesRequest> call;
     private volatile TopicPoliciesException ownEnd;
-    private volatile long heardNanos = System.nanoTime();
+    private volatile long lastEventNanos = System.nanoTime();
     private boolean first = true;
 
-    /** {@code hurries} says whether there is another address to try if connecting takes too long. */
+    /** {@code hurries}: whether there is another address to try if connecting takes too long. */
     UpdateStream(TopicPoliciesServiceStub stub, boolean hurries, Pauses pauses, Listener listener) {
         this.stub = stub;
         this.hurries = hurries;
@@ -66,13 +66,13 @@ final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest
 
     void send(UpdatePoliciesRequest batch) {
         first = false;
-        heardNanos = System.nanoTime(); // silence is measured from here
+        lastEventNanos = System.nanoTime(); // silence is measured from here
         call.onNext(batch);
     }
 
     /** Requests the next results. */
     void next() {
-        heardNanos = System.nanoTime();
+        lastEventNanos = System.nanoTime();
         call.request(1);
     }
 
@@ -83,12 +83,12 @@ final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest
 
     void cancel() {
         if (call != null) {
-            call.cancel("the changes were given up", null);
+            call.cancel("the changes were cancelled", null);
         }
     }
 
     void endIfSilentFor(Duration silence) {
-        if (System.nanoTime() - heardNanos > silence.toNanos()) {
+        if (System.nanoTime() - lastEventNanos > silence.toNanos()) {
             end(new TopicPoliciesException(Status.Code.DEADLINE_EXCEEDED, "The service has not answered in time.", null));
         }
     }
@@ -107,7 +107,7 @@ final class UpdateStream implements ClientResponseObserver<UpdatePoliciesRequest
 
     @Override
     public void onNext(UpdatePoliciesResponse response) {
-        heardNanos = System.nanoTime();
+        lastEventNanos = System.nanoTime();
         listener.received(this, response);
     }
 

@@ -57,7 +57,7 @@ public final class Watch implements AutoCloseable {
         return ended.copy();
     }
 
-    /** Ends the watch; a call of the listener in progress goes on to its end. */
+    /** Ends the watch; a call of the listener in progress is completed. */
     @Override
     public void close() {
         end(new TopicPoliciesException(Status.Code.CANCELLED, "The watch was closed.", null));
@@ -83,7 +83,7 @@ public final class Watch implements AutoCloseable {
         }
         String address = line.routes().address();
         try {
-            if (first.stream().allMatch(this::tell)) {
+            if (first.stream().allMatch(this::call)) {
                 line.stub(address).watchPolicies(request, new Stream(address));
             }
         } catch (RuntimeException error) { // the client was closed, or an interceptor of the given channel threw
@@ -94,14 +94,14 @@ public final class Watch implements AutoCloseable {
         }
     }
 
-    /** Calls the listener with an event; returns whether the watch goes on. */
-    private boolean tell(WatchEvent event) {
+    /** Calls the listener with an event; returns whether the watch continues. */
+    private boolean call(WatchEvent event) {
         if (isEnded()) {
             return false;
         }
         try {
             listener.on(event);
-        } catch (Throwable error) { // also errors, or the watch would go on without the listener having handled this event
+        } catch (Throwable error) { // also errors, or the watch would continue without the listener having handled this event
             end(new TopicPoliciesException(Status.Code.CANCELLED, "The watch's listener failed: " + error, error));
         }
         return !isEnded();
@@ -138,7 +138,7 @@ public final class Watch implements AutoCloseable {
         }
         if (interrupted.isEmpty() || line.isClosed()) {
             end(error);
-        } else if (tell(interrupted.get())) {
+        } else if (call(interrupted.get())) {
             pauses.pause(interrupted.get().pause()).whenComplete((nothing, rejected) -> {
                 if (rejected == null) {
                     connect();
@@ -174,7 +174,7 @@ public final class Watch implements AutoCloseable {
                 synchronized (session) {
                     event = session.received(each);
                 }
-                event.ifPresent(Watch.this::tell);
+                event.ifPresent(Watch.this::call);
             }
         }
 

@@ -23,7 +23,7 @@ import topicpolicies.v1.WatchPoliciesRequest;
  *
  * <p>The session keeps one token per namespace: the place of the watch. The token begins as the one that was given, or as that of the
  * SYNCED bookmark; from then on the position of every event is folded into it, so that a stream that breaks between two bookmarks is
- * resumed where it broke. Before SYNCED there is no token: a snapshot comes in no order that a position could stand for. In the mode
+ * resumed where it broke. Before SYNCED there is no token: a snapshot has no order in which a position could be a place. In the mode
  * {@link WatchMode#ENTRIES}, where events come in the log's order and without a snapshot, the token of every bookmark is taken. After a
  * resume, events at or before the token that was sent are not delivered again. Not thread-safe.
  */
@@ -31,7 +31,7 @@ final class WatchSession {
     /** The status codes of streams that it makes no sense to open again. */
     private static final Set<Status.Code> FINAL = EnumSet.of(Status.Code.INVALID_ARGUMENT, Status.Code.UNAUTHENTICATED,
             Status.Code.PERMISSION_DENIED, Status.Code.UNIMPLEMENTED, Status.Code.FAILED_PRECONDITION);
-    private static final String BROKEN = "the watch was interrupted before everything was told";
+    private static final String BROKEN = "the watch was interrupted before the snapshot was complete";
     private static final String NOT_COVERED = "the token does not cover this namespace";
 
     private final Selection selection;
@@ -48,7 +48,7 @@ final class WatchSession {
         /** Whether the events begin with the first one of the history instead of with a snapshot. */
         private boolean beginning;
         /** Whether the consumer may hold documents of an earlier stream. */
-        private boolean told;
+        private boolean delivered;
         /** Whether SYNCED came on the present stream. */
         private boolean synced;
         /** The reason for the next Reset of this session's own. */
@@ -61,7 +61,7 @@ final class WatchSession {
             Place place = new Place();
             places.put(name, place);
             selection.resume().ifPresent(token -> {
-                place.told = true;
+                place.delivered = true;
                 place.token = token.namespaces().get(name);
                 place.restart = place.token == null ? NOT_COVERED : BROKEN;
             });
@@ -85,9 +85,9 @@ final class WatchSession {
             place.beginning = place.token == null && selection.isFromBeginning();
             if (place.token != null) {
                 request.putResume(name, place.token.message());
-            } else if (place.told) {
-                place.told = false;
-                events.add(new WatchEvent.Reset(name, "", "The namespace " + name + " begins anew: " + place.restart + "."));
+            } else if (place.delivered) {
+                place.delivered = false;
+                events.add(new WatchEvent.Reset(name, "", "The namespace " + name + " begins again: " + place.restart + "."));
                 place.restart = BROKEN;
             }
         });
@@ -110,7 +110,7 @@ final class WatchSession {
                 place.token = null;
                 place.resumed = null;
                 place.beginning = selection.isEntries();
-                place.told = false;
+                place.delivered = false;
                 place.synced = false;
                 yield Optional.of(new WatchEvent.Reset(namespace, name(event.getReset().getReasonValue()), event.getReset().getMessage()));
             }
@@ -120,7 +120,7 @@ final class WatchSession {
     }
 
     /**
-     * Takes note that the stream has ended.
+     * Records that the stream has ended.
      *
      * @param error why
      * @param chance a random number, at least 0 and less than 1
@@ -145,7 +145,7 @@ final class WatchSession {
 
     /** Whether an event at this position was delivered before the stream broke; otherwise the position is folded into the token. */
     private static boolean again(Place place, int partition, String position) {
-        place.told = true;
+        place.delivered = true;
         if (place.token == null || position.isEmpty()) {
             return false;
         }
@@ -184,7 +184,7 @@ final class WatchSession {
         newest = confirmed.isAfter(newest) ? confirmed : newest;
         Duration lag = Duration.between(confirmed, newest);
         place.token = token;
-        place.told = true;
+        place.delivered = true;
         if (place.resumed != null && !place.resumed.log().equals(token.log())) {
             place.resumed = null; // positions of another log follow
         }

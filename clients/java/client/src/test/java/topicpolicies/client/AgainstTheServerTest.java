@@ -34,7 +34,7 @@ import topicpolicies.v1.UpdatePolicyResponse;
 @Timeout(60)
 final class AgainstTheServerTest extends WithAServer {
     @Test
-    void anUpdateChangesWhatItsMaskNamesAndClearsWhatIsNotSet() {
+    void anUpdateChangesTheMaskedFieldsAndClearsThoseThatAreNotSet() {
         TopicPolicies both = producers(5).toBuilder().setMessageTtlInSeconds(60).build();
         UpdateResult first = client.update(topic, both, "max_producer_per_topic", "message_ttl_in_seconds");
         assertEquals(UpdateOutcome.UPDATE_OUTCOME_APPLIED, first.outcome());
@@ -45,7 +45,7 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
-    void entriesOfMapsAreSetAndRemovedOneByOne() {
+    void mapEntriesAreSetAndRemovedOneByOne() {
         DispatchRate rate = DispatchRate.newBuilder().setDispatchThrottlingRateInMsg(10).build();
         TopicPolicies two = TopicPolicies.newBuilder()
                 .putSubscriptionPolicies("my-sub", SubscriptionPolicies.newBuilder().setDispatchRate(rate).build())
@@ -58,7 +58,7 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
-    void anEtagThatIsNotTheVersionIsAConflict() {
+    void anEtagOfAnotherVersionIsAConflict() {
         String version = client.update(topic, producers(1), "max_producer_per_topic").version();
         String newer = client.update(topic, producers(2), "max_producer_per_topic").version();
         ConflictException conflict = assertThrows(ConflictException.class,
@@ -68,7 +68,7 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
-    void anEditIsTriedAgainOnWhatSomebodyElseWrote() {
+    void anEditRunsAgainOnTheDocumentOfAnotherWriter() {
         client.update(topic, producers(10), "max_producer_per_topic");
         AtomicInteger calls = new AtomicInteger();
         UpdateResult result = client.edit(topic, policies -> {
@@ -83,7 +83,7 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
-    void anInsistentEditGetsThroughWhereAStrictOneDoesNotAndUndoesNothing() {
+    void anInsistentEditSucceedsDespiteAWriterThatNeverPausesAndUndoesNoneOfItsChanges() {
         AtomicInteger others = new AtomicInteger();
         Runnable other = () -> client.update(topic, TopicPolicies.newBuilder().setMessageTtlInSeconds(others.incrementAndGet()).build(),
                 "message_ttl_in_seconds");
@@ -97,18 +97,18 @@ final class AgainstTheServerTest extends WithAServer {
         assertEquals(Edit.SAME, client.edit(edit.insistent().build()).attempts());
         TopicPolicies now = client.get(topic, Scope.LOCAL).policiesOrDefault();
         assertEquals(7, now.getMaxProducerPerTopic());
-        assertEquals(others.get(), now.getMessageTtlInSeconds(), "the other's last change is there");
-        AtomicInteger counted = new AtomicInteger();
+        assertEquals(others.get(), now.getMessageTtlInSeconds(), "the last change of the other writer is kept");
+        AtomicInteger runs = new AtomicInteger();
         assertThrows(ConflictException.class, () -> client.edit(Edit.of(topic, policies -> {
             client.update(topic, producers(policies.getMaxProducerPerTopic() + 1), "max_producer_per_topic");
-            counted.incrementAndGet();
+            runs.incrementAndGet();
             policies.setMaxProducerPerTopic(policies.getMaxProducerPerTopic() + 1000);
-        }).insistent().build()), "a change that depends on what others change keeps its etag");
-        assertEquals(Edit.ATTEMPTS, counted.get());
+        }).insistent().build()), "a change that depends on the changes of other writers keeps its etag");
+        assertEquals(Edit.ATTEMPTS, runs.get());
     }
 
     @Test
-    void anEditThatChangesNothingSendsNothingAndOneThatThrowsFailsWithThat() {
+    void anEditThatChangesNothingSendsNothingAndAnExceptionOfItsFunctionIsThrown() {
         UpdateResult nothing = client.edit(topic, policies -> { });
         assertEquals(UpdateOutcome.UPDATE_OUTCOME_UNCHANGED, nothing.outcome());
         assertFalse(client.get(topic, Scope.LOCAL).exists());
@@ -134,7 +134,7 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
-    void everythingThatIsWrongIsSaidAtOnce() {
+    void allMistakesAreReportedAtOnce() {
         TopicPoliciesException error =
                 assertThrows(TopicPoliciesException.class, () -> client.update(topic, producers(1), "no_such_field", "retention_policies.x"));
         assertEquals(Status.Code.INVALID_ARGUMENT, error.code());
@@ -170,7 +170,7 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
-    void whatIsRefusedByTheRulesNamesThem() {
+    void anUpdateThatARuleRefusesHasItsViolations() {
         client.edit(topic, policies -> policies.setRetentionPolicies(
                 RetentionPolicies.newBuilder().setRetentionSizeInMb(10).setRetentionTimeInMinutes(10)));
         BacklogQuota quota = BacklogQuota.newBuilder().setLimitSize(1L << 40).setLimitTime(-1)
@@ -182,9 +182,9 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
-    void withoutAServiceACallFailsInItsTimeAndAChangeWasCertainlyNotMade() {
-        ClientOptions.Builder nobody = ClientOptions.of("127.0.0.1:9").timeout(Duration.ofMillis(500));
-        try (TopicPoliciesClient alone = TopicPoliciesClient.open(nobody.build())) {
+    void withoutAServiceCallsFailWithinTheirTimeAndAChangeIsReportedAsNotMade() {
+        ClientOptions.Builder unreachable = ClientOptions.of("127.0.0.1:9").timeout(Duration.ofMillis(500));
+        try (TopicPoliciesClient alone = TopicPoliciesClient.open(unreachable.build())) {
             assertEquals(Status.Code.UNAVAILABLE,
                     assertThrows(TopicPoliciesException.class, () -> alone.get(topic, Scope.LOCAL)).code());
             Update update = Update.of(topic).policies(producers(1)).build();
@@ -192,14 +192,14 @@ final class AgainstTheServerTest extends WithAServer {
             assertEquals(Status.Code.UNAVAILABLE, error.code());
             assertEquals(TopicPoliciesException.class, error.getClass());
         }
-        try (TopicPoliciesClient once = TopicPoliciesClient.open(nobody.withoutRetries().build())) {
+        try (TopicPoliciesClient once = TopicPoliciesClient.open(unreachable.withoutRetries().build())) {
             assertEquals(Status.Code.UNAVAILABLE,
                     assertThrows(TopicPoliciesException.class, () -> once.get(topic, Scope.LOCAL)).code(), "not repeated");
         }
     }
 
     @Test
-    void withoutAMaskWhatIsSetIsChangedAndNothingElse() {
+    void withoutAMaskOnlyTheFieldsThatAreSetAreChanged() {
         DispatchRate rate = DispatchRate.newBuilder().setDispatchThrottlingRateInMsg(10).build();
         SubscriptionPolicies entry = SubscriptionPolicies.newBuilder().setDispatchRate(rate).build();
         client.update(topic, producers(5).toBuilder().putSubscriptionPolicies("one", entry).build());
@@ -211,7 +211,7 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
-    void listsAreAddedToAndTakenFrom() {
+    void elementsAreAddedToListsAndRemoved() {
         client.update(topic, TopicPolicies.newBuilder().addSubscriptionTypesEnabled(SubscriptionType.SUBSCRIPTION_TYPE_SHARED).build());
         TopicPolicies more = TopicPolicies.newBuilder().addSubscriptionTypesEnabled(SubscriptionType.SUBSCRIPTION_TYPE_FAILOVER)
                 .addSubscriptionTypesEnabled(SubscriptionType.SUBSCRIPTION_TYPE_SHARED).build();
@@ -224,7 +224,7 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
-    void conditionsAreKeptAndADryRunWritesNothing() {
+    void conditionsOfAnUpdateAreCheckedAndADryRunWritesNothing() {
         assertEquals(UpdateOutcome.UPDATE_OUTCOME_SKIPPED, client.update(Update.of(topic).policies(producers(1)).skipIfAbsent().build()).outcome());
         Update only = Update.of(topic).policies(producers(1)).mustNotExist().actor("me").reason("why").build();
         UpdateResult first = client.update(only);
@@ -239,7 +239,7 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
-    void aDeletionIsOfOneScopeAndFailsWithAnException() {
+    void aDeletionAppliesToOneScopeAndFailsWithAConflictAtAnotherVersion() {
         String version = client.update(topic, producers(1)).version();
         String newer = client.update(topic, producers(2)).version();
         assertEquals("ETAG_MISMATCH", assertThrows(ConflictException.class, () -> client.delete(Delete.of(topic).etag(version).build())).reason());
@@ -255,14 +255,14 @@ final class AgainstTheServerTest extends WithAServer {
     @Test
     void aDeletionWithoutADocumentIsAConflictOnlyIfItsEtagDoesNotMatch() {
         String version = client.update(topic, producers(1)).version();
-        String gone = client.delete(topic, Scope.LOCAL).version();
+        String deleted = client.delete(topic, Scope.LOCAL).version();
         assertEquals(DeleteOutcome.DELETE_OUTCOME_ABSENT, client.delete(topic, Scope.LOCAL).outcome());
-        assertEquals(DeleteOutcome.DELETE_OUTCOME_ABSENT, client.delete(Delete.of(topic).etag(gone).build()).outcome());
+        assertEquals(DeleteOutcome.DELETE_OUTCOME_ABSENT, client.delete(Delete.of(topic).etag(deleted).build()).outcome());
         assertThrows(ConflictException.class, () -> client.delete(Delete.of(topic).etag(version).build()));
     }
 
     @Test
-    void bothScopesAreReadAtOnceAndAsTheyWere() {
+    void bothScopesAreReadInOneCallAndAsOfATimeOrVersion() {
         String version = client.update(topic, producers(1)).version();
         client.update(topic, producers(2));
         client.update(Update.of(topic).scope(Scope.GLOBAL).policies(producers(3)).build());
@@ -277,7 +277,7 @@ final class AgainstTheServerTest extends WithAServer {
     }
 
     @Test
-    void theStubHasTheClientsMetadata() throws Exception {
+    void theStubSendsTheClientsMetadata() throws Exception {
         CompletableFuture<UpdatePolicyResponse> answer = new CompletableFuture<>();
         client.stub().updatePolicy(Update.of(topic).policies(producers(1)).build().message(), new StreamObserver<>() {
             @Override
@@ -292,7 +292,7 @@ final class AgainstTheServerTest extends WithAServer {
 
             @Override
             public void onCompleted() {
-                // it has answered
+                // the answer has already arrived
             }
         });
         answer.get(20, TimeUnit.SECONDS);

@@ -13,16 +13,16 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 import topicpolicies.v1.TopicPolicies;
 
-/** What an update does to a document: the vectors of all clients, by this client's own calls. */
+/** The effect of updates on documents: the shared vectors, through the client and a server. */
 final class ApplyVectorsTest extends WithAServer {
     @TestFactory
-    Stream<DynamicTest> anUpdateDoesToADocumentWhatItsMaskSays() throws IOException {
+    Stream<DynamicTest> anUpdateDoesWhatTheSharedVectorsSay() throws IOException {
         return Vectors.in("apply.json").map(vector -> DynamicTest.dynamicTest(Vectors.text(vector, "name"), () -> run(vector)));
     }
 
     private static void run(JsonObject vector) throws Exception {
         String topic = "public/vectors/" + UUID.randomUUID();
-        // A server that knows nothing of its cluster has one rule of lists, for LOCAL documents only.
+        // This server does not know the name of its cluster, so it refuses a LOCAL list of clusters.
         Scope scope = vector.toString().contains("replicationClusters") ? Scope.GLOBAL : Scope.LOCAL;
         Optional<TopicPolicies> before = document(vector, "document");
         if (before.isPresent()) {

@@ -36,7 +36,7 @@ import topicpolicies.v1.TopicPoliciesServiceGrpc;
 import topicpolicies.v1.UpdatePolicyRequest;
 import topicpolicies.v1.UpdatePolicyResponse;
 
-/** What calls carry, and what their repeats do, by a service that notes it. */
+/** The metadata of calls and of their repeats, as a service receives them. */
 @Timeout(60)
 final class CallMetadataTest {
     private final List<Metadata> seen = new CopyOnWriteArrayList<>();
@@ -44,7 +44,7 @@ final class CallMetadataTest {
     private final AtomicInteger failures = new AtomicInteger();
     private Server server;
 
-    private final class Noting extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase implements ServerInterceptor {
+    private final class Recording extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase implements ServerInterceptor {
         @Override
         public <Q, A> ServerCall.Listener<Q> interceptCall(ServerCall<Q, A> call, Metadata headers, ServerCallHandler<Q, A> next) {
             seen.add(headers);
@@ -71,8 +71,8 @@ final class CallMetadataTest {
 
     @BeforeEach
     void start() throws Exception {
-        Noting noting = new Noting();
-        server = Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create()).addService(noting).intercept(noting).build().start();
+        Recording recording = new Recording();
+        server = Grpc.newServerBuilderForPort(0, InsecureServerCredentials.create()).addService(recording).intercept(recording).build().start();
     }
 
     @AfterEach
@@ -89,24 +89,24 @@ final class CallMetadataTest {
     }
 
     @Test
-    void callsCarryTheActorAndATokenThatIsAskedForEachTime() {
-        AtomicInteger asked = new AtomicInteger();
-        ClientOptions options = options().actor("somebody").reason("because").token(() -> "token-" + asked.incrementAndGet()).build();
+    void everyCallSendsTheActorTheReasonAndAFreshToken() {
+        AtomicInteger requested = new AtomicInteger();
+        ClientOptions options = options().actor("tester").reason("because").token(() -> "token-" + requested.incrementAndGet()).build();
         try (TopicPoliciesClient client = TopicPoliciesClient.open(options)) {
             client.get("t", Scope.LOCAL);
-            assertEquals("somebody", last("topicpolicies-actor"));
+            assertEquals("tester", last("topicpolicies-actor"));
             assertEquals("because", last("topicpolicies-reason"));
             assertEquals("Bearer token-1", last("authorization"));
             client.get("t", Scope.LOCAL);
             assertEquals("Bearer token-2", last("authorization"));
         }
         assertFalse(options.toString().contains("token-"));
-        assertThrows(IllegalArgumentException.class, () -> options().actor(" somebody"));
+        assertThrows(IllegalArgumentException.class, () -> options().actor(" tester"));
         assertThrows(IllegalArgumentException.class, () -> options().reason("weil\u00e4"));
     }
 
     @Test
-    void aReadThatFindsNoConnectionSaysSoInOneLine() {
+    void theErrorOfAReadWithoutAConnectionHasOneLine() {
         try (TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of("127.0.0.1:1").timeout(Duration.ofMillis(300)).build())) {
             assertEquals("TopicPoliciesClient[127.0.0.1:1]", client.toString());
             TopicPoliciesException error = assertThrows(TopicPoliciesException.class, () -> client.get("t", Scope.LOCAL));
@@ -116,12 +116,12 @@ final class CallMetadataTest {
     }
 
     @Test
-    void everyAttemptPassesTheInterceptorsOfTheCaller() {
+    void everyAttemptPassesThroughTheInterceptorsOfTheCaller() {
         Metadata.Key<String> parent = Metadata.Key.of("traceparent", Metadata.ASCII_STRING_MARSHALLER);
         AtomicInteger attempts = new AtomicInteger();
         Metadata traced = new Metadata();
         traced.put(parent, "00-1-2-01");
-        ClientOptions options = options().actor("somebody").interceptor(MetadataUtils.newAttachHeadersInterceptor(traced))
+        ClientOptions options = options().actor("tester").interceptor(MetadataUtils.newAttachHeadersInterceptor(traced))
                 .interceptor(new ClientInterceptor() {
                     @Override
                     public <Q, A> ClientCall<Q, A> interceptCall(MethodDescriptor<Q, A> method, CallOptions callOptions, Channel next) {
@@ -135,18 +135,18 @@ final class CallMetadataTest {
         }
         assertEquals(List.of("00-1-2-01", "00-1-2-01"), seen.stream().map(each -> each.get(parent)).toList());
         assertEquals(2, attempts.get());
-        assertEquals("somebody", last("topicpolicies-actor"));
+        assertEquals("tester", last("topicpolicies-actor"));
     }
 
     @Test
-    void withoutATokenNothingIsSentAndTheCallSaysWhy() {
+    void ifTheTokenSupplierThrowsNothingIsSentAndTheErrorHasItsMessage() {
         ClientOptions options = options().token(() -> {
-            throw new IllegalStateException("the file is gone");
+            throw new IllegalStateException("the file is missing");
         }).build();
         try (TopicPoliciesClient client = TopicPoliciesClient.open(options)) {
             TopicPoliciesException error = assertThrows(TopicPoliciesException.class, () -> client.get("t", Scope.LOCAL));
             assertEquals(Status.Code.UNAUTHENTICATED, error.code());
-            assertTrue(error.getMessage().contains("the file is gone"));
+            assertTrue(error.getMessage().contains("the file is missing"));
             assertTrue(seen.isEmpty());
         }
     }

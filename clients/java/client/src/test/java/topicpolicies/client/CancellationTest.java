@@ -15,7 +15,7 @@ import java.util.function.Function;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Calls that are given up, or that have a time of their own. */
+/** Calls that are cancelled, or that have their own timeout. */
 @Timeout(60)
 final class CancellationTest extends ClosedAfterwards {
     private static final Update UPDATE = Update.of(TOPIC).mask("max_producer_per_topic").build();
@@ -33,15 +33,15 @@ final class CancellationTest extends ClosedAfterwards {
                 client -> client.editAsync(Edit.of(TOPIC, policies -> policies.setMaxProducerPerTopic(1)).build()))) {
             Member member = silent();
             CompletableFuture<?> future = call.apply(client(member));
-            until(() -> member.met() + member.reads.get() == 1);
+            until(() -> member.changeCount() + member.reads.get() == 1);
             future.cancel(true);
             until(() -> member.cancelled.get() == 1);
-            assertEquals(1, member.met() + member.reads.get(), "it is not repeated");
+            assertEquals(1, member.changeCount() + member.reads.get(), "the call was repeated");
         }
     }
 
     @Test
-    void aFutureThatHadItsOwnTimeEndsItsCallToo() throws Exception {
+    void aFutureThatTimesOutEndsItsCall() throws Exception {
         Member member = silent();
         CompletableFuture<?> future = client(member).getAsync(Read.of(TOPIC).build()).orTimeout(200, TimeUnit.MILLISECONDS);
         assertTrue(assertThrows(ExecutionException.class, future::get).getCause() instanceof TimeoutException);
@@ -49,7 +49,7 @@ final class CancellationTest extends ClosedAfterwards {
     }
 
     @Test
-    void aCallThatWasGivenUpSaysNothingOfItsAddress() throws Exception {
+    void aCancelledCallDoesNotCountAgainstItsAddress() throws Exception {
         Member first = silent();
         Member second = silent();
         TopicPoliciesClient client = client(first, second);
@@ -64,19 +64,19 @@ final class CancellationTest extends ClosedAfterwards {
     }
 
     @Test
-    void aCallThatWasGivenUpInABreakIsNotRepeated() throws Exception {
+    void aCallThatIsCancelledDuringAPauseIsNotRepeated() throws Exception {
         Member member = member(attempt -> Member.refusal(""));
         RetryPolicy slow = new RetryPolicy(5, new Backoff(Duration.ofMillis(500), Duration.ofMillis(500), 1), Duration.ofSeconds(10));
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).build(), slow));
         CompletableFuture<?> future = client.updateAsync(UPDATE);
-        until(() -> member.met() == 1);
+        until(() -> member.changeCount() == 1);
         future.cancel(true);
         Thread.sleep(700);
-        assertEquals(1, member.met());
+        assertEquals(1, member.changeCount());
     }
 
     @Test
-    void eachCallMayHaveATimeOfItsOwn() throws Exception {
+    void eachCallMayHaveItsOwnTimeout() throws Exception {
         Duration time = Duration.ofMillis(300);
         List<Function<TopicPoliciesClient, Object>> calls = List.of(
                 client -> client.get(Read.of(TOPIC).timeout(time).build()), client -> client.getBoth(Read.of(TOPIC).timeout(time).build()),

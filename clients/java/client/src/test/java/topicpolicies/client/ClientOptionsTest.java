@@ -12,7 +12,7 @@ import org.junit.jupiter.api.Test;
 
 final class ClientOptionsTest {
     @Test
-    void toAnotherMachineThereIsTlsUnlessItIsDeclined() {
+    void tlsIsTheDefaultForAnotherMachineAndCanBeTurnedOff() {
         for (String elsewhere : List.of("sidecar:6680", "10.0.0.1:6680", "dns:///sidecar:6680", "localhost:6680,sidecar:6680")) {
             assertTrue(ClientOptions.of(elsewhere).build().tls().isPresent(), elsewhere);
             assertTrue(ClientOptions.of(elsewhere).withoutTls().build().tls().isEmpty(), elsewhere);
@@ -24,17 +24,17 @@ final class ClientOptionsTest {
     }
 
     @Test
-    void aTokenIsNotSentToAnotherMachineInClear() {
+    void aTokenIsNotSentToAnotherMachineWithoutTls() {
         for (String elsewhere : List.of("sidecar:6680", "localhost:6680,sidecar:6680")) {
             ClientOptions.Builder open = ClientOptions.of(elsewhere).withoutTls().token(() -> "secret");
             assertTrue(assertThrows(IllegalArgumentException.class, open::build).getMessage().contains(elsewhere));
             assertTrue(ClientOptions.of(elsewhere).token(() -> "secret").build().tls().isPresent());
         }
-        assertTrue(ClientOptions.of("localhost:6680").token(() -> "secret").build().tls().isEmpty(), "nobody is on the way");
+        assertTrue(ClientOptions.of("localhost:6680").token(() -> "secret").build().tls().isEmpty(), "TLS is not the default on this machine");
     }
 
     @Test
-    void whatCannotBeRightIsRefusedAndTheTokenIsNotShown() {
+    void invalidOptionsAreRefusedAndTheTokenIsNotShown() {
         assertThrows(IllegalArgumentException.class, () -> ClientOptions.of("here").timeout(Duration.ZERO));
         assertThrows(IllegalArgumentException.class, () -> Update.of("t/n/x").timeout(Duration.ofSeconds(-1)));
         assertThrows(IllegalArgumentException.class, () -> Selection.ofTopics().build());
@@ -42,7 +42,7 @@ final class ClientOptionsTest {
     }
 
     @Test
-    void tlsKeepsWhatIsNotChanged() {
+    void tlsSettingsAreAddedToOneAnother() {
         Tls tls = Tls.trusting(Path.of("ca")).certificate(Path.of("own"), Path.of("key")).serverName("sidecar");
         assertEquals(List.of(Path.of("ca"), Path.of("own"), Path.of("key")),
                 List.of(tls.authorities().orElseThrow(), tls.certificate().orElseThrow(), tls.key().orElseThrow()));

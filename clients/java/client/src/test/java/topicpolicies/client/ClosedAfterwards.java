@@ -14,7 +14,7 @@ import java.util.function.BooleanSupplier;
 import java.util.function.IntFunction;
 import org.junit.jupiter.api.AfterEach;
 
-/** Tests of a client beside services of their own: what they open is closed after each, the newest first. */
+/** Tests of a client with their own services. Everything that a test opens is closed after it, the newest first. */
 abstract class ClosedAfterwards {
     static final String TOPIC = "persistent://t/n/x";
     static final Backoff SHORT = new Backoff(Duration.ofMillis(1), Duration.ofMillis(10), 2);
@@ -38,7 +38,7 @@ abstract class ClosedAfterwards {
         return closing(new Member(answering));
     }
 
-    /** A sidecar that answers neither changes nor reads. */
+    /** Starts a sidecar that answers neither changes nor reads. */
     final Member silent() throws IOException {
         Member member = member(attempt -> Member.SILENCE);
         member.reading = attempt -> Member.SILENCE;
@@ -49,7 +49,7 @@ abstract class ClosedAfterwards {
         return closing(TopicPoliciesClient.open(ClientOptions.of(target).build(), QUICK));
     }
 
-    /** A channel of somebody's own. */
+    /** Opens a channel that a test gives to a client. */
     final ManagedChannel channelTo(Member member) {
         return channelTo(member.address());
     }

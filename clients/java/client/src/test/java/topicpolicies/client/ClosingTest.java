@@ -37,12 +37,12 @@ import topicpolicies.v1.TopicPoliciesServiceGrpc;
 import topicpolicies.v1.WatchPoliciesRequest;
 import topicpolicies.v1.WatchPoliciesResponse;
 
-/** What becomes of calls that are under way when their client is closed. */
+/** Calls, watches and caches that are in progress when their client is closed. */
 @Timeout(60)
 final class ClosingTest extends ClosedAfterwards {
     private static final Update CHANGE = Update.of(TOPIC)
             .policies(TopicPolicies.newBuilder().setMaxProducerPerTopic(3).build()).mask("max_producer_per_topic").build();
-    private static final String NOBODY = "127.0.0.1:1";
+    private static final String UNREACHABLE = "127.0.0.1:1";
 
     private static Throwable failure(CompletableFuture<?> call) {
         assertTrue(call.isDone());
@@ -50,14 +50,14 @@ final class ClosingTest extends ClosedAfterwards {
     }
 
     @Test
-    void onAGivenChannelChangesAndReadsEndAtOnceAndTheServiceIsTold() throws Exception {
+    void onAGivenChannelCallsEndAtOnceAndAreCancelledAtTheService() throws Exception {
         Member member = silent();
         ManagedChannel channel = channelTo(member);
         TopicPoliciesClient client = closing(TopicPoliciesClient.on(channel, ClientOptions.of("unused").timeout(Duration.ofMinutes(5)).build()));
         CompletableFuture<?> update = client.updateAsync(CHANGE);
         CompletableFuture<?> deletion = client.deleteAsync(Delete.of(TOPIC).build());
         CompletableFuture<?> read = client.getAsync(Read.of(TOPIC).build());
-        until(() -> member.met() == 2 && member.reads.get() == 1);
+        until(() -> member.changeCount() == 2 && member.reads.get() == 1);
         client.close();
         assertInstanceOf(OutcomeUnknownException.class, failure(update));
         assertInstanceOf(OutcomeUnknownException.class, failure(deletion));
@@ -67,20 +67,20 @@ final class ClosingTest extends ClosedAfterwards {
     }
 
     @Test
-    void changesEndAlthoughTheExecutorIsGone() throws Exception {
+    void closingTheClientEndsChangesEvenIfTheExecutorWasShutDown() throws Exception {
         Member member = silent();
         ExecutorService executor = Executors.newSingleThreadExecutor();
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).executor(executor).build()));
         CompletableFuture<?> update = client.updateAsync(CHANGE);
-        until(() -> member.met() == 1);
+        until(() -> member.changeCount() == 1);
         executor.shutdownNow();
         client.close();
         assertInstanceOf(OutcomeUnknownException.class, failure(update));
     }
 
     @Test
-    void aCallbackMayCloseTheClientThatIsBeingClosed() {
-        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(NOBODY).executor(Runnable::run).build()));
+    void aCallbackMayCloseAClientThatIsAlreadyClosing() {
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(UNREACHABLE).executor(Runnable::run).build()));
         CompletableFuture<?> update = client.updateAsync(CHANGE);
         CompletableFuture<?> closed = update.handle((answer, error) -> {
             client.close();
@@ -92,36 +92,36 @@ final class ClosingTest extends ClosedAfterwards {
     }
 
     @Test
-    void noCallbackRunsWhileOthersCannotUseTheClient() throws Exception {
-        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(NOBODY).executor(Runnable::run).build()));
+    void callbacksRunWithoutBlockingOtherThreadsThatUseTheClient() throws Exception {
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(UNREACHABLE).executor(Runnable::run).build()));
         CountDownLatch inCallback = new CountDownLatch(1);
-        CountDownLatch asked = new CountDownLatch(1);
+        CountDownLatch called = new CountDownLatch(1);
         AtomicReference<Boolean> another = new AtomicReference<>();
         client.updateAsync(CHANGE).whenComplete((answer, error) -> {
             inCallback.countDown();
             try {
-                another.set(asked.await(20, TimeUnit.SECONDS));
+                another.set(called.await(20, TimeUnit.SECONDS));
             } catch (InterruptedException stopped) {
                 Thread.currentThread().interrupt();
             }
         });
-        Thread asking = new Thread(() -> {
+        Thread caller = new Thread(() -> {
             try {
                 inCallback.await();
                 client.getAsync(Read.of(TOPIC).build()).exceptionally(error -> null);
-                asked.countDown();
+                called.countDown();
             } catch (InterruptedException stopped) {
                 Thread.currentThread().interrupt();
             }
         });
-        asking.start();
+        caller.start();
         client.close();
-        asking.join();
+        caller.join();
         assertEquals(Boolean.TRUE, another.get());
     }
 
     @Test
-    void aWatchThatIsBegunWhileTheClientClosesEndsWithIt() throws Exception {
+    void aWatchThatIsOpenedWhileTheClientClosesEndsWithIt() throws Exception {
         Member member = silent();
         for (int turn = 0; turn < 300; turn++) {
             TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).executor(Runnable::run).build()));
@@ -133,7 +133,7 @@ final class ClosingTest extends ClosedAfterwards {
                     both.await();
                     begun.set(client.watch(Selection.ofNamespaces("t/n").build(), event -> { }));
                 } catch (TopicPoliciesException | InterruptedException late) {
-                    // it was refused
+                    // the watch was refused
                 }
             });
             watching.start();
@@ -146,11 +146,11 @@ final class ClosingTest extends ClosedAfterwards {
     }
 
     @Test
-    void aCallThatIsCancelledWhileItIsStartedIsCancelledOnceItWasStarted() throws Exception {
+    void aCallCancelledWhileItStartsIsCancelledOnceItHasStarted() throws Exception {
         List<String> happened = new CopyOnWriteArrayList<>();
         CountDownLatch starting = new CountDownLatch(1);
         CountDownLatch cancelled = new CountDownLatch(1);
-        ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> call = noting(happened, () -> {
+        ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> call = recording(happened, () -> {
             starting.countDown();
             try {
                 cancelled.await();
@@ -170,9 +170,9 @@ final class ClosingTest extends ClosedAfterwards {
     }
 
     @Test
-    void aCallThatIsCancelledBeforeItIsStartedIsCancelledOnceItWasStarted() {
+    void aCallCancelledBeforeItStartsIsCancelledOnceItHasStarted() {
         List<String> happened = new ArrayList<>();
-        ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> call = noting(happened, () -> { });
+        ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> call = recording(happened, () -> { });
         call.cancel("once", null);
         call.cancel("twice", null);
         assertEquals(List.of(), happened);
@@ -182,10 +182,10 @@ final class ClosingTest extends ClosedAfterwards {
     }
 
     @Test
-    void aCallThatIsCancelledAndCannotBeStartedIsCancelledToo() {
+    void aCancelledCallWhoseStartFailsIsCancelledToo() {
         List<String> happened = new ArrayList<>();
-        ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> call = noting(happened, () -> {
-            throw new UnsupportedOperationException("an interceptor of somebody's");
+        ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> call = recording(happened, () -> {
+            throw new UnsupportedOperationException("the caller's interceptor");
         });
         call.cancel("once", null);
         assertThrows(UnsupportedOperationException.class, () -> call.start(new ClientCall.Listener<>() { }, new Metadata()));
@@ -193,8 +193,8 @@ final class ClosingTest extends ClosedAfterwards {
         assertEquals(List.of("once", "later"), happened);
     }
 
-    /** A call that waits with cancellations, and notes what reaches the channel. */
-    private static ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> noting(List<String> happened, Runnable starting) {
+    /** Returns a call that delays cancellations, and records what reaches the channel. */
+    private static ClientCall<WatchPoliciesRequest, WatchPoliciesResponse> recording(List<String> happened, Runnable starting) {
         Channel channel = new Channel() {
             @Override
             public <Q, A> ClientCall<Q, A> newCall(MethodDescriptor<Q, A> method, CallOptions options) {
@@ -223,7 +223,7 @@ final class ClosingTest extends ClosedAfterwards {
 
             @Override
             public String authority() {
-                return "nobody";
+                return "none";
             }
         };
         return ClientInterceptors.intercept(channel, new CancelAfterStart())
@@ -231,14 +231,14 @@ final class ClosingTest extends ClosedAfterwards {
     }
 
     @Test
-    void aCallWhoseClientIsClosedBeforeItIsStartedSaysSo() throws Exception {
+    void aCallWhoseClientIsClosedBeforeItStartsFailsAsClosed() throws Exception {
         Member member = silent();
         Line line = closing(Line.to(ClientOptions.of(member.address()).build(), QUICK));
         line.stub(member.address()).getPolicy(GetPolicyRequest.getDefaultInstance(), new Attempt<>());
         until(() -> member.reads.get() == 1); // from here on calls go to a connection at once
         Pauses pauses = new Pauses(Runnable::run);
         Calls calls = new Calls(line, QUICK, pauses);
-        ClientInterceptor closing = new ClientInterceptor() { // as another thread may do in this moment
+        ClientInterceptor closing = new ClientInterceptor() { // closes the client at the moment in which another thread might
             @Override
             public <Q, A> ClientCall<Q, A> interceptCall(MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
                 return new SimpleForwardingClientCall<>(next.newCall(method, options)) {
@@ -261,7 +261,7 @@ final class ClosingTest extends ClosedAfterwards {
     }
 
     @Test
-    void nothingIsAddedToWhatWasClosed() {
+    void somethingAddedAfterClosingIsClosedAndRefused() {
         OpenThings things = new OpenThings();
         AtomicReference<String> closed = new AtomicReference<>("");
         things.add(() -> closed.updateAndGet(text -> text + "first"), new CompletableFuture<>());
@@ -271,8 +271,8 @@ final class ClosingTest extends ClosedAfterwards {
     }
 
     @Test
-    void aCacheThatIsClosedBeforeItIsSyncedSaysSo() throws Exception {
-        TopicPoliciesClient client = closing(TopicPoliciesClient.open(NOBODY));
+    void waitingForACacheFailsWhenItIsClosedBeforeItIsSynced() throws Exception {
+        TopicPoliciesClient client = closing(TopicPoliciesClient.open(UNREACHABLE));
         PolicyCache alone = client.cache("t/n");
         PolicyCache withTheClient = client.cache("t/m");
         assertFalse(alone.whenSynced().isDone());
@@ -284,17 +284,17 @@ final class ClosingTest extends ClosedAfterwards {
     }
 
     @Test
-    void theBreakOfAnEditEndsWithTheClient() throws Exception {
-        Member member = member(attempt -> Member.said(Status.Code.ABORTED, "ETAG_MISMATCH"));
+    void closingTheClientEndsThePauseOfAnEdit() throws Exception {
+        Member member = member(attempt -> Member.error(Status.Code.ABORTED, "ETAG_MISMATCH"));
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).timeout(Duration.ofMinutes(5)).build()));
         CompletableFuture<?> edit = client.editAsync(Edit.of(TOPIC, policies -> policies.setMaxProducerPerTopic(1)).build());
-        until(() -> member.met() >= 8); // from here on each break takes from 250 to 500 ms
+        until(() -> member.changeCount() >= 8); // from here on each pause takes from 250 to 500 ms
         client.close();
         assertInstanceOf(TopicPoliciesException.class, failure(edit));
     }
 
     @Test
-    void whatIsThrownAtARepeatEndsTheCall() throws Exception {
+    void anExceptionOfAnInterceptorAtARepeatEndsTheCall() throws Exception {
         Member member = member(Member.LEADING);
         member.reading = attempt -> Status.UNAVAILABLE.asRuntimeException();
         AtomicInteger calls = new AtomicInteger();
@@ -302,7 +302,7 @@ final class ClosingTest extends ClosedAfterwards {
             @Override
             public <Q, A> ClientCall<Q, A> interceptCall(MethodDescriptor<Q, A> method, CallOptions options, Channel next) {
                 if (calls.incrementAndGet() > 1) {
-                    throw new UnsupportedOperationException("an interceptor of somebody's");
+                    throw new UnsupportedOperationException("the caller's interceptor");
                 }
                 return next.newCall(method, options);
             }
@@ -312,25 +312,25 @@ final class ClosingTest extends ClosedAfterwards {
                 TopicPoliciesClient.on(ClientInterceptors.intercept(channel, throwing), ClientOptions.of("unused").build()));
         CompletableFuture<Document> read = client.getAsync(Read.of(TOPIC).build());
         Throwable error = assertThrows(ExecutionException.class, () -> read.get(20, TimeUnit.SECONDS)).getCause();
-        assertTrue(error.getMessage().contains("an interceptor of somebody's"), error.getMessage());
+        assertTrue(error.getMessage().contains("the caller's interceptor"), error.getMessage());
     }
 
     @Test
-    void aCallWhoseRepeatTheExecutorRejectsFailsWithWhatItMet() throws Exception {
+    void aCallWhoseRepeatTheExecutorRejectsFailsWithItsLastError() throws Exception {
         Member member = member(attempt -> Member.refusal(""));
         ManagedChannel channel = channelTo(member);
         ExecutorService executor = Executors.newSingleThreadExecutor();
         TopicPoliciesClient client = closing(TopicPoliciesClient.on(channel,
                 ClientOptions.of("unused").executor(executor).timeout(Duration.ofMinutes(5)).build()));
         CompletableFuture<?> update = client.updateAsync(CHANGE);
-        until(() -> member.met() == 1);
+        until(() -> member.changeCount() == 1);
         executor.shutdownNow();
         TopicPoliciesException error = TopicPoliciesException.of(assertThrows(ExecutionException.class, () -> update.get(20, TimeUnit.SECONDS)));
         assertEquals("NOT_LEADER", error.reason());
     }
 
     @Test
-    void anAddressThatIsLeftEndsNoCallThere() throws Exception {
+    void callsInFlightSurviveTheEvictionOfTheirConnection() throws Exception {
         CountDownLatch answer = new CountDownLatch(1);
         Member member = member(Member.LEADING);
         member.reading = attempt -> {
@@ -341,7 +341,7 @@ final class ClosingTest extends ClosedAfterwards {
             }
             return null;
         };
-        Line line = closing(Line.to(ClientOptions.of(NOBODY).build(), QUICK));
+        Line line = closing(Line.to(ClientOptions.of(UNREACHABLE).build(), QUICK));
         Attempt<GetPolicyRequest, GetPolicyResponse> attempt = new Attempt<>();
         line.stub(member.address()).getPolicy(GetPolicyRequest.getDefaultInstance(), attempt);
         until(() -> member.reads.get() == 1);

@@ -13,11 +13,11 @@ import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.Timeout;
 import topicpolicies.v1.TopicPolicies;
 
-/** What an edit does, and how often it runs its function: the examples that every client agrees with, against a running server. */
+/** The effect of edits, and how often they run their functions: the shared vectors, through the client and a server. */
 @Timeout(60)
 final class EditVectorsTest extends WithAServer {
     @TestFactory
-    Stream<DynamicTest> anEditDoesWhatItDoesInEveryLanguage() throws Exception {
+    Stream<DynamicTest> anEditDoesWhatTheSharedVectorsSay() throws Exception {
         return Vectors.in("edits.json").map(vector -> DynamicTest.dynamicTest(Vectors.text(vector, "name"), () -> run(vector)));
     }
 

@@ -12,10 +12,10 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 
-/** The vectors that all languages share, and what is Java's own. */
+/** Paths and masks: the shared vectors, and cases that they lack. */
 final class FieldPathsTest {
     @TestFactory
-    Stream<DynamicTest> theMaskThatLeadsFromOneDocumentToAnother() throws IOException {
+    Stream<DynamicTest> theMaskBetweenTwoDocumentsIsThatOfTheSharedVectors() throws IOException {
         return Vectors.in("masks.json", "differences").map(vector ->
                 DynamicTest.dynamicTest(vector.get("name").getAsString(), () -> assertEquals(
                         new TreeSet<>(Vectors.strings(vector.getAsJsonArray("mask"))),
@@ -23,7 +23,7 @@ final class FieldPathsTest {
     }
 
     @TestFactory
-    Stream<DynamicTest> theTextOfAPath() throws IOException {
+    Stream<DynamicTest> aPathIsWrittenAsInTheSharedVectors() throws IOException {
         return Vectors.in("masks.json", "paths").map(vector ->
                 DynamicTest.dynamicTest(vector.get("text").getAsString(), () ->
                         assertEquals(vector.get("text").getAsString(), FieldPaths.format(Vectors.strings(vector.getAsJsonArray("segments"))))));

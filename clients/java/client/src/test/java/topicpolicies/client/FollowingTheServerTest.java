@@ -25,37 +25,37 @@ import topicpolicies.v1.HistoryOutcome;
 /** Many documents: caches, watches, listings, histories and many changes, against a server. */
 @Timeout(60)
 final class FollowingTheServerTest extends WithAServer {
-    /** A field before and after; 0 where there is no document. */
-    private static List<Integer> told(PolicyCache.Change change) {
+    /** Returns a field before and after a change; 0 where there is no document. */
+    private static List<Integer> values(PolicyCache.Change change) {
         return Stream.of(change.before(), change.after())
                 .map(document -> document.map(each -> each.policiesOrDefault().getMaxProducerPerTopic()).orElse(0)).toList();
     }
 
     @Test
-    void aCacheIsCurrentTellsItsListenersAndTakesWhatIsOffered() throws Exception {
+    void aCacheIsCurrentCallsItsListenersAndStoresOfferedDocuments() throws Exception {
         client.update(topic, producers(1), "max_producer_per_topic");
-        BlockingQueue<PolicyCache.Change> told = new LinkedBlockingQueue<>();
+        BlockingQueue<PolicyCache.Change> received = new LinkedBlockingQueue<>();
         try (PolicyCache cache = client.cache(Selection.ofNamespaces(namespace).bookmarkInterval(Duration.ofSeconds(1)).build())) {
             cache.whenSynced().get(20, TimeUnit.SECONDS);
             assertTrue(cache.synced() && cache.connected());
             assertEquals(Optional.of(producers(1)), cache.get(topic, Scope.LOCAL).flatMap(Document::policies));
-            cache.listen(told::add);
-            assertEquals(List.of(0, 1), told(told.poll(20, TimeUnit.SECONDS)));
+            cache.listen(received::add);
+            assertEquals(List.of(0, 1), values(received.poll(20, TimeUnit.SECONDS)));
             UpdateResult updated = client.update(topic, producers(2), "max_producer_per_topic");
             cache.offer(updated.document().orElseThrow());
-            assertEquals(2, cache.get(topic, Scope.LOCAL).orElseThrow().policiesOrDefault().getMaxProducerPerTopic(), "its own write, at once");
-            assertEquals(List.of(1, 2), told(told.poll(20, TimeUnit.SECONDS)));
+            assertEquals(2, cache.get(topic, Scope.LOCAL).orElseThrow().policiesOrDefault().getMaxProducerPerTopic(), "the client's own write is visible at once");
+            assertEquals(List.of(1, 2), values(received.poll(20, TimeUnit.SECONDS)));
             client.delete(topic, Scope.LOCAL);
-            assertEquals(List.of(2, 0), told(told.poll(20, TimeUnit.SECONDS)));
+            assertEquals(List.of(2, 0), values(received.poll(20, TimeUnit.SECONDS)));
             assertTrue(cache.documents().isEmpty());
             soon(() -> cache.staleness().orElseThrow().toMillis() > 600, "the copy has become older");
             soon(() -> cache.staleness().orElseThrow().toMillis() < 500, "a bookmark has confirmed it");
-            assertTrue(told.isEmpty(), "nothing is told twice");
+            assertTrue(received.isEmpty(), "a change was delivered twice");
         }
     }
 
     @Test
-    void watchAndCacheSurviveARestartOfTheServerWithoutALossOrARepeat() throws Exception {
+    void aWatchAndACacheSurviveARestartOfTheServerWithoutALossOrARepeat() throws Exception {
         Map<String, List<String>> versions = new HashMap<>();
         BlockingQueue<WatchEvent> events = new LinkedBlockingQueue<>();
         Watch watch = client.watch(Selection.ofNamespaces(namespace).mode(WatchMode.EVERY).build(), events::add);
@@ -68,7 +68,7 @@ final class FollowingTheServerTest extends WithAServer {
             soon(() -> cache.get(topic, Scope.LOCAL).map(Document::version).equals(Optional.of(written.get(9))), "the cache follows");
             server.kill();
             soon(() -> !cache.connected(), "the cache notices");
-            assertEquals(10, cache.get(topic, Scope.LOCAL).orElseThrow().policiesOrDefault().getMaxProducerPerTopic(), "it keeps what it knows");
+            assertEquals(10, cache.get(topic, Scope.LOCAL).orElseThrow().policiesOrDefault().getMaxProducerPerTopic(), "the cache keeps its documents");
             CompletableFuture<UpdateResult> waiting = client.updateAsync(Update.of(topic).policies(producers(11)).build());
             server.start();
             written.add(waiting.get(30, TimeUnit.SECONDS).version());
@@ -87,12 +87,12 @@ final class FollowingTheServerTest extends WithAServer {
             }
             assertEquals(Map.of(topic, written), versions);
             assertTrue(interruptions > 0);
-            assertEquals(0, restarts, "it was resumed");
+            assertEquals(0, restarts, "the watch was not resumed");
         }
     }
 
     @Test
-    void aListingGoesOnOverItsPagesAndAWatchFromItsTokenMissesNothing() throws Exception {
+    void aListReadsAllPagesAndAWatchFromItsTokenMissesNothing() throws Exception {
         for (int number = 1; number <= 7; number++) {
             client.update(topic + number, producers(number));
         }
@@ -101,14 +101,14 @@ final class FollowingTheServerTest extends WithAServer {
         list.forEach(listed::add);
         assertEquals(List.of(1, 2, 3, 4, 5, 6, 7), listed.stream().map(each -> each.policiesOrDefault().getMaxProducerPerTopic()).toList());
         client.update(topic + 7, producers(8));
-        List<Integer> told = new ArrayList<>();
+        List<Integer> received = new ArrayList<>();
         Watch watch = client.watch(Selection.ofNamespaces(namespace).resume(list.token()).endWhenSynced().build(), event -> {
             if (event instanceof WatchEvent.Changed changed) {
-                told.add(changed.document().policiesOrDefault().getMaxProducerPerTopic());
+                received.add(changed.document().policiesOrDefault().getMaxProducerPerTopic());
             }
         });
         watch.whenEnded().get(20, TimeUnit.SECONDS);
-        assertEquals(List.of(8), told);
+        assertEquals(List.of(8), received);
     }
 
     @Test
@@ -144,7 +144,7 @@ final class FollowingTheServerTest extends WithAServer {
     }
 
     @Test
-    void manyChangesAreMadeAndOneThatIsWrongFailsAlone() {
+    void manyChangesAreMadeInOrderAndAnInvalidOneFailsAlone() {
         List<Change> changes = new ArrayList<>();
         for (int number = 0; number < 3000; number++) {
             changes.add(Update.of(topic + number % 10).policies(producers(number)).build());
@@ -156,7 +156,7 @@ final class FollowingTheServerTest extends WithAServer {
         for (ChangeResult result : results.subList(0, 3000)) {
             UpdateResult updated = ((ChangeResult.Updated) result).result();
             String before = last.put(result.change().topic(), updated.version());
-            assertTrue(before == null || before.equals(updated.previousVersion()), "in their order");
+            assertTrue(before == null || before.equals(updated.previousVersion()), "the changes were made in another order");
         }
         assertEquals("UNKNOWN_PATH", ((ChangeResult.Failed) results.get(3000)).error().reason());
         assertEquals(DeleteOutcome.DELETE_OUTCOME_DELETED, ((ChangeResult.Deleted) results.get(3001)).result().outcome());
@@ -180,7 +180,7 @@ final class FollowingTheServerTest extends WithAServer {
         for (ChangeResult result : results) {
             assertTrue(result instanceof ChangeResult.Updated, result.toString());
             UpdateResult updated = ((ChangeResult.Updated) result).result();
-            assertTrue(last == null || updated.previousVersion().equals(last), "in their order");
+            assertTrue(last == null || updated.previousVersion().equals(last), "the changes were made in another order");
             last = updated.version();
         }
         assertEquals(5000, results.size());
@@ -191,6 +191,6 @@ final class FollowingTheServerTest extends WithAServer {
                 values.add(entry.getDocument().getPolicies().getMaxProducerPerTopic());
             }
         });
-        assertEquals(IntStream.range(0, 5000).boxed().toList(), values, "each once, in their order");
+        assertEquals(IntStream.range(0, 5000).boxed().toList(), values, "each change is made once, in order");
     }
 }

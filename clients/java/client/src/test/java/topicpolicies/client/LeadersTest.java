@@ -26,7 +26,7 @@ import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/** Sidecars of which one writes a namespace, and the others name it. */
+/** Calls to sidecars of which one, the leader, writes a namespace, and the others, its followers, name it. */
 @Timeout(60)
 final class LeadersTest extends ClosedAfterwards {
     private Member follower(String leader) throws IOException {
@@ -41,42 +41,42 @@ final class LeadersTest extends ClosedAfterwards {
         return Update.of(TOPIC).mask("max_producer_per_topic").build();
     }
 
-    /** An address at which nobody listens. */
-    private static String nobody() throws IOException {
+    /** Returns an address at which nothing listens. */
+    private static String unusedAddress() throws IOException {
         try (ServerSocket probe = new ServerSocket(0)) {
             return "localhost:" + probe.getLocalPort();
         }
     }
 
-    /** Checks that all that came is this request; gives how often it came to each. */
-    private static List<Integer> met(Update update, Member... members) {
+    /** Returns how many changes each member received. Checks that all of them have the request id of this update. */
+    private static List<Integer> changeCounts(Update update, Member... members) {
         Set<String> ids = Set.copyOf(Stream.of(members).flatMap(member -> member.requestIds.stream()).toList());
         assertEquals(Set.of(update.requestId()), ids);
-        return Stream.of(members).map(Member::met).toList();
+        return Stream.of(members).map(Member::changeCount).toList();
     }
 
     private static TopicPoliciesException failure(TopicPoliciesClient client, Update update) {
         return assertThrows(TopicPoliciesException.class, () -> client.update(update));
     }
 
-    /** It failed, and certainly nothing was done. */
+    /** Checks that the call failed, and that nothing was done for certain. */
     private static void assertUnavailable(TopicPoliciesException error) {
         assertEquals(List.of(TopicPoliciesException.class, Status.Code.UNAVAILABLE), List.of(error.getClass(), error.code()), error.getMessage());
     }
 
     @Test
-    void aChangeThatAFollowerRefusesGoesToTheLeaderAndSoDoTheNextOnesAtOnceOverOneConnection() throws Exception {
+    void aChangeRefusedByAFollowerGoesToTheLeaderAndLaterChangesGoThereAtOnceOverOneConnection() throws Exception {
         Member leader = member(Member.LEADING);
         Member follower = follower(leader.address());
         ClientOptions options = ClientOptions.of(follower.address()).actor("retention-bot").token(() -> "secret").build();
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(options));
         Update first = update();
         assertEquals("2", client.update(first).version());
-        assertEquals(List.of(1, 1), met(first, follower, leader));
+        assertEquals(List.of(1, 1), changeCounts(first, follower, leader));
         for (int turn = 0; turn < 4; turn++) {
             client.update(update());
         }
-        assertEquals(List.of(1, 5, 1), List.of(follower.met(), leader.met(), leader.connections.get()));
+        assertEquals(List.of(1, 5, 1), List.of(follower.changeCount(), leader.changeCount(), leader.connections.get()));
         for (Metadata sent : leader.seen) {
             assertEquals("retention-bot", sent.get(Metadata.Key.of("topicpolicies-actor", Metadata.ASCII_STRING_MARSHALLER)));
             assertEquals("Bearer secret", sent.get(Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER)));
@@ -84,44 +84,44 @@ final class LeadersTest extends ClosedAfterwards {
     }
 
     @Test
-    void aDeletionGoesToTheLeaderToo() throws Exception {
+    void aDeletionRefusedByAFollowerGoesToTheLeaderWithTheSameRequestId() throws Exception {
         Member leader = member(Member.LEADING);
         Member follower = follower(leader.address());
         client(follower.address()).delete(TOPIC, Scope.LOCAL);
-        assertEquals(1, follower.met());
+        assertEquals(1, follower.changeCount());
         assertEquals(follower.requestIds, leader.requestIds);
     }
 
     @Test
-    void readsAndDryRunsAndWatchesStayWhereTheyAre() throws Exception {
+    void readsDryRunsAndWatchesStayAtTheFollower() throws Exception {
         Member leader = member(Member.LEADING);
         Member follower = member(attempt -> attempt == 1 ? Member.refusal(leader.address()) : null);
         TopicPoliciesClient client = client(follower.address());
         Update update = update();
         client.update(update);
-        assertEquals(List.of(1, 1), met(update, follower, leader));
+        assertEquals(List.of(1, 1), changeCounts(update, follower, leader));
         client.update(Update.of(TOPIC).mask("max_producer_per_topic").validateOnly().build());
         client.get(TOPIC, Scope.LOCAL);
         BlockingQueue<WatchEvent> events = new LinkedBlockingQueue<>();
         client.watch(Selection.ofNamespaces("t/n").build(), events::add);
         assertInstanceOf(WatchEvent.Synced.class, events.poll(20, TimeUnit.SECONDS));
-        assertEquals(List.of(2, 1, 1), List.of(follower.met(), follower.reads.get(), follower.watches.get()));
-        assertEquals(List.of(1, 0, 0), List.of(leader.met(), leader.reads.get(), leader.watches.get()));
+        assertEquals(List.of(2, 1, 1), List.of(follower.changeCount(), follower.reads.get(), follower.watches.get()));
+        assertEquals(List.of(1, 0, 0), List.of(leader.changeCount(), leader.reads.get(), leader.watches.get()));
     }
 
     @Test
-    void aLeaderThatChangesTwiceIsFollowedWithOneRequest() throws Exception {
+    void aLeaderThatChangesTwiceIsFollowedWithOneRequestId() throws Exception {
         Member last = member(Member.LEADING);
         Member second = follower(last.address());
         Member first = follower(second.address());
         Member follower = follower(first.address());
         Update update = update();
         assertEquals("2", client(follower.address()).update(update).version());
-        assertEquals(List.of(1, 1, 1, 1), met(update, follower, first, second, last));
+        assertEquals(List.of(1, 1, 1, 1), changeCounts(update, follower, first, second, last));
     }
 
     @Test
-    void followersThatNameEachOtherAreLeftAfterSoManyHopsWithWhatTheySaid() throws Exception {
+    void aChangeFailsWithNotLeaderAfterTheMaximumOfHopsIfFollowersNameEachOther() throws Exception {
         AtomicReference<String> named = new AtomicReference<>("");
         Member one = member(attempt -> Member.refusal(named.get()));
         Member other = follower(one.address());
@@ -130,12 +130,12 @@ final class LeadersTest extends ClosedAfterwards {
         TopicPoliciesException error = failure(client(other.address()), update);
         assertUnavailable(error);
         assertEquals("NOT_LEADER", error.reason());
-        List<Integer> met = met(update, one, other);
-        assertTrue(met.get(0) > 0 && met.get(0) + met.get(1) == Repeats.MOST_HOPS + 1, met.toString());
+        List<Integer> counts = changeCounts(update, one, other);
+        assertTrue(counts.get(0) > 0 && counts.get(0) + counts.get(1) == Repeats.MOST_HOPS + 1, counts.toString());
     }
 
     @Test
-    void theCallsTimeBoundsHopsToo() throws Exception {
+    void theTimeLimitOfACallBoundsItsHopsBetweenServersToo() throws Exception {
         AtomicReference<String> named = new AtomicReference<>("");
         Member one = member(attempt -> Member.refusal(named.get()));
         Member other = follower(one.address());
@@ -144,94 +144,94 @@ final class LeadersTest extends ClosedAfterwards {
         Backoff growing = new Backoff(Duration.ofMillis(50), Duration.ofMinutes(1), 1000); // the second pause is longer than the call
         Update update = update();
         assertUnavailable(failure(closing(TopicPoliciesClient.open(options, new RetryPolicy(5, growing, Duration.ofSeconds(10)))), update));
-        assertEquals(List.of(1, 2), met(update, one, other));
+        assertEquals(List.of(1, 2), changeCounts(update, one, other));
     }
 
     @Test
-    void aLeaderOutOfReachIsForgottenAndTheFollowersAreAskedAgain() throws Exception {
+    void anUnreachableLeaderIsForgottenAndTheFollowerIsCalledAgain() throws Exception {
         Member leader = member(Member.LEADING);
-        String gone = nobody();
-        Member follower = member(attempt -> Member.refusal(attempt < 3 ? gone : leader.address())); // it has not noticed yet
+        String unreachable = unusedAddress();
+        Member follower = member(attempt -> Member.refusal(attempt < 3 ? unreachable : leader.address())); // the follower has not noticed yet
         Update update = update();
         client(follower.address()).update(update);
-        assertEquals(List.of(3, 1), met(update, follower, leader));
+        assertEquals(List.of(3, 1), changeCounts(update, follower, leader));
     }
 
     @Test
-    void aLeaderThatStaysOutOfReachLeavesNothingUnknown() throws Exception {
-        Member follower = follower(nobody());
+    void aChangeWhoseLeaderStaysUnreachableIsReportedAsNotMade() throws Exception {
+        Member follower = follower(unusedAddress());
         Update update = update();
         assertUnavailable(failure(client(follower.address(), Duration.ofSeconds(2)), update));
-        assertTrue(met(update, follower).get(0) >= 2);
+        assertTrue(changeCounts(update, follower).get(0) >= 2);
     }
 
     @Test
-    void aLeaderThatHangsIsLeftAndItsSuccessorIsAskedWithTheSameRequest() throws Exception {
+    void aLeaderThatHangsIsAbandonedAndItsSuccessorGetsTheSameRequestId() throws Exception {
         Member hanging = member(attempt -> Member.SILENCE);
         Member successor = member(Member.LEADING);
         Member follower = member(attempt -> Member.refusal((attempt == 1 ? hanging : successor).address()));
-        RetryPolicy patient = new RetryPolicy(5, Backoff.RECONNECT, Duration.ofSeconds(2));
+        RetryPolicy retries = new RetryPolicy(5, Backoff.RECONNECT, Duration.ofSeconds(2));
         Update update = update();
-        closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()).build(), patient)).update(update);
-        List<Integer> met = met(update, follower, hanging, successor);
-        assertTrue(met.get(1) > 0 && met.get(2) == 1, met.toString());
+        closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()).build(), retries)).update(update);
+        List<Integer> counts = changeCounts(update, follower, hanging, successor);
+        assertTrue(counts.get(1) > 0 && counts.get(2) == 1, counts.toString());
     }
 
     @Test
-    void aFormerLeaderThatDoesNotKnowTheOutcomeIsAskedAgainAndItsSuccessorTells() throws Exception {
+    void aChangeOfUnknownOutcomeIsRepeatedAndItsResultComesFromTheNextLeader() throws Exception {
         Member successor = member(Member.LEADING);
-        Member former = member(attempt -> attempt == 1 ? Member.notKnown() : Member.refusal(successor.address()));
+        Member former = member(attempt -> attempt == 1 ? Member.outcomeUnknown() : Member.refusal(successor.address()));
         Update update = update();
         client(former.address()).update(update);
-        assertEquals(List.of(2, 1), met(update, former, successor));
+        assertEquals(List.of(2, 1), changeCounts(update, former, successor));
     }
 
     @Test
-    void whereNobodyIsNamedAChangeIsRepeatedUntilSomebodyLeads() throws Exception {
+    void aChangeWhoseRefusalNamesNoLeaderIsRepeatedUntilThereIsOne() throws Exception {
         Member follower = member(attempt -> attempt <= 10 ? Member.refusal("") : null);
         Update update = update();
         client(follower.address()).update(update);
-        assertEquals(List.of(11), met(update, follower));
+        assertEquals(List.of(11), changeCounts(update, follower));
     }
 
     @Test
-    void whereNobodyIsNamedTheNextAddressIsAskedButReadsStay() throws Exception {
+    void changesWhoseRefusalNamesNoLeaderGoToTheNextAddressButReadsStay() throws Exception {
         Member first = follower("");
         Member second = member(Member.LEADING);
         TopicPoliciesClient client = client(first.address() + ", " + second.address());
         Update update = update();
         client.update(update);
-        assertEquals(List.of(1, 1), met(update, first, second));
+        assertEquals(List.of(1, 1), changeCounts(update, first, second));
         client.update(update());
         client.get(TOPIC, Scope.LOCAL);
-        assertEquals(List.of(1, 2, 1, 0), List.of(first.met(), second.met(), first.reads.get(), second.reads.get()));
+        assertEquals(List.of(1, 2, 1, 0), List.of(first.changeCount(), second.changeCount(), first.reads.get(), second.reads.get()));
     }
 
     @Test
-    void ofSeveralAddressesTheNextIsTakenWhenOneIsOutOfReach() throws Exception {
+    void theNextAddressIsUsedWhenOneIsUnreachable() throws Exception {
         Member last = member(Member.LEADING);
-        TopicPoliciesClient client = client(String.join(",", nobody(), nobody(), last.address()));
+        TopicPoliciesClient client = client(String.join(",", unusedAddress(), unusedAddress(), last.address()));
         client.get(TOPIC, Scope.LOCAL);
         client.update(update());
-        assertEquals(List.of(1, 1), List.of(last.reads.get(), last.met()));
+        assertEquals(List.of(1, 1), List.of(last.reads.get(), last.changeCount()));
     }
 
     @Test
-    void ofSeveralAddressesNoneOfWhichAnswersNothingIsUnknown() throws Exception {
-        assertUnavailable(failure(client(nobody() + "," + nobody(), Duration.ofMillis(500)), update()));
+    void aChangeIsReportedAsNotMadeIfNoneOfSeveralAddressesIsReachable() throws Exception {
+        assertUnavailable(failure(client(unusedAddress() + "," + unusedAddress(), Duration.ofMillis(500)), update()));
     }
 
     @Test
-    void aServiceThatRefusesAfterABrokenAttemptLeavesTheOutcomeUnknown() throws Exception {
+    void theOutcomeIsUnknownIfTheServiceRefusesAfterABrokenAttempt() throws Exception {
         Member member = member(attempt -> attempt == 1 ? Status.UNAVAILABLE.asRuntimeException() : Member.refusal(""));
         Update update = update();
         TopicPoliciesException error = failure(client(member.address(), Duration.ofSeconds(2)), update);
         assertEquals(update.requestId(), assertInstanceOf(OutcomeUnknownException.class, error).requestId());
-        assertTrue(met(update, member).get(0) >= 2);
+        assertTrue(changeCounts(update, member).get(0) >= 2);
     }
 
     @Test
-    void aWatchMovesOnToTheNextAddressWhenItsOwnIsLost() throws Exception {
+    void aWatchMovesToTheNextAddressWhenItsServerIsLost() throws Exception {
         Member first = member(Member.LEADING);
         Member second = member(Member.LEADING);
         BlockingQueue<WatchEvent> events = new LinkedBlockingQueue<>();
@@ -244,14 +244,14 @@ final class LeadersTest extends ClosedAfterwards {
     }
 
     @Test
-    void withoutRetriesTheLeaderIsToldAndOnlyTheNextCallGoesThere() throws Exception {
+    void withoutRetriesTheErrorNamesTheLeaderAndOnlyTheNextCallGoesThere() throws Exception {
         Member leader = member(Member.LEADING);
         Member follower = follower(leader.address());
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()).withoutRetries().build()));
         assertEquals(leader.address(), failure(client, update()).metadata().get("leader"));
-        assertEquals(0, leader.met());
+        assertEquals(0, leader.changeCount());
         client.update(update());
-        assertEquals(List.of(1, 1), List.of(follower.met(), leader.met()));
+        assertEquals(List.of(1, 1), List.of(follower.changeCount(), leader.changeCount()));
     }
 
     @Test
@@ -267,18 +267,18 @@ final class LeadersTest extends ClosedAfterwards {
                 .certificate(certificates.resolve("client.pem"), certificates.resolve("client-key.pem"));
         Update update = update();
         closing(TopicPoliciesClient.open(ClientOptions.of(follower.address()).tls(tls).build())).update(update);
-        assertEquals(List.of(1, 1), met(update, follower, leader));
+        assertEquals(List.of(1, 1), changeCounts(update, follower, leader));
     }
 
     @Test
     void aTokenIsNotSentInTheClearToALeaderOnAnotherMachine() throws Exception {
         Member follower = follower("192.0.2.1:6680");
-        AtomicInteger asked = new AtomicInteger();
-        ClientOptions options = ClientOptions.of(follower.address()).token(() -> "secret-" + asked.incrementAndGet()).build();
+        AtomicInteger requested = new AtomicInteger();
+        ClientOptions options = ClientOptions.of(follower.address()).token(() -> "secret-" + requested.incrementAndGet()).build();
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(options, QUICK));
         for (int turn = 1; turn <= 2; turn++) {
             assertEquals(Status.Code.FAILED_PRECONDITION, failure(client, update()).code());
-            assertEquals(List.of(turn, turn), List.of(asked.get(), follower.met()));
+            assertEquals(List.of(turn, turn), List.of(requested.get(), follower.changeCount()));
         }
     }
 
@@ -289,10 +289,10 @@ final class LeadersTest extends ClosedAfterwards {
         ClientOptions options = ClientOptions.of(follower.address()).timeout(Duration.ofMinutes(5)).build();
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(options, slow));
         CompletableFuture<UpdateResult> waiting = client.updateAsync(update());
-        until(() -> follower.met() > 0);
+        until(() -> follower.changeCount() > 0);
         client.close();
         ExecutionException failed = assertThrows(ExecutionException.class, () -> waiting.get(20, TimeUnit.SECONDS));
-        assertEquals(1, follower.met());
+        assertEquals(1, follower.changeCount());
         assertTrue(Set.of(Status.Code.UNAVAILABLE, Status.Code.CANCELLED).contains(TopicPoliciesException.of(failed).code()));
     }
 }

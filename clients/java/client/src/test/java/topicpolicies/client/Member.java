@@ -47,11 +47,11 @@ import topicpolicies.v1.WatchPoliciesRequest;
 import topicpolicies.v1.WatchPoliciesResponse;
 import topicpolicies.v1.WatchToken;
 
-/** A sidecar that answers changes and reads as a test says, and notes what came. */
+/** A sidecar that answers changes and reads as a test specifies, and records the requests. */
 final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase implements ServerInterceptor, AutoCloseable {
-    /** What is done with a change, or a read, by its number, counted from 1: null takes it. */
+    /** The error of a change, or of a read, by its number, counted from 1; null: it succeeds. */
     static final IntFunction<StatusRuntimeException> LEADING = attempt -> null;
-    /** Never answers. */
+    /** Stands for no answer at all. */
     static final StatusRuntimeException SILENCE = Status.OK.asRuntimeException();
     private static final PolicyDocument DOCUMENT = PolicyDocument.newBuilder().setScope(Scope.SCOPE_LOCAL).setVersion("2").build();
     private static final UpdatePolicyResponse UPDATED = UpdatePolicyResponse.newBuilder().setDocument(DOCUMENT).setVersion("2").build();
@@ -67,7 +67,7 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
     /** Calls that ended before they were answered. */
     final AtomicInteger cancelled = new AtomicInteger();
     final AtomicInteger connections = new AtomicInteger();
-    /** As for changes. */
+    /** The error of a read, by its number, counted from 1; null: it succeeds. */
     volatile IntFunction<StatusRuntimeException> reading = LEADING;
     private final IntFunction<StatusRuntimeException> answering;
     private final Server server;
@@ -92,27 +92,27 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
                 }).build().start();
     }
 
-    /** What a follower answers; the leader may be unknown. */
+    /** Returns the error of a follower; {@code leader} is empty if the follower does not know the leader. */
     static StatusRuntimeException refusal(String leader) {
         ErrorInfo.Builder info = ErrorInfo.newBuilder().setDomain("topicpolicies").setReason("NOT_LEADER").putMetadata("namespace", "t/n");
         if (!leader.isEmpty()) {
             info.putMetadata("leader", leader);
         }
-        return said(Status.Code.UNAVAILABLE, info.build());
+        return error(Status.Code.UNAVAILABLE, info.build());
     }
 
-    /** What a sidecar answers that does not know what became of a change. */
-    static StatusRuntimeException notKnown() {
-        return said(Status.Code.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN");
+    /** Returns the error of a sidecar that does not know the outcome of a change. */
+    static StatusRuntimeException outcomeUnknown() {
+        return error(Status.Code.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN");
     }
 
-    /** What the service says, with a reason. */
-    static StatusRuntimeException said(Status.Code code, String reason) {
-        return said(code, ErrorInfo.newBuilder().setDomain("topicpolicies").setReason(reason).build());
+    /** Returns an error of the service with a reason. */
+    static StatusRuntimeException error(Status.Code code, String reason) {
+        return error(code, ErrorInfo.newBuilder().setDomain("topicpolicies").setReason(reason).build());
     }
 
-    /** What is said with these details. */
-    static StatusRuntimeException said(Status.Code code, ErrorInfo info) {
+    /** Returns an error with these details. */
+    static StatusRuntimeException error(Status.Code code, ErrorInfo info) {
         return StatusProto.toStatusRuntimeException(com.google.rpc.Status.newBuilder().setCode(code.value()).setMessage("A sentence.")
                 .addDetails(Any.pack(info)).build());
     }
@@ -125,12 +125,12 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
         return server.getPort();
     }
 
-    /** How many changes came. */
-    int met() {
+    /** Returns how many changes arrived. */
+    int changeCount() {
         return requestIds.size();
     }
 
-    /** How many attempts gRPC says that it made before, of each call that came; none said is 0. */
+    /** Returns, for each call that arrived, the number of previous attempts in gRPC's metadata; 0 if there is none. */
     List<String> repeatedByGrpc() {
         return seen.stream().map(headers -> Objects.requireNonNullElse(headers.get(REPEATED), "0")).toList();
     }
@@ -178,7 +178,7 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
 
     @Override
     public void getPolicy(GetPolicyRequest request, StreamObserver<GetPolicyResponse> answer) {
-        answer(reading.apply(reads.incrementAndGet()), got(request), answer);
+        answer(reading.apply(reads.incrementAndGet()), found(request), answer);
     }
 
     @Override
@@ -191,18 +191,18 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
         answer(reading.apply(reads.incrementAndGet()), ListHistoryResponse.getDefaultInstance(), answer);
     }
 
-    /** Takes each change of each batch as a call of its own, and answers them one by one. */
+    /** Answers each change of each batch separately, as a call of its own. */
     @Override
     public StreamObserver<UpdatePoliciesRequest> updatePolicies(StreamObserver<UpdatePoliciesResponse> answer) {
         streams.incrementAndGet();
         return new StreamObserver<>() {
-            private boolean goesOn = true;
+            private boolean open = true;
 
             @Override
             public void onNext(UpdatePoliciesRequest batch) {
                 batches.add(batch);
                 for (PolicyChangeRequest change : batch.getChangesList()) {
-                    goesOn = goesOn && one(change, answer);
+                    open = open && answerOne(change, answer);
                 }
             }
 
@@ -218,8 +218,8 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
         };
     }
 
-    /** Gives whether the stream goes on. */
-    private synchronized boolean one(PolicyChangeRequest change, StreamObserver<UpdatePoliciesResponse> answer) {
+    /** Answers one change of a stream; returns whether the stream stays open. */
+    private synchronized boolean answerOne(PolicyChangeRequest change, StreamObserver<UpdatePoliciesResponse> answer) {
         requestIds.add(change.hasUpdate() ? change.getUpdate().getRequestId() : change.getDelete().getRequestId());
         PolicyChangeResult.Builder result = PolicyChangeResult.newBuilder().setSequence(change.getSequence());
         StatusRuntimeException error = answering.apply(requestIds.size());
@@ -246,7 +246,7 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
         return details != null && details.getDetailsCount() > 0;
     }
 
-    /** Tells of an empty namespace, and then nothing. */
+    /** Sends SYNCED for an empty namespace, and then nothing. */
     @Override
     public void watchPolicies(WatchPoliciesRequest request, StreamObserver<WatchPoliciesResponse> answer) {
         watches.incrementAndGet();
@@ -254,7 +254,7 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
                 .setBookmark(Bookmark.newBuilder().setKind(BookmarkKind.BOOKMARK_KIND_SYNCED).setToken(WatchToken.newBuilder().setLog("a")))).build());
     }
 
-    private static GetPolicyResponse got(GetPolicyRequest request) {
+    private static GetPolicyResponse found(GetPolicyRequest request) {
         GetPolicyResponse.Builder answer = GetPolicyResponse.newBuilder();
         request.getScopesList().forEach(scope -> answer.addDocuments(PolicyDocument.newBuilder().setTopic(request.getTopic()).setScope(scope)));
         return answer.build();

@@ -13,9 +13,9 @@ import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 
-/** A limit of which the service says when there is room again. */
+/** A limit for which the service says when to retry ({@code google.rpc.RetryInfo}). */
 final class PassingLimitTest {
-    private static final Duration TOLD = Duration.ofMillis(3_500);
+    private static final Duration DELAY = Duration.ofMillis(3_500);
 
     private static TopicPoliciesException limit() {
         com.google.protobuf.Duration delay = com.google.protobuf.Duration.newBuilder().setSeconds(3).setNanos(500_000_000).build();
@@ -26,13 +26,13 @@ final class PassingLimitTest {
     }
 
     @Test
-    void itIsWaitedForAsLongAsTheServiceSays() {
-        assertEquals(Optional.of(TOLD), limit().retryAfter());
+    void theDelayIsThatOfTheServicePlusTheUsualPause() {
+        assertEquals(Optional.of(DELAY), limit().retryAfter());
         for (String requestId : List.of("", "0123456789abcdef0123456789abcdef")) {
             Tries tries = new Tries(RetryPolicy.DEFAULT, requestId, System.nanoTime() + Duration.ofHours(1).toNanos());
-            for (int attempt = 0; attempt < 20; attempt++) { // more than the policy has: nothing was done
+            for (int attempt = 0; attempt < 20; attempt++) { // more than maxAttempts: nothing was done
                 Duration pause = tries.failed(limit(), true, false, 0.5).orElseThrow();
-                assertTrue(pause.compareTo(TOLD) > 0 && pause.compareTo(TOLD.plus(Backoff.RECONNECT.longest())) <= 0, pause.toString());
+                assertTrue(pause.compareTo(DELAY) > 0 && pause.compareTo(DELAY.plus(Backoff.RECONNECT.longest())) <= 0, pause.toString());
             }
             TopicPoliciesException last = limit();
             assertSame(last, tries.verdict(last, true));
@@ -40,15 +40,15 @@ final class PassingLimitTest {
     }
 
     @Test
-    void oneThatPassesTooLateIsToldAtOnce() {
+    void aLimitThatPassesAfterTheDeadlineIsReportedAtOnce() {
         Tries tries = new Tries(RetryPolicy.DEFAULT, "", System.nanoTime() + Duration.ofSeconds(2).toNanos());
         assertTrue(tries.failed(limit(), true, false, 0.5).isEmpty());
         assertTrue(new Repeats(RetryPolicy.NONE, false).failed(limit(), true, false, 0.5).isEmpty());
     }
 
     @Test
-    void watchesWaitForItToo() {
+    void watchesWaitForALimitToo() {
         WatchSession session = new WatchSession(Selection.ofNamespaces("t/n").build());
-        assertEquals(TOLD.plusMillis(50), session.broke(limit(), 0).orElseThrow().pause());
+        assertEquals(DELAY.plusMillis(50), session.broke(limit(), 0).orElseThrow().pause());
     }
 }

@@ -14,28 +14,28 @@ import topicpolicies.v1.PolicyChangeResult;
 import topicpolicies.v1.TopicPolicies;
 import topicpolicies.v1.UpdatePolicyResponse;
 
-/** What a result means for a change; {@link UpdateManyTest} has the streams. */
+/** The results of single changes; {@link UpdateManyTest} tests the streams. */
 final class PipelineTest {
     private static final String ADDRESS = "one";
 
     private final Pipeline pipeline = new Pipeline(new Routes(List.of(ADDRESS), true), RetryPolicy.DEFAULT, Duration.ofSeconds(30));
 
-    /** The error of a change whose result is the given one. */
+    /** Returns the error of a change that gets this result. */
     private OutcomeUnknownException unknown(Change change, PolicyChangeResult.Builder result) {
         pipeline.add(change, change.inBatch().setSequence(7).build());
         assertEquals(1, pipeline.batch(ADDRESS, System.nanoTime()).getChangesCount());
         Optional<ChangeResult> settled = pipeline.settle(ADDRESS, result.setSequence(7).build());
         ChangeResult.Failed failed = assertInstanceOf(ChangeResult.Failed.class, settled.orElseThrow());
-        assertTrue(pipeline.isIdle(), "nothing of it is sent again");
+        assertTrue(pipeline.isIdle(), "the change is sent again");
         return assertInstanceOf(OutcomeUnknownException.class, failed.error());
     }
 
     @Test
-    void aResultOfAKindThatIsNotKnownOrOfAnotherKindOfChangeLeavesTheOutcomeUnknownAtOnce() {
+    void aResultOfAnUnknownKindOrOfAnotherKindOfChangeLeavesTheOutcomeUnknownAtOnce() {
         Update update = Update.of("t/n/x").policies(TopicPolicies.newBuilder().setMaxProducerPerTopic(1).build()).build();
         Delete deletion = Delete.of("t/n/x").build();
-        OutcomeUnknownException notKnown = unknown(update, PolicyChangeResult.newBuilder());
-        assertEquals(List.of(Status.Code.UNKNOWN, update.requestId()), List.of(notKnown.code(), notKnown.requestId()));
+        OutcomeUnknownException unknownKind = unknown(update, PolicyChangeResult.newBuilder());
+        assertEquals(List.of(Status.Code.UNKNOWN, update.requestId()), List.of(unknownKind.code(), unknownKind.requestId()));
         PolicyChangeResult.Builder deleted = PolicyChangeResult.newBuilder().setDeleted(DeletePolicyResponse.getDefaultInstance());
         assertEquals(Status.Code.INTERNAL, unknown(update, deleted).code());
         PolicyChangeResult.Builder updated = PolicyChangeResult.newBuilder().setUpdated(UpdatePolicyResponse.getDefaultInstance());

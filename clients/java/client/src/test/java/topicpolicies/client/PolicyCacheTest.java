@@ -15,12 +15,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import topicpolicies.v1.TopicPolicies;
 
-/** A cache beside a sidecar that tells of an empty namespace; {@link WatchVectorsTest} has what it makes of a watch. */
+/** A cache whose sidecar has an empty namespace; {@link WatchVectorsTest} tests how a cache follows a watch. */
 @Timeout(60)
 final class PolicyCacheTest extends ClosedAfterwards {
-    /** What the client's executor has yet to run. */
+    /** The tasks that the client's executor has not run yet. */
     private final Queue<Runnable> tasks = new ArrayDeque<>();
-    private final List<PolicyCache.Change> told = new ArrayList<>();
+    private final List<PolicyCache.Change> received = new ArrayList<>();
     private PolicyCache cache;
 
     @BeforeEach
@@ -43,7 +43,7 @@ final class PolicyCacheTest extends ClosedAfterwards {
     }
 
     @Test
-    void aTopicIsFoundByItsShortNameAndByAPartitions() {
+    void aTopicIsFoundByItsShortNameAndByThatOfAPartition() {
         Document document = document(TOPIC, 1);
         cache.offer(document);
         for (String name : List.of(TOPIC, "t/n/x", "t/n/x-partition-3", TOPIC + "-partition-0")) {
@@ -57,11 +57,11 @@ final class PolicyCacheTest extends ClosedAfterwards {
     }
 
     @Test
-    void aListenerIsToldOfWhatIsThereAndThenOfChangesBeforeAndAfter() {
+    void aListenerReceivesTheExistingDocumentsAndThenEveryChangeWithBeforeAndAfter() {
         Document first = document(TOPIC, 1);
         Document second = document(TOPIC, 2);
         cache.offer(first);
-        cache.listen(told::add);
+        cache.listen(received::add);
         runAll();
         cache.offer(second);
         runAll();
@@ -69,12 +69,12 @@ final class PolicyCacheTest extends ClosedAfterwards {
         runAll();
         assertEquals(List.of(new PolicyCache.Change(TOPIC, Scope.LOCAL, Optional.empty(), Optional.of(first)),
                 new PolicyCache.Change(TOPIC, Scope.LOCAL, Optional.of(first), Optional.of(second)),
-                new PolicyCache.Change(TOPIC, Scope.LOCAL, Optional.of(second), Optional.empty())), told);
+                new PolicyCache.Change(TOPIC, Scope.LOCAL, Optional.of(second), Optional.empty())), received);
     }
 
     @Test
-    void aSlowListenerIsToldFromWhatItKnowsToTheNewestAndNothingPilesUp() {
-        cache.listen(told::add);
+    void aSlowListenerReceivesOnlyTheNewestStateOfEachDocumentAndItsQueueStaysShort() {
+        cache.listen(received::add);
         for (int number = 1; number <= 1000; number++) {
             cache.offer(document(TOPIC, 1000 + number));
         }
@@ -82,30 +82,30 @@ final class PolicyCacheTest extends ClosedAfterwards {
         cache.gone(TOPIC + "2");
         assertEquals(1, tasks.size());
         runAll();
-        assertEquals(List.of(new PolicyCache.Change(TOPIC, Scope.LOCAL, Optional.empty(), Optional.of(document(TOPIC, 2000)))), told);
+        assertEquals(List.of(new PolicyCache.Change(TOPIC, Scope.LOCAL, Optional.empty(), Optional.of(document(TOPIC, 2000)))), received);
     }
 
     @Test
-    void afterClosingNothingIsTold() {
-        PolicyCache.Listening listening = cache.listen(told::add);
+    void afterClosingNoListenerIsCalled() {
+        PolicyCache.Listening listening = cache.listen(received::add);
         List<PolicyCache.Change> others = new ArrayList<>();
         cache.listen(others::add);
         cache.offer(document(TOPIC, 1));
         listening.close();
         runAll();
-        assertEquals(List.of(0, 1), List.of(told.size(), others.size()));
+        assertEquals(List.of(0, 1), List.of(received.size(), others.size()));
         cache.offer(document(TOPIC, 2));
         cache.close();
         runAll();
-        assertEquals(1, others.size(), "it was waiting when the cache was closed");
-        cache.listen(told::add);
+        assertEquals(1, others.size(), "a queued change was delivered after the cache was closed");
+        cache.listen(received::add);
         runAll();
-        assertTrue(told.isEmpty());
-        assertTrue(cache.get(TOPIC, Scope.LOCAL).isPresent(), "what is known stays readable");
+        assertTrue(received.isEmpty());
+        assertTrue(cache.get(TOPIC, Scope.LOCAL).isPresent(), "the documents do not stay readable");
     }
 
     @Test
-    void aListenerThatThrowsIsToldTheRest() {
+    void aListenerThatThrowsStillReceivesTheOtherChanges() {
         List<String> seen = new ArrayList<>();
         Thread.UncaughtExceptionHandler before = Thread.currentThread().getUncaughtExceptionHandler();
         List<Throwable> thrown = new ArrayList<>();
@@ -125,7 +125,7 @@ final class PolicyCacheTest extends ClosedAfterwards {
     }
 
     @Test
-    void stalenessIsKnownOnceTheCopyIsComplete() {
+    void stalenessHasAValueOnceTheCopyIsComplete() {
         assertTrue(cache.staleness().orElseThrow().toSeconds() < 30);
         assertTrue(cache.staleness("t/n").isPresent());
         assertTrue(cache.staleness("t/other").isEmpty());

@@ -28,8 +28,8 @@ import topicpolicies.v1.ListHistoryRequest;
 import topicpolicies.v1.ListHistoryResponse;
 
 /**
- * Who repeats what: gRPC the reads of a client with one address, the client all else. gRPC says in its repeats how many attempts it
- * made before.
+ * Which calls gRPC repeats (reads of a client with one address), and which the client (all others). gRPC's metadata has the number of
+ * previous attempts.
  */
 @Timeout(60)
 final class ReadRepeatsTest extends ClosedAfterwards {
@@ -55,7 +55,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
         assertEquals(code, assertThrows(TopicPoliciesException.class, call::run).code());
     }
 
-    /** Makes a read of which the client has no method on a client's own line. */
+    /** Reads a history on a line, without a client. */
     private static CompletableFuture<ListHistoryResponse> history(Line line, RetryPolicy retries) {
         return new Calls(line, retries, new Pauses(Runnable::run)).read(
                 new Calls.Question<ListHistoryRequest, ListHistoryResponse, ListHistoryResponse>(
@@ -63,7 +63,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     }
 
     @Test
-    void readsThatFailTwiceAreRepeatedByGrpcUntilTheyAreAnswered() throws Exception {
+    void grpcRepeatsReadsIfThereIsOneAddress() throws Exception {
         for (Status.Code code : List.of(Status.Code.UNAVAILABLE, Status.Code.CANCELLED)) {
             for (Consumer<TopicPoliciesClient> read : List.<Consumer<TopicPoliciesClient>>of(
                     client -> client.get(TOPIC, Scope.LOCAL), client -> client.list("t/n").iterator().hasNext())) {
@@ -78,7 +78,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     }
 
     @Test
-    void aReadThatAlwaysFailsReachesTheServiceAsOftenAsThePolicySaysAndNoMore() throws Exception {
+    void aReadThatAlwaysFailsReachesTheServiceMaxAttemptsTimes() throws Exception {
         for (int most : List.of(2, 5, 7)) {
             Member member = reading(unavailable(Integer.MAX_VALUE));
             TopicPoliciesClient client = client(new RetryPolicy(most, SHORT, Duration.ofSeconds(10)), member.address());
@@ -88,7 +88,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     }
 
     @Test
-    void aReadThatTheServiceRefusesIsNotRepeated() throws Exception {
+    void aReadThatFailsPermanentlyIsSentOnce() throws Exception {
         for (Status.Code code : List.of(Status.Code.NOT_FOUND, Status.Code.DEADLINE_EXCEEDED, Status.Code.INTERNAL, Status.Code.UNKNOWN)) {
             Member member = reading(failing(Integer.MAX_VALUE, code));
             TopicPoliciesClient client = client(QUICK, member.address());
@@ -98,7 +98,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     }
 
     @Test
-    void aReadThatFindsNoServiceWaitsForOne() throws Exception {
+    void aReadWithoutAConnectionWaitsForOne() throws Exception {
         CompletableFuture<Document> waiting;
         int port;
         try (ServerSocket unable = new ServerSocket(0)) {
@@ -113,7 +113,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     }
 
     @Test
-    void ofTwoAddressesReadsGoOnToTheOtherOneAndGrpcRepeatsNothing() throws Exception {
+    void withTwoAddressesReadsMoveToTheOtherOneAndGrpcRepeatsNone() throws Exception {
         Member first = reading(unavailable(Integer.MAX_VALUE));
         Member second = reading(Member.LEADING);
         client(QUICK, first.address() + "," + second.address()).get(TOPIC, Scope.LOCAL);
@@ -121,7 +121,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     }
 
     @Test
-    void ofTwoAddressesThatBothFailAReadReachesThemTogetherAsOftenAsThePolicySays() throws Exception {
+    void withTwoFailingAddressesAReadReachesThemMaxAttemptsTimesTogether() throws Exception {
         Member first = reading(unavailable(Integer.MAX_VALUE));
         Member second = reading(unavailable(Integer.MAX_VALUE));
         TopicPoliciesClient client = client(QUICK, first.address() + "," + second.address());
@@ -130,7 +130,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     }
 
     @Test
-    void changesAndDryRunsAreNeverRepeatedByGrpc() throws Exception {
+    void grpcRepeatsNoChangeAndNoDryRun() throws Exception {
         Update.Builder update = Update.of(TOPIC).mask("max_producer_per_topic");
         for (Consumer<TopicPoliciesClient> call : List.<Consumer<TopicPoliciesClient>>of(client -> client.update(update.build()),
                 client -> client.update(Update.of(TOPIC).mask("max_producer_per_topic").validateOnly().build()),
@@ -142,7 +142,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     }
 
     @Test
-    void withoutRetriesThereIsOneAttempt() throws Exception {
+    void withoutRetriesAReadIsSentOnce() throws Exception {
         Member member = reading(unavailable(1));
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).withoutRetries().build()));
         assertFails(Status.Code.UNAVAILABLE, () -> client.get(TOPIC, Scope.LOCAL));
@@ -150,7 +150,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     }
 
     @Test
-    void grpcRepeatsNothingAtAnAddressThatAnErrorNamed() throws Exception {
+    void grpcRepeatsNoReadAtAnAddressThatAnErrorNamed() throws Exception {
         Member given = reading(Member.LEADING);
         Member leader = reading(unavailable(1));
         Line line = closing(Line.to(ClientOptions.of(given.address()).build(), QUICK));
@@ -184,7 +184,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
     }
 
     @Test
-    void closingTheClientEndsAReadThatGrpcLetsGoOn() throws Exception {
+    void closingTheClientEndsAReadThatGrpcDoesNotEnd() throws Exception {
         Line line = closing(Line.to(ClientOptions.of("127.0.0.1:1").build(), QUICK));
         Calls calls = new Calls(line, QUICK, new Pauses(Runnable::run));
         Calls.Question<GetPolicyRequest, GetPolicyResponse, GetPolicyResponse> question = new Calls.Question<>(

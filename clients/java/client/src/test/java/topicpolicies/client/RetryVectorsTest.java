@@ -28,10 +28,10 @@ import topicpolicies.v1.PolicyChangeResult;
 import topicpolicies.v1.UpdatePolicyRequest;
 import topicpolicies.v1.UpdatePolicyResponse;
 
-/** Whether calls, changes of a batch and watches are made again: the vectors of all clients. */
+/** Whether calls, changes of a batch and watches are repeated: the vectors of all clients. */
 final class RetryVectorsTest extends ClosedAfterwards {
     private static final String REQUEST_ID = "0123456789abcdef0123456789abcdef";
-    private static final String TWO = "127.0.0.1:1,127.0.0.1:2"; // of several addresses gRPC itself repeats nothing
+    private static final String TWO = "127.0.0.1:1,127.0.0.1:2"; // with several addresses gRPC itself repeats nothing
     private static final RetryPolicy SLOW =
             new RetryPolicy(5, new Backoff(Duration.ofMinutes(1), Duration.ofMinutes(1), 1), Duration.ofMinutes(5));
     private static final RetryPolicy SOON = new RetryPolicy(5, SHORT, Duration.ofMinutes(5));
@@ -42,11 +42,11 @@ final class RetryVectorsTest extends ClosedAfterwards {
         if (failure.has("metadata")) {
             failure.getAsJsonObject("metadata").entrySet().forEach(each -> info.putMetadata(each.getKey(), each.getValue().getAsString()));
         }
-        return Member.said(Status.Code.valueOf(failure.get("code").getAsString()), info.build());
+        return Member.error(Status.Code.valueOf(failure.get("code").getAsString()), info.build());
     }
 
     @TestFactory
-    Stream<DynamicTest> callsAreMadeAgainWhereThatIsSafe() throws IOException {
+    Stream<DynamicTest> callsAreRepeatedAsTheSharedVectorsSay() throws IOException {
         return Vectors.in("retries.json").filter(vector -> !Vectors.text(vector, "call").equals("watch"))
                 .map(vector -> DynamicTest.dynamicTest(Vectors.text(vector, "name"), () -> call(vector)));
     }
@@ -54,7 +54,7 @@ final class RetryVectorsTest extends ClosedAfterwards {
     private void call(JsonObject vector) throws Exception {
         List<JsonObject> failures = Vectors.objects(vector.get("failures")).toList();
         boolean change = Vectors.text(vector, "call").equals("change");
-        List<String> went = new ArrayList<>();
+        List<String> addresses = new ArrayList<>();
         List<String> ids = new ArrayList<>();
         RetryPolicy policy = Vectors.text(vector, "then").equals("repeat at once") ? SLOW : SOON;
         Line line = closing(Line.to(ClientOptions.of(TWO).build(), policy));
@@ -62,25 +62,25 @@ final class RetryVectorsTest extends ClosedAfterwards {
         CompletableFuture<?> done;
         if (change) {
             done = calls.change(new Calls.Question<UpdatePolicyRequest, UpdatePolicyResponse, UpdatePolicyResponse>((stub, request, answer) -> {
-                went.add(stub.getChannel().authority());
+                addresses.add(stub.getChannel().authority());
                 ids.add(request.getRequestId());
-                answer(failures, went.size(), (Attempt<?, ?>) answer, () -> answer.onNext(UpdatePolicyResponse.getDefaultInstance()));
+                answer(failures, addresses.size(), (Attempt<?, ?>) answer, () -> answer.onNext(UpdatePolicyResponse.getDefaultInstance()));
             }, UpdatePolicyRequest.newBuilder().setRequestId(REQUEST_ID).build(), Answered::message, Duration.ofMinutes(5)), "t/n", REQUEST_ID);
         } else {
             done = calls.read(new Calls.Question<GetPolicyRequest, GetPolicyResponse, GetPolicyResponse>((stub, request, answer) -> {
-                went.add(stub.getChannel().authority());
-                answer(failures, went.size(), (Attempt<?, ?>) answer, () -> answer.onNext(GetPolicyResponse.getDefaultInstance()));
+                addresses.add(stub.getChannel().authority());
+                answer(failures, addresses.size(), (Attempt<?, ?>) answer, () -> answer.onNext(GetPolicyResponse.getDefaultInstance()));
             }, GetPolicyRequest.getDefaultInstance(), Answered::message, Duration.ofMinutes(5)));
         }
         switch (Vectors.text(vector, "then")) {
             case "repeat" -> done.get(20, TimeUnit.SECONDS);
             case "repeat at once" -> {
                 done.get(20, TimeUnit.SECONDS);
-                assertEquals(Vectors.text(vector, "at"), went.get(went.size() - 1));
+                assertEquals(Vectors.text(vector, "at"), addresses.get(addresses.size() - 1));
             }
             default -> verdict(vector, assertThrows(ExecutionException.class, () -> done.get(20, TimeUnit.SECONDS)).getCause());
         }
-        assertEquals(failures.size() + (Vectors.text(vector, "then").startsWith("repeat") ? 1 : 0), went.size());
+        assertEquals(failures.size() + (Vectors.text(vector, "then").startsWith("repeat") ? 1 : 0), addresses.size());
         assertTrue(ids.stream().allMatch(REQUEST_ID::equals));
     }
 
@@ -108,7 +108,7 @@ final class RetryVectorsTest extends ClosedAfterwards {
     }
 
     @TestFactory
-    Stream<DynamicTest> changesOfABatchAreMadeAgainAsSingleOnesAre() throws IOException {
+    Stream<DynamicTest> changesOfABatchAreRepeatedAsTheSharedVectorsSay() throws IOException {
         return Vectors.in("retries.json").filter(vector -> Vectors.text(vector, "call").equals("change"))
                 .map(vector -> DynamicTest.dynamicTest(Vectors.text(vector, "name"), () -> ofABatch(vector)));
     }
@@ -145,7 +145,7 @@ final class RetryVectorsTest extends ClosedAfterwards {
     }
 
     @TestFactory
-    Stream<DynamicTest> watchesGoOnOrGiveUp() throws IOException {
+    Stream<DynamicTest> watchesReconnectOrEndAsTheSharedVectorsSay() throws IOException {
         return Vectors.in("retries.json").filter(vector -> Vectors.text(vector, "call").equals("watch"))
                 .map(vector -> DynamicTest.dynamicTest(Vectors.text(vector, "name"), () -> {
                     WatchSession session = new WatchSession(Selection.ofNamespaces("t/n").build());

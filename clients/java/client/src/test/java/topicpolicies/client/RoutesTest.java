@@ -9,7 +9,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/** Where calls go: to the addresses in turn, or to the sidecar that writes a namespace. */
+/** The addresses of calls: one of those that were given, or that of the sidecar that writes a namespace. */
 final class RoutesTest {
     private static final TopicPoliciesException BROKEN = new TopicPoliciesException(Status.Code.UNAVAILABLE, "The connection broke.", null);
 
@@ -29,13 +29,13 @@ final class RoutesTest {
     }
 
     @Test
-    void addressesTakeTurnsWhenTheyFailAndOnlyThen() {
+    void theNextAddressIsUsedOnlyWhenTheCurrentOneFails() {
         Routes routes = new Routes(List.of("one", "two"), true);
         TopicPoliciesException wrong = new TopicPoliciesException(Status.Code.INVALID_ARGUMENT, "wrong", null);
         record Step(String address, TopicPoliciesException error, String next) {
         }
-        List<Step> steps = List.of(new Step("two", BROKEN, "one"), // nobody's turn
-                new Step("one", BROKEN, "two"), new Step("one", BROKEN, "two"), // an older call to one that is not in use any more
+        List<Step> steps = List.of(new Step("two", BROKEN, "one"), // not the current address
+                new Step("one", BROKEN, "two"), new Step("one", BROKEN, "two"), // an older call to an address that is no longer current
                 new Step("two", wrong, "two"), new Step("two", BROKEN, "one"));
         for (Step step : steps) {
             assertFalse(routes.failed(step.address(), "a/b", step.error()));
@@ -44,7 +44,7 @@ final class RoutesTest {
     }
 
     @Test
-    void theChangesOfANamespaceGoToItsLeaderUntilThatFails() {
+    void changesOfANamespaceGoToItsLeaderUntilACallThereFails() {
         Routes routes = new Routes(List.of("one", "two"), true);
         assertTrue(routes.failed("one", "a/b", ledBy("three")));
         assertEquals(List.of("three", "one", "one"), List.of(routes.writer("a/b"), routes.writer("a/c"), routes.address()));
@@ -53,7 +53,7 @@ final class RoutesTest {
     }
 
     @Test
-    void oneThatKnowsNoLeaderIsPassedOverByChangesButNotByReads() {
+    void anAddressThatKnowsNoLeaderIsSkippedByChangesButNotByReads() {
         Routes routes = new Routes(List.of("one", "two"), true);
         for (List<String> step : List.of(List.of("one", "two"), List.of("two", "one"), List.of("three", "one"))) {
             assertFalse(routes.failed(step.get(0), "a/b", ledBy("")));
@@ -62,7 +62,7 @@ final class RoutesTest {
     }
 
     @Test
-    void oneThatNamesItselfIsWaitedForAndAGivenChannelGoesNowhereElse() {
+    void aServerThatNamesItselfIsRepeatedAfterAPauseAndAGivenChannelFollowsNoLeader() {
         assertFalse(new Routes(List.of("one"), true).failed("one", "a/b", ledBy("one")));
         Routes stays = new Routes(List.of("one"), false);
         assertFalse(stays.failed("one", "a/b", ledBy("two")));
@@ -70,7 +70,7 @@ final class RoutesTest {
     }
 
     @Test
-    void soManyLeadersAreRememberedTheNewest() {
+    void theNumberOfRememberedLeadersIsBoundedAndTheNewestAreKept() {
         Routes routes = new Routes(List.of("one"), true);
         TopicPoliciesException two = ledBy("two");
         for (int number = 0; number <= Routes.MOST_LEADERS; number++) {
@@ -81,7 +81,7 @@ final class RoutesTest {
     }
 
     @Test
-    void addressesOnThisMachineAreTold() {
+    void addressesOnThisMachineAreRecognized() {
         for (String local : List.of("localhost:1", "127.0.0.5:1", "[::1]:1", "localhost", "unix:/tmp/x", "unix-abstract:x", "dns:///localhost:1")) {
             assertTrue(Line.local(local), local);
         }

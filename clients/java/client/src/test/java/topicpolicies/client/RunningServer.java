@@ -12,13 +12,12 @@ import java.util.List;
 import java.util.concurrent.ThreadLocalRandom;
 
 /**
- * The real server in a process of its own, on one port that it keeps from one life to the next. The command to start it, without its
- * address and its data, is in the environment variable {@value #COMMAND}, one argument a line; without it the tests fail, and are not
- * skipped.
+ * The real server in a separate process, on a port that stays the same across restarts. The environment variable {@value #COMMAND} has the
+ * command that starts it, without its address and its data, one argument a line; without it the tests fail instead of being skipped.
  */
 final class RunningServer implements AutoCloseable {
     static final String COMMAND = "JAVA_TESTS_SERVER";
-    private static final Duration PATIENCE = Duration.ofSeconds(30);
+    private static final Duration READY_TIME = Duration.ofSeconds(30);
 
     private final List<String> command = new ArrayList<>();
     private final Path output;
@@ -45,11 +44,11 @@ final class RunningServer implements AutoCloseable {
         ProcessBuilder builder = new ProcessBuilder(command).redirectErrorStream(true);
         builder.environment().keySet().removeIf(name -> name.startsWith("TOPICPOLICIES_")); // the server's own options
         process = builder.redirectOutput(ProcessBuilder.Redirect.appendTo(output.toFile())).start();
-        long deadline = System.nanoTime() + PATIENCE.toNanos();
+        long deadline = System.nanoTime() + READY_TIME.toNanos();
         while (!listens()) {
             if (!process.isAlive() || System.nanoTime() > deadline) {
                 process.destroyForcibly();
-                throw new IllegalStateException("the server does not serve; it said:\n" + Files.readString(output));
+                throw new IllegalStateException("the server does not serve; it printed:\n" + Files.readString(output));
             }
             Thread.sleep(50);
         }
@@ -66,7 +65,7 @@ final class RunningServer implements AutoCloseable {
         }
     }
 
-    /** One at which nobody listens now, and below those that outgoing connections get, so that none takes it meanwhile. */
+    /** Returns a port at which nothing listens. It is below the range of outgoing connections, so that none of them takes it meanwhile. */
     private static int freePort() throws IOException {
         for (int attempt = 1;; attempt++) {
             int port = ThreadLocalRandom.current().nextInt(20_000, 32_000);

@@ -19,14 +19,14 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import topicpolicies.v1.TopicPolicies;
 
-/** What becomes of what a caller's own code throws: also of errors, and of checked exceptions, which other languages of the JVM throw. */
+/** Exceptions of the caller's own code: also errors, and checked exceptions, which other languages of the JVM can throw. */
 @Timeout(60)
 final class ThrowingTest extends ClosedAfterwards {
     private static final List<Throwable> THROWN = List.of(new AssertionError("an assertion"), new StackOverflowError(),
             new IOException("a checked exception"), new IllegalStateException("an exception"));
 
     @SuppressWarnings("unchecked")
-    private static <E extends Throwable> RuntimeException sneaky(Throwable error) throws E {
+    private static <E extends Throwable> RuntimeException rethrow(Throwable error) throws E {
         throw (E) error;
     }
 
@@ -40,35 +40,35 @@ final class ThrowingTest extends ClosedAfterwards {
     }
 
     @Test
-    void whatTheFunctionOfAnEditThrowsEndsTheEdit() throws Exception {
+    void anExceptionOfTheFunctionOfAnEditEndsTheEdit() throws Exception {
         TopicPoliciesClient client = client(member(Member.LEADING).address());
         for (Throwable error : THROWN) {
-            Edit.Builder edit = Edit.of(TOPIC, policies -> ThrowingTest.<RuntimeException>sneaky(error));
+            Edit.Builder edit = Edit.of(TOPIC, policies -> ThrowingTest.<RuntimeException>rethrow(error));
             assertSame(error, failure(client.editAsync(edit.build())));
             assertSame(error, failure(client.editAsync(edit.start(document(1)).build())));
         }
     }
 
     @Test
-    void aListenerOfACacheThatThrowsIsToldOfTheNextChange() throws Exception {
+    void aListenerOfACacheThatThrowsReceivesTheNextChange() throws Exception {
         TopicPoliciesClient client = client(member(Member.LEADING).address());
         PolicyCache cache = closing(client.cache("t/n"));
         cache.whenSynced().get(20, TimeUnit.SECONDS);
-        AtomicInteger told = new AtomicInteger();
-        cache.listen(change -> ThrowingTest.<RuntimeException>sneaky(THROWN.get(told.getAndIncrement() % THROWN.size())));
+        AtomicInteger received = new AtomicInteger();
+        cache.listen(change -> ThrowingTest.<RuntimeException>rethrow(THROWN.get(received.getAndIncrement() % THROWN.size())));
         for (int number = 1; number <= 2 * THROWN.size(); number++) {
             cache.offer(document(number));
             int expected = number;
-            until(() -> told.get() == expected);
+            until(() -> received.get() == expected);
         }
     }
 
     @Test
-    void whatTheListenerOfAWatchThrowsEndsTheWatch() throws Exception {
+    void anExceptionOfTheListenerOfAWatchEndsTheWatch() throws Exception {
         Member member = member(Member.LEADING);
         TopicPoliciesClient client = client(member.address());
         for (Throwable error : THROWN) {
-            Watch watch = client.watch(Selection.ofNamespaces("t/n").build(), event -> ThrowingTest.<RuntimeException>sneaky(error));
+            Watch watch = client.watch(Selection.ofNamespaces("t/n").build(), event -> ThrowingTest.<RuntimeException>rethrow(error));
             TopicPoliciesException failure = assertInstanceOf(TopicPoliciesException.class, failure(watch.whenEnded()));
             assertSame(error, failure.getCause());
         }
@@ -76,19 +76,19 @@ final class ThrowingTest extends ClosedAfterwards {
     }
 
     @Test
-    void whatTheListenerOfManyChangesThrowsEndsThem() throws Exception {
+    void anExceptionOfTheListenerOfManyChangesEndsThem() throws Exception {
         TopicPoliciesClient client = client(member(Member.LEADING).address());
         List<Delete> changes = List.of(Delete.of(TOPIC).build());
         for (Throwable error : THROWN) {
-            assertSame(error, failure(client.updateManyAsync(changes, result -> ThrowingTest.<RuntimeException>sneaky(error))));
+            assertSame(error, failure(client.updateManyAsync(changes, result -> ThrowingTest.<RuntimeException>rethrow(error))));
         }
     }
 
     @Test
-    void whatASupplierOfTokensThrowsEndsTheCall() throws Exception {
+    void anExceptionOfATokenSupplierEndsTheCall() throws Exception {
         Member member = member(Member.LEADING);
         for (Throwable error : THROWN) {
-            ClientOptions options = ClientOptions.of(member.address()).token(() -> ThrowingTest.<RuntimeException>sneaky(error).toString())
+            ClientOptions options = ClientOptions.of(member.address()).token(() -> ThrowingTest.<RuntimeException>rethrow(error).toString())
                     .timeout(Duration.ofSeconds(30)).build();
             TopicPoliciesClient client = closing(TopicPoliciesClient.open(options));
             long began = System.nanoTime();
@@ -96,16 +96,16 @@ final class ThrowingTest extends ClosedAfterwards {
             assertInstanceOf(TopicPoliciesException.class, failure(client.deleteAsync(Delete.of(TOPIC).build())));
             assertFalse(System.nanoTime() - began > TimeUnit.SECONDS.toNanos(15));
         }
-        assertEquals(0, member.met() + member.reads.get());
+        assertEquals(0, member.changeCount() + member.reads.get());
     }
 
     @Test
-    void aWatchWhoseSupplierOfTokensThrowsTriesAgain() throws Exception {
+    void aWatchWhoseTokenSupplierThrowsTriesAgain() throws Exception {
         Member member = member(Member.LEADING);
-        AtomicInteger asked = new AtomicInteger();
+        AtomicInteger requested = new AtomicInteger();
         ClientOptions options = ClientOptions.of(member.address()).token(() -> {
-            int turn = asked.getAndIncrement();
-            return turn < THROWN.size() ? ThrowingTest.<RuntimeException>sneaky(THROWN.get(turn)).toString() : "token";
+            int turn = requested.getAndIncrement();
+            return turn < THROWN.size() ? ThrowingTest.<RuntimeException>rethrow(THROWN.get(turn)).toString() : "token";
         }).build();
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(options));
         List<WatchEvent> events = new CopyOnWriteArrayList<>();

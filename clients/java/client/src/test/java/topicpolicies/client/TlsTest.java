@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A server that lets in only clients with a certificate. The certificates lie in the directory that {@value #CERTIFICATES} names. */
+/** Calls to a server that requires client certificates. The environment variable {@value #CERTIFICATES} names their directory. */
 @Timeout(60)
 final class TlsTest {
     private static final String CERTIFICATES = "JAVA_TESTS_CERTIFICATES";
@@ -49,15 +49,15 @@ final class TlsTest {
     }
 
     @Test
-    void bothSidesShowTheirCertificates() {
+    void aCallSucceedsWithTheRightCertificates() {
         call(mutual());
         call(mutual().serverName("localhost"));
     }
 
     @Test
-    void nothingLessGetsThrough() {
-        assertThrows(TopicPoliciesException.class, () -> call(Tls.trusting(file("authority.pem"))), "no certificate of its own");
-        assertThrows(TopicPoliciesException.class, () -> call(Tls.DEFAULT), "an authority that Java does not know");
-        assertThrows(TopicPoliciesException.class, () -> call(mutual().serverName("elsewhere")), "another server's name");
+    void aCallFailsIfACertificateOrTheServerNameIsWrong() {
+        assertThrows(TopicPoliciesException.class, () -> call(Tls.trusting(file("authority.pem"))), "without a client certificate");
+        assertThrows(TopicPoliciesException.class, () -> call(Tls.DEFAULT), "with an authority that Java does not trust");
+        assertThrows(TopicPoliciesException.class, () -> call(mutual().serverName("elsewhere")), "with another server name");
     }
 }

@@ -12,7 +12,7 @@ import java.time.Duration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** A token in a file is read anew when it changes, and the last good one stays. */
+/** A bearer token that is read from a file. */
 final class TokenFileTest {
     @TempDir
     private Path folder;
@@ -28,7 +28,7 @@ final class TokenFileTest {
     }
 
     @Test
-    void itIsReadAnewWhenItChanges() throws IOException {
+    void theFileIsReadAgainWhenItChangesAndTheLastValidTokenIsKept() throws IOException {
         put("first\n");
         TokenFile token = new TokenFile(path(), Duration.ZERO);
         assertEquals("first", token.get());
@@ -47,7 +47,7 @@ final class TokenFileTest {
     }
 
     @Test
-    void itIsNotLookedAtForEachCall() throws IOException {
+    void theFileIsNotCheckedForEachCall() throws IOException {
         put("first");
         TokenFile token = new TokenFile(path(), Duration.ofHours(1));
         put("second");

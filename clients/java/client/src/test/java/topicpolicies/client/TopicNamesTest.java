@@ -21,13 +21,13 @@ final class TopicNamesTest {
     }
 
     @TestFactory
-    Stream<DynamicTest> aTopicIsNamedAsPulsarReadsIt() throws IOException {
+    Stream<DynamicTest> aTopicNameIsReadAsPulsarReadsIt() throws IOException {
         return Vectors.in("names.json").map(vector -> DynamicTest.dynamicTest(Vectors.text(vector, "name"),
                 () -> assertEquals(Vectors.text(vector, "fullName"), TopicNames.full(Vectors.text(vector, "topic")))));
     }
 
     @Test
-    void theLogsOrderIsThatOfBytes() {
+    void versionsAndPositionsAreComparedByTheirBytes() {
         assertEquals(List.of(true, false, false), List.of(LogOrder.isAfter("b", "a"), LogOrder.isAfter("a", "a"), LogOrder.isAfter("", "a")));
         assertEquals(List.of(true, true), List.of(LogOrder.isAfter("\ud83d\ude00", "\uffee"), LogOrder.isAfter("a", "")));
     }

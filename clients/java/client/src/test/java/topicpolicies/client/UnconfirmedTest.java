@@ -31,12 +31,12 @@ import topicpolicies.v1.ListPoliciesResponse;
 import topicpolicies.v1.PolicyDocument;
 import topicpolicies.v1.TopicPoliciesServiceGrpc;
 
-/** Every read tells since when its answer is not confirmed. */
+/** The time since which the answer to a read is unconfirmed. */
 @Timeout(60)
 final class UnconfirmedTest {
     private static final Metadata.Key<String> KEY = Metadata.Key.of("topicpolicies-unconfirmed-since", Metadata.ASCII_STRING_MARSHALLER);
     private static final String TOPIC = "persistent://t/n/x";
-    private volatile Optional<String> said = Optional.empty();
+    private volatile Optional<String> unconfirmedSince = Optional.empty();
     private Server server;
 
     private final class Unconfirmed extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase implements ServerInterceptor {
@@ -45,7 +45,7 @@ final class UnconfirmedTest {
             return next.startCall(new SimpleForwardingServerCall<>(call) {
                 @Override
                 public void close(Status status, Metadata trailers) {
-                    said.ifPresent(since -> trailers.put(KEY, since));
+                    unconfirmedSince.ifPresent(since -> trailers.put(KEY, since));
                     super.close(status, trailers);
                 }
             }, headers);
@@ -55,26 +55,26 @@ final class UnconfirmedTest {
         public void getPolicy(GetPolicyRequest request, StreamObserver<GetPolicyResponse> answer) {
             GetPolicyResponse.Builder message = GetPolicyResponse.newBuilder();
             request.getScopesList().forEach(scope -> message.addDocuments(PolicyDocument.newBuilder().setScope(scope)));
-            tell(answer, message.build());
+            answer(answer, message.build());
         }
 
         @Override
         public void listPolicies(ListPoliciesRequest request, StreamObserver<ListPoliciesResponse> answer) {
             PolicyDocument.Builder document = PolicyDocument.newBuilder().setScope(topicpolicies.v1.Scope.SCOPE_LOCAL);
-            tell(answer, ListPoliciesResponse.newBuilder().addDocuments(document).build());
+            answer(answer, ListPoliciesResponse.newBuilder().addDocuments(document).build());
         }
 
         @Override
         public void getEffectivePolicy(GetEffectivePolicyRequest request, StreamObserver<GetEffectivePolicyResponse> answer) {
-            tell(answer, GetEffectivePolicyResponse.getDefaultInstance());
+            answer(answer, GetEffectivePolicyResponse.getDefaultInstance());
         }
 
         @Override
         public void listHistory(ListHistoryRequest request, StreamObserver<ListHistoryResponse> answer) {
-            tell(answer, ListHistoryResponse.getDefaultInstance());
+            answer(answer, ListHistoryResponse.getDefaultInstance());
         }
 
-        private static <A> void tell(StreamObserver<A> observer, A answer) {
+        private static <A> void answer(StreamObserver<A> observer, A answer) {
             observer.onNext(answer);
             observer.onCompleted();
         }
@@ -91,29 +91,29 @@ final class UnconfirmedTest {
         server.shutdownNow();
     }
 
-    /** What everything that is read says. */
-    private static List<Optional<Instant>> told(TopicPoliciesClient client) {
+    /** Returns the distinct values of {@code unconfirmedSince} of the answers to every kind of read. */
+    private static List<Optional<Instant>> unconfirmedTimes(TopicPoliciesClient client) {
         ScopedDocuments both = client.getBoth(TOPIC);
         DocumentList list = client.list("t/n");
-        List<Optional<Instant>> told = new ArrayList<>(List.of(client.get(TOPIC).unconfirmedSince(), both.local().unconfirmedSince(),
+        List<Optional<Instant>> times = new ArrayList<>(List.of(client.get(TOPIC).unconfirmedSince(), both.local().unconfirmedSince(),
                 both.global().unconfirmedSince(), client.effective(TOPIC).unconfirmedSince(), list.unconfirmedSince(),
                 client.history(HistoryQuery.ofTopic(TOPIC).build()).unconfirmedSince()));
-        list.forEach(document -> told.add(document.unconfirmedSince()));
-        assertEquals(7, told.size());
-        return told.stream().distinct().toList();
+        list.forEach(document -> times.add(document.unconfirmedSince()));
+        assertEquals(7, times.size());
+        return times.stream().distinct().toList();
     }
 
     @Test
-    void everyReadTellsSinceWhenItIsNotConfirmed() {
+    void everyReadReturnsSinceWhenItsAnswerIsUnconfirmed() {
         Optional<Instant> since = Optional.of(Instant.parse("2026-03-01T12:00:00.250Z"));
         try (TopicPoliciesClient client = TopicPoliciesClient.open("localhost:" + server.getPort())) {
-            assertEquals(List.of(Optional.empty()), told(client));
-            said = Optional.of("2026-03-01T12:00:00.250+00:00");
-            assertEquals(List.of(since), told(client));
-            said = Optional.of("2026-03-01T14:00:00.25+02:00");
-            assertEquals(List.of(since), told(client));
-            said = Optional.of("yesterday");
-            assertEquals(List.of(Optional.empty()), told(client));
+            assertEquals(List.of(Optional.empty()), unconfirmedTimes(client));
+            unconfirmedSince = Optional.of("2026-03-01T12:00:00.250+00:00");
+            assertEquals(List.of(since), unconfirmedTimes(client));
+            unconfirmedSince = Optional.of("2026-03-01T14:00:00.25+02:00");
+            assertEquals(List.of(since), unconfirmedTimes(client));
+            unconfirmedSince = Optional.of("yesterday");
+            assertEquals(List.of(Optional.empty()), unconfirmedTimes(client));
         }
     }
 }

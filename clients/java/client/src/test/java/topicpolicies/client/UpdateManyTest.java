@@ -42,7 +42,7 @@ import org.junit.jupiter.api.Timeout;
 import topicpolicies.v1.TopicPolicies;
 import topicpolicies.v1.UpdatePoliciesRequest;
 
-/** Many changes over streams, beside sidecars that answer as a test says. */
+/** Many changes over streams, to sidecars that answer as a test specifies. */
 @Timeout(60)
 final class UpdateManyTest extends ClosedAfterwards {
     private static Update update(int number) {
@@ -62,7 +62,7 @@ final class UpdateManyTest extends ClosedAfterwards {
     }
 
     @Test
-    void manyGoOverOneStreamInTheirOrderAndEachHasItsResult() throws Exception {
+    void manyChangesGoOverOneStreamInOrderAndEachHasItsResult() throws Exception {
         Member member = member(Member.LEADING);
         List<Change> changes = new ArrayList<>(updates(5000));
         changes.add(Delete.of("t/n/x1").scope(Scope.GLOBAL).build());
@@ -77,16 +77,16 @@ final class UpdateManyTest extends ClosedAfterwards {
     }
 
     @Test
-    void whatIsAtHandGoesInOneBatchUpToAThousand() throws Exception {
+    void changesAtHandGoInOneBatchUpToAThousand() throws Exception {
         Member member = member(Member.LEADING);
         ExecutorService executor = Executors.newSingleThreadExecutor();
         AutoCloseable end = executor::shutdownNow;
         closing(end);
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(member.address()).executor(executor).build(), QUICK));
-        CountDownLatch goOn = new CountDownLatch(1);
+        CountDownLatch release = new CountDownLatch(1);
         executor.execute(() -> {
             try {
-                goOn.await();
+                release.await();
             } catch (InterruptedException stopped) {
                 Thread.currentThread().interrupt();
             }
@@ -99,7 +99,7 @@ final class UpdateManyTest extends ClosedAfterwards {
         CompletableFuture<Void> done = client.updateManyAsync(source, result -> { });
         until(() -> taken.get() == 4000);
         Thread.sleep(100); // until the last one has arrived
-        goOn.countDown();
+        release.countDown();
         done.get(50, TimeUnit.SECONDS);
         assertEquals(Collections.nCopies(4, Pipeline.BATCH_CHANGES), member.batches.stream().map(UpdatePoliciesRequest::getChangesCount).toList());
     }
@@ -117,10 +117,10 @@ final class UpdateManyTest extends ClosedAfterwards {
     }
 
     @Test
-    void nothingWaitsForMore() throws Exception {
+    void noChangeWaitsForMore() throws Exception {
         Member member = member(Member.LEADING);
         BlockingQueue<Update> coming = new LinkedBlockingQueue<>();
-        BlockingQueue<ChangeResult> told = new LinkedBlockingQueue<>();
+        BlockingQueue<ChangeResult> received = new LinkedBlockingQueue<>();
         Iterable<Update> source = () -> new Iterator<>() {
             private int count;
 
@@ -139,26 +139,26 @@ final class UpdateManyTest extends ClosedAfterwards {
                 }
             }
         };
-        CompletableFuture<Void> done = client(member.address()).updateManyAsync(source, told::add);
+        CompletableFuture<Void> done = client(member.address()).updateManyAsync(source, received::add);
         for (int number = 0; number < 3; number++) {
             assertFalse(done.isDone());
             coming.add(update(number));
-            assertEquals(number, told.poll(20, TimeUnit.SECONDS).index());
+            assertEquals(number, received.poll(20, TimeUnit.SECONDS).index());
         }
         done.get(20, TimeUnit.SECONDS);
     }
 
     @Test
-    void oneThatFailsFailsAlone() throws Exception {
-        Member member = member(attempt -> attempt == 3 ? Member.said(Status.Code.INVALID_ARGUMENT, "UNKNOWN_PATH") : null);
+    void aChangeThatFailsDoesNotAffectTheOthers() throws Exception {
+        Member member = member(attempt -> attempt == 3 ? Member.error(Status.Code.INVALID_ARGUMENT, "UNKNOWN_PATH") : null);
         List<ChangeResult> results = client(member.address()).updateMany(updates(5));
         assertEquals("UNKNOWN_PATH", failure(results.get(2)).reason());
         assertEquals(4, results.stream().filter(ChangeResult.Updated.class::isInstance).count());
     }
 
     @Test
-    void whatTheServiceDoesNotKnowTheOutcomeOfIsToldAsUnknownAndNotRepeated() throws Exception {
-        Member member = member(attempt -> attempt == 2 ? Member.notKnown() : null);
+    void aChangeOfUnknownOutcomeIsReportedAsSuchAndNotRepeated() throws Exception {
+        Member member = member(attempt -> attempt == 2 ? Member.outcomeUnknown() : null);
         List<Update> changes = updates(3);
         List<ChangeResult> results = client(member.address()).updateMany(changes);
         assertEquals(changes.get(1).requestId(), ((OutcomeUnknownException) failure(results.get(1))).requestId());
@@ -166,7 +166,7 @@ final class UpdateManyTest extends ClosedAfterwards {
     }
 
     @Test
-    void afterABrokenStreamAllThatWasUnderWayIsRepeatedWithTheSameIdsInTheirOrder() throws Exception {
+    void afterAStreamBreaksTheChangesInFlightAreRepeatedInOrderWithTheSameRequestIds() throws Exception {
         Member member = member(attempt -> attempt == 6 || attempt == 9 ? Status.UNAVAILABLE.asRuntimeException() : null);
         List<Update> changes = updates(20);
         List<ChangeResult> results = client(member.address()).updateMany(changes);
@@ -179,29 +179,29 @@ final class UpdateManyTest extends ClosedAfterwards {
     }
 
     @Test
-    void aRefusedOneGoesToTheLeaderAndTheOthersOfItsNamespaceFollow() throws Exception {
+    void changesRefusedByAFollowerGoToTheLeaderInOrder() throws Exception {
         Member leader = member(Member.LEADING);
         Member follower = member(attempt -> Member.refusal(leader.address()));
         List<Update> changes = updates(3000);
         List<ChangeResult> results = client(follower.address()).updateMany(changes);
         assertTrue(results.stream().allMatch(ChangeResult.Updated.class::isInstance));
-        assertEquals(ids(changes), leader.requestIds, "in their order");
+        assertEquals(ids(changes), leader.requestIds, "the changes arrived in another order");
         assertEquals(List.of(1, 1), List.of(follower.streams.get(), leader.streams.get()));
     }
 
     @Test
-    void aSilentServiceIsLeftAndWhatWasSentIsUnknownInTheEnd() throws Exception {
+    void aSilentStreamIsReplacedAndTheChangesHaveAnUnknownOutcomeInTheEnd() throws Exception {
         Member silent = member(attempt -> Member.SILENCE);
         RetryPolicy policy = new RetryPolicy(2, SHORT, Duration.ofSeconds(1));
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of(silent.address()).build(), policy));
         List<Update> changes = updates(2);
         List<ChangeResult> results = client.updateMany(changes);
         assertEquals(ids(changes), results.stream().map(each -> ((OutcomeUnknownException) failure(each)).requestId()).toList());
-        assertEquals(List.of(2, 4), List.of(silent.streams.get(), silent.met()));
+        assertEquals(List.of(2, 4), List.of(silent.streams.get(), silent.changeCount()));
     }
 
     @Test
-    void withoutAServiceAllFailInTheirTimeAndWereCertainlyNotMade() throws Exception {
+    void manyChangesWithoutAConnectionAreReportedAsNotMade() throws Exception {
         TopicPoliciesClient client = closing(TopicPoliciesClient.open(ClientOptions.of("127.0.0.1:9").timeout(Duration.ofSeconds(1)).build()));
         List<ChangeResult> results = client.updateMany(updates(3));
         for (ChangeResult result : results) {
@@ -212,7 +212,7 @@ final class UpdateManyTest extends ClosedAfterwards {
     }
 
     @Test
-    void aConnectionMayTakeLongUnlessThereIsAnotherAddress() throws Exception {
+    void connectingMayTakeLongUnlessThereIsAnotherAddress() throws Exception {
         Member member = member(Member.LEADING);
         Member other = member(Member.LEADING);
         Duration longer = Line.CONNECTING.plusSeconds(1);
@@ -227,11 +227,11 @@ final class UpdateManyTest extends ClosedAfterwards {
                 once.updateAsync(update(0)), given.updateAsync(update(1)));
         all.get(30, TimeUnit.SECONDS);
         assertEquals(List.of(), results.stream().filter(ChangeResult.Failed.class::isInstance).toList());
-        assertEquals(List.of(3, 4), List.of(results.size(), member.met()));
+        assertEquals(List.of(3, 4), List.of(results.size(), member.changeCount()));
         assertEquals(ids(changes.subList(2, 3)), other.requestIds);
     }
 
-    /** An address of a member at which a connection takes a while. */
+    /** Returns an address at which connecting to a member takes a while. */
     private String slowly(Member member, Duration pause) throws IOException {
         ServerSocket listening = closing(new ServerSocket(0));
         Thread serving = new Thread(() -> {
@@ -254,12 +254,12 @@ final class UpdateManyTest extends ClosedAfterwards {
         try (from; to) {
             from.getInputStream().transferTo(to.getOutputStream());
         } catch (IOException ended) {
-            // the other one is closed too
+            // the other socket is closed too
         }
     }
 
     @Test
-    void whileResultsAreNotTakenChangesAreNotTakenEither() throws Exception {
+    void noMoreChangesAreTakenThanMayBeInFlight() throws Exception {
         takesNoMoreThan(UpdateMany.MOST_CHANGES);
         takesNoMoreThan(3);
         assertThrows(IllegalArgumentException.class, () -> client("localhost:1").updateManyAsync(List.of(update(1)), result -> { }, 0));
@@ -268,30 +268,30 @@ final class UpdateManyTest extends ClosedAfterwards {
     private void takesNoMoreThan(int most) throws Exception {
         Member member = member(Member.LEADING);
         AtomicInteger taken = new AtomicInteger();
-        AtomicInteger told = new AtomicInteger();
-        CountDownLatch goOn = new CountDownLatch(1);
+        AtomicInteger received = new AtomicInteger();
+        CountDownLatch release = new CountDownLatch(1);
         Iterable<Update> source = () -> IntStream.range(0, 20_000).mapToObj(number -> {
             taken.incrementAndGet();
             return update(number);
         }).iterator();
         CompletableFuture<Void> done = client(member.address()).updateManyAsync(source, result -> {
             try {
-                goOn.await();
+                release.await();
             } catch (InterruptedException stopped) {
                 Thread.currentThread().interrupt();
             }
-            told.incrementAndGet();
+            received.incrementAndGet();
         }, most);
         until(() -> taken.get() >= most);
         Thread.sleep(300);
-        assertTrue(taken.get() <= most + 1, taken + " were taken");
-        goOn.countDown();
+        assertTrue(taken.get() <= most + 1, taken + " changes were taken");
+        release.countDown();
         done.get(50, TimeUnit.SECONDS);
-        assertEquals(20_000, told.get());
+        assertEquals(20_000, received.get());
     }
 
     @Test
-    void aSourceOrAListenerThatThrowsEndsItWithThat() throws Exception {
+    void anExceptionOfTheSourceOrTheListenerEndsManyChanges() throws Exception {
         Member member = member(Member.LEADING);
         Iterable<Update> broken = () -> IntStream.range(0, 10).mapToObj(number -> {
             if (number == 5) {
@@ -308,7 +308,7 @@ final class UpdateManyTest extends ClosedAfterwards {
     }
 
     @Test
-    void anErrorOfTheSourceTheListenerOrAnInterceptorEndsItAndIsToldToTheThreadsHandler() throws Exception {
+    void anErrorOfTheSourceTheListenerOrAnInterceptorEndsManyChangesAndReachesTheThreadsHandler() throws Exception {
         Member member = member(Member.LEADING);
         TopicPoliciesClient client = client(member.address());
         TopicPoliciesClient throwing = client(member, new AssertionError("not a stream"));
@@ -323,11 +323,11 @@ final class UpdateManyTest extends ClosedAfterwards {
         Thread.setDefaultUncaughtExceptionHandler((thread, error) -> handled.add(error.getMessage()));
         try {
             CompletableFuture<Void> taken = client.updateManyAsync(broken, result -> { });
-            CompletableFuture<Void> told = client.updateManyAsync(updates(10), result -> {
+            CompletableFuture<Void> listened = client.updateManyAsync(updates(10), result -> {
                 throw new AssertionError("not a result");
             });
             CompletableFuture<Void> opened = throwing.updateManyAsync(updates(10), result -> { });
-            for (CompletableFuture<Void> done : List.of(taken, told, opened)) {
+            for (CompletableFuture<Void> done : List.of(taken, listened, opened)) {
                 ExecutionException failed = assertThrows(ExecutionException.class, () -> done.get(20, TimeUnit.SECONDS));
                 assertInstanceOf(AssertionError.class, failed.getCause());
             }
@@ -340,9 +340,9 @@ final class UpdateManyTest extends ClosedAfterwards {
     }
 
     @Test
-    void whereNoStreamCanBeOpenedAllFailAndTheStackStaysAsItIs() throws Exception {
+    void ifNoStreamCanBeOpenedAllChangesFailWithoutGrowingTheStack() throws Exception {
         Member member = member(Member.LEADING);
-        TopicPoliciesClient client = client(member, new UnsupportedOperationException("an interceptor of somebody's"));
+        TopicPoliciesClient client = client(member, new UnsupportedOperationException("the caller's interceptor"));
         AtomicInteger taken = new AtomicInteger();
         Iterable<Update> source = () -> IntStream.range(0, 20_000).mapToObj(number -> {
             taken.incrementAndGet();
@@ -358,12 +358,12 @@ final class UpdateManyTest extends ClosedAfterwards {
             depths.add(StackWalker.getInstance().walk(Stream::count));
         }).get(50, TimeUnit.SECONDS);
         assertEquals(20_000, messages.size());
-        assertTrue(messages.stream().allMatch(message -> message.contains("an interceptor of somebody's")), messages.get(0));
+        assertTrue(messages.stream().allMatch(message -> message.contains("the caller's interceptor")), messages.get(0));
         assertEquals(1, depths.size(), depths.toString());
     }
 
     @Test
-    void whatWasSentBeforeSomethingWasThrownAtItsStreamIsUnknown() throws Exception {
+    void changesSentBeforeAnInterceptorThrewHaveAnUnknownOutcome() throws Exception {
         Member member = member(attempt -> Member.SILENCE);
         ClientInterceptor throwing = new ClientInterceptor() {
             @Override
@@ -371,8 +371,8 @@ final class UpdateManyTest extends ClosedAfterwards {
                 return new SimpleForwardingClientCall<>(next.newCall(method, options)) {
                     @Override
                     public void sendMessage(Q message) {
-                        if (member.met() > 0) {
-                            throw new UnsupportedOperationException("an interceptor of somebody's");
+                        if (member.changeCount() > 0) {
+                            throw new UnsupportedOperationException("the caller's interceptor");
                         }
                         super.sendMessage(message);
                     }
@@ -384,17 +384,17 @@ final class UpdateManyTest extends ClosedAfterwards {
         List<Update> changes = updates(2);
         Iterable<Update> source = () -> changes.stream().peek(change -> {
             try {
-                until(() -> change == changes.get(0) || member.met() == 1);
+                until(() -> change == changes.get(0) || member.changeCount() == 1);
             } catch (InterruptedException stopped) {
                 throw new IllegalStateException(stopped);
             }
         }).iterator();
         List<ChangeResult> results = client.updateMany(source);
         assertEquals(changes.get(0).requestId(), assertInstanceOf(OutcomeUnknownException.class, failure(results.get(0))).requestId());
-        assertEquals(List.of(2, 1), List.of(results.size(), member.met()));
+        assertEquals(List.of(2, 1), List.of(results.size(), member.changeCount()));
     }
 
-    /** On a channel whose interceptor throws at each call. */
+    /** Returns a client on a channel whose interceptor throws at each call. */
     private TopicPoliciesClient client(Member member, Throwable error) {
         ClientInterceptor throwing = new ClientInterceptor() {
             @Override
@@ -410,7 +410,7 @@ final class UpdateManyTest extends ClosedAfterwards {
     }
 
     @Test
-    void cancellingEndsTheStreamAndTheTaking() throws Exception {
+    void cancellingEndsTheStreamAndTheReadingOfChanges() throws Exception {
         Member member = member(attempt -> Member.SILENCE);
         List<Thread> takers = new CopyOnWriteArrayList<>();
         BlockingQueue<Update> never = new LinkedBlockingQueue<>();
@@ -423,7 +423,7 @@ final class UpdateManyTest extends ClosedAfterwards {
             }
         }).iterator();
         CompletableFuture<Void> done = client(member.address()).updateManyAsync(source, result -> { });
-        until(() -> member.met() == 1);
+        until(() -> member.changeCount() == 1);
         done.cancel(false);
         until(() -> member.cancelled.get() > 0);
         takers.get(0).join(20_000);
@@ -431,11 +431,11 @@ final class UpdateManyTest extends ClosedAfterwards {
     }
 
     @Test
-    void closingTheClientEndsIt() throws Exception {
+    void closingTheClientEndsManyChanges() throws Exception {
         Member member = member(attempt -> Member.SILENCE);
         TopicPoliciesClient client = client(member.address());
         CompletableFuture<Void> done = client.updateManyAsync(updates(3), result -> { });
-        until(() -> member.met() == 3);
+        until(() -> member.changeCount() == 3);
         client.close();
         assertTrue(done.isDone());
         until(() -> member.cancelled.get() > 0);

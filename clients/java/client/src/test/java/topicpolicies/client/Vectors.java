@@ -16,7 +16,7 @@ import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import topicpolicies.v1.TopicPolicies;
 
-/** What all clients must agree on: {@code clients/vectors}. */
+/** Reads the shared vectors in {@code clients/vectors}. */
 final class Vectors {
     private static final Path DIRECTORY = Path.of("..", "..", "vectors");
 

@@ -28,7 +28,7 @@ import topicpolicies.v1.PolicyDocument;
 import topicpolicies.v1.WatchPoliciesRequest;
 import topicpolicies.v1.WatchReset;
 
-/** Java's own of a watch; {@link WatchVectorsTest} has what all clients share. */
+/** A watch without I/O: cases that the shared vectors lack; {@link WatchVectorsTest} runs the vectors. */
 final class WatchSessionTest {
     private static final String NAMESPACE = "public/default";
     private final WatchSession session = new WatchSession(Selection.ofNamespaces(NAMESPACE).build());
@@ -66,7 +66,7 @@ final class WatchSessionTest {
     }
 
     @Test
-    void aBrokenSnapshotIsBegunAgainAndSaysSo() {
+    void aStreamThatBreaksWithinASnapshotIsFollowedByAReset() {
         assertEquals(0, session.connect(first).getResumeCount());
         assertTrue(changed("a", "1", "1").isPresent());
         assertTrue(bookmark(session, BookmarkKind.BOOKMARK_KIND_TIMER, "5", 0).isEmpty(), "in a snapshot there is no place to resume from");
@@ -78,7 +78,7 @@ final class WatchSessionTest {
     }
 
     @Test
-    void aStreamIsResumedWhereItBrokeAndNothingIsToldTwice() {
+    void aStreamIsResumedWhereItBrokeAndNoEventIsDeliveredTwice() {
         session.connect(first);
         changed("a", "1", "1");
         synced("3");
@@ -86,15 +86,15 @@ final class WatchSessionTest {
         session.broke(error(Status.Code.UNAVAILABLE), 0);
         WatchPoliciesRequest request = session.connect(first);
         assertEquals(List.of("4"), request.getResumeOrThrow(NAMESPACE).getPositionsList());
-        assertTrue(changed("b", "4", "4").isEmpty(), "told before");
+        assertTrue(changed("b", "4", "4").isEmpty(), "the event was delivered before");
         assertTrue(changed("c", "3", "3").isEmpty(), "at or before the token");
         assertTrue(changed("c", "5", "5").isPresent());
-        assertTrue(first.isEmpty(), "nothing began anew");
+        assertTrue(first.isEmpty(), "a namespace starts over");
         assertEquals(List.of("5"), session.token().namespaces().get(NAMESPACE).positions());
     }
 
     @Test
-    void whatBelongsToASnapshotSaysSo() {
+    void eventsOfASnapshotAreMarkedAsSuch() {
         session.connect(first);
         assertTrue(((WatchEvent.Changed) changed("a", "1", "").orElseThrow()).snapshot());
         synced("3");
@@ -108,16 +108,16 @@ final class WatchSessionTest {
     }
 
     @Test
-    void aChangeHasTheDocumentBeforeWhereThatIsKnown() {
+    void aChangeHasThePreviousDocumentIfItIsKnown() {
         session.connect(first);
         PolicyChange change = change("a", "2", "2").setPreviousVersion("1").setPrevious(change("a", "1", "").getDocument()).build();
-        WatchEvent.Changed told = (WatchEvent.Changed) session.received(event().setChange(change).build()).orElseThrow();
-        assertEquals(List.of("1", "1"), List.of(told.previousVersion(), told.previous().orElseThrow().version()));
+        WatchEvent.Changed event = (WatchEvent.Changed) session.received(event().setChange(change).build()).orElseThrow();
+        assertEquals(List.of("1", "1"), List.of(event.previousVersion(), event.previous().orElseThrow().version()));
         assertTrue(((WatchEvent.Changed) changed("a", "3", "3").orElseThrow()).previous().isEmpty());
     }
 
     @Test
-    void entriesAndGapsAreToldAndOfUnknownScopesOnlyTheirPositionsCount() {
+    void entriesAndGapsAreDeliveredAndEntriesOfUnknownScopesOnlyAdvanceTheToken() {
         WatchSession entries = new WatchSession(Selection.ofNamespaces(NAMESPACE).mode(WatchMode.ENTRIES).build());
         entries.connect(first);
         HistoryEntry entry = HistoryEntry.newBuilder().setPosition("1").setDocument(change("a", "1", "1").getDocument()).build();
@@ -127,13 +127,13 @@ final class WatchSessionTest {
         HistoryGap gap = HistoryGap.newBuilder().setEndTime(Timestamp.newBuilder().setSeconds(1)).build();
         assertEquals(Optional.of(new WatchEvent.Gap(NAMESPACE, gap)), entries.received(event().setGap(gap).build()));
         bookmark(entries, BookmarkKind.BOOKMARK_KIND_SYNCED, "2", 0);
-        HistoryEntry foreign = HistoryEntry.newBuilder().setPosition("3").setDocument(PolicyDocument.newBuilder().setScopeValue(7)).build();
-        assertTrue(entries.received(event().setEntry(foreign).build()).isEmpty());
+        HistoryEntry unknownScope = HistoryEntry.newBuilder().setPosition("3").setDocument(PolicyDocument.newBuilder().setScopeValue(7)).build();
+        assertTrue(entries.received(event().setEntry(unknownScope).build()).isEmpty());
         assertEquals(List.of("3"), entries.token().namespaces().get(NAMESPACE).positions());
     }
 
     @Test
-    void aNamespaceThatIsNotReadySaysWhy() {
+    void theStateOfANamespaceIsDeliveredWithItsReason() {
         session.connect(first);
         NamespaceStatus.Builder status = NamespaceStatus.newBuilder().setMessage("so it is");
         NamespaceStatus failed = status.clone().setState(NamespaceState.NAMESPACE_STATE_FAILED).setReason(ErrorReason.ERROR_REASON_LOG_LOST).build();
@@ -148,7 +148,7 @@ final class WatchSessionTest {
     }
 
     @Test
-    void lagIsWithinOneStreamBecauseServersHaveTheirOwnClocks() {
+    void lagIsMeasuredWithinOneStreamBecauseServersHaveTheirOwnClocks() {
         session.connect(first);
         bookmark(session, BookmarkKind.BOOKMARK_KIND_SYNCED, "1", 100);
         WatchEvent.Bookmark behind = (WatchEvent.Bookmark) bookmark(session, BookmarkKind.BOOKMARK_KIND_TIMER, "1", 93).orElseThrow();
@@ -165,15 +165,15 @@ final class WatchSessionTest {
     }
 
     @Test
-    void aWatchWhoseTokenExpiresGoesOnOnce() {
+    void aWatchWhoseTokenExpiresIsReopenedOnce() {
         ErrorInfo info = ErrorInfo.newBuilder().setDomain("topicpolicies").setReason("CREDENTIALS_EXPIRED").build();
-        TopicPoliciesException expired = TopicPoliciesException.of(Member.said(Status.Code.UNAUTHENTICATED, info));
-        assertTrue(session.broke(expired, 0).isPresent(), "the next stream may have a newer one");
+        TopicPoliciesException expired = TopicPoliciesException.of(Member.error(Status.Code.UNAUTHENTICATED, info));
+        assertTrue(session.broke(expired, 0).isPresent(), "the next stream may have a newer token");
         assertTrue(session.broke(expired, 0).isEmpty());
     }
 
     @Test
-    void aWatchThatIsToEndIsCompleteWhenAllNamespacesAreSynced() {
+    void aWatchWithEndWhenSyncedIsCompleteWhenAllNamespacesAreSynced() {
         WatchSession ending = new WatchSession(Selection.ofNamespaces(NAMESPACE, "public/other").endWhenSynced().build());
         ending.connect(first);
         bookmark(ending, BookmarkKind.BOOKMARK_KIND_SYNCED, "1", 0);
@@ -182,11 +182,11 @@ final class WatchSessionTest {
                 .setKind(BookmarkKind.BOOKMARK_KIND_SYNCED)).build());
         assertTrue(ending.isComplete());
         synced("1");
-        assertFalse(session.isComplete(), "one that goes on has no end");
+        assertFalse(session.isComplete(), "a watch without endWhenSynced is complete");
     }
 
     @Test
-    void aCopyOfTheHistoryIsNotCompleteBeforeItIsSyncedAlthoughItHasAPlace() {
+    void aWatchOfEntriesIsNotCompleteBeforeItIsSyncedAlthoughItHasAToken() {
         WatchSession copying = new WatchSession(Selection.ofNamespaces(NAMESPACE).mode(WatchMode.ENTRIES).endWhenSynced().build());
         copying.connect(first);
         bookmark(copying, BookmarkKind.BOOKMARK_KIND_TIMER, "", 0);
@@ -198,7 +198,7 @@ final class WatchSessionTest {
     }
 
     @Test
-    void pausesGrowAreJitteredAndBoundedAndEndWithASnapshot() {
+    void pausesGrowWithJitterUpToALimitAndStartOverAfterSynced() {
         session.connect(first);
         long before = 0;
         for (int attempt = 1; attempt <= 12; attempt++) {
@@ -206,7 +206,7 @@ final class WatchSessionTest {
             assertTrue(low >= before && low <= 10_000);
             before = low;
         }
-        assertEquals(5000, before, "half of the ceiling is drawn");
+        assertEquals(5000, before, "with chance 0 the pause is half of the limit");
         synced("1");
         assertEquals(50, session.broke(error(Status.Code.UNAVAILABLE), 0).orElseThrow().pause().toMillis());
         assertEquals(199, session.broke(error(Status.Code.UNAVAILABLE), 0.999).orElseThrow().pause().toMillis());
@@ -214,7 +214,7 @@ final class WatchSessionTest {
     }
 
     @Test
-    void aSavedTokenCoversItsNamespacesAndTheOthersBeginAnew() {
+    void aNamespaceThatTheSavedTokenDoesNotCoverStartsOverWithAReset() {
         ResumeToken token = new ResumeToken(Map.of(NAMESPACE, new WatchToken("log", List.of("7"), "some")));
         assertEquals(token, ResumeToken.parse(token.format()));
         assertEquals("{\"namespaces\":{\"public/default\":{\"log\":\"log\",\"positions\":[\"7\"],\"left_out\":\"some\"}}}", token.format());
@@ -229,23 +229,23 @@ final class WatchSessionTest {
     }
 
     @Test
-    void aTokenThatWasSavedBeforeAnythingWasSyncedCoversNothing() {
+    void aTokenThatWasSavedBeforeSyncedCoversNoNamespace() {
         ResumeToken early = ResumeToken.parse(session.token().format());
         WatchSession resumed = new WatchSession(Selection.ofNamespaces(NAMESPACE).resume(early).build());
         assertEquals(0, resumed.connect(first).getResumeCount());
-        String message = "The namespace public/default begins anew: the token does not cover this namespace.";
+        String message = "The namespace public/default begins again: the token does not cover this namespace.";
         assertEquals(List.of(new WatchEvent.Reset(NAMESPACE, "", message)), first);
     }
 
     @Test
-    void aCoveredNamespaceThatIsResetAndBreaksInItsSnapshotSaysThatTheWatchWasInterrupted() {
+    void theResetAfterAStreamBrokeInASnapshotSaysThatTheWatchWasInterrupted() {
         ResumeToken token = new ResumeToken(Map.of(NAMESPACE, new WatchToken("log", List.of("7"), "")));
         WatchSession resumed = new WatchSession(Selection.ofNamespaces(NAMESPACE).resume(token).build());
         resumed.connect(first);
         resumed.received(event().setReset(WatchReset.getDefaultInstance()).build());
         changed(resumed, "a", "1", "");
         resumed.connect(first);
-        String message = "The namespace public/default begins anew: the watch was interrupted before everything was told.";
+        String message = "The namespace public/default begins again: the watch was interrupted before the snapshot was complete.";
         assertEquals(List.of(new WatchEvent.Reset(NAMESPACE, "", message)), first);
     }
 
@@ -263,7 +263,7 @@ final class WatchSessionTest {
     }
 
     @Test
-    void positionsOfPartitionsThatThereCanNotBeAreNotKept() {
+    void positionsOfInvalidPartitionsAreIgnored() {
         session.connect(first);
         synced("3");
         for (int partition : List.of(-1, 1024, Integer.MAX_VALUE)) {

@@ -23,10 +23,10 @@ import org.junit.jupiter.api.TestFactory;
 import topicpolicies.v1.NamespaceState;
 import topicpolicies.v1.WatchPoliciesResponse;
 
-/** What a client makes of a watch: the vectors of all clients. */
+/** A watch and its cache, without I/O: the shared vectors. */
 final class WatchVectorsTest {
     @TestFactory
-    Stream<DynamicTest> aWatchAndACacheOfItAreAsTheProtocolSays() throws IOException {
+    Stream<DynamicTest> aWatchAndItsCacheBehaveAsTheSharedVectorsSay() throws IOException {
         return Vectors.in("watch.json").map(vector -> DynamicTest.dynamicTest(Vectors.text(vector, "name"), () -> new Run(vector).run()));
     }
 
@@ -35,7 +35,7 @@ final class WatchVectorsTest {
         private final JsonObject vector;
         private final WatchSession session;
         private final CacheState state;
-        private List<List<String>> told = new ArrayList<>();
+        private List<List<String>> calls = new ArrayList<>();
         private List<String> entries = new ArrayList<>();
         private long nowNanos;
 
@@ -43,7 +43,7 @@ final class WatchVectorsTest {
             this.vector = vector;
             List<String> namespaces = Vectors.strings(vector.getAsJsonArray("namespaces"));
             this.session = new WatchSession(Selection.ofNamespaces(namespaces.toArray(String[]::new)).mode(mode(vector)).build());
-            this.state = new CacheState(new LinkedHashSet<>(namespaces), (key, before, after) -> told.add(Arrays.asList(
+            this.state = new CacheState(new LinkedHashSet<>(namespaces), (key, before, after) -> calls.add(Arrays.asList(
                     key.topic() + " " + key.scope(), before.map(Document::version).orElse(null), after.map(Document::version).orElse(null))));
         }
 
@@ -97,8 +97,8 @@ final class WatchVectorsTest {
                 List<List<String>> wanted = new ArrayList<>();
                 expected.getAsJsonArray("told").forEach(each -> wanted.add(Stream.of(0, 1, 2).map(at -> each.getAsJsonArray().get(at))
                         .map(text -> text.isJsonNull() ? null : text.getAsString()).toList()));
-                assertEquals(wanted, told);
-                told = new ArrayList<>();
+                assertEquals(wanted, calls);
+                calls = new ArrayList<>();
             }
             if (expected.has("entries")) {
                 assertEquals(Vectors.strings(expected.getAsJsonArray("entries")), entries);

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.io.TempDir;
 import topicpolicies.v1.TopicPolicies;
 
-/** Tests against a server that runs as long as all of a class; each has a namespace of its own. */
+/** Tests against a server that the tests of a class share; each test has its own namespace. */
 abstract class WithAServer {
     @TempDir
     static Path directory;

@@ -11,7 +11,7 @@ import topicpolicies.v1.DispatchRate;
 import topicpolicies.v1.SubscriptionPolicies;
 import topicpolicies.v1.TopicPolicies;
 
-/** Changes, reads and follows the policies of one topic. Run it beside {@code topicpolicies serve}; the argument is its address. */
+/** Changes, reads and follows the policies of one topic. Start {@code topicpolicies serve} first; the argument is its address. */
 public final class Tour {
     private static final String TOPIC = "persistent://public/default/orders";
 
@@ -24,19 +24,19 @@ public final class Tour {
         try (TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of(target).actor("tour").build());
                 PolicyCache cache = client.cache("public/default")) {
 
-            // An update names what it changes. What is named and not set is cleared: here the time to live.
+            // An update changes the fields that its mask names. A named field that is not set is cleared: here the time to live.
             UpdateResult updated = client.update(TOPIC, TopicPolicies.newBuilder().setMaxProducerPerTopic(5).build(),
                     "max_producer_per_topic", "message_ttl_in_seconds");
             System.out.println("updated " + updated.version() + ", was " + updated.previousVersion());
 
-            // An edit changes a copy; the client finds out what differs, and tries again if somebody else was faster.
+            // An edit changes a copy and sends the difference. If another writer was faster, the function runs again.
             client.edit(TOPIC, policies -> policies.setMaxProducerPerTopic(policies.getMaxProducerPerTopic() + 1)
                     .putSubscriptionPolicies("billing", SubscriptionPolicies.newBuilder()
                             .setDispatchRate(DispatchRate.newBuilder().setDispatchThrottlingRateInMsg(100)).build()));
             Document document = client.get(TOPIC);
             System.out.println("producers " + document.policiesOrDefault().getMaxProducerPerTopic());
 
-            // A cache is a local copy that stays current; it has what was there before and everything since.
+            // A cache is a local copy that stays current; it has the existing documents and every change since.
             cache.whenSynced().get(10, TimeUnit.SECONDS);
             while (cache.get(TOPIC, Scope.LOCAL).filter(known -> !document.version().equals(known.version())).isPresent()) {
                 TimeUnit.MILLISECONDS.sleep(10);

@@ -37,7 +37,7 @@ import topicpolicies.v1.TopicPolicies;
 import topicpolicies.v1.UpdateOutcome;
 
 /**
- * The twenty things that the clients of all languages do alike (tests/clients/twenty.md). The arguments are an address and an empty
+ * The twenty tasks that every client does alike (tests/clients/twenty.md). The arguments are an address and an empty
  * namespace.
  */
 public final class Twenty {
@@ -60,7 +60,7 @@ public final class Twenty {
         this.c = topic("c");
     }
 
-    /** Does them, one line each. */
+    /** Runs the tasks and prints one line for each. */
     public static void main(String[] arguments) throws Exception {
         ClientOptions options = ClientOptions.of(arguments[0]).timeout(Duration.ofSeconds(30)).build();
         try (TopicPoliciesClient client = TopicPoliciesClient.open(options)) {
@@ -78,42 +78,42 @@ public final class Twenty {
                 .actor("tour").reason("first").build();
         UpdateResult updated = client.update(first);
         firstVersion = updated.version();
-        say("01 update", name(updated.outcome()), replayed(updated));
+        print("01 update", name(updated.outcome()), replayed(updated));
         UpdateResult repeated = client.update(first);
-        say("02 repeat", name(repeated.outcome()), replayed(repeated),
+        print("02 repeat", name(repeated.outcome()), replayed(repeated),
                 repeated.version().equals(firstVersion) ? "same version" : "other version");
-        say("03 unchanged", name(client.update(a, field(5), FIELD).outcome()));
+        print("03 unchanged", name(client.update(a, field(5), FIELD).outcome()));
         UpdateResult dry = client.update(Update.of(a).policies(field(6)).mask(FIELD).validateOnly().build());
-        say("04 dry run", name(dry.outcome()), field(dry.document()), field(client.get(a)));
+        print("04 dry run", name(dry.outcome()), field(dry.document()), field(client.get(a)));
         RetentionPolicies retention = RetentionPolicies.newBuilder().setRetentionTimeInMinutes(10).setRetentionSizeInMb(100).build();
         client.update(a, TopicPolicies.newBuilder().setRetentionPolicies(retention).build());
         client.update(a, field(7));
         TopicPolicies now = client.get(a).policiesOrDefault();
-        say("05 no mask", now.getMaxProducerPerTopic(), now.getRetentionPolicies().getRetentionTimeInMinutes());
+        print("05 no mask", now.getMaxProducerPerTopic(), now.getRetentionPolicies().getRetentionTimeInMinutes());
         client.update(a, TopicPolicies.getDefaultInstance(),
                 "retention_policies.retention_time_in_minutes", "retention_policies.retention_size_in_mb");
-        say("06 clear", client.get(a).policiesOrDefault().hasRetentionPolicies() ? "set" : "unset");
+        print("06 clear", client.get(a).policiesOrDefault().hasRetentionPolicies() ? "set" : "unset");
         types(ListOperation.REPLACE, SubscriptionType.SUBSCRIPTION_TYPE_SHARED);
         String union = types(ListOperation.UNION, SubscriptionType.SUBSCRIPTION_TYPE_FAILOVER, SubscriptionType.SUBSCRIPTION_TYPE_SHARED);
         types(ListOperation.SUBTRACT, SubscriptionType.SUBSCRIPTION_TYPE_SHARED);
-        say("07 list", union, types(client.get(a)));
+        print("07 list", union, types(client.get(a)));
     }
 
     private void conditions() {
         TopicPoliciesException etag = refusal(() -> client.update(Update.of(a).policies(field(8)).mask(FIELD).etag(olderVersion).build()));
-        say("08 etag", etag.reason(), etag.code());
+        print("08 etag", etag.reason(), etag.code());
         TopicPoliciesException exists = refusal(() -> client.update(Update.of(a).policies(field(8)).mask(FIELD).mustNotExist().build()));
-        say("09 must not exist", exists.reason(), exists.code());
-        say("10 skip", name(client.update(Update.of(b).policies(field(1)).mask(FIELD).skipIfAbsent().build()).outcome()));
+        print("09 must not exist", exists.reason(), exists.code());
+        print("10 skip", name(client.update(Update.of(b).policies(field(1)).mask(FIELD).skipIfAbsent().build()).outcome()));
         TopicPoliciesException wrong = refusal(() -> client.update(Update.of(a).mask("nope", "also.nope").build()));
-        say("11 violations", wrong.code(), wrong.violations().stream().map(Violation::field).collect(Collectors.joining(",")),
+        print("11 violations", wrong.code(), wrong.violations().stream().map(Violation::field).collect(Collectors.joining(",")),
                 wrong.violations().stream().map(Violation::reason).collect(Collectors.joining(",")));
     }
 
     private void edits() {
         UpdateResult edited = client.edit(a, policies -> policies.setMaxProducerPerTopic(policies.getMaxProducerPerTopic() + 1));
         UpdateResult nothing = client.edit(a, policies -> { });
-        say("12 edit", name(edited.outcome()), field(edited.document()), name(nothing.outcome()));
+        print("12 edit", name(edited.outcome()), field(edited.document()), name(nothing.outcome()));
         List<Change> changes = new ArrayList<>();
         for (int number = 0; number < 200; number++) {
             changes.add(Update.of(topic("m" + number % 10)).policies(field(number)).mask(FIELD).build());
@@ -124,34 +124,34 @@ public final class Twenty {
                 .map(ChangeResult.Failed.class::cast).toList();
         long applied = results.stream().filter(result -> result instanceof ChangeResult.Updated updated
                 && updated.result().outcome() == UpdateOutcome.UPDATE_OUTCOME_APPLIED).count();
-        say("13 many", applied, failed.size(), failed.get(0).error().reason(), field(client.get(topic("m0"))));
+        print("13 many", applied, failed.size(), failed.get(0).error().reason(), field(client.get(topic("m0"))));
     }
 
     private void reads() {
         client.update(Update.of(c).scope(Scope.GLOBAL).policies(field(3)).mask(FIELD).build());
         ScopedDocuments both = client.getBoth(c);
-        say("14 scopes", scoped(both.local()), scoped(both.global()));
-        say("15 as of", field(client.get(Read.of(a).asOfVersion(firstVersion).build())));
+        print("14 scopes", scoped(both.local()), scoped(both.global()));
+        print("15 as of", field(client.get(Read.of(a).asOfVersion(firstVersion).build())));
         EffectivePolicies effective = client.effective(c);
-        say("16 effective", effective.policies().getMaxProducerPerTopic(),
+        print("16 effective", effective.policies().getMaxProducerPerTopic(),
                 effective.sources().get(FIELD).name().replace("POLICY_SOURCE_", ""));
-        say("17 list documents", StreamSupport.stream(client.list(namespace).spliterator(), false)
+        print("17 list documents", StreamSupport.stream(client.list(namespace).spliterator(), false)
                 .map(document -> document.topic().substring(document.topic().lastIndexOf('/') + 1) + " " + document.scope())
                 .collect(Collectors.joining(",")));
         String wrong = client.get(a).version();
         TopicPoliciesException refused = refusal(() -> client.delete(Delete.of(c).scope(Scope.GLOBAL).etag(wrong).build()));
         String right = client.get(c, Scope.GLOBAL).version();
         DeleteOutcome deleted = client.delete(Delete.of(c).scope(Scope.GLOBAL).etag(right).build()).outcome();
-        say("18 delete", refused.reason(), name(deleted), name(client.delete(c, Scope.GLOBAL).outcome()));
+        print("18 delete", refused.reason(), name(deleted), name(client.delete(c, Scope.GLOBAL).outcome()));
     }
 
-    /** The next change of topic a. */
-    private PolicyCache.Change toldOfA(BlockingQueue<PolicyCache.Change> told) throws InterruptedException {
+    /** Waits for the next change of topic a. */
+    private PolicyCache.Change changeOfA(BlockingQueue<PolicyCache.Change> received) throws InterruptedException {
         PolicyCache.Change change;
         do {
-            change = told.poll(30, TimeUnit.SECONDS);
+            change = received.poll(30, TimeUnit.SECONDS);
             if (change == null) {
-                throw new IllegalStateException("the listener was not told of a");
+                throw new IllegalStateException("the listener received no change of a");
             }
         } while (!change.topic().equals(a));
         return change;
@@ -160,13 +160,13 @@ public final class Twenty {
     private void follows() throws Exception {
         try (PolicyCache cache = client.cache(namespace)) {
             cache.whenSynced().get(30, TimeUnit.SECONDS);
-            BlockingQueue<PolicyCache.Change> told = new LinkedBlockingQueue<>();
-            cache.listen(told::add);
-            toldOfA(told); // what was there before
+            BlockingQueue<PolicyCache.Change> received = new LinkedBlockingQueue<>();
+            cache.listen(received::add);
+            changeOfA(received); // the existing document
             client.update(a, field(40), FIELD);
-            PolicyCache.Change change = toldOfA(told);
+            PolicyCache.Change change = changeOfA(received);
             boolean fresh = cache.staleness().filter(age -> age.toSeconds() < 60).isPresent();
-            say("19 watch and cache", field(change.before()), field(change.after()),
+            print("19 watch and cache", field(change.before()), field(change.after()),
                     field(cache.get(namespace + "/a", Scope.LOCAL)), fresh ? "fresh" : "stale");
         }
         List<WatchEvent.Changed> changes = new ArrayList<>();
@@ -182,7 +182,7 @@ public final class Twenty {
         for (int at = 1; at < changes.size(); at++) {
             chained &= changes.get(at).previousVersion().equals(changes.get(at - 1).document().version());
         }
-        say("20 every change", changes.size(), chained ? "chained" : "broken", changes.get(0).origin().getActor(),
+        print("20 every change", changes.size(), chained ? "chained" : "broken", changes.get(0).origin().getActor(),
                 changes.get(0).origin().getReason(), client.serverInfo().getLog().name().replace("LOG_KIND_", ""));
     }
 
@@ -190,7 +190,7 @@ public final class Twenty {
         return "persistent://" + namespace + "/" + local;
     }
 
-    /** Does something with the list of {@code a}; what it is afterwards. */
+    /** Changes the list of {@code a}; returns the list after the change. */
     private String types(ListOperation operation, SubscriptionType... types) {
         TopicPolicies policies = TopicPolicies.newBuilder().addAllSubscriptionTypesEnabled(List.of(types)).build();
         olderVersion = client.update(Update.of(a).policies(policies).mask("subscription_types_enabled")
@@ -237,10 +237,10 @@ public final class Twenty {
         } catch (TopicPoliciesException refused) {
             return refused;
         }
-        throw new IllegalStateException("it was not refused");
+        throw new IllegalStateException("the call was not refused");
     }
 
-    private static void say(String what, Object... results) {
+    private static void print(String what, Object... results) {
         System.out.println(what + ": " + List.of(results).stream().map(String::valueOf).collect(Collectors.joining(", ")));
     }
 }
