@@ -26,6 +26,9 @@ class Broker:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.hanging: set[str] = set()
+        self.dripping: set[str] = set()
+        """What is answered byte by byte, in 1.5 seconds."""
+        self.long = 0
         self.most = 0
         self.answering = asyncio.Event()
         self.released = asyncio.Event()
@@ -51,6 +54,14 @@ class Broker:
                 await self.answering.wait()
                 await asyncio.sleep(0.001)  # meanwhile other requests arrive
                 self._open -= 1
+                if any(f"/{name}/" in path for name in self.dripping):
+                    self.long += 1
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n")
+                    for byte in "{}".ljust(32):
+                        writer.write(byte.encode())
+                        await writer.drain()
+                        await asyncio.sleep(0.05)
+                    continue
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         finally:
             writer.close()
@@ -285,6 +296,22 @@ async def test_where_more_namespaces_hang_than_have_places_the_eldest_question_i
         with pytest.raises(NoPlaceError, match="too many"):
             async with limiter.place("c", 0.0):
                 pass
+
+
+async def test_a_question_whose_answer_is_on_its_way_is_not_given_up_for_others_that_hang() -> None:
+    broker = Broker()
+    broker.answering.set()
+    broker.dripping.add("long")
+    broker.hanging |= {f"bad-{number}" for number in range(20)}
+    async with asking(broker) as admin:
+        admin._limiter = FairLimiter(2, 2, 0.15)
+        hanging = [task for number in range(20) for task in _hang(admin, f"bad-{number}", 1)]
+        assert await _told(admin, "long") < 5.0
+        assert broker.asked.count("internalStats") > 4 and broker.long == 1, "it was not asked again"
+        broker.release()
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
 
 
 async def test_namespaces_have_their_turns_one_after_the_other() -> None:
