@@ -9,9 +9,12 @@ state     event                                                       next     a
 WAITING   its turn; its subject answers, and a quick place is free    QUICK    it begins
 WAITING   its turn; its subject is silent and has no work in flight,  SLOW     it begins
           and a slow place is free
+WAITING   the same, but no slow place is free, and more than half of  QUICK    it begins
+          the quick ones are, for which nothing else waits
 WAITING   its time is over                                            (ended)  ``NoPlaceError``
 QUICK     ``patience`` without progress                               SLOW     its subject is silent; without a free slow place the work
-                                                                               that has been slow for the longest time is given up
+                                                                               that has made no progress for the longest time is given up
+QUICK     the same, but all slow work makes progress                  QUICK    its subject is silent
 SLOW      it is given up                                              (ended)  ``GivenUpError``
 QUICK,    it ends with success, or within ``patience``                (ended)  its subject answers
 SLOW
@@ -19,14 +22,17 @@ QUICK,    it ends otherwise                                           (ended)  i
 SLOW
 ========  ==========================================================  =======  ===========================================================
 
-So a quick place is free again after ``patience``, or is used for work that makes progress, whatever hangs. Of a subject that is known to be
-silent only one piece of work is begun at a time, which takes no quick place. No work is given up before it has had ``patience``, and (slow
-places / quick places) times as long again.
+So a quick place is free again after ``patience``, or is used while work makes progress, whatever hangs. Of a subject that is known to be
+silent only one piece of work is begun at a time. Silent subjects have their turns in the order of their last ones, also if nothing of
+theirs waited meanwhile: one that would answer again is not kept waiting by any number of others that hang. No work is given up before it
+has had ``patience``, and (slow places / quick places) times as long again, or half of ``patience`` if other slow work makes progress.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
@@ -54,13 +60,15 @@ class GivenUpError(Exception):
 class _Subject:
     """What work is about."""
 
-    __slots__ = ("in_flight", "name", "silent", "waiting")
+    __slots__ = ("in_flight", "name", "silent", "turn", "waiting")
 
-    def __init__(self, name: Hashable, *, silent: bool) -> None:
+    def __init__(self, name: Hashable, turn: int | None) -> None:
         self.name = name
         self.in_flight = 0
-        self.silent = silent
+        self.silent = turn is not None
         """Whether some of its work was slow, and none has succeeded since."""
+        self.turn = turn or 0
+        """The number of the last turn that it had; no two subjects have had the same one."""
         self.waiting: OrderedDict[asyncio.Future[_Held], Callable[[], object]] = OrderedDict()
         """Who waits, in order. Who gives up leaves the queue from any place in it, at once."""
 
@@ -68,11 +76,12 @@ class _Subject:
 class _Held:
     """A place that is occupied."""
 
-    __slots__ = ("began", "given_up", "limit", "progress", "seen", "slow", "subject", "timer")
+    __slots__ = ("began", "given_up", "limit", "progress", "seen", "since", "slow", "subject", "timer")
 
     def __init__(self, subject: _Subject, began: float, progress: Callable[[], object], *, slow: bool) -> None:
         self.subject = subject
-        self.began = began
+        self.began = self.since = began
+        """``since``: when it was last found that it had made progress, or became slow."""
         self.progress = progress
         self.seen = progress()
         """The progress at the last look."""
@@ -81,6 +90,11 @@ class _Held:
         self.limit: asyncio.Timeout | None = None
         """Ends the work when it is given up; None: it has not begun yet."""
         self.timer: asyncio.TimerHandle | None = None
+
+    def has_progressed(self) -> bool:
+        """Whether it has made progress since the last look."""
+        before, self.seen = self.seen, self.progress()
+        return self.seen != before
 
     def give_up(self) -> None:
         """Ends the work."""
@@ -95,19 +109,21 @@ class FairLimiter:
     def __init__(self, quick: int, slow: int, patience: float) -> None:
         """``quick``, ``slow``: the number of places of either kind. ``patience``: seconds without progress after which work is slow."""
         self._patience = patience
+        self._quick = quick
         self._free = quick
         """Free quick places."""
         self._most_slow = slow
         self._slow: OrderedDict[_Held, None] = OrderedDict()
-        """The slow work, that which has been slow for the longest time first."""
+        """The slow work, that which has been seen without progress for the longest time first."""
         self._subjects: dict[Hashable, _Subject] = {}
         """The subjects with work."""
-        self._silent: OrderedDict[Hashable, None] = OrderedDict()
-        """The silent subjects without work, the one whose last work ended first at the front."""
+        self._silent: OrderedDict[Hashable, int] = OrderedDict()
+        """The last turns of the silent subjects without work, the one whose last work ended first at the front."""
         self._turns: OrderedDict[_Subject, None] = OrderedDict()
         """The subjects with waiting work that answer, in the order of their turns."""
-        self._silent_turns: OrderedDict[_Subject, None] = OrderedDict()
-        """The silent subjects with waiting work and none in flight, in the order of their turns."""
+        self._silent_turns: list[tuple[int, _Subject]] = []
+        """The silent subjects with waiting work and none in flight, each with its last turn, in the order of these."""
+        self._numbers = itertools.count(1)
 
     @asynccontextmanager
     async def place(
@@ -166,18 +182,18 @@ class FairLimiter:
     def _subject(self, about: Hashable) -> _Subject:
         subject = self._subjects.get(about)
         if subject is None:
-            subject = self._subjects[about] = _Subject(about, silent=about in self._silent)
-            self._silent.pop(about, None)
+            subject = self._subjects[about] = _Subject(about, self._silent.pop(about, None))
         return subject
 
     def _has_place(self, subject: _Subject) -> bool:
         if subject.silent:
-            return not subject.in_flight and len(self._slow) < self._most_slow
+            return not subject.in_flight and (len(self._slow) < self._most_slow or self._free > self._quick // 2)
         return self._free > 0
 
     def _begin(self, subject: _Subject, progress: Callable[[], object]) -> _Held:
-        held = _Held(subject, _now(), progress, slow=subject.silent)
+        held = _Held(subject, _now(), progress, slow=subject.silent and len(self._slow) < self._most_slow)
         subject.in_flight += 1
+        subject.turn = next(self._numbers)
         if held.slow:
             self._slow[held] = None
         else:
@@ -190,18 +206,35 @@ class FairLimiter:
 
     def _look(self, held: _Held) -> None:
         """Moves work that has made no progress from its quick place to a slow one."""
-        before, held.seen = held.seen, held.progress()
-        if held.seen != before:
+        if held.has_progressed():
             self._look_later(held)
             return
-        if len(self._slow) >= self._most_slow:
-            longest, _ = self._slow.popitem(last=False)
-            longest.give_up()
-        held.slow = held.subject.silent = True
-        self._slow[held] = None
-        self._free += 1
+        held.subject.silent = True
+        if self._makes_room():
+            held.slow, held.since = True, _now()
+            self._slow[held] = None
+            self._free += 1
+        else:
+            self._look_later(held)
         self._line_up(held.subject)
         self._give_places()
+
+    def _makes_room(self) -> bool:
+        """Has a slow place free, if need be by giving work up. Returns False if all of it has made progress of late."""
+        if len(self._slow) < self._most_slow:
+            return True
+        now = _now()
+        for held in list(self._slow):
+            if held.has_progressed():
+                held.since = now
+                self._slow.move_to_end(held)
+                continue
+            if now - held.since < self._patience / 2:  # and so are those behind it
+                return False
+            del self._slow[held]
+            held.give_up()
+            return True
+        return False
 
     def _leave(self, held: _Held, *, answered: bool) -> None:
         subject = held.subject
@@ -218,29 +251,40 @@ class FairLimiter:
         self._give_places()
 
     def _line_up(self, subject: _Subject) -> None:
-        """Puts a subject into the line where it belongs, behind those that are there; forgets it if it has no work."""
+        """Puts a subject into the line where it belongs, unless it stands there; forgets it if it has no work."""
         waits, can_begin = bool(subject.waiting), not subject.in_flight
-        for line, belongs in ((self._turns, waits and not subject.silent), (self._silent_turns, waits and subject.silent and can_begin)):
-            if belongs:
-                line.setdefault(subject)
-            else:
-                line.pop(subject, None)
+        if waits and not subject.silent:
+            self._turns.setdefault(subject)
+        else:
+            self._turns.pop(subject, None)
+        index = bisect_left(self._silent_turns, (subject.turn,))
+        stands = index < len(self._silent_turns) and self._silent_turns[index][1] is subject
+        belongs = waits and subject.silent and can_begin
+        if belongs and not stands:
+            insort(self._silent_turns, (subject.turn, subject))
+        elif stands and not belongs:
+            del self._silent_turns[index]
         if can_begin and not waits and self._subjects.get(subject.name) is subject:
             del self._subjects[subject.name]
             if subject.silent:
-                self._silent[subject.name] = None
+                self._silent[subject.name] = subject.turn
                 if len(self._silent) > _MOST_SILENT:
                     self._silent.popitem(last=False)
 
     def _give_places(self) -> None:
         """Gives free places to who waits."""
-        for line in (self._turns, self._silent_turns):
-            while line and self._has_place(subject := next(iter(line))):
-                del line[subject]
-                turn, progress = subject.waiting.popitem(last=False)
-                if not turn.done():
-                    turn.set_result(self._begin(subject, progress))
-                self._line_up(subject)
+        while self._turns and self._has_place(subject := next(iter(self._turns))):
+            del self._turns[subject]
+            self._give_place(subject)
+        while self._silent_turns and self._has_place(subject := self._silent_turns[0][1]):
+            del self._silent_turns[0]
+            self._give_place(subject)
+
+    def _give_place(self, subject: _Subject) -> None:
+        turn, progress = subject.waiting.popitem(last=False)
+        if not turn.done():
+            turn.set_result(self._begin(subject, progress))
+        self._line_up(subject)
 
 
 def _now() -> float:

@@ -155,7 +155,7 @@ def prepare(connection: sqlite3.Connection, path: Path, form: Format) -> int:
 def _close_to_others(path: Path, form: Format) -> None:
     """Takes other users' access to a file of ours away: a backup that was put back has the mode that its copier gave it."""
     for beside in ("", "-wal", "-shm"):
-        each = path.with_name(path.name + beside)
+        each = Path(os.path.realpath(path) + beside)  # SQLite's other files stand beside the file to which a link leads
         try:
             mode = stat.S_IMODE(each.stat().st_mode)
             if mode & _OTHERS:

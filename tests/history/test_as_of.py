@@ -6,7 +6,7 @@ import pytest
 
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.core.policies.events import Placed
+from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.core.reading.view import Head
 from topicpolicies_server.history.as_of import Past, of_time, of_version
 from topicpolicies_server.history.entries import BEFORE_KNOWN, UNTIMED, Gap, GapReason
@@ -23,6 +23,11 @@ def entry(at: int, version: str, previous: str, *, before: bytes | None = None, 
 
 def head(version: str, at: int, document: dict[str, bytes] | None) -> Head:
     return Head(KEY, document, version, "", Placed(0, version, None, at), 1)
+
+
+def replicated(version: str, at: int, document: dict[str, bytes]) -> Head:
+    event = Event(KEY, Action.UPDATE, document, None, replicated=True)
+    return Head(KEY, document, version, "", Placed(0, version, event, at), 1)
 
 
 def gap(since: int | None, until: int) -> Gap:
@@ -81,6 +86,7 @@ def test_a_document_that_is_certain_is_returned(
         pytest.param(50, None, UNLINKED, None, [], id="before the first, of which it is not known what was before"),
         pytest.param(400, None, None, head("v9", 600, {"x": b"x"}), [], id="before the head, without any event"),
         pytest.param(400, None, None, None, [gap(None, 900)], id="nothing is known, and something may be missing"),
+        pytest.param(400, None, None, replicated("v9", 40, {"x": b"x"}), [gap(None, 900)], id="only the head, which may have come since"),
     ],
 )
 def test_a_document_that_is_not_certain_is_refused(

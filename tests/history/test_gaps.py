@@ -41,6 +41,25 @@ async def test_a_gap_makes_a_document_uncertain_however_many_gaps_came_after_it(
     assert (past.document, past.version) == (None, "0")  # behind that gap it is certain
 
 
+async def test_a_document_is_uncertain_behind_a_gap_although_the_first_event_after_it_has_an_old_time(
+    history: History, now: list[int]
+) -> None:
+    now[0] = BEGIN + 10_000
+    before = await reader_of(history)
+    before.read(update(1, 1, at=BEGIN + 9_000))
+    before.scribe.caught_up()
+    now[0] = BEGIN + 14_000
+    before.scribe.closed()
+    now[0] = BEGIN + 100_000  # meanwhile the document was deleted, and the log compacted
+    after = Reader(await history.scribe(NAMESPACE), Log(complete=position(5)))
+    after.read(update(7, 7, name="other", at=BEGIN + 2_000))
+    after.scribe.caught_up()
+    now[0] = BEGIN + 200_000
+    for at in (10_000, 50_000, 99_000, 150_000):
+        with pytest.raises(PolicyError, match="COMPACTED"):
+            await history.past(NAMESPACE, KEY, after.view.head(KEY), at=BEGIN + at)
+
+
 async def test_before_the_first_entry_that_is_kept_there_is_what_it_met_however_many_gaps_came_since(history: History, path: Path) -> None:
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, 4)))

@@ -298,6 +298,27 @@ def _write(path: Path, content: bytes) -> None:
         other.close()
 
 
+async def test_a_backup_to_which_a_link_leads_is_for_its_owner_only_once_it_is_opened_and_so_are_the_files_beside_it(
+    path: Path, tmp_path: Path
+) -> None:
+    link(path, tmp_path / "disk")
+    await open_history(path, BOUNDS).close()
+    open_to_others(path)
+    history = open_history(path, BOUNDS)
+    modes = {found.name: found.stat().st_mode & 0o777 for found in (tmp_path / "disk").iterdir()}
+    assert modes == dict.fromkeys((path.name, *(path.name + end for end in ("-wal", "-shm", ".lock"))), 0o600)
+    await history.close()
+
+
+def link(path: Path, folder: Path) -> None:
+    folder.mkdir()
+    path.symlink_to(folder / path.name)
+
+
+def open_to_others(path: Path) -> None:
+    path.chmod(0o664)
+
+
 def test_the_file_is_accessible_to_its_owner_only(path: Path) -> None:
     file.prepare(path).close()
     assert path.stat().st_mode & 0o077 == 0

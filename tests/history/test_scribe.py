@@ -86,6 +86,37 @@ def test_events_compacted_away_between_two_openings_are_a_gap_with_its_times() -
     assert sink.gaps == [(BEGIN + 5_500, BEGIN + 10_000, GapReason.COMPACTED)]
 
 
+@pytest.mark.parametrize(
+    ("at", "replicated", "since", "until"),
+    [
+        pytest.param(BEGIN + 2_000, False, BEGIN + 5_500, NOW, id="by a writer whose clock is slow"),
+        pytest.param(BEGIN + 5_500, False, BEGIN + 5_500, NOW, id="at the moment to which the log was followed"),
+        pytest.param(BEGIN + 2_000, True, BEGIN + 5_500, NOW, id="replicated late"),
+        pytest.param(BEGIN + 9_000, True, BEGIN + 5_500, NOW, id="replicated late, but published after the gap had begun"),
+    ],
+)
+def test_a_gap_does_not_end_at_the_time_of_an_event_that_is_older_than_what_may_be_missing_before_it(
+    at: int, replicated: bool, since: int, until: int
+) -> None:
+    sink = HistorySink()
+    opening = reader(sink, marks(5), Log(complete=position(9)))
+    opening.read(event := update(10, 10, at=at) if not replicated else replica(update(10, 10, at=at)))
+    opening.scribe.caught_up()
+    assert [each.placed for each in sink.noted] == [event]
+    assert sink.gaps == [(since, until, GapReason.COMPACTED)]
+
+
+def replica(placed: Placed) -> Placed:
+    """Returns the same event as one that came from another cluster."""
+    assert placed.event is not None
+    return placed._replace(event=placed.event._replace(replicated=True))
+
+
+def test_a_gap_has_a_beginning_before_its_end_although_the_clock_was_set_back_meanwhile() -> None:
+    sink = read(HistorySink(), marks(5, followed=NOW + 10**8), Log(complete=position(9)), 8)
+    assert sink.gaps == [(NOW, NOW + 1, GapReason.COMPACTED)]
+
+
 def test_a_gap_ends_now_if_the_log_has_no_event_after_the_compacted_part() -> None:
     assert read(HistorySink(), marks(5), Log(complete=position(9)), 3, 8).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
 
@@ -139,6 +170,16 @@ def test_events_that_the_sink_has_no_room_for_are_a_gap() -> None:
     opening.read(update(6, 6), update(7, 7))
     assert sink.rows == [1, 2, 6, 7]
     assert sink.gaps == [(BEGIN + 2_000, BEGIN + 6_000, GapReason.OVERRUN)]
+
+
+def test_events_of_several_partitions_for_which_there_is_no_room_are_all_within_the_gap() -> None:
+    sink = HistorySink(room=2)
+    opening = reader(sink, nothing(), Log(partitions=2))
+    opening.read(update(1, 1, partition=1, at=BEGIN), update(5, 2))  # the clocks of their writers differ
+    opening.read(update(8, 3), update(2, 4, partition=1))
+    sink.room = 1
+    opening.read(update(3, 5, partition=1))
+    assert sink.gaps == [(BEGIN + 2_000, BEGIN + 8_000, GapReason.OVERRUN)]
 
 
 def test_an_overrun_that_lasts_until_the_log_is_closed_is_recorded_at_its_close() -> None:

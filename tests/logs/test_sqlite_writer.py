@@ -13,6 +13,7 @@ import pytest
 from tests.logs.samples import a_key, an_update
 from topicpolicies_server import path_guard
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.sqlite import writer as writer_module
 
 from .test_sqlite_faults import Disk, append_all, copy_files, failures, wal_of
 
@@ -97,6 +98,46 @@ async def test_what_was_acknowledged_outlives_a_write_ahead_log_that_is_taken_aw
         assert later.ids() == ids
         assert opened.identity == log.identity
         await each.change_log.close()
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_FSYNC])
+async def test_what_was_acknowledged_outlives_a_write_ahead_log_that_is_taken_away_although_the_disk_fails_at_that_moment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(path_guard, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(writer_module, "RETRY_SECONDS", 0.01)
+    disk, killed = Disk(tmp_path / "changes.db"), Disk(tmp_path / "killed.db")
+    log, recorder = await disk.open()
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    journal = wal_of(disk.path)
+    journal.rename(tmp_path / "elsewhere")
+    disk.fail(code, sql="PRAGMA wal_checkpoint(TRUNCATE)")
+    for _ in range(2):
+        with pytest.raises(LogError, match="can't be written now"):
+            await disk.change_log.reach()
+        await asyncio.sleep(0.2)
+    for name in ("", "-mark"):  # what the next process finds if this one is killed now
+        shutil.copyfile(f"{disk.path}{name}", f"{killed.path}{name}")
+    opened, later = await killed.open()
+    assert later.ids() == ["before"]
+    assert opened.identity == log.identity
+    await killed.change_log.close()
+    (tmp_path / "elsewhere").rename(journal)
+    await until_in_reach(disk)
+    append_all(log, recorder, "after")
+    await recorder.until_settled(2)
+    assert (recorder.ids(), recorder.losses) == (["before", "after"], [])
+    await disk.change_log.close()
+
+
+async def until_in_reach(disk: Disk) -> None:
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                return await disk.change_log.reach()
+            except LogError:
+                await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("probed", [False, True])

@@ -65,7 +65,7 @@ def of_time(at: int, now: int, last: Entry | None, first: Entry | None, head: He
         if gap is None and (first.previous == ABSENT or any(each.until <= at for each in gaps)):
             return Past(first.before, first.previous)
         raise _uncertain(at, gap, _MISSING if gap is None else "")
-    if first is None and head is not None and head.placed is not None and head.placed.published_at <= at:
+    if first is None and head is not None and _published_by(head, at):
         return Past(secrets.wire(head.document) if head.document is not None else None, head.version)
     gap = _between(gaps, at, first.at if first is not None else now)
     if gap is None and first is None and (head is None or head.document is None):
@@ -91,6 +91,12 @@ def of_version(entry: Entry | None, version: Position, head: Head | None) -> Pas
         "The history has no such version of this topic and scope: list the history to see its versions.",
         metadata={"version": version},
     )
+
+
+def _published_by(head: Head, at: int) -> bool:
+    """Whether the event that made a head was in its log at a time; a replicated one came there later than it was published."""
+    placed = head.placed
+    return placed is not None and placed.published_at <= at and not (placed.event is not None and placed.event.replicated)
 
 
 def _between(gaps: Sequence[Gap], start: int, end: int) -> Gap | None:

@@ -158,6 +158,8 @@ class Marks:
     """The streams, by the log's identity and the partition."""
     overrun: int | None = None
     """The time of the last event before the history was full, in milliseconds since 1970; None: the history takes events."""
+    overrun_until: int = 0
+    """The time of the latest event that the history could not take since then, in milliseconds since 1970."""
     refused: dict[int, tuple[Stream, Position]] = field(default_factory=dict)
     """By partition: the last event that the history could not take, as its stream and position."""
 

@@ -143,7 +143,9 @@ class History:
         now = self._now()
         gaps[:0] = unwritten
         if not followed:
-            gaps.insert(0, Gap(namespace, self._marks_of(namespace).followed_until, max(now, at) + 1, GapReason.COMPACTED))
+            since = self._marks_of(namespace).followed_until
+            since = None if since is None else min(since, now - 1)  # without a head, the present itself is not known
+            gaps.insert(0, Gap(namespace, since, max(now, at) + 1, GapReason.COMPACTED))
         return as_of.of_time(at, now, last, first, head, gaps)
 
     async def close(self) -> None:

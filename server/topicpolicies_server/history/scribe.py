@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from ..core.policies.events import ABSENT, Position
+from ..core.policies.events import ABSENT, Placed, Position
 from .entries import Followed, Gap, GapReason, Marks, Noted, SetBack, Stream, Taken
 
 
@@ -154,7 +154,7 @@ class Scribe:
                     continue
                 at = max(stream.at, min(placed.published_at, now))
                 if self._uncertain:
-                    self._pass(partition, position, at)
+                    self._pass(partition, position, self._latest_before(placed, at, now))
                 if folded is None and not placed.problem:
                     continue  # neither an event nor unreadable: nothing to record
                 noted.append(
@@ -175,8 +175,23 @@ class Scribe:
                 for wake in self._listeners():
                     wake()
 
+    def _latest_before(self, placed: Placed, at: int, now: int) -> int:
+        """Returns until when an event that is missing before this one may have happened, in milliseconds since 1970.
+
+        As a rule that is the time of this one. But an event that was replicated has the time of its cluster, however late it came; and one
+        that is older than the time without a server was written by a clock that is slow.
+        """
+        replicated = placed.event is not None and placed.event.replicated
+        return now if replicated or at <= (self._followed_until or 0) else at
+
     def _pass(self, partition: int, position: Position, at: int) -> None:
-        """Notes that an event of a partition was read, which may end the partition's uncertain range."""
+        """Notes that an event of a partition was read, which may end the partition's uncertain range.
+
+        Args:
+            partition: the partition.
+            position: the event's position.
+            at: until when an event that is missing before it may have happened, in milliseconds since 1970.
+        """
         uncertain = self._uncertain.get(partition)
         if uncertain is not None and uncertain.reads(position):
             self._leave(partition, at)
@@ -207,6 +222,7 @@ class Scribe:
             last = next((each.at for each in reversed(noted[:taken]) if each.stream is first.stream), began[first.stream][1])
             marks.overrun = last or first.at
         for each in noted[taken:]:
+            marks.overrun, marks.overrun_until = min(marks.overrun, each.at), max(marks.overrun_until, each.at)
             marks.refused[each.placed.partition] = each.stream, each.placed.position
 
     def caught_up(self) -> None:
@@ -220,7 +236,10 @@ class Scribe:
             reason, holes = GapReason.COMPACTED, self._missing
             if self._replaced():
                 reason, holes = GapReason.LOG_REPLACED, [(self._stream(0), ""), *holes]
-            self._sink.tell(Gap(self.namespace, self._followed_until, self._missing_until, reason, tuple(holes)))
+            since, until = self._followed_until, self._missing_until
+            if since is not None and since >= until:  # the clock was set back while no server followed the log
+                since, until = min(since, now), now + 1
+            self._sink.tell(Gap(self.namespace, since, until, reason, tuple(holes)))
             self._missing_until, self._missing = 0, []
         self._following = True
         self.tick()
@@ -250,9 +269,11 @@ class Scribe:
             self._missing.append((self._stream(partition), uncertain.last))
 
     def _tell_overrun(self, until: int) -> None:
-        self._sink.tell(Gap(self.namespace, self._marks.overrun, until, GapReason.OVERRUN, tuple(self._marks.refused.values())))
-        self._marks.overrun = None
-        self._marks.refused.clear()
+        marks = self._marks
+        until = max(until, marks.overrun_until)  # each partition has its own time
+        self._sink.tell(Gap(self.namespace, marks.overrun, until, GapReason.OVERRUN, tuple(marks.refused.values())))
+        marks.overrun, marks.overrun_until = None, 0
+        marks.refused.clear()
 
     def _replaced(self) -> bool:
         """Whether the history knows logs of this namespace, but not this one."""

@@ -223,14 +223,18 @@ class Writer:
         if not self._failing:
             _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
         self._failing = True
-        if isinstance(error, sqlite3.Error) and is_moved(error):
-            with suppress(sqlite3.Error):
-                secure(self._connection)
+        self._secure_if_moved(error)
         if self._stopping:
             return
         self._tell_loop(asking, self._waiting.unwritten())
         self._hurry.wait(_RETRY_SECONDS)
         self._hurry.clear()
+
+    def _secure_if_moved(self, error: Exception) -> None:
+        """Leaves the write-ahead log empty if the error says that the file was moved (see ``path_guard``)."""
+        if isinstance(error, sqlite3.Error) and is_moved(error):
+            with suppress(sqlite3.Error):
+                secure(self._connection)
 
     def _transact(self, batch: Sequence[Item]) -> None:
         try:
@@ -301,6 +305,7 @@ class Writer:
             self._to_trim = not trim(self._connection, self._bounds, time.time_ns() // 1_000_000, self._has_time)
         except sqlite3.Error as error:
             _log.warning("the history %s could not be trimmed: %s", self._path, error)
+            self._secure_if_moved(error)
 
     def _has_time(self) -> bool:
         return not (self._stopping or self._hurry.is_set())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import time
 from collections.abc import AsyncIterator
@@ -25,6 +26,9 @@ class Broker:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.hanging: set[str] = set()
+        self.dripping: set[str] = set()
+        """What is answered byte by byte, in 1.5 seconds."""
+        self.long = 0
         self.most = 0
         self.answering = asyncio.Event()
         self.released = asyncio.Event()
@@ -50,6 +54,14 @@ class Broker:
                 await self.answering.wait()
                 await asyncio.sleep(0.001)  # meanwhile other requests arrive
                 self._open -= 1
+                if any(f"/{name}/" in path for name in self.dripping):
+                    self.long += 1
+                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n")
+                    for byte in "{}".ljust(32):
+                        writer.write(byte.encode())
+                        await writer.drain()
+                        await asyncio.sleep(0.05)
+                    continue
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         finally:
             writer.close()
@@ -286,6 +298,22 @@ async def test_where_more_namespaces_hang_than_have_places_the_eldest_question_i
                 pass
 
 
+async def test_a_question_whose_answer_is_on_its_way_is_not_given_up_for_others_that_hang() -> None:
+    broker = Broker()
+    broker.answering.set()
+    broker.dripping.add("long")
+    broker.hanging |= {f"bad-{number}" for number in range(20)}
+    async with asking(broker) as admin:
+        admin._limiter = FairLimiter(2, 2, 0.15)
+        hanging = [task for number in range(20) for task in _hang(admin, f"bad-{number}", 1)]
+        assert await _told(admin, "long") < 5.0
+        assert broker.asked.count("internalStats") > 4 and broker.long == 1, "it was not asked again"
+        broker.release()
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)
+
+
 async def test_namespaces_have_their_turns_one_after_the_other() -> None:
     limiter, had, free = FairLimiter(1, 1, 1.0), list[str](), asyncio.Event()
 
@@ -299,6 +327,83 @@ async def test_namespaces_have_their_turns_one_after_the_other() -> None:
     free.set()
     await asyncio.gather(*tasks)
     assert "".join(had) == "aabcaba"
+
+
+async def test_work_that_makes_progress_is_not_given_up_for_work_that_hangs() -> None:
+    limiter, progress, ended = FairLimiter(2, 4, 0.1), 0, list[int]()
+
+    async def go_on() -> None:
+        nonlocal progress
+        async with limiter.place("large", progress=lambda: progress):
+            await asyncio.sleep(0.15)  # it is slow at first
+            for _ in range(40):
+                progress += 1
+                await asyncio.sleep(0.03)
+
+    async def hang(number: int) -> None:
+        try:
+            async with limiter.place(number, 60.0):
+                await asyncio.sleep(60)
+        except GivenUpError:
+            ended.append(number)
+
+    large = asyncio.create_task(go_on())
+    await asyncio.sleep(0.12)
+    tasks = [asyncio.create_task(hang(number)) for number in range(12)]
+    await large
+    assert ended[:5] == [0, 1, 2, 3, 4], "others had their turns meanwhile"
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_work_that_hangs_waits_in_its_place_while_all_slow_work_makes_progress() -> None:
+    limiter, over = FairLimiter(1, 2, 0.05), asyncio.Event()
+    progress = itertools.count()
+
+    async def go_on(number: int) -> None:
+        async with limiter.place(number, 10.0, lambda: next(progress) if begun else None):
+            await over.wait()
+
+    begun = False
+    going_on = [asyncio.create_task(go_on(number)) for number in range(2)]
+    await asyncio.sleep(0.15)
+    begun = True
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3), limiter.place("hangs", 10.0):
+            await asyncio.sleep(60)
+    over.set()
+    await asyncio.gather(*going_on)
+
+
+async def test_what_would_answer_again_has_its_turn_however_many_others_hang() -> None:
+    limiter = FairLimiter(4, 8, 0.05)
+
+    async def hang(number: int) -> None:
+        while True:
+            try:
+                async with limiter.place(number, 0.5):
+                    await asyncio.sleep(0.5)
+                    raise ValueError
+            except (NoPlaceError, GivenUpError, ValueError):
+                await asyncio.sleep(0.01)
+
+    tasks = [asyncio.create_task(hang(number)) for number in range(60)]
+    await asyncio.sleep(1.0)
+    with pytest.raises(ValueError, match="did not answer"):
+        async with limiter.place("good", 1.0):
+            await asyncio.sleep(0.1)
+            raise ValueError("it did not answer at that moment")
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                async with limiter.place("good", 0.1):
+                    break
+            except NoPlaceError:
+                continue
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -27,10 +27,11 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...core.policies.events import Placed
-from ...path_guard import PathGuard, is_moved
+from ...path_guard import PathGuard, is_moved, secure
 from ...sqlite_file import checkpoint
 from .. import rows
 from . import events, floors
@@ -314,6 +315,9 @@ class Writer:
         except sqlite3.Error as error:
             if fate(error) is Fate.LOST:
                 raise
+            if is_moved(error):
+                with suppress(sqlite3.Error):  # the disk may still fail: it is tried again
+                    secure(self._connection)
             return None
 
     def _do(self, job: Job[Any]) -> None:

@@ -71,7 +71,17 @@ class Answer(NamedTuple):
         return " ".join(said.split())[:_REASON_CHARACTERS] or "no reason given"
 
 
-async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str]) -> Answer:
+class Received:
+    """How much of an answer has come."""
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        """Bytes, as they were sent; those of former attempts count too."""
+
+
+async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str], received: Received | None = None) -> Answer:
     """Sends one GET request.
 
     Raises:
@@ -90,6 +100,8 @@ async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str]) -
         body = bytearray()
         try:
             async for piece in response.aiter_raw():
+                if received is not None:
+                    received.bytes += len(piece)
                 body += piece if unpacking is None else unpacking.decompress(piece, MOST_BYTES + 1 - len(body))
                 if len(body) > MOST_BYTES:
                     raise TooLargeError

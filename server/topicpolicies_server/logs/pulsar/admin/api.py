@@ -27,7 +27,7 @@ from ....tasks import TaskSet
 from ...change_log import LogError
 from ..credentials import Identity, LiveContext, OAuth2, TlsOptions, checked_token
 from ..oauth2 import Tokens
-from .answer import MOST_BYTES, Answer, TooLargeError, fetch
+from .answer import MOST_BYTES, Answer, Received, TooLargeError, fetch
 from .connections import QUICK, QUICK_SECONDS, SLOW, HttpConnections
 
 _ATTEMPT_SECONDS = 10.0
@@ -110,7 +110,7 @@ class Admin:
         for base in bases:
             try:
                 async with asyncio.timeout(seconds / len(bases)):
-                    await self._followed(base, resource, reaching=True)
+                    await self._followed(base, resource)
             except TimeoutError:
                 problem = _no_answer(f"no answer within {seconds / len(bases):g} s")
             except _PassingFaultError as error:
@@ -159,13 +159,14 @@ class Admin:
         deadline = time.monotonic() + seconds
         pause = _FIRST_PAUSE
         unasked = set(self._bases)
+        received = Received()
         while True:
             try:
-                async with self._limiter.place(_subject(path), deadline - time.monotonic()):
+                async with self._limiter.place(_subject(path), deadline - time.monotonic(), lambda: received.bytes):
                     base = self._bases[0]
                     unasked.discard(base)
                     others = unasked and time.monotonic() + _ONE_OF_SEVERAL_SECONDS + pause < deadline
-                    return await self._ask(base, resource, _ONE_OF_SEVERAL_SECONDS if others else _ATTEMPT_SECONDS)
+                    return await self._ask(base, resource, _ONE_OF_SEVERAL_SECONDS if others else _ATTEMPT_SECONDS, received)
             except (_PassingFaultError, NoPlaceError, GivenUpError) as fault:
                 if time.monotonic() + pause >= deadline:
                     raise LogError(
@@ -185,11 +186,11 @@ class Admin:
             async with asyncio.timeout(seconds):
                 await self._closed.wait()
 
-    async def _ask(self, base: str, resource: str, seconds: float) -> Answer | None:
+    async def _ask(self, base: str, resource: str, seconds: float, received: Received) -> Answer | None:
         """Makes one attempt at one of the hosts, and follows its redirects."""
         try:
             async with asyncio.timeout(seconds):
-                return await self._followed(base, resource)
+                return await self._followed(base, resource, received)
         except TimeoutError:
             self._turn_from(base)
             raise _PassingFaultError(f"no complete answer in {seconds:g} s") from None
@@ -197,14 +198,15 @@ class Admin:
             self._turn_from(base)
             raise
 
-    async def _followed(self, base: str, resource: str, *, reaching: bool = False) -> Answer | None:
+    async def _followed(self, base: str, resource: str, received: Received | None = None) -> Answer | None:
+        """Follows redirects. ``received``: takes what comes; None: it is only tested whether the host can be reached."""
         url = base + resource
         if self._tls.renew():
             self._replace()
         for _ in range(_REDIRECTS):
             token = await self._issued_now() if self._issued is not None else self._shown()
             try:
-                answer = await self._sent(url, {"Authorization": f"Bearer {token}"} if token else {}, reaching=reaching)
+                answer = await self._sent(url, {"Authorization": f"Bearer {token}"} if token else {}, received)
             except LogError:
                 raise
             except TooLargeError:
@@ -216,12 +218,13 @@ class Admin:
             url = self._redirected(url, answer.headers["location"])
         raise _PassingFaultError(f"{_REDIRECTS} redirects, the last to {_host_of(url)}")
 
-    async def _sent(self, url: str, headers: Mapping[str, str], *, reaching: bool) -> Answer:
+    async def _sent(self, url: str, headers: Mapping[str, str], received: Received | None) -> Answer:
         """Sends one request, in a task that ``close`` can cancel: a connection that was made after the closing would stay open."""
         if self._closed.is_set():
             raise _closed()
         cancelled = _cancellations()
-        asking = asyncio.create_task(fetch(self._http.reaching if reaching else self._http.questions, url, headers))
+        http = self._http.reaching if received is None else self._http.questions
+        asking = asyncio.create_task(fetch(http, url, headers, received))
         self._asking.add(asking)
         asking.add_done_callback(self._asking.discard)
         try:
