@@ -154,6 +154,26 @@ async def test_of_whom_the_server_does_not_know_it_takes_no_request(tmp_path: Pa
         assert len(answer.documents) == 2
 
 
+async def test_callers_that_call_again_as_soon_as_they_are_given_up_keep_no_places(server: Server) -> None:
+    async with grpc.aio.insecure_channel(server.address) as stuck, grpc.aio.insecure_channel(server.address, [("x", 1)]) as channel:
+
+        async def calls_again() -> None:
+            while True:
+                await begun(stuck).code()
+
+        callers = [asyncio.create_task(calls_again()) for _ in range(2 * PLACES)]
+        async with asyncio.timeout(PATIENCE):
+            while len(server.calls.arriving) < MOST:  # noqa: ASYNC110 (nobody tells)
+                await asyncio.sleep(0.01)
+            for _ in range(20):
+                await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+                await async_stub(channel).GetServerInfo(GetServerInfoRequest())
+                assert len(server.calls.arriving) <= MOST
+        for caller in callers:
+            caller.cancel()
+        await asyncio.wait(callers)
+
+
 class Sending:
     """gRPC's context of a call whose request comes when it is told."""
 
@@ -167,20 +187,20 @@ class Sending:
 async def test_a_process_that_is_busy_gives_up_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arriving, "_ON_TIME_SECONDS", -1.0)  # no look is on time
     calls = Arriving(asyncio.get_running_loop(), MOST)
-    contexts = [Sending() for _ in range(PLACES)]
+    contexts = [Sending() for _ in range(MOST)]
     reading = [asyncio.create_task(calls.read(each)) for each in contexts]
     await asyncio.sleep(0.3)
     for each in contexts:
         each.request.set_result(b"a")
-    assert await asyncio.gather(*reading) == [b"a"] * PLACES
+    assert await asyncio.gather(*reading) == [b"a"] * MOST
 
 
 async def test_while_requests_of_later_calls_arrive_those_that_do_not_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arriving, "_ON_TIME_SECONDS", -1.0)
     calls = Arriving(asyncio.get_running_loop(), MOST)
-    reading = [asyncio.create_task(calls.read(Sending())) for _ in range(PLACES)]
+    reading = [asyncio.create_task(calls.read(Sending())) for _ in range(MOST - 1)]
     await asyncio.sleep(0)
-    assert len(calls) == PLACES
+    assert len(calls) == MOST - 1
     async with asyncio.timeout(PATIENCE):
         while len(calls) > MOST // 2:
             sending = Sending()
@@ -188,7 +208,7 @@ async def test_while_requests_of_later_calls_arrive_those_that_do_not_are_given_
             assert await asyncio.create_task(calls.read(sending)) == b"a"
             await asyncio.sleep(0.005)
     done, left = await asyncio.wait(reading, timeout=0.1)
-    assert len(done) == PLACES - MOST // 2
+    assert len(done) == MOST - 1 - MOST // 2
     for each in done:
         error = each.exception()
         assert isinstance(error, PolicyError)
@@ -197,6 +217,20 @@ async def test_while_requests_of_later_calls_arrive_those_that_do_not_are_given_
         each.cancel()
     await asyncio.wait(left)
     assert len(calls) == 0
+
+
+async def test_for_a_call_too_many_the_one_that_came_first_is_given_up() -> None:
+    calls = Arriving(asyncio.get_running_loop(), MOST)
+    contexts = [Sending() for _ in range(MOST + 3)]
+    reading = [asyncio.create_task(calls.read(each)) for each in contexts]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert len(calls) == MOST
+    for context in contexts[3:]:
+        context.request.set_result(b"a")
+    found = await asyncio.gather(*reading, return_exceptions=True)
+    assert found[3:] == [b"a"] * MOST
+    assert all(isinstance(each, PolicyError) and each.reason is Reason.TOO_MANY_CALLS for each in found[:3])
 
 
 @pytest.mark.parametrize("said", [b"", b"PRI * HTTP/2.0\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])

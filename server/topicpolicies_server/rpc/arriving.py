@@ -6,15 +6,18 @@ that gRPC has for calls, and the part of its request that has come is in memory.
 =========  ====================================================  =========  ==============================================================
 state      event                                                 next       what is done
 =========  ====================================================  =========  ==============================================================
-(comes)    ``read``                                              WAITING    nothing
+(comes)    ``read``                                              WAITING    if too many wait, the one that came first is given up
 WAITING    the request has arrived                               over       ``read`` returns it
 WAITING    the caller has gone                                   over       gRPC cancels the call
 WAITING    it has waited for ``LAST`` looks; or for ``SOON``     over       ``read`` raises what the call is refused with
-           looks, and more than a few calls wait
+           looks, and more than a few calls wait; or it is
+           given up for one that comes
 =========  ====================================================  =========  ==============================================================
 
 A look counts only if requests are certain to be handed over when they arrive: it was on time, or the request of a call that came since the
 look before has arrived. So a process that is busy, or was stopped, gives up no call whose request waits for this process.
+
+No more calls wait than may be in progress, so that half of gRPC's places stay free of them, however soon their callers call again.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ class Arriving:
             most: how many calls may be in progress; gRPC has twice as many places.
         """
         self._loop = loop
+        self._most = most
         self._few = min(FEW, most // 2)
         self._waiting: dict[asyncio.Task[Any], int] = {}
         """The WAITING calls by their tasks, and how many looks had counted when each came; the oldest first."""
@@ -72,6 +76,8 @@ class Arriving:
         """
         task = asyncio.current_task()
         assert task is not None, "gRPC serves each call in a task"
+        if len(self._waiting) >= self._most:
+            self._give_up(next(iter(self._waiting)))
         self._waiting[task] = looks = self._looks
         if self._timer is None:
             self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
@@ -102,11 +108,14 @@ class Arriving:
         for task, since in list(self._waiting.items()):
             if self._looks < since + (SOON if beyond > 0 else LAST):
                 break  # those behind it came later
-            del self._waiting[task]
-            self._given_up.add(task)
-            task.cancel()
+            self._give_up(task)
             beyond -= 1
         self._timer = self._loop.call_later(LOOK_SECONDS, self._look) if self._waiting else None
+
+    def _give_up(self, task: asyncio.Task[Any]) -> None:
+        del self._waiting[task]
+        self._given_up.add(task)
+        task.cancel()
 
 
 def _not_arrived() -> PolicyError:
