@@ -62,10 +62,10 @@ async def never() -> AsyncIterator[bytes]:
     yield b""
 
 
-def begun(channel: grpc.aio.Channel, method: str = SERVICE + "GetServerInfo", metadata: Any = ()) -> Any:
+def begun(channel: grpc.aio.Channel, method: str = SERVICE + "GetServerInfo", metadata: Any = (), timeout: float | None = None) -> Any:
     """A call of which only the metadata is sent."""
     to_call: Any = channel.stream_stream(method)
-    made: Any = to_call(never(), metadata=metadata)
+    made: Any = to_call(never(), metadata=metadata, timeout=timeout)
     return made
 
 
@@ -108,6 +108,20 @@ async def test_a_call_whose_request_does_not_come_ends_with_a_reason(server: Ser
         refusal = Refusal(caught.value)
         assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS")
         assert len(server.calls.arriving) == 0
+
+
+async def test_a_server_that_stops_tells_calls_whose_requests_have_not_come(server: Server) -> None:
+    async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
+        calls = [begun(channel, SERVICE + method).__aiter__() for method in METHODS]
+        while len(server.calls.arriving) < len(calls):
+            await asyncio.sleep(0.01)
+        began = asyncio.get_running_loop().time()
+        await server.stop()
+        assert asyncio.get_running_loop().time() - began < 1.0, "they do not delay it"
+        for call in calls:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call.__anext__()
+            assert Refusal(caught.value).info.reason == "SHUTTING_DOWN"
 
 
 async def test_a_call_without_a_request_is_told_so(server: Server) -> None:

@@ -12,6 +12,7 @@ WAITING    the caller has gone                                   over       gRPC
 WAITING    it has waited for ``LAST`` looks; or for ``SOON``     over       ``read`` raises what the call is refused with
            looks, and more than a few calls wait; or it is
            given up for one that comes
+WAITING    ``end_all``, as the server stops                      over       the same
 =========  ====================================================  =========  ==============================================================
 
 A look counts only if requests are certain to be handed over when they arrive: it was on time, or the request of a call that came since the
@@ -54,8 +55,8 @@ class Arriving:
         self._few = min(FEW, most // 2)
         self._waiting: dict[asyncio.Task[Any], int] = {}
         """The WAITING calls by their tasks, and how many looks had counted when each came; the oldest first."""
-        self._given_up: set[asyncio.Task[Any]] = set()
-        """The tasks that were cancelled, and have not noticed."""
+        self._given_up: dict[asyncio.Task[Any], PolicyError] = {}
+        """The tasks that were cancelled, and have not noticed, and what each call is refused with."""
         self._looks = 0
         self._prompt = False
         """Whether a call that came since the last look has its request."""
@@ -71,32 +72,37 @@ class Arriving:
             context: gRPC's context of the call (``grpc.aio.ServicerContext``).
 
         Raises:
-            PolicyError: RESOURCE_EXHAUSTED, the request did not arrive; INVALID_ARGUMENT, there is none.
+            PolicyError: RESOURCE_EXHAUSTED, the request did not arrive; INVALID_ARGUMENT, there is none; what ``end_all`` was given.
             asyncio.CancelledError: the caller has gone.
         """
         task = asyncio.current_task()
         assert task is not None, "gRPC serves each call in a task"
         if len(self._waiting) >= self._most:
-            self._give_up(next(iter(self._waiting)))
+            self._give_up(next(iter(self._waiting)), _not_arrived())
         self._waiting[task] = looks = self._looks
         if self._timer is None:
             self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
         try:
             raw: Any = await context.read()
         except asyncio.CancelledError:
-            if task not in self._given_up or task.uncancel():
+            if (error := self._given_up.get(task)) is None or task.uncancel():
                 raise
-            raise _not_arrived() from None
+            raise error from None
         finally:
             self._waiting.pop(task, None)
             if self._given_up:
-                self._given_up.discard(task)
+                self._given_up.pop(task, None)
         if looks == self._looks:
             self._prompt = True
         if raw is grpc.aio.EOF:
             raise PolicyError(Kind.INVALID_ARGUMENT, Reason.MALFORMED_MESSAGE, "The call has no request.")
         found: bytes = raw
         return found
+
+    def end_all(self, error: PolicyError) -> None:
+        """Gives up all calls that wait. ``error``: what they are refused with."""
+        for task in list(self._waiting):
+            self._give_up(task, error)
 
     def _look(self) -> None:
         assert self._timer is not None, "it was set"
@@ -108,13 +114,13 @@ class Arriving:
         for task, since in list(self._waiting.items()):
             if self._looks < since + (SOON if beyond > 0 else LAST):
                 break  # those behind it came later
-            self._give_up(task)
+            self._give_up(task, _not_arrived())
             beyond -= 1
         self._timer = self._loop.call_later(LOOK_SECONDS, self._look) if self._waiting else None
 
-    def _give_up(self, task: asyncio.Task[Any]) -> None:
+    def _give_up(self, task: asyncio.Task[Any], error: PolicyError) -> None:
         del self._waiting[task]
-        self._given_up.add(task)
+        self._given_up[task] = error
         task.cancel()
 
 

@@ -185,12 +185,15 @@ class Calls:
         return self._loop.time() - call.since
 
     def early_refusal(self, method: str, metadata: Metadata) -> PolicyError | None:
-        """Returns what a call is refused with before its request has come, because of its metadata alone; None: it may come.
+        """Returns what a call is refused with before its request has come; None: it may come.
 
         Args:
             method: the method's name, as in ``Call``.
             metadata: the metadata that the caller sent.
         """
+        if self._stops:
+            self._refused += 1
+            return stopping()
         try:
             for refusal in self._refusals:
                 if (error := refusal(method, metadata)) is not None:
@@ -275,11 +278,12 @@ class Calls:
             self._ended.set()
 
     async def refuse(self) -> None:
-        """Refuses new calls from now on; returns when calls that had arrived already are refused too.
+        """Refuses new calls from now on, and those whose requests have not arrived; returns when calls that had come are refused too.
 
         gRPC would cancel those without a reason once it accepts no more calls.
         """
         self._stops = True
+        self.arriving.end_all(stopping())
         over, looks = self._loop.time() + REFUSING_SECONDS, 0
         while looks < _QUIET_LOOKS and self._loop.time() < over:
             refused = self._refused
