@@ -28,6 +28,7 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import arriving, listening
 from topicpolicies_server.rpc.arriving import Arriving
+from topicpolicies_server.rpc.call import Call
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
@@ -67,6 +68,12 @@ def begun(channel: grpc.aio.Channel, method: str = SERVICE + "GetServerInfo", me
     to_call: Any = channel.stream_stream(method)
     made: Any = to_call(never(), metadata=metadata, timeout=timeout)
     return made
+
+
+async def waiting(server: Server, count: int) -> None:
+    """Returns once so many calls wait for their requests."""
+    while len(server.calls.arriving) != count:  # noqa: ASYNC110 (nobody tells)
+        await asyncio.sleep(0.01)
 
 
 async def served(channel: grpc.aio.Channel) -> None:
@@ -110,11 +117,39 @@ async def test_a_call_whose_request_does_not_come_ends_with_a_reason(server: Ser
         assert len(server.calls.arriving) == 0
 
 
+class Ended:
+    """Notes the calls that end."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def ended(self, call: Call) -> None:
+        """Notes a call."""
+        self.calls.append(call)
+
+
+@pytest.mark.parametrize("how", ["it cancels", "its connection is lost", "its deadline passes"])
+async def test_a_caller_that_goes_before_its_request_has_come_is_not_taken_for_one_without_a_request(server: Server, how: str) -> None:
+    ended = Ended()
+    server.calls.observers = (*server.calls.observers, ended)
+    async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
+        timeout = 0.5 if how == "its deadline passes" else None
+        calls = [begun(channel, SERVICE + method, timeout=timeout) for method in METHODS for _ in range(2)]
+        await waiting(server, len(calls))
+        if how == "it cancels":
+            for call in calls:
+                call.cancel()
+        elif how == "its connection is lost":
+            await channel.close()
+        await waiting(server, 0)
+        await asyncio.sleep(0.1)
+    assert [(call.method, call.error) for call in ended.calls] == []
+
+
 async def test_a_server_that_stops_tells_calls_whose_requests_have_not_come(server: Server) -> None:
     async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
         calls = [begun(channel, SERVICE + method).__aiter__() for method in METHODS]
-        while len(server.calls.arriving) < len(calls):
-            await asyncio.sleep(0.01)
+        await waiting(server, len(calls))
         began = asyncio.get_running_loop().time()
         await server.stop()
         assert asyncio.get_running_loop().time() - began < 1.0, "they do not delay it"

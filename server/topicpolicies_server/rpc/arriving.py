@@ -84,6 +84,8 @@ class Arriving:
             self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
         try:
             raw: Any = await context.read()
+            if raw is grpc.aio.EOF:
+                await asyncio.sleep(0)  # if there is no request because the caller has gone, gRPC cancels the call now
         except asyncio.CancelledError:
             if (error := self._given_up.get(task)) is None or task.uncancel():
                 raise
