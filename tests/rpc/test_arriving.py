@@ -76,6 +76,19 @@ async def waiting(server: Server, count: int) -> None:
         await asyncio.sleep(0.01)
 
 
+def authenticating(folder: Path, limits: Limits) -> ServerConfig:
+    """A server that wants tokens."""
+    key = folder / "secret.key"
+    key.write_bytes(SECRET)
+    return ServerConfig(
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        limits=limits,
+        authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=key)),
+        authorization=AuthorizationConfig(allow_authenticated=True),
+    )
+
+
 async def served(channel: grpc.aio.Channel) -> None:
     """Returns once a call is served, and so is a check of the health."""
     async with asyncio.timeout(PATIENCE):
@@ -179,16 +192,7 @@ async def test_a_call_without_a_request_is_told_so(server: Server) -> None:
     ],
 )
 async def test_of_whom_the_server_does_not_know_it_takes_no_request(tmp_path: Path, limits: Limits, method: str, shown: str) -> None:
-    key = tmp_path / "secret.key"
-    key.write_bytes(SECRET)
-    config = ServerConfig(
-        log=EmbeddedLogConfig(path=None),
-        listen=parse_address("127.0.0.1:0"),
-        limits=limits,
-        authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=key)),
-        authorization=AuthorizationConfig(allow_authenticated=True),
-    )
-    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+    async with Server(authenticating(tmp_path, limits)) as server, grpc.aio.insecure_channel(server.address) as channel:
         metadata = (("authorization", shown),) if shown else ()
         async with asyncio.timeout(PATIENCE):
             code = await begun(channel, method, metadata).code()  # though nothing of a request was sent
@@ -221,6 +225,26 @@ async def test_callers_that_call_again_as_soon_as_they_are_given_up_keep_no_plac
         for caller in callers:
             caller.cancel()
         await asyncio.wait(callers)
+
+
+async def test_few_health_checks_of_strangers_wait_for_their_requests_and_none_for_long(
+    tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arriving, "LOOK_SECONDS", 0.3)
+    monkeypatch.setattr(arriving, "STRANGERS", 4)
+    check = "/grpc.health.v1.Health/Check"
+    known = (("authorization", f"Bearer {token(sub='alice')}"),)
+    async with Server(authenticating(tmp_path, limits)) as server, grpc.aio.insecure_channel(server.address) as channel:
+        async with asyncio.timeout(PATIENCE):
+            patient = begun(channel, SERVICE + "GetPolicy", known)
+            await waiting(server, 1)
+            strangers = [begun(channel, check) for _ in range(10)]
+            await waiting(server, 1 + 4)
+            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+            for stranger in strangers:
+                assert await stranger.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert len(server.calls.arriving) == 1 and not patient.done(), "few wait: who is known has time"
+        patient.cancel()
 
 
 class Sending:

@@ -6,17 +6,20 @@ that gRPC has for calls, and the part of its request that has come is in memory.
 =========  ====================================================  =========  ==============================================================
 state      event                                                 next       what is done
 =========  ====================================================  =========  ==============================================================
-(comes)    ``read``                                              WAITING    if too many wait, the one that came first is given up
+(comes)    ``read``                                              WAITING    if too many wait, the one that came first is given up;
+                                                                            of a stranger, if too many of strangers wait
 WAITING    the request has arrived                               over       ``read`` returns it
 WAITING    the caller has gone                                   over       gRPC cancels the call
 WAITING    it has waited for ``LAST`` looks; or for ``SOON``     over       ``read`` raises what the call is refused with
-           looks, and more than a few calls wait; or it is
-           given up for one that comes
+           looks, and it is of a stranger, or more than a few
+           calls wait; or it is given up for one that comes
 WAITING    ``end_all``, as the server stops                      over       the same
 =========  ====================================================  =========  ==============================================================
 
 A look counts only if requests are certain to be handed over when they arrive: it was on time, or the request of a call that came since the
 look before has arrived. So a process that is busy, or was stopped, gives up no call whose request waits for this process.
+
+A *stranger* is a caller without credentials where others need them: it may only check the health, which takes a few bytes.
 
 No more calls wait than may be in progress, so that half of gRPC's places stay free of them, however soon their callers call again.
 """
@@ -37,6 +40,8 @@ SOON, LAST = 4, 120
 """After how many looks a call is given up: if too many wait, and in any case."""
 FEW = 32
 """How many calls at most may wait for longer than ``SOON`` looks: a request may have megabytes, and come slowly."""
+STRANGERS = 8
+"""How many calls of strangers may wait at most."""
 _ON_TIME_SECONDS = 0.1
 
 
@@ -55,6 +60,8 @@ class Arriving:
         self._few = min(FEW, most // 2)
         self._waiting: dict[asyncio.Task[Any], int] = {}
         """The WAITING calls by their tasks, and how many looks had counted when each came; the oldest first."""
+        self._strangers: dict[asyncio.Task[Any], None] = {}
+        """Those of the WAITING calls that are of strangers; the oldest first."""
         self._given_up: dict[asyncio.Task[Any], PolicyError] = {}
         """The tasks that were cancelled, and have not noticed, and what each call is refused with."""
         self._looks = 0
@@ -65,11 +72,12 @@ class Arriving:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    async def read(self, context: Any) -> bytes:
+    async def read(self, context: Any, *, stranger: bool = False) -> bytes:
         """Returns the request of the present task's call.
 
         Args:
             context: gRPC's context of the call (``grpc.aio.ServicerContext``).
+            stranger: whether the call is of a stranger.
 
         Raises:
             PolicyError: RESOURCE_EXHAUSTED, the request did not arrive; INVALID_ARGUMENT, there is none; what ``end_all`` was given.
@@ -77,6 +85,10 @@ class Arriving:
         """
         task = asyncio.current_task()
         assert task is not None, "gRPC serves each call in a task"
+        if stranger:
+            if len(self._strangers) >= STRANGERS:
+                self._give_up(next(iter(self._strangers)), _not_arrived())
+            self._strangers[task] = None
         if len(self._waiting) >= self._most:
             self._give_up(next(iter(self._waiting)), _not_arrived())
         self._waiting[task] = looks = self._looks
@@ -92,6 +104,8 @@ class Arriving:
             raise error from None
         finally:
             self._waiting.pop(task, None)
+            if self._strangers:
+                self._strangers.pop(task, None)
             if self._given_up:
                 self._given_up.pop(task, None)
         if looks == self._looks:
@@ -112,6 +126,9 @@ class Arriving:
         if self._prompt or late < _ON_TIME_SECONDS:
             self._looks += 1
         self._prompt = False
+        for task in list(self._strangers):
+            if self._looks >= self._waiting[task] + SOON:
+                self._give_up(task, _not_arrived())
         beyond = len(self._waiting) - self._few
         for task, since in list(self._waiting.items()):
             if self._looks < since + (SOON if beyond > 0 else LAST):
@@ -122,6 +139,7 @@ class Arriving:
 
     def _give_up(self, task: asyncio.Task[Any], error: PolicyError) -> None:
         del self._waiting[task]
+        self._strangers.pop(task, None)
         self._given_up[task] = error
         task.cancel()
 
