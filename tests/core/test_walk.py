@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import tracemalloc
 from collections.abc import Iterable
 
 import pytest
@@ -239,6 +241,32 @@ def test_a_walk_that_nobody_needs_any_more_is_told_nothing() -> None:
     del stays
     view.take(update(PolicyKey("persistent://acme/orders/another", Scope.LOCAL), 3_000, 1))
     assert len(view._walks) == 0
+
+
+def _grown(count: int, *, watched: bool) -> int:
+    """By how many bytes a view grows while each of its documents changes twice."""
+    view, hub = _many(count)
+    watcher = hub.subscribe(Selection(None), Mode.LATEST, None, lambda: None)
+    if watched:
+        watcher.take(10)  # and no more
+    else:
+        hub.unsubscribe(watcher)
+        del watcher
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for row in range(count + 1, 3 * count + 1):
+            view.take(update(PolicyKey(f"persistent://acme/orders/{row % count + 1:06d}", Scope.LOCAL), row, row % 100))
+        view.settle(count)
+        gc.collect()
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def test_of_what_changes_a_snapshot_that_is_not_read_keeps_frozen_bytes() -> None:
+    kept = (_grown(3_000, watched=True) - _grown(3_000, watched=False)) / 3_000
+    assert kept < 700, "a head of one setting has 2,000 bytes"
 
 
 def test_walks_that_are_over_do_not_add_up_where_nothing_changes() -> None:

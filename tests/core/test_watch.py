@@ -442,6 +442,17 @@ def test_a_watcher_of_a_log_that_was_replaced_keeps_its_token_of_that_log(bench:
     assert standing(watcher) == Token(LOG, ("0002",))
 
 
+@pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
+def test_a_watch_of_another_log_begins_with_none_of_the_former_ones_documents(bench: Bench, mode: Mode) -> None:
+    bench.change(A, B)
+    closed = bench.watch(mode=mode)
+    bench.hub.unsubscribe(closed)  # before it has taken anything
+    empty = View(bench.context)
+    empty.supersede(bench.view)
+    bench.hub.succeed(empty, Token("another log", ("",)), ())
+    assert drained(bench.watch(mode=mode)) == Batch([], synced=True, more=False)
+
+
 class CountingRing(Ring):
     """A ring that counts the changes that are looked at."""
 

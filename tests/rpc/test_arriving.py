@@ -28,6 +28,7 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import arriving, listening
 from topicpolicies_server.rpc.arriving import Arriving
+from topicpolicies_server.rpc.call import Call
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC, Refusal
@@ -62,11 +63,30 @@ async def never() -> AsyncIterator[bytes]:
     yield b""
 
 
-def begun(channel: grpc.aio.Channel, method: str = SERVICE + "GetServerInfo", metadata: Any = ()) -> Any:
+def begun(channel: grpc.aio.Channel, method: str = SERVICE + "GetServerInfo", metadata: Any = (), timeout: float | None = None) -> Any:
     """A call of which only the metadata is sent."""
     to_call: Any = channel.stream_stream(method)
-    made: Any = to_call(never(), metadata=metadata)
+    made: Any = to_call(never(), metadata=metadata, timeout=timeout)
     return made
+
+
+async def waiting(server: Server, count: int) -> None:
+    """Returns once so many calls wait for their requests."""
+    while len(server.calls.arriving) != count:  # noqa: ASYNC110 (nobody tells)
+        await asyncio.sleep(0.01)
+
+
+def authenticating(folder: Path, limits: Limits) -> ServerConfig:
+    """A server that wants tokens."""
+    key = folder / "secret.key"
+    key.write_bytes(SECRET)
+    return ServerConfig(
+        log=EmbeddedLogConfig(path=None),
+        listen=parse_address("127.0.0.1:0"),
+        limits=limits,
+        authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=key)),
+        authorization=AuthorizationConfig(allow_authenticated=True),
+    )
 
 
 async def served(channel: grpc.aio.Channel) -> None:
@@ -110,6 +130,48 @@ async def test_a_call_whose_request_does_not_come_ends_with_a_reason(server: Ser
         assert len(server.calls.arriving) == 0
 
 
+class Ended:
+    """Notes the calls that end."""
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+
+    def ended(self, call: Call) -> None:
+        """Notes a call."""
+        self.calls.append(call)
+
+
+@pytest.mark.parametrize("how", ["it cancels", "its connection is lost", "its deadline passes"])
+async def test_a_caller_that_goes_before_its_request_has_come_is_not_taken_for_one_without_a_request(server: Server, how: str) -> None:
+    ended = Ended()
+    server.calls.observers = (*server.calls.observers, ended)
+    async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
+        timeout = 0.5 if how == "its deadline passes" else None
+        calls = [begun(channel, SERVICE + method, timeout=timeout) for method in METHODS for _ in range(2)]
+        await waiting(server, len(calls))
+        if how == "it cancels":
+            for call in calls:
+                call.cancel()
+        elif how == "its connection is lost":
+            await channel.close()
+        await waiting(server, 0)
+        await asyncio.sleep(0.1)
+    assert [(call.method, call.error) for call in ended.calls] == []
+
+
+async def test_a_server_that_stops_tells_calls_whose_requests_have_not_come(server: Server) -> None:
+    async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
+        calls = [begun(channel, SERVICE + method).__aiter__() for method in METHODS]
+        await waiting(server, len(calls))
+        began = asyncio.get_running_loop().time()
+        await server.stop()
+        assert asyncio.get_running_loop().time() - began < 1.0, "they do not delay it"
+        for call in calls:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await call.__anext__()
+            assert Refusal(caught.value).info.reason == "SHUTTING_DOWN"
+
+
 async def test_a_call_without_a_request_is_told_so(server: Server) -> None:
     async def nothing() -> AsyncIterator[bytes]:
         for none in list[bytes]():
@@ -130,16 +192,7 @@ async def test_a_call_without_a_request_is_told_so(server: Server) -> None:
     ],
 )
 async def test_of_whom_the_server_does_not_know_it_takes_no_request(tmp_path: Path, limits: Limits, method: str, shown: str) -> None:
-    key = tmp_path / "secret.key"
-    key.write_bytes(SECRET)
-    config = ServerConfig(
-        log=EmbeddedLogConfig(path=None),
-        listen=parse_address("127.0.0.1:0"),
-        limits=limits,
-        authentication=AuthenticationConfig(token=TokenConfig(secret_key_file=key)),
-        authorization=AuthorizationConfig(allow_authenticated=True),
-    )
-    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
+    async with Server(authenticating(tmp_path, limits)) as server, grpc.aio.insecure_channel(server.address) as channel:
         metadata = (("authorization", shown),) if shown else ()
         async with asyncio.timeout(PATIENCE):
             code = await begun(channel, method, metadata).code()  # though nothing of a request was sent
@@ -152,6 +205,46 @@ async def test_of_whom_the_server_does_not_know_it_takes_no_request(tmp_path: Pa
         waits.cancel()
         answer = await async_stub(channel).GetPolicy(GetPolicyRequest(topic=TOPIC), metadata=known)
         assert len(answer.documents) == 2
+
+
+async def test_callers_that_call_again_as_soon_as_they_are_given_up_keep_no_places(server: Server) -> None:
+    async with grpc.aio.insecure_channel(server.address) as stuck, grpc.aio.insecure_channel(server.address, [("x", 1)]) as channel:
+
+        async def calls_again() -> None:
+            while True:
+                await begun(stuck).code()
+
+        callers = [asyncio.create_task(calls_again()) for _ in range(2 * PLACES)]
+        async with asyncio.timeout(PATIENCE):
+            while len(server.calls.arriving) < MOST:  # noqa: ASYNC110 (nobody tells)
+                await asyncio.sleep(0.01)
+            for _ in range(20):
+                await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+                await async_stub(channel).GetServerInfo(GetServerInfoRequest())
+                assert len(server.calls.arriving) <= MOST
+        for caller in callers:
+            caller.cancel()
+        await asyncio.wait(callers)
+
+
+async def test_few_health_checks_of_strangers_wait_for_their_requests_and_none_for_long(
+    tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arriving, "LOOK_SECONDS", 0.3)
+    monkeypatch.setattr(arriving, "STRANGERS", 4)
+    check = "/grpc.health.v1.Health/Check"
+    known = (("authorization", f"Bearer {token(sub='alice')}"),)
+    async with Server(authenticating(tmp_path, limits)) as server, grpc.aio.insecure_channel(server.address) as channel:
+        async with asyncio.timeout(PATIENCE):
+            patient = begun(channel, SERVICE + "GetPolicy", known)
+            await waiting(server, 1)
+            strangers = [begun(channel, check) for _ in range(10)]
+            await waiting(server, 1 + 4)
+            await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
+            for stranger in strangers:
+                assert await stranger.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+            assert len(server.calls.arriving) == 1 and not patient.done(), "few wait: who is known has time"
+        patient.cancel()
 
 
 class Sending:
@@ -167,20 +260,20 @@ class Sending:
 async def test_a_process_that_is_busy_gives_up_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arriving, "_ON_TIME_SECONDS", -1.0)  # no look is on time
     calls = Arriving(asyncio.get_running_loop(), MOST)
-    contexts = [Sending() for _ in range(PLACES)]
+    contexts = [Sending() for _ in range(MOST)]
     reading = [asyncio.create_task(calls.read(each)) for each in contexts]
     await asyncio.sleep(0.3)
     for each in contexts:
         each.request.set_result(b"a")
-    assert await asyncio.gather(*reading) == [b"a"] * PLACES
+    assert await asyncio.gather(*reading) == [b"a"] * MOST
 
 
 async def test_while_requests_of_later_calls_arrive_those_that_do_not_are_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arriving, "_ON_TIME_SECONDS", -1.0)
     calls = Arriving(asyncio.get_running_loop(), MOST)
-    reading = [asyncio.create_task(calls.read(Sending())) for _ in range(PLACES)]
+    reading = [asyncio.create_task(calls.read(Sending())) for _ in range(MOST - 1)]
     await asyncio.sleep(0)
-    assert len(calls) == PLACES
+    assert len(calls) == MOST - 1
     async with asyncio.timeout(PATIENCE):
         while len(calls) > MOST // 2:
             sending = Sending()
@@ -188,7 +281,7 @@ async def test_while_requests_of_later_calls_arrive_those_that_do_not_are_given_
             assert await asyncio.create_task(calls.read(sending)) == b"a"
             await asyncio.sleep(0.005)
     done, left = await asyncio.wait(reading, timeout=0.1)
-    assert len(done) == PLACES - MOST // 2
+    assert len(done) == MOST - 1 - MOST // 2
     for each in done:
         error = each.exception()
         assert isinstance(error, PolicyError)
@@ -197,6 +290,20 @@ async def test_while_requests_of_later_calls_arrive_those_that_do_not_are_given_
         each.cancel()
     await asyncio.wait(left)
     assert len(calls) == 0
+
+
+async def test_for_a_call_too_many_the_one_that_came_first_is_given_up() -> None:
+    calls = Arriving(asyncio.get_running_loop(), MOST)
+    contexts = [Sending() for _ in range(MOST + 3)]
+    reading = [asyncio.create_task(calls.read(each)) for each in contexts]
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert len(calls) == MOST
+    for context in contexts[3:]:
+        context.request.set_result(b"a")
+    found = await asyncio.gather(*reading, return_exceptions=True)
+    assert found[3:] == [b"a"] * MOST
+    assert all(isinstance(each, PolicyError) and each.reason is Reason.TOO_MANY_CALLS for each in found[:3])
 
 
 @pytest.mark.parametrize("said", [b"", b"PRI * HTTP/2.0\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])

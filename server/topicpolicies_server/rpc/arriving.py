@@ -6,15 +6,22 @@ that gRPC has for calls, and the part of its request that has come is in memory.
 =========  ====================================================  =========  ==============================================================
 state      event                                                 next       what is done
 =========  ====================================================  =========  ==============================================================
-(comes)    ``read``                                              WAITING    nothing
+(comes)    ``read``                                              WAITING    if too many wait, the one that came first is given up;
+                                                                            of a stranger, if too many of strangers wait
 WAITING    the request has arrived                               over       ``read`` returns it
 WAITING    the caller has gone                                   over       gRPC cancels the call
 WAITING    it has waited for ``LAST`` looks; or for ``SOON``     over       ``read`` raises what the call is refused with
-           looks, and more than a few calls wait
+           looks, and it is of a stranger, or more than a few
+           calls wait; or it is given up for one that comes
+WAITING    ``end_all``, as the server stops                      over       the same
 =========  ====================================================  =========  ==============================================================
 
 A look counts only if requests are certain to be handed over when they arrive: it was on time, or the request of a call that came since the
 look before has arrived. So a process that is busy, or was stopped, gives up no call whose request waits for this process.
+
+A *stranger* is a caller without credentials where others need them: it may only check the health, which takes a few bytes.
+
+No more calls wait than may be in progress, so that half of gRPC's places stay free of them, however soon their callers call again.
 """
 
 from __future__ import annotations
@@ -33,6 +40,8 @@ SOON, LAST = 4, 120
 """After how many looks a call is given up: if too many wait, and in any case."""
 FEW = 32
 """How many calls at most may wait for longer than ``SOON`` looks: a request may have megabytes, and come slowly."""
+STRANGERS = 8
+"""How many calls of strangers may wait at most."""
 _ON_TIME_SECONDS = 0.1
 
 
@@ -47,11 +56,14 @@ class Arriving:
             most: how many calls may be in progress; gRPC has twice as many places.
         """
         self._loop = loop
+        self._most = most
         self._few = min(FEW, most // 2)
         self._waiting: dict[asyncio.Task[Any], int] = {}
         """The WAITING calls by their tasks, and how many looks had counted when each came; the oldest first."""
-        self._given_up: set[asyncio.Task[Any]] = set()
-        """The tasks that were cancelled, and have not noticed."""
+        self._strangers: dict[asyncio.Task[Any], None] = {}
+        """Those of the WAITING calls that are of strangers; the oldest first."""
+        self._given_up: dict[asyncio.Task[Any], PolicyError] = {}
+        """The tasks that were cancelled, and have not noticed, and what each call is refused with."""
         self._looks = 0
         self._prompt = False
         """Whether a call that came since the last look has its request."""
@@ -60,31 +72,42 @@ class Arriving:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    async def read(self, context: Any) -> bytes:
+    async def read(self, context: Any, *, stranger: bool = False) -> bytes:
         """Returns the request of the present task's call.
 
         Args:
             context: gRPC's context of the call (``grpc.aio.ServicerContext``).
+            stranger: whether the call is of a stranger.
 
         Raises:
-            PolicyError: RESOURCE_EXHAUSTED, the request did not arrive; INVALID_ARGUMENT, there is none.
+            PolicyError: RESOURCE_EXHAUSTED, the request did not arrive; INVALID_ARGUMENT, there is none; what ``end_all`` was given.
             asyncio.CancelledError: the caller has gone.
         """
         task = asyncio.current_task()
         assert task is not None, "gRPC serves each call in a task"
+        if stranger:
+            if len(self._strangers) >= STRANGERS:
+                self._give_up(next(iter(self._strangers)), _not_arrived())
+            self._strangers[task] = None
+        if len(self._waiting) >= self._most:
+            self._give_up(next(iter(self._waiting)), _not_arrived())
         self._waiting[task] = looks = self._looks
         if self._timer is None:
             self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
         try:
             raw: Any = await context.read()
+            if raw is grpc.aio.EOF:
+                await asyncio.sleep(0)  # if there is no request because the caller has gone, gRPC cancels the call now
         except asyncio.CancelledError:
-            if task not in self._given_up or task.uncancel():
+            if (error := self._given_up.get(task)) is None or task.uncancel():
                 raise
-            raise _not_arrived() from None
+            raise error from None
         finally:
             self._waiting.pop(task, None)
+            if self._strangers:
+                self._strangers.pop(task, None)
             if self._given_up:
-                self._given_up.discard(task)
+                self._given_up.pop(task, None)
         if looks == self._looks:
             self._prompt = True
         if raw is grpc.aio.EOF:
@@ -92,21 +115,33 @@ class Arriving:
         found: bytes = raw
         return found
 
+    def end_all(self, error: PolicyError) -> None:
+        """Gives up all calls that wait. ``error``: what they are refused with."""
+        for task in list(self._waiting):
+            self._give_up(task, error)
+
     def _look(self) -> None:
         assert self._timer is not None, "it was set"
         late = self._loop.time() - self._timer.when()
         if self._prompt or late < _ON_TIME_SECONDS:
             self._looks += 1
         self._prompt = False
+        for task in list(self._strangers):
+            if self._looks >= self._waiting[task] + SOON:
+                self._give_up(task, _not_arrived())
         beyond = len(self._waiting) - self._few
         for task, since in list(self._waiting.items()):
             if self._looks < since + (SOON if beyond > 0 else LAST):
                 break  # those behind it came later
-            del self._waiting[task]
-            self._given_up.add(task)
-            task.cancel()
+            self._give_up(task, _not_arrived())
             beyond -= 1
         self._timer = self._loop.call_later(LOOK_SECONDS, self._look) if self._waiting else None
+
+    def _give_up(self, task: asyncio.Task[Any], error: PolicyError) -> None:
+        del self._waiting[task]
+        self._strangers.pop(task, None)
+        self._given_up[task] = error
+        task.cancel()
 
 
 def _not_arrived() -> PolicyError:

@@ -104,7 +104,8 @@ refuse the call."""
 Refusal: TypeAlias = Callable[[str, Metadata], PolicyError | None]
 """A door may have a method ``refusal`` of this type. It is called with the method and the metadata of a call before the request has come,
 and returns what the door refuses the call with, whatever the request is. None: the door has to be asked once the request has come. So the
-server does not take megabytes from callers that it refuses."""
+server does not take megabytes from callers that it refuses. A door that lets calls in without credentials has a method ``is_stranger`` with
+the same arguments, which returns whether a call is one of these."""
 
 
 class Calls:
@@ -153,6 +154,8 @@ class Calls:
         """The doors that calls with one answer pass: all but those that are limited to streams."""
         early: list[Refusal | None] = [getattr(each, "refusal", None) for each in doors]
         self._refusals = tuple(each for each in early if each is not None)
+        strangers: list[Callable[[str, Metadata], bool] | None] = [getattr(each, "is_stranger", None) for each in doors]
+        self._lets_in_strangers = tuple(each for each in strangers if each is not None)
 
     @property
     def observers(self) -> tuple[Observer, ...]:
@@ -185,12 +188,15 @@ class Calls:
         return self._loop.time() - call.since
 
     def early_refusal(self, method: str, metadata: Metadata) -> PolicyError | None:
-        """Returns what a call is refused with before its request has come, because of its metadata alone; None: it may come.
+        """Returns what a call is refused with before its request has come; None: it may come.
 
         Args:
             method: the method's name, as in ``Call``.
             metadata: the metadata that the caller sent.
         """
+        if self._stops:
+            self._refused += 1
+            return stopping()
         try:
             for refusal in self._refusals:
                 if (error := refusal(method, metadata)) is not None:
@@ -198,6 +204,10 @@ class Calls:
         except Exception:  # noqa: BLE001 (the door fails again once the request has come, and that is told)
             return None
         return None
+
+    def is_stranger(self, method: str, metadata: Metadata) -> bool:
+        """Returns whether a call that may come is let in without credentials, where others need them. The arguments: ``early_refusal``."""
+        return any(each(method, metadata) for each in self._lets_in_strangers)
 
     def arrived(self, method: str, context: Any, size: int = 0, metadata: Metadata | None = None) -> Call:
         """Creates the ``Call`` for a call that has arrived, and notifies observers. ``finished`` must be called at its end.
@@ -275,11 +285,12 @@ class Calls:
             self._ended.set()
 
     async def refuse(self) -> None:
-        """Refuses new calls from now on; returns when calls that had arrived already are refused too.
+        """Refuses new calls from now on, and those whose requests have not arrived; returns when calls that had come are refused too.
 
         gRPC would cancel those without a reason once it accepts no more calls.
         """
         self._stops = True
+        self.arriving.end_all(stopping())
         over, looks = self._loop.time() + REFUSING_SECONDS, 0
         while looks < _QUIET_LOOKS and self._loop.time() < over:
             refused = self._refused

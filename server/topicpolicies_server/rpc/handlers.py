@@ -178,7 +178,8 @@ class _Methods:
         try:
             error = calls.early_refusal(name, metadata)
             if error is None:
-                return await calls.arriving.read(context)
+                stranger = self._endless and calls.is_stranger(name, metadata)
+                return await calls.arriving.read(context, stranger=stranger)
         except PolicyError as refusal:
             error = refusal
         call = calls.arrived(name, context, 0, metadata)

@@ -113,6 +113,12 @@ class Identifying:
             return error
         return None
 
+    def is_stranger(self, method: str, metadata: Metadata) -> bool:
+        """Returns whether a call has no credentials, and is let in without: it is of the health service (``calls.Refusal``)."""
+        if self._identification.reads_certificates or not method.startswith(_HEALTH):
+            return False
+        return not any(key in (AUTHORIZATION_KEY, ORIGINAL_KEY) for key, _ in metadata)
+
     async def _later(self, call: Call, found: Awaitable[Caller]) -> None:
         call.caller = await found
 

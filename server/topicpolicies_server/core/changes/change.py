@@ -40,7 +40,7 @@ from ..reasons import Reason
 from . import completion, masks
 from .masks import Mask
 from .plan import Plan, paths_of, plan_of, touched_by
-from .unknown import MOST_NAMED, has_unknown_fields, unknown_fields
+from .unknown import MOST_NAMED, has_unknown_fields, lost_entries, unknown_fields
 
 __all__ = ["Change", "compile_change", "touched_by"]
 
@@ -165,6 +165,7 @@ def compile_change(policies: TopicPolicies | None, paths: Sequence[str], list_op
     violations = [*plan.violations, *unknown]
     if paths and plan.objects and has_unknown_fields(source):
         violations += islice((violation for path in plan.objects for violation in _unknown_fields(path, source)), MOST_NAMED)
+        violations += lost_entries(source, {path[0] for path in plan.objects if path})
     given = TopicPolicies()
     masks.apply(plan.mask, given, source)
     violations += completion.check(given)

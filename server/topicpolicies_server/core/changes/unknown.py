@@ -6,7 +6,7 @@ made as a whole, which takes a quarter of a second for a message of one MiB.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import islice
 from typing import Final
@@ -60,8 +60,7 @@ def _unknown_fields(message: Message, at: Path) -> Iterator[Violation]:
     if not has_unknown_fields(message):
         return
     for number in dict.fromkeys(islice(_unknown_numbers(message), _MOST_SEEN)):
-        problem = f"This server does not know field number {number} of {message.DESCRIPTOR.name}: leave it out."
-        yield Violation(f"policies.{format_path(at)}" if at else "policies", Reason.UNKNOWN_FIELD, problem)
+        yield _violation(number, message, at)
     forms = fields(message.DESCRIPTOR)
     for field, value in message.ListFields():
         known = forms[field.name]
@@ -72,15 +71,34 @@ def _unknown_fields(message: Message, at: Path) -> Iterator[Violation]:
                 yield from _unknown_fields(value[key], (*at, field.name, key))
 
 
+def lost_entries(message: Message, names: Collection[str]) -> Iterator[Violation]:
+    """Yields a violation for each map of these names that lacks an entry which a caller sent (``_unknown_numbers``)."""
+    maps = {message.DESCRIPTOR.fields_by_name[name].number for name in names if fields(message.DESCRIPTOR)[name].form is Form.MAP}
+    for number in sorted(maps.intersection(_unknown_numbers(message)) if maps else ()):
+        yield _violation(number, message, ())
+
+
+def _violation(number: int, message: Message, at: Path) -> Violation:
+    problem = f"This server does not know field number {number} of {message.DESCRIPTOR.name}: leave it out."
+    return Violation(f"policies.{format_path(at)}" if at else "policies", Reason.UNKNOWN_FIELD, problem)
+
+
 def _unknown_numbers(message: Message) -> Iterator[int]:
-    """Yields the number of each field of a message itself that this definition lacks, in the order of its bytes."""
-    raw, known = message.SerializeToString(), _tags(message.DESCRIPTOR)
+    """Yields the number of each field of a message itself that this definition lacks, in the order of its bytes.
+
+    Also that of a map that lacks an entry: Protobuf takes an entry with a field beside key and value for an unknown field itself.
+    """
+    raw, known, entries = message.SerializeToString(), _tags(message.DESCRIPTOR), _entries(message)
     at = depth = 0
     while at < len(raw):
         tag, at = read_varint(raw, at)
         kind = tag & 7
         if not depth and kind != _END and tag not in known and tag >> 3 != EXTRAS_FIELD:
             yield tag >> 3
+        if not depth and tag in entries:
+            entries[tag] -= 1
+            if entries[tag] < 0:
+                yield tag >> 3
         if kind == _VARINT:
             _, at = read_varint(raw, at)
         elif kind == _LENGTH:
@@ -89,6 +107,13 @@ def _unknown_numbers(message: Message) -> Iterator[int]:
         else:
             at += _SIZES.get(kind, 0)
             depth += (kind == _BEGIN) - (kind == _END)
+
+
+def _entries(message: Message) -> dict[int, int]:
+    """Returns how many entries each map of a message has, by the tag of its field."""
+    descriptor = message.DESCRIPTOR
+    maps = [descriptor.fields_by_name[name] for name, field in fields(descriptor).items() if field.form is Form.MAP]
+    return {field.number << 3 | _LENGTH: len(getattr(message, field.name)) for field in maps}
 
 
 @cache

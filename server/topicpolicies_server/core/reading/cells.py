@@ -143,8 +143,8 @@ class Cells:
     def change(self, name: str) -> Cell | None:
         """Returns the cell of a name, live, for a caller that may change it; None: there is none."""
         cell = self.find(name)
-        if cell is not None:
-            cell.frozen = None
+        if cell is not None and cell.frozen is not None:
+            cell.frozen_head, cell.frozen = cell.frozen, None
         return cell
 
     def kept(self, name: str) -> Kept | None:
@@ -263,7 +263,7 @@ class Cells:
                 if number := glance(kept).number:
                     self._cells[name] = renumbered(kept, number + by)
             elif kept.head is not None:
-                kept.frozen = None
+                kept.frozen = kept.frozen_head = None
                 kept.head.number += by
 
     def taken(self) -> None:

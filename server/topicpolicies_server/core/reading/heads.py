@@ -121,7 +121,7 @@ class Head:
 class Cell:
     """One policy key of a view, while it is live (not frozen, see ``cells``). Only the view changes it."""
 
-    __slots__ = ("frozen", "head", "key", "lined_up", "name", "partition", "state", "touched", "touched_at")
+    __slots__ = ("frozen", "frozen_head", "head", "key", "lined_up", "name", "partition", "state", "touched", "touched_at")
 
     def __init__(self, key: PolicyKey, name: str, partition: int, state: KeyState) -> None:
         self.key = key
@@ -135,6 +135,8 @@ class Cell:
         """None: no event of the key has made a head."""
         self.frozen: bytes | None = None
         """This cell as bytes; None: it was never frozen, or may have changed since it was thawed."""
+        self.frozen_head: bytes | None = None
+        """This cell as it was frozen last, if it may have changed since, but not its head; for those who keep the head (``walk``)."""
         self.lined_up = self.touched = 0
         """The value of ``Cells``' event counter when the cell went to the end of the line, and when it was last found (``cells``)."""
         self.touched_at = 0

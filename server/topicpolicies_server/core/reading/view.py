@@ -294,7 +294,7 @@ class View(Restorable, Walked):
     def _show(self, cell: Cell, change: Head) -> None:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
         if self._walks:
-            self._walks.about_to_change(cell.name, cell.head)
+            self._walks.about_to_change(cell.name, cell.frozen_head or cell.head)
         there, was_there = change.document is not None, cell.document is not None
         if there is not was_there:
             if there:
@@ -307,7 +307,7 @@ class View(Restorable, Walked):
             self._absent.move_to_end(cell.name)
         if cell.head is None:
             self._heads += 1
-        cell.head = change
+        cell.head, cell.frozen_head = change, None
         self._cells.move_to_end(cell.name)
 
     def _forget(self) -> None:

@@ -132,6 +132,7 @@ class WatchHub:
             known = ahead is None or (same_log and self._horizon.serves(ahead.widened(len(token.positions)).positions))
             watcher.superseded(same_log=same_log, known=known)
         self.view = view
+        self._lots.clear()  # a watcher that is closed may still have one; and the new view may have no change yet
         self._began = token, view.number
         self.ring.clear(token.positions)
         for change in changes:
