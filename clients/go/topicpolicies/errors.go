@@ -193,6 +193,14 @@ type verdict struct {
 	target string
 }
 
+// sentence returns a message with a full stop, which gRPC's own messages lack.
+func sentence(message string) string {
+	if strings.HasSuffix(message, ".") || strings.HasSuffix(message, "!") || strings.HasSuffix(message, "?") {
+		return message
+	}
+	return message + "."
+}
+
 // of returns the error for the caller, given the error of the last attempt.
 func (v verdict) of(failure *Error) *Error {
 	final := *failure
@@ -202,7 +210,7 @@ func (v verdict) of(failure *Error) *Error {
 	case change && v.ambiguous && !settled(failure):
 		final.kind, final.RequestID = ErrOutcomeUnknown, v.requestID
 		final.Message = fmt.Sprintf(
-			"It is not known whether the change was made: %s Repeat it with request id %s to learn it.", failure.Message, v.requestID,
+			"It is not known whether the change was made: %s Repeat it with request id %s to learn it.", sentence(failure.Message), v.requestID,
 		)
 	case v.ended == context.Canceled:
 		final.Code, final.kind = codes.Canceled, nil

@@ -56,6 +56,15 @@ func TestAnErrorOfUnknownOutcomeKeepsItsDetailsToo(t *testing.T) {
 	}
 }
 
+func TestTheMessageOfAnUnknownOutcomeIsMadeOfWholeSentences(t *testing.T) {
+	for _, message := range []string{"Deadline Exceeded", "Deadline Exceeded."} {
+		final := verdict{requestID: "id", sent: true, ambiguous: true}.of(fromError(status.Error(codes.DeadlineExceeded, message)))
+		if !strings.Contains(final.Message, ": Deadline Exceeded. Repeat it with request id id to learn it.") {
+			t.Error(final.Message)
+		}
+	}
+}
+
 func TestACallThatTookTooLongMatchesTheContextsError(t *testing.T) {
 	hanging := &fakeService{other: func(ctx context.Context, _ int) error {
 		<-ctx.Done()

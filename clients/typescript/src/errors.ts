@@ -95,7 +95,8 @@ export class OutcomeUnknownError extends TopicPoliciesError {
 
   constructor(cause: TopicPoliciesError, requestId: string) {
     const { code, reason, metadata, fromService } = cause;
-    super(`It is not known whether the change was made: ${cause.message} Repeat it with request id ${requestId} to learn it.`, {
+    const why = /[.!?]$/.test(cause.message) ? cause.message : `${cause.message}.`; // gRPC's own messages have no full stop
+    super(`It is not known whether the change was made: ${why} Repeat it with request id ${requestId} to learn it.`, {
       code, reason, metadata, fromService, cause,
     });
     this.requestId = requestId;

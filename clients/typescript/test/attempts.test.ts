@@ -74,6 +74,7 @@ test("calls are repeated as the shared vectors say", async (t) => {
           break;
         case "outcome unknown":
           assert.ok(error instanceof OutcomeUnknownError, String(error));
+          assert.match(error.message, /\. Repeat it with request id \w+ to learn it\.$/);
           assert.equal(error.requestId, CHANGE.requestId);
       }
     });

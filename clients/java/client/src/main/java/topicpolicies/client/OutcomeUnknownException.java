@@ -19,6 +19,10 @@ public final class OutcomeUnknownException extends TopicPoliciesException {
 
     @Override
     public String getMessage() {
-        return "It is not known whether the change was made: " + super.getMessage() + " Repeat it with request id " + requestId + " to learn it.";
+        String why = super.getMessage();
+        if (!why.endsWith(".") && !why.endsWith("!") && !why.endsWith("?")) {
+            why += "."; // gRPC's own messages have no full stop
+        }
+        return "It is not known whether the change was made: " + why + " Repeat it with request id " + requestId + " to learn it.";
     }
 }

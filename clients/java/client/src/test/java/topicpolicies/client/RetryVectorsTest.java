@@ -100,6 +100,7 @@ final class RetryVectorsTest extends ClosedAfterwards {
     private static void verdict(JsonObject vector, Throwable error) {
         if (Vectors.text(vector, "then").equals("outcome unknown")) {
             assertEquals(REQUEST_ID, assertInstanceOf(OutcomeUnknownException.class, error).requestId());
+            assertTrue(error.getMessage().contains(". Repeat it with request id " + REQUEST_ID + " to learn it."), error.getMessage());
         } else {
             TopicPoliciesException given = assertInstanceOf(TopicPoliciesException.class, error);
             assertEquals(Status.Code.valueOf(Vectors.text(vector, "code")), given.code());
