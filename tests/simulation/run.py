@@ -27,7 +27,10 @@ from .watchers import Watcher
 from .world import NAMESPACE, WINDOW_MS, World
 
 _REST_SECONDS = 8.0
-"""How long nothing is requested and nothing fails at the end: longer than any retry, repair, or interval of bookmarks."""
+"""How long nothing is requested and nothing fails at the end: longer than any load, repair, or interval of bookmarks."""
+
+_UNANSWERED_SECONDS = 12.0
+"""How much longer on a log of ledgers: longer than a reader pauses between two requests without an answer (10 s)."""
 
 _LATE_SECONDS = 6 * WINDOW_MS / 1000
 """How much longer with delayed repairs: longer than any of them is late, and than publishing them two seconds apart takes."""
@@ -55,6 +58,11 @@ class Run:
     def command(self) -> str:
         """The command that replays this run."""
         return f"python -m tests.simulation --profile {self.profile.name} --seed {self.seed}"
+
+
+def rest_seconds(profile: Profile) -> float:
+    """Returns how many seconds nothing is requested and nothing fails at the end of a run."""
+    return _REST_SECONDS + (_LATE_SECONDS if profile.delayed else 0) + (_UNANSWERED_SECONDS if profile.ledgers else 0)
 
 
 def run(profile_name: str, seed: int) -> Run:
@@ -101,7 +109,7 @@ async def _live(profile: Profile, chance: random.Random) -> World:
             group.create_task(Delays(world, own(), (*chained, *racing)).run(profile.delays))
             group.create_task(Passerby(world, "passer-by", own()).run(2 * profile.updates if profile.writers else 0))
     world.heal()
-    await asyncio.sleep(_REST_SECONDS + (_LATE_SECONDS if profile.delayed else 0))
+    await asyncio.sleep(rest_seconds(profile))
     if profile.exclusive:
         await _be_led(world, own())
     world.resting.set()
