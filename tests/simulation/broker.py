@@ -71,11 +71,12 @@ class Broker:
         if draft.edit.delete and before is None:
             return None
         event = Event(policy_key(key), Action.UPDATE, self._after(before, draft))
+        seen = self._read_up_to.get(self._world.history.partitions[key], "")
         await asyncio.sleep(self._chance.uniform(0.001, 0.01 if self._chained else 0.03))
         world = self._world
         last = world.stored.entries[world.history.partitions[key]][-1:]
         placed = world.storage.write(NAMESPACE, event, producer=self.name)
-        world.history.foreign.append(Foreign(key, placed.position, draft.edit))
+        world.history.foreign.append(Foreign(key, placed.position, draft.edit, seen))
         world.counts["broker writes"] += 1
         if last and last[0].position > self._read_up_to.get(placed.partition, ""):
             world.counts["broker writes behind the log"] += 1

@@ -129,6 +129,7 @@ async def _live(profile: Profile, chance: random.Random) -> World:
 def _finish_history(world: World) -> None:
     history, counts = world.history, world.counts
     history.heads = world.journal.heads
+    history.forgotten_deletions = world.journal.forgotten
     counts.update(world.journal.counts)
     acknowledged = {
         (update.key, update.request_id) for update in history.updates if isinstance(update.answer, Answer) and not update.answer.replayed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Sequence
 
@@ -10,12 +11,16 @@ import pytest
 from tests.memory_log import StoredNamespace
 from tests.memory_log.ledgers import LedgeredNamespace
 from tests.validators.documents import Document
-from tests.validators.records import Failure, Head, History, Key, Read
+from tests.validators.records import Failure, ForgottenDeletion, Head, History, Key, Read
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Seen, Stamp, StampKind
 
 from .knowledge import Divided, Forgotten, acknowledged_is_there, all_agree, leave_out_orphans, repaired_late
-from .world import WINDOW_MS
+from .loop import SimulatedLoop
+from .traffic import message_of
+from .world import WINDOW_MS, Journal
 
 pytestmark = pytest.mark.simulation
 
@@ -75,6 +80,25 @@ def test_erasing_an_event_of_a_trimmed_ledger_divides_if_a_later_writer_had_not_
 def test_a_restatement_that_is_misleading_itself_is_not_a_late_repair() -> None:
     stored = _log((0, STALE), (WINDOW_MS, REPAIR), compacted=1)
     assert not repaired_late(stored, {(0, placed.position) for placed in stored.entries[0]}, WINDOW_MS)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["some sidecar knows it", "nobody knows it"])
+def test_the_journal_forgets_an_erased_deletion_if_and_only_if_every_sidecar_has(known: bool) -> None:
+    old, new = {"max_producer_per_topic": 1}, {"compaction_threshold": 2}
+    written = (documents.split(message_of(old)), None, documents.split(message_of({**old, **new})))
+    events = (Event(POLICY, Action.UPDATE, document) for document in written)
+    journal = Journal(FoldContext(window_ms=WINDOW_MS), lambda partition, position: known)
+
+    async def main() -> None:
+        made, deleted, again = _log(*enumerate(events), compacted=0).entries[0]
+        journal.show(made)
+        journal.show(deleted)
+        journal.erased(POLICY, deleted)
+        journal.show(again)
+        assert journal.forgotten == ([] if known else [ForgottenDeletion(KEY, deleted.position, again.position)])
+
+    SimulatedLoop(random.Random(1)).run(main())
+    assert journal.heads[-1].document == (new if known else {**old, **new})
 
 
 def test_a_change_that_a_newcomer_acknowledged_but_the_log_lacks_breaks_a_promise() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from tests.memory_log import MemoryStorage
 from tests.memory_log.ledgers import LedgeredStorage
 from tests.validators.documents import Document
-from tests.validators.records import Broken, Head, History, Key
+from tests.validators.records import Broken, ForgottenDeletion, Head, History, Key
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext, KeyState, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
@@ -43,6 +43,8 @@ class Journal:
         self.counts: Counter[str] = Counter()
         self.stale: list[Placed] = []
         """Changes of which brokers, which apply documents as they arrive, show another document than the fold."""
+        self.forgotten: list[ForgottenDeletion] = []
+        """Deletions that every sidecar had forgotten before the key's next event came."""
         self.misleading: set[tuple[int, Position]] = set()
         """The places of events whose document is not the head: misleading for a reader that sees no other event of the key."""
         self._due: dict[PolicyKey, list[tuple[int, bool]]] = {}
@@ -86,6 +88,7 @@ class Journal:
                 self._remembered.add(event.key)
             else:
                 del self._states[event.key]
+                self.forgotten.append(ForgottenDeletion(record_key(event.key), gone.position, placed.position))
                 self.counts["keys that everybody had forgotten"] += 1
         state = self._states.setdefault(event.key, KeyState())
         folded = fold(state, placed, self._context)

@@ -72,7 +72,7 @@ class Judgement(NamedTuple):
     broken: list[Broken]
     """Every broken promise."""
     allowed: Counter[str]
-    """What was allowed only because a deletion had been compacted away, and how often (``Timeline.taken_along``)."""
+    """What was allowed only because a deletion had been compacted away, and how often (methods of ``Timeline``)."""
 
 
 def judge(history: History) -> Judgement:

@@ -185,6 +185,18 @@ class Foreign(NamedTuple):
     key: Key
     version: str
     edit: Edit
+    seen: str | None = None
+    """The position up to which the writer had read the key's partition when it computed its document; None: unknown."""
+
+
+class ForgottenDeletion(NamedTuple):
+    """A deletion that nobody knows any more: compaction erased all events of its key, and every sidecar has opened the log since."""
+
+    key: Key
+    deletion: str
+    """The position of the last event that was erased."""
+    since: str
+    """The position of the key's next event, the first one that any sidecar has seen."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -207,6 +219,8 @@ class History:
     """Keys of which a compaction left no event that carries requests, because another writer changed them last."""
     erased: list[tuple[float, Key]] = field(default_factory=list)
     """Deleted keys of which a compaction left no event: the requests that the tombstone carried are lost, and the absence's version."""
+    forgotten_deletions: Sequence[ForgottenDeletion] = ()
+    """Deletions that every sidecar had forgotten before the key's next event came."""
     foreign: list[Foreign] = field(default_factory=list)
     raw: list[Read] = field(default_factory=list)
     """Reads from brokers, which apply documents as they arrive; without versions."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from . import judge
-from .documents import Edit
-from .records import Answer, Failure, Head, History, Key, Outcome, Update
+from .documents import Document, Edit
+from .records import Answer, Failure, Foreign, ForgottenDeletion, Head, History, Key, Outcome, Update
 
 KEY = Key("persistent://acme/orders/invoices")
 OTHER = Key("persistent://acme/orders/others")
@@ -77,3 +77,53 @@ def test_a_needless_conflict_with_the_etag_of_a_document_is_reported() -> None:
     conflict = _update("new", Failure("ABORTED", "ETAG_MISMATCH", "0"), 1.7, etag="11")
     judgement = judge(History(updates=[SENT[0], conflict], heads=[MADE], erased=[(1.65, KEY)]))
     assert {type(each).__name__ for each in judgement.broken} == {"ConditionIgnored"}
+
+
+UNDONE = Head(KEY, "14", "0", {"a": 1, "b": 2}, 5.0)
+FORGOTTEN = ForgottenDeletion(KEY, "12", "14")
+
+
+def _brought_back(
+    seen: str | None, forgotten: Sequence[ForgottenDeletion], head: Head = UNDONE, edit: Edit = Edit(sets={"b": 2})
+) -> tuple[set[str], dict[str, int]]:
+    """Judges another writer's document that has, beside its change, what was deleted before."""
+    history = History(
+        updates=SENT,
+        heads=[MADE, DELETED, head],
+        erased=[(3.0, KEY)],
+        foreign=[Foreign(KEY, head.version, edit, seen)],
+        forgotten_deletions=forgotten,
+    )
+    judgement = judge(history)
+    allowed = {what: count for what, count in judgement.allowed.items() if count and what != "keys that began anew"}
+    return {type(each).__name__ for each in judgement.broken}, allowed
+
+
+@pytest.mark.parametrize("since", ["14", "13"], ids=["the first event since", "a later event"])
+def test_a_document_from_before_a_deletion_that_nobody_knows_may_bring_back_what_was_deleted(since: str) -> None:
+    found = _brought_back("11", [ForgottenDeletion(KEY, "12", since)])
+    assert found == (set(), {"documents from before a deletion that nobody knew": 1})
+
+
+@pytest.mark.parametrize(
+    ("seen", "forgotten"),
+    [
+        ("11", []),
+        ("12", [FORGOTTEN]),
+        (None, [FORGOTTEN]),
+        ("11", [FORGOTTEN._replace(key=OTHER)]),
+        ("11", [FORGOTTEN._replace(since="15")]),
+    ],
+    ids=["a sidecar knows it", "the writer had seen it", "it is unknown what the writer had seen", "another key", "forgotten later"],
+)
+def test_a_document_that_brings_back_what_was_deleted_is_reported_otherwise(seen: str | None, forgotten: list[ForgottenDeletion]) -> None:
+    assert _brought_back(seen, forgotten) == ({"LostUpdate"}, {})
+
+
+@pytest.mark.parametrize(
+    ("document", "edit"),
+    [({"a": 1}, Edit(sets={"b": 2})), (None, Edit(sets={"b": 2})), ({"a": 1}, Edit(delete=True))],
+    ids=["not set", "no document", "not deleted"],
+)
+def test_a_change_of_such_a_document_that_was_not_made_is_reported(document: Document | None, edit: Edit) -> None:
+    assert _brought_back("11", [FORGOTTEN], UNDONE._replace(document=document), edit) == ({"LostUpdate"}, {})

@@ -39,6 +39,8 @@ class Timeline:
         self.attempts: dict[tuple[Key, str], Sequence[Update]] = dict(attempts)
         """All attempts of each request, without dry runs."""
         self._edits: dict[tuple[Key, str], Edit] = {(each.key, each.version): each.edit for each in history.foreign}
+        self._seen = {(each.key, each.version): each.seen for each in history.foreign}
+        self._forgotten_deletions = history.forgotten_deletions
         for head in history.heads:
             first = attempts.get((head.key, head.request_id))
             if first:
@@ -110,6 +112,19 @@ class Timeline:
         taken = any(deleted <= at <= until for at in self._erased[head.key])
         self.allowed[what] += taken
         return taken
+
+    def had_not_seen_a_forgotten_deletion(self, head: Head) -> bool:
+        """Whether another writer computed a head's event without having read a deletion that every sidecar has forgotten.
+
+        Nothing in the log tells of that deletion any more, so what the writer's document had from before counts as its change. To be
+        called last, if a promise would be broken otherwise: each true answer is counted, as those of ``taken_along``.
+        """
+        seen = self._seen.get((head.key, head.version))
+        unseen = seen is not None and any(
+            each.key == head.key and each.since <= head.version and seen < each.deletion for each in self._forgotten_deletions
+        )
+        self.allowed["documents from before a deletion that nobody knew"] += unseen
+        return unseen
 
     def acknowledged(self) -> Iterable[tuple[Update, Answer]]:
         """Yields the attempts that were acknowledged with a version in the log, and their answers."""

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import accumulate, chain, pairwise
 
+from .documents import Edit
 from .records import ABSENT, NEVER, Answer, Broken, Failure, Head, History, Key, Outcome, Read, Update
 from .timeline import Timeline
 
@@ -58,7 +59,7 @@ def no_lost_update(history: History, timeline: Timeline) -> Iterator[LostUpdate]
             edit = timeline.edit(head)
             if edit is None:
                 yield LostUpdate(f"{key}: no update made version {head.version}", head)
-            elif (expected := edit.after(document)) != head.document:
+            elif (expected := edit.after(document)) != head.document and not _brought_back(timeline, edit, head):
                 yield LostUpdate(
                     f"{key}: version {head.version} is not what the update makes", edit, f"before {document}", head, f"not {expected}"
                 )
@@ -71,6 +72,11 @@ def no_lost_update(history: History, timeline: Timeline) -> Iterator[LostUpdate]
 def _began_anew(timeline: Timeline, before: Head, head: Head) -> bool:
     """Whether the history of a deleted key starts over with a head because the log had forgotten the key."""
     return before.document is None and head.previous == ABSENT and timeline.taken_along("keys that began anew", before, head.at)
+
+
+def _brought_back(timeline: Timeline, edit: Edit, head: Head) -> bool:
+    """Whether a head has another writer's change, and beside it what the writer's document had from before a forgotten deletion."""
+    return edit.after(head.document) == head.document and timeline.had_not_seen_a_forgotten_deletion(head)
 
 
 def answers_tell_the_truth(history: History, timeline: Timeline) -> Iterator[WrongAnswer]:

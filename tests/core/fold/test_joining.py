@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, join
+from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, change, join
 from topicpolicies_server.core.fold.fold import FoldContext, Status, check_all_seen, fold, restatement
 from topicpolicies_server.core.policies import events
 from topicpolicies_server.core.policies.documents import WHOLE, digest, whole_digest
@@ -466,6 +466,20 @@ def test_a_key_that_compaction_forgot_too_early_gets_its_document_back_from_the_
             other.log, other.now = list(full.log), full.now
             joined.put(event, wait=wait)
             assert joined.document == event.document
+
+
+def test_a_document_from_before_an_erased_deletion_brings_nothing_back_as_long_as_some_sidecar_knows_the_deletion() -> None:
+    full = Script()
+    full.broker({TTL: b"1"})
+    old = full.shown()
+    full.write(None)  # compaction now forgets the key
+    joined = Script(FoldContext(joined_at=full.now))
+    joined.log = list(full.log)
+    both(full, joined, Event(KEY, Action.UPDATE, change(old, {RATE: b"2"})))
+    assert full.document == {RATE: b"2"} and full.due()
+    assert joined.document == {TTL: b"1", RATE: b"2"} and not joined.due(), "nothing in the log tells it of the deletion"
+    both(full, joined, restatement(KEY, full.state, "repair"))
+    assert agree(full, joined) and joined.document == {RATE: b"2"}
 
 
 def test_a_key_that_is_new_after_joining_has_the_same_head_for_all_readers() -> None:
