@@ -109,6 +109,15 @@ class Ledgers:
                     return True
         return False
 
+    def last_forgotten(self, first: int, left: Collection[PolicyKey]) -> Position:
+        """Returns the place of the last deletion before the ledger ``first`` of a key that is not ``left``; empty if there is none."""
+        forgotten = ""
+        for place, placed in self._entries:
+            event = placed.event if placed is not None and self.first <= place.ledger < first else None
+            if placed is not None and event is not None and event.document is None and event.key not in left:
+                forgotten = placed.position
+        return forgotten
+
     def trim(self) -> bool:
         """Drops the ledgers that are entirely compacted; returns whether there were any."""
         before, self.first = self.first, self.next_first
@@ -177,6 +186,11 @@ class LedgeredNamespace(StoredNamespace):
     def divides_what_overlaps(self) -> bool:
         """Whether ``trim`` would drop an event and leave one of the same key whose writer did not know the dropped one."""
         return any(ledgers.divides_what_overlaps(ledgers.next_first) for ledgers in self.ledgers)
+
+    def forgotten_by_trimming(self) -> list[Position]:
+        """Returns the place of the last deletion in each partition that nothing in the log would tell of after ``trim``; empty: none."""
+        left = [{placed.event.key for placed in entries if placed.event is not None} for entries in self.entries]
+        return [ledgers.last_forgotten(ledgers.next_first, keys) for ledgers, keys in zip(self.ledgers, left, strict=True)]
 
     def tells_what_was_divided(self) -> bool:
         """Whether an event is left only in a compacted ledger, while the topic's ledgers hold a later one whose writer did not know it.

@@ -107,7 +107,7 @@ def test_system_topics_and_topics_without_policies_load_without_the_sidecar(own:
     own.create_topic(f"{disabled}/topic")
     own.create_topic(f"{own.create_namespace('system')}/__change_events")
     assert time.monotonic() - began < _LOAD_TIMEOUT_S - 1
-    with pytest.raises(AdminError, match=r"405.*switched off"):
+    with pytest.raises(AdminError, match=r"405.*are disabled by the property"):
         own.call("POST", f"persistent/{disabled}/topic/maxProducers", 1)
     client.create_producer(f"persistent://{disabled}/topic").close()
 

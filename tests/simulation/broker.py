@@ -19,6 +19,11 @@ from topicpolicies_server.logs.change_log import LogError
 from .traffic import Draft, message_of
 from .world import NAMESPACE, World, document_of, policy_key, record_key
 
+_LATE, _COMPUTING = 0.4, 0.03
+"""The longest times, in seconds, until a broker has read an entry, and until it has written what it computed."""
+MOST_BEHIND = _LATE + _COMPUTING
+"""How long after an event, in seconds, a broker may still write a document that it computed from the one before."""
+
 
 class Broker:
     """One broker and the administrators that call it."""
@@ -72,7 +77,7 @@ class Broker:
             return None
         event = Event(policy_key(key), Action.UPDATE, self._after(before, draft))
         seen = self._read_up_to.get(self._world.history.partitions[key], "")
-        await asyncio.sleep(self._chance.uniform(0.001, 0.01 if self._chained else 0.03))
+        await asyncio.sleep(self._chance.uniform(0.001, 0.01 if self._chained else _COMPUTING))
         world = self._world
         last = world.stored.entries[world.history.partitions[key]][-1:]
         placed = world.storage.write(NAMESPACE, event, producer=self.name)
@@ -93,7 +98,7 @@ class Broker:
     def show(self, placed: Placed) -> None:
         """Takes an entry, to read it later: a broker looks for new entries every ten milliseconds, and is sometimes late."""
         late = not self._world.healed and self._chance.random() < self._world.profile.late
-        self._lines[placed.partition].push(placed, self._chance.uniform(0.0, 0.4 if late else 0.012))
+        self._lines[placed.partition].push(placed, self._chance.uniform(0.0, _LATE if late else 0.012))
 
     def lose(self, error: LogError) -> None:
         """Does nothing: the broker has a connection of its own."""

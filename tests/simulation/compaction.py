@@ -11,6 +11,7 @@ from tests.validators.records import Answer
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Placed
 
+from .broker import MOST_BEHIND
 from .world import NAMESPACE, WINDOW_MS, World, record_key
 
 _MOST_UNTOLD = 0.4
@@ -29,17 +30,20 @@ class Compaction:
     async def strike(self, *, wholly: bool = False) -> None:
         """Compacts the log, ``wholly`` or except for young events, unless a documented limit of the promises would be exceeded.
 
-        One of these limits is a repeat after its request was forgotten. The others depend on the sidecars that run.
+        One of these limits is a repeat after its request was forgotten. The others depend on the sidecars that run: those that have read
+        what was erased run at least until no broker computes from it any more.
         """
         keep = None if wholly else self._chance.choice(_KEPT)
         untimely = self._world.journal.repair_due
         bad = self._is_survivor_behind() if self._world.profile.delayed else self._might_be_beyond_repair(keep, untimely=untimely)
         if not (bad or self._divides() or self._repeats_to_come() or self._is_sent_again()):
             self._compact(keep)
-            if untimely:
-                self._world.counts["untimely compactions"] += 1
-                if not self._world.profile.delayed:
-                    await asyncio.sleep(2 * WINDOW_MS / 1000)  # the sidecars that have seen more run at least that long
+            profile = self._world.profile
+            self._world.counts["untimely compactions"] += untimely
+            if untimely and not profile.delayed:
+                await asyncio.sleep(2 * WINDOW_MS / 1000)  # the sidecars that have seen more run at least that long
+            elif profile.brokers and not profile.delayed:
+                await asyncio.sleep(MOST_BEHIND)
 
     def would_erase(self) -> bool:
         """Whether a compaction would erase all events of a key."""
@@ -119,18 +123,24 @@ class Compaction:
         """Lets readers learn of a compaction some time after it took effect, and trims some of the ledgers that it made needless.
 
         Does not trim between two events of a key if the writer of the later one had not seen the earlier one: a sidecar that starts there
-        may take a wrong head until one that has seen more writes. That is a documented limit too.
+        may take a wrong head until one that has seen more writes. That is a documented limit too. Nor does it trim a deletion of which
+        nothing else tells, while such a later event may yet come.
         """
         loop, counts = asyncio.get_running_loop(), self._world.counts
 
         def trim() -> None:
-            divides = stored.divides_what_overlaps()
+            divides = stored.divides_what_overlaps() or self._is_deletion_to_be_read(stored)
             counts["trims put off because something overlaps"] += divides
             counts["ledgers trimmed"] += not divides and stored.trim() > 0
 
         loop.call_later(self._chance.uniform(0, _MOST_UNTOLD), stored.tell)
         if self._chance.random() < 0.5:
             loop.call_later(self._chance.uniform(0, 1.0), trim)
+
+    def _is_deletion_to_be_read(self, stored: LedgeredNamespace) -> bool:
+        """Whether a trim would leave nothing of a deletion although a sidecar may yet write an event without knowledge of it."""
+        forgotten = stored.forgotten_by_trimming()
+        return any(forgotten) and any(each.may_write_what_is_older(NAMESPACE, forgotten) for each in self._world.all_sidecars)
 
     def _newest(self) -> dict[PolicyKey, Placed]:
         """Returns the newest event of each key in the log."""

@@ -94,6 +94,11 @@ class Profile:
     """Mean of a client's pauses."""
 
     @property
+    def brokers(self) -> int:
+        """How many brokers write the log."""
+        return self.chained_brokers + self.racing_brokers
+
+    @property
     def delayed(self) -> bool:
         """Whether repairs are delayed by more than the log and its faults do."""
         return self.delays > 0

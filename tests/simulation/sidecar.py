@@ -144,6 +144,14 @@ class Sidecar:
         compacted = self._storage.namespace(namespace).compacted
         return follower is not None and all(end <= here for end, here in zip(compacted, follower.positions, strict=True))
 
+    def may_write_what_is_older(self, namespace: str, positions: Sequence[str]) -> bool:
+        """Whether an event may yet come from it whose writer had not read what stands at these positions, one for each partition."""
+        if not self.running:
+            return False
+        served = next((each._life.served for each in self.registry.namespaces() if each.name == namespace), None)
+        behind = served is not None and any(here < there for here, there in zip(served.positions, positions, strict=True))
+        return behind or self.in_flight > 0
+
     def led_log(self, namespace: str) -> LedNamespaceLog | None:
         """Returns a namespace's log with one writer at a time, if it is open here."""
         log = self.log.opened(namespace) if self.running and self.log.has_open(namespace) else None

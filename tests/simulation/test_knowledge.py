@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Sequence
@@ -17,10 +18,13 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Seen, Stamp, StampKind
 
+from .broker import MOST_BEHIND
+from .compaction import Compaction
 from .knowledge import Divided, Forgotten, acknowledged_is_there, all_agree, leave_out_orphans, repaired_late
 from .loop import SimulatedLoop
+from .profile import PROFILES
 from .traffic import message_of
-from .world import WINDOW_MS, Journal
+from .world import NAMESPACE, WINDOW_MS, Journal, World
 
 pytestmark = pytest.mark.simulation
 
@@ -75,6 +79,40 @@ def test_erasing_an_event_of_a_trimmed_ledger_divides_if_a_later_writer_had_not_
     assert stored.tells_what_was_divided() == divided
     stored.compact(None)
     assert stored.entries[0] == [other, last] and not stored.tells_what_was_divided(), "the compaction has erased the event"
+
+
+@pytest.mark.parametrize(("later", "forgotten"), [(False, True), (True, False)], ids=["gone", "created again"])
+def test_a_trim_forgets_a_deletion_if_nothing_else_in_the_log_tells_of_its_key(later: bool, forgotten: bool) -> None:
+    stored = LedgeredNamespace("acme/orders", 1, "log")
+    deletion = stored.store(0, Event(POLICY, Action.DELETE, None, Stamp("0", StampKind.TOMBSTONE)), 0, "a writer")
+    stored.skip(0, 2)
+    stored.store(0, Event(PolicyKey("persistent://acme/orders/topic-1", Scope.LOCAL), Action.UPDATE, {}), 0, "broker")
+    if later:
+        stored.store(0, Event(POLICY, Action.UPDATE, {}), 0, "broker")
+    assert stored.forgotten_by_trimming() == [""], "nothing is compacted, so nothing can be trimmed"
+    stored.compact(None)
+    assert stored.forgotten_by_trimming() == [deletion.position if forgotten else ""]
+    stored.trim()
+    assert stored.forgotten_by_trimming() == [""], "it is forgotten already"
+
+
+def test_sidecars_run_until_no_broker_computes_from_what_a_compaction_erased() -> None:
+    async def waited() -> float:
+        world = World(PROFILES["guard"], random.Random(0))
+        (guard,) = world.sidecars
+        guard.start()
+        await asyncio.sleep(3.0)
+        for _ in range(2):
+            world.storage.write(NAMESPACE, Event(POLICY, Action.UPDATE, {}))
+        await asyncio.sleep(3.0)
+        began = world.now()
+        await Compaction(world, random.Random(0)).strike(wholly=True)
+        took = world.now() - began
+        assert len(world.stored.entries[world.history.partitions[KEY]]) == 1, "it was compacted"
+        await guard.stop()
+        return took
+
+    assert SimulatedLoop(random.Random(0)).run(waited()) == pytest.approx(MOST_BEHIND)
 
 
 def test_a_restatement_that_is_misleading_itself_is_not_a_late_repair() -> None:

@@ -372,6 +372,60 @@ def test_a_repair_without_what_its_writer_had_seen_is_believed_only_as_a_first_e
     assert first.document == {TTL: b"1", RATE: b"2"}
 
 
+@pytest.mark.parametrize("late", [0, W, 1_000 * W])
+@pytest.mark.parametrize("followed", [False, True])
+def test_after_a_guess_that_compaction_left_a_repair_that_was_on_its_way_meanwhile_is_believed(late: int, followed: bool) -> None:
+    full = undone()
+    guesser = join(full, last=1)
+    repair = restatement(KEY, full.state, "repair")
+    both(full, guesser, restatement(KEY, guesser.state, "guess"))
+    if followed:
+        full.broker({SIZE: b"3"}, wait=late)
+    full.put(repair, wait=late)
+    joined = join(full, last=3 if followed else 2, late=1)
+    assert agree(joined, full) and joined.due() == full.due()
+    assert joined.document == {TTL: b"1", RATE: b"2", **({SIZE: b"3"} if followed else {})}
+    assert joined.state.since == "000003", "events may stand before the guess that neither writer had seen"
+
+
+def test_after_a_repair_that_compaction_left_a_guess_that_was_on_its_way_meanwhile_is_not_believed() -> None:
+    full = undone()
+    full.update({SUB_A: b"5"}, on=Seen({}, "old"))
+    first, second = join(full, last=2), join(full, last=1)
+    guess = restatement(KEY, second.state, "second")
+    both(first, second, restatement(KEY, first.state, "first"))
+    first.put(guess)
+    joined = join(first, last=2, late=1)
+    assert agree(joined, first) and joined.document == {RATE: b"2", SUB_A: b"5"}
+
+
+@pytest.mark.parametrize("same", [False, True])
+def test_of_repairs_that_were_on_their_way_while_compaction_left_a_guess_the_one_whose_writer_had_seen_most_is_believed(same: bool) -> None:
+    full = undone()
+    full.update({SUB_A: b"5"}, on=Seen({}, "old"))
+    full.update({SIZE: b"6"}, on=Seen({}, "older"))
+    middle, guesser = join(full, last=2), join(full, last=1)
+    best, other = restatement(KEY, full.state, "best"), restatement(KEY, middle.state, "middle")
+    full.put(best if same else restatement(KEY, guesser.state, "guess"))
+    full.put(best)
+    full.put(other)
+    joined = join(full, last=3, late=1)
+    assert agree(joined, full) and joined.document == {TTL: b"1", RATE: b"2", SUB_A: b"5", SIZE: b"6"}
+
+
+def test_after_a_guess_whose_writer_had_seen_later_events_an_older_repair_is_not_believed() -> None:
+    full = undone()
+    guesser = join(full, last=1)
+    repair = restatement(KEY, full.state, "repair")
+    both(full, guesser, full.event({SIZE: b"4"}, Seen({RATE: b"2"}, "000002"), mask=(SIZE,)))
+    full.put(restatement(KEY, guesser.state, "guess"))
+    full.put(repair)
+    joined = join(full, last=2, late=1)
+    assert joined.document == {RATE: b"2", SIZE: b"4"}, "the repair lacks an event that the guess has"
+    joined.put(restatement(KEY, full.state, "again"))
+    assert agree(joined, full)
+
+
 def test_a_restatement_older_than_one_that_was_believed_is_not_believed() -> None:
     full = Script()
     full.update({TTL: b"1"})

@@ -15,10 +15,13 @@ that had seen more than the reader arrives, the reader does this::
                         missing
 
 A restatement by a writer that had not seen our first event yet teaches us nothing, because the events in between would be lost; its writer
-sees that our head differs, and restates the head again. A restatement by a writer that had seen less, or does not say how much, is no news:
-if it differs from the head, a repair is due. Of two writers that have seen as much both are right, because the fold is a function of the
-log. Should they differ nevertheless (two releases with different rules), the third contradiction is believed, so that repairs do not go on
-for ever.
+sees that our head differs, and restates the head again. But if our first event is itself a restatement, our head lacks those events too:
+then the one of the two is believed whose writer had seen more. So a guess that compaction left does not count for more than the repair
+that was on its way meanwhile, and after which no other is due.
+
+A restatement by a writer that had seen less, or does not say how much, is no news: if it differs from the head, a repair is due. Of two
+writers that have seen as much both are right, because the fold is a function of the log. Should they differ nevertheless (two releases with
+different rules), the third contradiction is believed, so that repairs do not go on for ever.
 
 **A guess may be written.** If a guess and the raw document differ, a repair is due at once, as for any head: a change came after the guess
 was made and was undone by a stale document. If the guess is wrong the repair is wrong too, but it says how little its writer had seen: no
@@ -55,7 +58,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from ..policies.documents import Settings
-from ..policies.events import Action, Placed, Position, Remembered, Stamp
+from ..policies.events import Action, Placed, Position, Remembered, Stamp, StampKind
 from .inference import Inference
 from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState, Noted
 from .operation import Folded, apply, changed_by, conditional, judge, move, pipelined
@@ -152,6 +155,8 @@ def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Sta
             same = claimed is not None  # an absence may be an older one than ours
             state.remembered = _completed(state, stamp) if same else _remembered(state, stamp)
             _know(state, stamp)
+            if _knows_more_than_first(state, stamp):
+                _put_for_first(state, stamp)
         elif stamp.seen is not None and stamp.seen.since == state.since:
             state.remembered = _remembered(state, stamp)
         return
@@ -160,10 +165,13 @@ def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Sta
     assert stamp.seen is not None, "its writer said what it had seen"
     upto = stamp.seen.upto
     later = _after(state, upto)
+    if later is None and state.joined is not None and _knows_more_than_first(state, stamp):
+        later = state.joined.trail[1:]
     if later is None:
         return  # what followed is not all kept, so it can't be folded again on top; the writer sees that we differ, and repairs again
     state.remembered = tuple(request for request in state.remembered if request.version <= upto)  # _fold_again applies the others
     believe(state, claimed, stamp)
+    _put_for_first(state, stamp)
     if all(noted.certain for noted in later):
         _know(state, stamp)
     _fold_again(state, later)
@@ -220,6 +228,33 @@ def _after(state: KeyState, upto: Position) -> list[Noted] | None:
     if known is None or upto < known.dropped:
         return None
     return known.trail[bisect_right(known.trail, upto, key=_position) :]
+
+
+def _first_restatement(state: KeyState) -> Noted | None:
+    """Returns the first event that was seen, if it is a restatement, and all events after it are kept; otherwise None."""
+    known = state.joined
+    noted = known.trail[0] if known is not None and known.trail else None
+    if known is None or noted is None or noted.placed.position != known.dropped:
+        return None
+    stamp = noted.placed.event.stamp if noted.placed.event is not None else None
+    return noted if stamp is not None and stamp.kind in (StampKind.REPAIR, StampKind.TOMBSTONE) else None
+
+
+def _knows_more_than_first(state: KeyState, stamp: Stamp) -> bool:
+    """Returns whether the first event that was seen is a restatement whose writer had seen less than another one, and nothing later."""
+    noted = _first_restatement(state)
+    told = noted.placed.event.stamp if noted is not None and noted.placed.event is not None else None
+    if told is None or told.seen is None or stamp.seen is None or stamp.seen.upto < told.seen.upto:
+        return False
+    return stamp.seen.since < told.seen.since or (stamp.seen.since == told.seen.since and stamp.seen.upto > told.seen.upto)
+
+
+def _put_for_first(state: KeyState, stamp: Stamp) -> None:
+    """Notes that the head rests on a restatement, no longer on the one that was the first event seen: later ones are compared with it."""
+    noted = _first_restatement(state)
+    if noted is not None and noted.placed.event is not None and state.joined is not None:
+        event = noted.placed.event._replace(stamp=stamp)
+        state.joined.trail[0] = noted._replace(placed=noted.placed._replace(event=event))
 
 
 def _position(noted: Noted) -> Position:
