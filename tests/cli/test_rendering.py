@@ -10,8 +10,8 @@ from tests.core.policies import policies
 from topicpolicies import OffloadPolicies, TopicPolicies
 from topicpolicies.masks import parse_path, paths_between
 from topicpolicies.secrets import REDACTED
-from topicpolicies_server.cli.escaping import printable
 from topicpolicies_server.cli.showing.rendering import compact, differences, lines
+from topicpolicies_server.escaping import printable
 
 
 def leaves(message: Message) -> int:

@@ -13,7 +13,7 @@ from grpc import StatusCode
 
 from topicpolicies import OutcomeUnknown, TopicPoliciesError
 
-from .escaping import printable
+from ..escaping import printable
 from .settings import Output
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from ..config import LogFormat
+from ..escaping import printable
 
 _TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 """The format of a line for people."""
@@ -46,15 +47,11 @@ class Plain(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (the library's name)
         """Formats a record, without its traceback, as one line."""
-        return _escaped(super().formatMessage(record))
+        return printable(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
         """Formats a traceback as indented lines."""
-        return "\n".join(f"  {_escaped(line)}" for line in super().formatException(ei).split("\n"))
-
-
-def _escaped(text: str) -> str:
-    return text if text.isprintable() else "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+        return "\n".join(f"  {printable(line)}" for line in super().formatException(ei).split("\n"))
 
 
 class Structured(logging.Formatter):

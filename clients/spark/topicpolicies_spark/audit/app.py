@@ -18,6 +18,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from topicpolicies_server.escaping import printable
+
 from ..options import OptionError, read_options, time_of
 from . import archive as archives
 from .attribution import changed, who
@@ -250,10 +252,10 @@ def main() -> None:
         typer.echo(f"Error: {f'{error.filename}: {error.strerror}' if error.filename else error}", err=True)
         sys.exit(2)
     except (OptionError, ValueError) as error:
-        typer.echo(f"Error: {_printable(str(error))}", err=True)
+        typer.echo(f"Error: {printable(str(error))}", err=True)
         sys.exit(2)
     except PySparkException as error:
-        typer.echo(f"Error: {_printable(_sentence(str(error)))}", err=True)
+        typer.echo(f"Error: {printable(_sentence(str(error)))}", err=True)
         sys.exit(1)
 
 
@@ -327,11 +329,7 @@ def _cell(value: object) -> str:
         text = ", ".join(map(str, value))
     else:
         text = json.dumps(value) if isinstance(value, dict) else "" if value is None else str(value)
-    return _printable(text)
-
-
-def _printable(text: str) -> str:
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    return printable(text)
 
 
 if __name__ == "__main__":

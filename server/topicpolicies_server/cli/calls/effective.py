@@ -12,7 +12,7 @@ from rich.table import Table
 from topicpolicies import EffectivePolicies, EffectiveView, PolicySource
 from topicpolicies.masks import parse_path
 
-from ..escaping import printable
+from ...escaping import printable
 from ..exits import reporting
 from ..settings import settings
 from ..showing import json_forms

@@ -12,7 +12,7 @@ import typer
 
 from topicpolicies import Document, HistoryGap, HistoryPage
 
-from ..escaping import printable
+from ...escaping import printable
 from ..exits import ExitCode, reporting
 from ..settings import ScopeName, ScopeNames, settings
 from ..showing import json_forms

@@ -8,7 +8,7 @@ from rich.text import Text
 
 from topicpolicies import LogKind, ServerFeature, ServerInfo, WriterMode
 
-from ..escaping import printable
+from ...escaping import printable
 from ..exits import reporting
 from ..settings import settings
 from ..showing import json_forms

@@ -8,7 +8,7 @@ import typer
 
 from topicpolicies import ChangeOptions, Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult, Violation
 
-from ..escaping import printable
+from ...escaping import printable
 from ..exits import ExitCode, reporting
 from ..files import wrong
 from ..settings import ScopeName, ScopeNames, Settings, settings

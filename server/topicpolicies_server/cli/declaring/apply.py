@@ -13,7 +13,7 @@ from topicpolicies import Client, Document, OutcomeUnknown, Violation
 
 from ...core.errors import PolicyError
 from ...core.names import parse_topic
-from ..escaping import printable
+from ...escaping import printable
 from ..exits import ExitCode, error_json, exit_code, report, reporting
 from ..files import STANDARD_INPUT, check_there, name_of, read_text, write_text, wrong
 from ..interrupts import INTERRUPTED

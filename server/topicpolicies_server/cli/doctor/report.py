@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from ..escaping import printable
+from ...escaping import printable
 from ..showing.rendering import console
 from .checks import Check, Level, Result
 

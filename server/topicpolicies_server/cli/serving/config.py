@@ -17,7 +17,7 @@ from ...config.option import Kind, ReadBy
 from ...config.rendering import reference, sample, written_value
 from ...config.sources import OptionValues, Setting
 from ...config.urls import without_credentials
-from ..escaping import printable
+from ...escaping import printable
 from ..exits import ExitCode
 from ..settings import settings
 from ..showing.rendering import console

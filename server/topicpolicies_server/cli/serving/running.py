@@ -12,8 +12,8 @@ import typer
 
 from ...config import Address, ConfigError, LogFormat, LogLevel
 from ...core.errors import PolicyError
+from ...escaping import printable
 from ...lines import set_up_logging
-from ..escaping import printable
 from ..exits import ExitCode, report_other
 from ..settings import Output
 from .addresses import NotBoundError, check_addresses

@@ -21,7 +21,7 @@ from rich.cells import cell_len, set_cell_size
 
 from topicpolicies import Changed, Interrupted, NamespaceState, Reset, Status, Synced, TopicPoliciesError, WatchEvent
 
-from ..escaping import printable
+from ...escaping import printable
 from .rates import MOST_NAMES, Last, Rates, Row
 from .watch_lines import line_of_status
 

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from topicpolicies import ActorStanding, HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome
 
-from ..escaping import printable
+from ...escaping import printable
 from .fitting import broken
 from .rendering import compact, console, differences
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from topicpolicies import TopicPolicies
 from topicpolicies.masks import Path
 
-from ..escaping import printable_path
+from .paths import printable_path
 from .rendering import lines
 
 WIDEST_LINE = 100

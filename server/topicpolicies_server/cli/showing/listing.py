@@ -10,7 +10,7 @@ from rich.text import Text
 
 from topicpolicies import Document
 
-from ..escaping import printable
+from ...escaping import printable
 from .fitting import brief
 
 _LEAST_ROOM = 40

@@ -14,7 +14,8 @@ from topicpolicies.masks import Path, parse_path, paths_between
 from topicpolicies.secrets import REDACTED, is_secret
 from topicpolicies.values import enum_name, map_value
 
-from ..escaping import printable, printable_path
+from ...escaping import printable
+from .paths import printable_path
 
 UNSET = "unset"
 """The text in place of the value of a field that is not set."""

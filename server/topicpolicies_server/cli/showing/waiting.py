@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import typer
 
-from ..escaping import printable
+from ...escaping import printable
 from ..settings import Settings
 from .rendering import console
 

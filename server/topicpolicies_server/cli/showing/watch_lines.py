@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from topicpolicies import Bookmark, Changed, Gap, Interrupted, Mirror, NamespaceState, Reset, Status, Synced
 
-from ..escaping import printable
+from ...escaping import printable
 from .entries import gap_line
 from .rendering import compact, differences
 
