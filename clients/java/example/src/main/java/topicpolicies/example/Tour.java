@@ -1,5 +1,6 @@
 package topicpolicies.example;
 
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import topicpolicies.client.ClientOptions;
 import topicpolicies.client.Document;
@@ -24,6 +25,14 @@ public final class Tour {
         try (TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of(target).actor("tour").build());
                 PolicyCache cache = client.cache("public/default")) {
 
+            // A cache is a local copy that stays current; its listeners are called for the existing documents and every change since.
+            CompletableFuture<Void> edited = new CompletableFuture<>();
+            cache.listen(change -> {
+                if (change.after().map(after -> after.policiesOrDefault().getMaxProducerPerTopic() == 6).orElse(false)) {
+                    edited.complete(null);
+                }
+            });
+
             // An update changes the fields that its mask names. A named field that is not set is cleared: here the time to live.
             UpdateResult updated = client.update(TOPIC, TopicPolicies.newBuilder().setMaxProducerPerTopic(5).build(),
                     "max_producer_per_topic", "message_ttl_in_seconds");
@@ -36,11 +45,8 @@ public final class Tour {
             Document document = client.get(TOPIC);
             System.out.println("producers " + document.policiesOrDefault().getMaxProducerPerTopic());
 
-            // A cache is a local copy that stays current; it has the existing documents and every change since.
-            cache.whenSynced().get(10, TimeUnit.SECONDS);
-            while (cache.get(TOPIC, Scope.LOCAL).filter(known -> !document.version().equals(known.version())).isPresent()) {
-                TimeUnit.MILLISECONDS.sleep(10);
-            }
+            // The cache's listener was called for the edit; then the cache has it, too.
+            edited.get(10, TimeUnit.SECONDS);
             System.out.println("cached " + cache.get(TOPIC, Scope.LOCAL).map(Document::version).orElse("nothing"));
 
             client.delete(TOPIC, Scope.LOCAL);
