@@ -207,3 +207,23 @@ def test_a_set_that_is_closed_without_cancelling_waits_for_its_tasks() -> None:
         assert _now() == pytest.approx(5.0) and len(owned) == 0
 
     simulate(scenario)
+
+
+def test_the_tasks_of_a_set_are_cancelled_in_the_order_in_which_they_began() -> None:
+    ended: list[int] = []
+
+    async def wait(number: int) -> None:
+        try:
+            await asyncio.sleep(1_000)
+        finally:
+            ended.append(number)
+
+    async def scenario() -> None:
+        owned = TaskSet("acme/orders")
+        for number in range(50):
+            owned.begin(wait(number), "asking")
+        await asyncio.sleep(1)
+        await owned.close()
+        assert ended == list(range(50))
+
+    simulate(scenario)

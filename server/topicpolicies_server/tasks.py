@@ -124,12 +124,12 @@ class RestartedTask:
 
 
 class TaskSet:
-    """A set of tasks that end by themselves. They belong to the event loop that begins them."""
+    """Tasks that end by themselves, in the order in which they began. They belong to the event loop that begins them."""
 
     def __init__(self, name: str) -> None:
         """``name``: the owner's name in messages."""
         self._name = name
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -145,7 +145,7 @@ class TaskSet:
             The task. Code that awaits it gets its exception as well.
         """
         task = asyncio.get_running_loop().create_task(coroutine, name=f"{self._name}: {name}")
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._end)
         return task
 
@@ -153,7 +153,7 @@ class TaskSet:
         """Waits until all tasks have ended, except the one that calls this.
 
         Args:
-            cancel: whether to cancel them first.
+            cancel: whether to cancel them first, in the order in which they began.
         """
         while tasks := [task for task in self._tasks if task is not asyncio.current_task()]:
             if cancel:
@@ -163,7 +163,7 @@ class TaskSet:
             await asyncio.sleep(0)  # lets the done callbacks run, which remove the ended tasks
 
     def _end(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if task.cancelled():
             if not task.cancelling():
                 _LOG.error("%s failed (what it awaited was cancelled)", task.get_name())

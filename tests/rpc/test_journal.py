@@ -358,3 +358,23 @@ async def test_unauthenticated_calls_are_recorded_up_to_a_rate_and_counted_beyon
 def test_a_record_file_that_can_not_be_opened_fails_at_the_start(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file or directory"):
         Journal(CallRecordConfig(path=tmp_path / "no" / "such"), LogFormat.JSON)
+
+
+def test_a_pipe_that_no_process_reads_fails_at_the_start(tmp_path: Path) -> None:
+    pipe = tmp_path / "calls"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="no process reads this pipe"):
+        Journal(CallRecordConfig(path=pipe), LogFormat.JSON)
+
+
+def test_a_pipe_that_a_process_reads_receives_the_lines(tmp_path: Path) -> None:
+    pipe = tmp_path / "calls"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        file = RecordFile(pipe)
+        file.write(b"a line\n")
+        file.close()
+        assert os.read(reader, 100) == b"a line\n"
+    finally:
+        os.close(reader)

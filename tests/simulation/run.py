@@ -7,7 +7,7 @@ import contextlib
 import logging
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tests.validators import judge
@@ -16,12 +16,14 @@ from topicpolicies_server.core.policies.events import Placed
 
 from . import knowledge, terms
 from .broker import Broker
+from .calls import Refused
 from .clients import Client, Reader, Wish, Writer
 from .delays import Delays
 from .loop import SimulatedLoop
 from .nemesis import Nemesis
 from .passers import Passerby
 from .profile import PROFILES, Profile, varied
+from .sidecar import Sidecar
 from .streams import StreamWriter
 from .watchers import Watcher
 from .world import NAMESPACE, WINDOW_MS, World
@@ -31,6 +33,12 @@ _REST_SECONDS = 8.0
 
 _UNANSWERED_SECONDS = 12.0
 """How much longer on a log of ledgers: longer than a reader pauses between two requests without an answer (10 s)."""
+
+_REPAIRED_SECONDS = 2 * WINDOW_MS / 1000 + 1
+"""How long the repairs take of documents that were guesses when they were loaded."""
+
+_LOADING_TRIES = 20
+"""How often, 0.1 s apart, a document is requested until a sidecar has loaded it."""
 
 _LATE_SECONDS = 6 * WINDOW_MS / 1000
 """How much longer with delayed repairs: longer than any of them is late, and than publishing them two seconds apart takes."""
@@ -109,13 +117,14 @@ async def _live(profile: Profile, chance: random.Random) -> World:
             group.create_task(Delays(world, own(), (*chained, *racing)).run(profile.delays))
             group.create_task(Passerby(world, "passer-by", own()).run(2 * profile.updates if profile.writers else 0))
     world.heal()
+    await _load(world, world.all_sidecars)
     await asyncio.sleep(rest_seconds(profile))
     if profile.exclusive:
         await _be_led(world, own())
     world.resting.set()
     await asyncio.gather(*watching)
     await _look_at_the_end(world, own())
-    await asyncio.sleep(2 * WINDOW_MS / 1000 + 1)  # for repairs of heads that were guesses when they were loaded
+    await asyncio.sleep(_REPAIRED_SECONDS)
     if profile.delayed:
         await _look(world, Client(world, "last-inspector", own()))
     for broker in (*chained, *racing):
@@ -161,6 +170,20 @@ async def _be_led(world: World, chance: random.Random) -> None:
     await asyncio.sleep(3.0)  # for the followers, and for their bookmarks
 
 
+async def _load(world: World, sidecars: Iterable[Sidecar]) -> None:
+    """Has sidecars load every document beside brokers that race, and does not judge what they answer.
+
+    Of what a compaction has left, the first answer may be a guess, until a sidecar that has seen more repairs it (docs/writers.md).
+    """
+    for sidecar in sidecars if world.profile.racing_brokers else ():
+        for key in world.keys:
+            for _ in range(_LOADING_TRIES):
+                with contextlib.suppress(Refused):
+                    await sidecar.read(key, "")
+                    break
+                await asyncio.sleep(0.1)
+
+
 async def _look_at_the_end(world: World, chance: random.Random) -> None:
     """Reads every document from every sidecar, and from one that starts only now: all must show the same."""
     client = Client(world, "inspector", chance)
@@ -176,6 +199,8 @@ async def _look_at_the_end(world: World, chance: random.Random) -> None:
         only.start()
         world.sidecars.append(only)
     only.faults.heal()
+    await _load(world, (only,))
+    await asyncio.sleep(_REPAIRED_SECONDS if world.profile.racing_brokers else 0)
     for key in world.keys:
         await client.read(key, sidecar=only, final=True)
 

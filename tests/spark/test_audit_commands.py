@@ -164,7 +164,7 @@ def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: P
     assert [row.get("changes", row.get("times_undone")) for row in churn] == [4, 2]
 
     drift = _run("drift", archive, "--from", "1970-01-01T00:00:02Z")
-    assert drift.exit_code == 1 and "appeared" in drift.output
+    assert drift.exit_code == 7 and "appeared" in drift.output
     assert _run("drift", archive, "--from", "1970-01-01T00:00:05Z").exit_code == 0
     declared = tmp_path / "declared.jsonl"
     declared.write_text(json.dumps({"topic": f"persistent://{NAMESPACE}/b", "policies": {"message_ttl_in_seconds": 5}}))

@@ -211,21 +211,6 @@ class Store:
             with suppress(sqlite3.Error):
                 self._connection.execute("ROLLBACK")
 
-    def forget(self, name: str) -> None:
-        """Removes a namespace's checkpoint.
-
-        Raises:
-            sqlite3.Error: it can't be removed.
-        """
-        connection = self._writer()
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            file.forget(connection, name)
-            connection.execute("COMMIT")
-        except BaseException:
-            self.give_up()
-            raise
-
     # ---------------------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:

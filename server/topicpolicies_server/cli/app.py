@@ -23,7 +23,7 @@ from .commands import Commands
 from .exits import EXIT_CODES, ExitCode
 from .interrupts import code_of, interruptible, terminable
 from .settings import Output, Settings, TlsFlags
-from .writing import writing
+from .writing import check_output, writing
 
 _ANYWHERE = {
     "--server": 1,
@@ -195,6 +195,7 @@ def options(  # noqa: PLR0913, PLR0917 - options
     """
     if context.invoked_subcommand not in SERVERS:
         context.with_resource(terminable())
+        check_output(output)
     context.obj = Settings(
         server=server,
         output=output,

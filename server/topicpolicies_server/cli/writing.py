@@ -35,6 +35,17 @@ def writing(output: Output) -> Iterator[None]:
         sys.exit(ExitCode.ERROR)
 
 
+def check_output(output: Output) -> None:
+    """Ends the command before it has done anything if the process has no standard output (``COMMAND >&-``).
+
+    Raises:
+        SystemExit: there is none.
+    """
+    if sys.stdout is None:
+        report_other("OUTPUT", "Standard output is closed, so nothing was done. To discard the output, redirect it to /dev/null.", output)
+        sys.exit(ExitCode.ERROR)
+
+
 def _give_up() -> None:
     """Discards output that is still buffered, which Python would try to write again when it exits."""
     for stream in (sys.stdout, sys.stderr):

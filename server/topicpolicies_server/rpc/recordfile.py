@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -40,7 +41,14 @@ class RecordFile:
         os.close(self._sink.descriptor)
 
     def _open(self) -> Sink:
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _MODE)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK  # to open a pipe would wait for its reader
+        try:
+            descriptor = os.open(self._path, flags, _MODE)
+        except OSError as error:
+            if error.errno != errno.ENXIO:
+                raise
+            raise OSError(error.errno, "no process reads this pipe", str(self._path)) from None
+        os.set_blocking(descriptor, True)
         return Sink(descriptor, torn=self._is_torn(descriptor))
 
     def _is_torn(self, descriptor: int) -> bool:

@@ -116,7 +116,7 @@ class Servicer:
         """Changes of UpdatePolicy and DeletePolicy calls that were handed to a namespace and have no result, with that namespace."""
         self._unpermitted: dict[Context, str] = {}
         """Calls whose permission is still being looked up, with the namespace. Until then their errors reveal nothing of that namespace."""
-        self._streams: set[UpdateStream] = set()
+        self._streams: dict[UpdateStream, None] = {}
         self._failures = Failures()
         self.calls = calls
         """Every call in progress on the server."""
@@ -240,14 +240,14 @@ class Servicer:
             )
             updates.span = context.span
             updates.observers = (self._of_change(context),)
-            self._streams.add(updates)
+            self._streams[updates] = None
             context.leave = updates.leave
             try:
                 async with contextlib.aclosing(updates.messages(stream)) as messages:
                     async for message in messages:
                         yield message
             finally:
-                self._streams.discard(updates)
+                self._streams.pop(updates, None)
 
     def _of_change(self, context: Context) -> ChangeEnded:
         """Returns a function that reports each change of an UpdatePolicies stream to the change observers."""

@@ -38,6 +38,10 @@ app = typer.Typer(
 )
 
 
+_DIFFERENT = 7
+"""The exit code if documents differ, as that of ``topicpolicies diff``."""
+
+
 class Output(enum.Enum):
     """How results are written."""
 
@@ -170,7 +174,7 @@ def show_drift(
 ) -> None:
     """How the documents of two times differ.
 
-    With --declared: how those that a file declares differ from the live ones. The exit code is 1 if they differ.
+    With --declared: how those that a file declares differ from the live ones. The exit code is 7 if they differ.
     """
     if bool(from_time) == bool(file):
         raise typer.BadParameter("Give either --from TIME or --declared FILE.")
@@ -179,7 +183,7 @@ def show_drift(
         later = state(changes, to_time)
         found = undeclared(declared(changes.sparkSession, file), later) if file else drift(state(changes, from_time), later)
         if _show(found, limit, output, "Drift"):
-            raise typer.Exit(1)
+            raise typer.Exit(_DIFFERENT)
 
 
 @app.command("churn")
