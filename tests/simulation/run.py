@@ -85,7 +85,7 @@ def run(profile_name: str, seed: int) -> Run:
     with _quiet(), _seeded(f"{profile_name} {seed}"):
         world = loop.run(_live(profile, chance))
     judgement = judge(world.history)
-    world.counts.update({f"allowed because a deletion was compacted away: {what}": count for what, count in judgement.allowed.items()})
+    world.counts.update({f"allowed by a documented limit: {what}": count for what, count in judgement.allowed.items()})
     broken = judgement.broken + world.broken
     broken += [Broken(f"no code handled an exception: {context}") for context in loop.failures]
     return Run(profile, seed, world.history, world.counts, world.trace, world.journal.entries, broken, loop.time())

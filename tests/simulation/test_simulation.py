@@ -167,7 +167,7 @@ OF_PROFILE: dict[str, tuple[str, ...]] = {
     "forgetful": (
         "deleted keys that a compaction erased",
         "keys that everybody had forgotten",
-        "allowed because a deletion was compacted away: keys that began anew",
+        "allowed by a documented limit: keys that began anew",
     ),
     "interrupted": ("crashes right after a compaction", "attempts without an answer"),
     "late": ("attempts through newcomers APPLIED", "attempts through newcomers that knew everything", "reads of newcomers that may guess"),

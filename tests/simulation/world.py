@@ -106,12 +106,13 @@ class Journal:
             if state.due and state.document is not None:
                 # A leader that began to read the log after such a deletion does not know its request. Another sidecar restates it.
                 if event.key in self._remembered and state.document == event.document:
-                    counts["allowed because a deletion was compacted away: its request is not told of by what follows"] += 1
+                    counts["allowed by a documented limit: its request is not told of by what follows"] += 1
                 else:
                     self.stale.append(placed)
             request_id = event.stamp.request_id if event.stamp is not None else ""
             document = document_of(state.document)
-            self.heads.append(Head(record_key(event.key), folded.version, folded.previous, document, at, request_id))
+            informed = event.stamp is None or event.stamp.seen is None or not event.stamp.seen.since
+            self.heads.append(Head(record_key(event.key), folded.version, folded.previous, document, at, request_id, informed))
 
     def lose(self, error: LogError) -> None:
         """Does nothing: the journal is not a process, and can't lose its log."""

@@ -72,7 +72,7 @@ class Judgement(NamedTuple):
     broken: list[Broken]
     """Every broken promise."""
     allowed: Counter[str]
-    """What was allowed only because a deletion had been compacted away, and how often (methods of ``Timeline``)."""
+    """What was allowed only by a limit that docs/writers.md names, and how often (methods of ``Timeline``)."""
 
 
 def judge(history: History) -> Judgement:

@@ -177,6 +177,8 @@ class Head(NamedTuple):
     """When the event was written."""
     request_id: str = ""
     """The id of the request; empty if another writer wrote the event."""
+    informed: bool = True
+    """Whether the event's writer had seen all events of the key before it; False only if the event says that it had not."""
 
 
 class Foreign(NamedTuple):

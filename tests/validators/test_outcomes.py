@@ -8,6 +8,7 @@ from .documents import Edit
 from .outcomes import answers_are_one_chain, unknown_outcomes_settled
 from .records import Answer, Failure, Head, History, Key, Outcome, Update
 from .timeline import Timeline
+from .updates import answers_tell_the_truth
 
 KEY = Key("persistent://acme/orders/invoices")
 
@@ -69,3 +70,27 @@ def test_a_request_that_was_acknowledged_with_two_versions_is_reported() -> None
     history = History(updates=[*GOOD.updates, _update("a", _applied("13", "12"))])
     (broken,) = answers_are_one_chain(history, Timeline(history))
     assert "acknowledged with two versions" in str(broken)
+
+
+@pytest.mark.parametrize(
+    ("informed", "document", "wrong"),
+    [(False, {"b": 2}, 0), (True, {"b": 2}, 1), (False, {"a": 1}, 1)],
+    ids=["a guess", "it had seen everything", "its own change is missing"],
+)
+def test_only_a_sidecar_that_had_not_seen_everything_may_answer_without_the_changes_of_others(
+    informed: bool, document: dict[str, int], wrong: int
+) -> None:
+    update = Update(
+        client="c",
+        sidecar="s",
+        invoked=0.0,
+        answered=1.0,
+        key=KEY,
+        request_id="a",
+        edit=Edit(sets={"b": 2}),
+        answer=Answer(Outcome.APPLIED, "11", "0", document, False),
+    )
+    history = History(updates=[update], heads=[Head(KEY, "11", "0", {"a": 1, "b": 2}, 0.5, "a", informed)])
+    timeline = Timeline(history)
+    assert len(list(answers_tell_the_truth(history, timeline))) == wrong
+    assert timeline.allowed["answers of a sidecar that had not seen everything"] == 1 - wrong

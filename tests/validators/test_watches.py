@@ -48,6 +48,15 @@ def test_an_equal_or_older_version_is_reported_in_a_stream_and_in_one_that_resum
     assert repeated([change("1"), SYNCED, change("2")], [change(version)]) == 1
 
 
+def test_a_document_may_be_sent_again_with_the_position_of_a_repair_until_the_resumed_stream_is_synced() -> None:
+    repaired = change("2", position="5")
+    assert repeated([change("1"), SYNCED, change("2")], [repaired, SYNCED._replace(positions=("5",))]) == 0
+    assert repeated([change("1"), SYNCED, change("2"), repaired]) == 1, "the stream did not resume"
+    assert repeated([change("1"), SYNCED, change("2")], [SYNCED._replace(positions=("5",)), repaired]) == 1, "it is synced"
+    assert repeated([change("1"), SYNCED, change("2", there=False)], [repaired]) == 1, "another document"
+    assert repeated([change("1"), SYNCED, change("2"), change("3")], [repaired]) == 1, "an older version"
+
+
 def test_a_bookmark_with_an_older_position_is_reported() -> None:
     assert repeated([SYNCED._replace(positions=("2",)), Bookmark(2.0, False, "log", ("1",))]) == 1
 

@@ -31,7 +31,7 @@ class Timeline:
         for at, key in history.erased:
             self._erased[key].append(at)
         self.allowed: Counter[str] = Counter()
-        """What was allowed only because a deletion was compacted away, and how often (``taken_along``)."""
+        """What was allowed only by a limit that docs/writers.md names, and how often."""
         attempts: defaultdict[tuple[Key, str], list[Update]] = defaultdict(list)
         for update in history.updates:
             if not update.validate_only:
@@ -125,6 +125,15 @@ class Timeline:
         )
         self.allowed["documents from before a deletion that nobody knew"] += unseen
         return unseen
+
+    def was_a_guess(self, head: Head) -> bool:
+        """Whether a head's event was computed by a sidecar that had not seen all events of the key, as its event says.
+
+        What it answers may lack other writers' changes, until a sidecar that has seen more repairs the document. To be called last: each
+        true answer is counted.
+        """
+        self.allowed["answers of a sidecar that had not seen everything"] += not head.informed
+        return not head.informed
 
     def acknowledged(self) -> Iterable[tuple[Update, Answer]]:
         """Yields the attempts that were acknowledged with a version in the log, and their answers."""

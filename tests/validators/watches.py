@@ -61,21 +61,33 @@ def one_synced(history: History, timeline: Timeline) -> Iterator[NotSyncedOnce]:
 def watch_repeats_nothing(history: History, timeline: Timeline) -> Iterator[Repeated]:
     """The versions of each key grow, from the snapshot on and across resumes; positions of bookmarks never decrease.
 
-    One absence may be sent twice (``_absent_still``).
+    One absence may be sent twice (``_absent_still``), and a document again to a stream that resumes (``_repaired``).
     """
     del timeline
     for client, watch, shown in _streams(history):
         positions: tuple[str, ...] = watch.token.positions if watch.token is not None else ()
+        resuming = watch.token is not None
         for message in watch.messages:
             if isinstance(message, Change):
                 before = shown.versions.get(message.key)
-                if before is not None and message.version <= before[0] and not _absent_still(message, before):
+                allowed = before is not None and (_absent_still(message, before) or (resuming and _repaired(message, before)))
+                if before is not None and message.version <= before[0] and not allowed:
                     yield Repeated(f"{client}: {message.key} at {message.version} after {before[0]}", message)
             elif isinstance(message, Bookmark):
                 if any(now < then for now, then in zip(message.positions, positions, strict=False)):
                     yield Repeated(f"{client}: a bookmark has an older position", positions, message)
                 positions = message.positions
+                resuming = resuming and not message.synced
             _show(shown, message)
+
+
+def _repaired(change: Change, before: tuple[str, Document | None]) -> bool:
+    """Whether the same document is sent again with the position of a later event, a repair.
+
+    A sidecar that has not seen everything learns from the repair what the document is. It can't know what the watch was sent before by one
+    that knew it already.
+    """
+    return change.position > change.version and before == (change.version, change.document)
 
 
 def _absent_still(message: Change, before: tuple[str, Document | None]) -> bool:
