@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, change, join
@@ -305,6 +307,42 @@ def test_the_whole_document_of_a_pipelined_operation_is_taken_if_its_predecessor
     assert not agree(joined, full)
     both(full, joined, second)
     assert agree(joined, full) and joined.state.since == ""
+
+
+@pytest.mark.parametrize(
+    ("facts", "taken"),
+    [
+        ({"reads": {SUB_A: digest(None)}}, True),
+        ({}, True),
+        ({"etag": "000001"}, False),
+        ({"skip_if_absent": True}, False),
+    ],
+    ids=["it relies on a setting", "no condition", "it names a version", "only if there is a document"],
+)
+def test_an_operation_tells_that_the_first_event_was_rejected_if_its_writer_knew_that(facts: dict[str, Any], taken: bool) -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    lost = (Remembered("lost", "digest", "", ""),)
+    on_lost = Seen({TTL: b"9"}, "lost-event")
+    rejected = full.event({TTL: b"9", SIZE: b"3"}, on_lost, mask=(SIZE,), reads={TTL: digest(b"9")}, remembered=lost)
+    assert rejected.stamp is not None and full.put(rejected).status is Status.REJECTED_READS
+    joined, known = join(full, last=1), full.state.history
+    assert joined.document == {TTL: b"9", SIZE: b"3"}
+    waiting = (*lost, Remembered(rejected.stamp.request_id, "digest", "", ""))
+    second = full.event(
+        {TTL: b"9", SIZE: b"3", RATE: b"4"}, Seen(None, rejected.stamp.event_id), mask=(RATE,), remembered=waiting
+    )  # sent before its writer had read the first one
+    assert second.stamp is not None
+    both(full, joined, second)
+    waiting = (Remembered(second.stamp.request_id, "digest", "", ""),)
+    document = {TTL: b"1", RATE: b"4", SUB_A: b"5"}
+    third = full.event(
+        document, Seen(None, second.stamp.event_id), **{"mask": (SUB_A.replace("/", "."),), "seen": known, "remembered": waiting, **facts}
+    )
+    both(full, joined, third)
+    assert agree(joined, full) is taken
+    if taken:
+        assert joined.document == full.document and joined.state.since == ""
 
 
 def test_the_document_of_a_pipelined_operation_is_not_taken_if_its_predecessor_never_arrived() -> None:

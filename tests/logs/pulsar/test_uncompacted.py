@@ -398,6 +398,7 @@ async def test_on_a_broker_a_new_reader_reads_compacted_entries_as_they_were(fol
     await compare(following, namespace)
 
 
+@pytest.mark.stages_compaction
 @pytest.mark.broker
 async def test_on_a_broker_a_new_reader_reads_compacted_entries_of_three_partitions_as_they_were(
     following: Following, partitioned_namespace: str
