@@ -15,12 +15,16 @@ final class EditLoop {
     private final Edit edit;
     private final Pauses pauses;
     private final long endNanos;
-    private final CompletableFuture<UpdateResult> result = new CompletableFuture<>();
+    private final Ongoing<UpdateResult> result = new Ongoing<>(this::end);
     private volatile CompletableFuture<?> current = CompletableFuture.completedFuture(null);
     private List<String> lastMask = List.of();
     private TopicPolicies last = TopicPolicies.getDefaultInstance();
     private int same;
     private int attempts;
+    /** Whether a change may be in flight. Its outcome is then that of an edit that is ended. */
+    private boolean changing;
+    /** Why whoever waited for the edit ended it; null if nobody did. */
+    private TopicPoliciesException ended;
 
     /** {@code timeout} is the time for all attempts together. */
     EditLoop(TopicPoliciesClient client, Edit edit, Pauses pauses, Duration timeout) {
@@ -40,6 +44,35 @@ final class EditLoop {
             read("");
         }
         return result;
+    }
+
+    private void end(TopicPoliciesException why) {
+        boolean inFlight;
+        synchronized (this) {
+            ended = why;
+            inFlight = changing;
+        }
+        if (!inFlight) {
+            result.completeExceptionally(why);
+        } else if (current instanceof Ongoing<?> change) { // if it is not yet, it is ended when it is
+            change.end(why);
+        }
+    }
+
+    private synchronized TopicPoliciesException ended() {
+        return ended;
+    }
+
+    /** Whether a change may be sent; after that, only its outcome ends the edit. */
+    private synchronized boolean begins() {
+        changing = ended == null && !result.isDone();
+        return changing;
+    }
+
+    /** The change was certainly not made. Returns why the edit was ended meanwhile; null if it was not. */
+    private synchronized TopicPoliciesException refused() {
+        changing = false;
+        return ended;
     }
 
     private Duration left() {
@@ -68,6 +101,9 @@ final class EditLoop {
                 result.complete(nothing(document, UpdateOutcome.UPDATE_OUTCOME_UNCHANGED));
                 return;
             }
+            if (!begins()) {
+                return;
+            }
             boolean unconditional = cameOutTheSame(mask, after) && edit.isInsistent();
             Update.Builder update = edit.update().policies(after).mask(mask).timeout(left());
             step(client.updateAsync((unconditional ? update : update.etag(document.version())).build()),
@@ -85,6 +121,11 @@ final class EditLoop {
         Duration pause = Backoff.CONFLICT.pause(attempts, ThreadLocalRandom.current().nextDouble());
         if (!(error instanceof ConflictException conflict) || attempts == Edit.ATTEMPTS || pause.compareTo(left()) >= 0) {
             result.completeExceptionally(error);
+            return;
+        }
+        TopicPoliciesException why = refused();
+        if (why != null) {
+            result.completeExceptionally(why);
             return;
         }
         step(pauses.pause(pause), nothing -> {
@@ -108,6 +149,8 @@ final class EditLoop {
         });
         if (result.isDone()) {
             step.cancel(false);
+        } else if (ended() != null && step instanceof Ongoing<?> change) {
+            change.end(ended());
         }
     }
 
