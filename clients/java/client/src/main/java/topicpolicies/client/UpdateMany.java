@@ -1,6 +1,5 @@
 package topicpolicies.client;
 
-import io.grpc.Status;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
@@ -131,8 +130,7 @@ final class UpdateMany {
                 }
             });
         } catch (RejectedExecutionException rejected) {
-            String message = "The client's executor no longer accepts tasks.";
-            done.completeExceptionally(new TopicPoliciesException(Status.Code.CANCELLED, message, rejected));
+            done.completeExceptionally(TopicPoliciesException.rejected(rejected));
         }
     }
 
@@ -244,8 +242,10 @@ final class UpdateMany {
 
     private void after(Duration pause, Runnable task) {
         pauses.pause(pause).whenComplete((nothing, rejected) -> {
-            if (rejected != null || pauses.isClosed()) {
+            if (pauses.isClosed()) {
                 close();
+            } else if (rejected != null) {
+                done.completeExceptionally(TopicPoliciesException.rejected(rejected));
             } else if (!done.isDone()) {
                 run(task);
             }
