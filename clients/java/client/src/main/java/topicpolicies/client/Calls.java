@@ -1,5 +1,6 @@
 package topicpolicies.client;
 
+import io.grpc.Context;
 import io.grpc.Status;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
@@ -66,6 +67,11 @@ final class Calls {
         attempts.forEach(attempt -> attempt.end(TopicPoliciesException.clientClosed()));
     }
 
+    /** Whether the caller's context has ended, so that a repeat would be cancelled. */
+    private static boolean isOver(Context context) {
+        return context.isCancelled() || context.getDeadline() != null && context.getDeadline().isExpired();
+    }
+
     /**
      * One call. Its attempts and the pauses between them follow each other, so only what ends the call is shared between threads. Whoever
      * ends it sets {@code ended} first, and then ends the attempt and the pause at hand; a new one is ended by whoever begins it.
@@ -76,6 +82,8 @@ final class Calls {
         private final boolean change;
         private final boolean repeatedByGrpc;
         private final Tries tries;
+        /** Whose call it is: with the values that interceptors may need, and perhaps with an end. */
+        private final Context context = Context.current();
         private final Ongoing<R> result = new Ongoing<>(this::end);
         private volatile Attempt<Q, A> current;
         private volatile CompletableFuture<Void> pause = CompletableFuture.completedFuture(null);
@@ -172,7 +180,7 @@ final class Calls {
             if (result.isDone()) {
                 return; // the caller cancelled the call, which says nothing about the address
             }
-            if (error == ended) { // nor does this
+            if (error == ended || isOver(context)) { // nor does this
                 tries.failed(error, sent, false, 0);
                 fail(error, sent);
                 return;
@@ -192,7 +200,7 @@ final class Calls {
                 } else if (line.isClosed() || rejected != null || result.isDone()) {
                     fail(error, sent);
                 } else {
-                    attempt();
+                    context.run(this::attempt);
                 }
             });
             if (ended != null || result.isDone()) {

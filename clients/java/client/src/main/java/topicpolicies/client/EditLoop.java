@@ -1,5 +1,6 @@
 package topicpolicies.client;
 
+import io.grpc.Context;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -15,6 +16,8 @@ final class EditLoop {
     private final Edit edit;
     private final Pauses pauses;
     private final long endNanos;
+    /** Whose edit it is: its calls are made in this context. */
+    private final Context context = Context.current();
     private final Ongoing<UpdateResult> result = new Ongoing<>(this::end);
     private volatile CompletableFuture<?> current = CompletableFuture.completedFuture(null);
     private List<String> lastMask = List.of();
@@ -140,13 +143,13 @@ final class EditLoop {
     /** Waits for one step, which is cancelled when the edit ends. */
     private <T> void step(CompletableFuture<T> step, Consumer<T> then, Consumer<Throwable> failed) {
         current = step;
-        step.whenComplete((value, error) -> {
+        step.whenComplete((value, error) -> context.run(() -> {
             if (error == null) {
                 then.accept(value);
             } else {
                 failed.accept(error);
             }
-        });
+        }));
         if (result.isDone()) {
             step.cancel(false);
         } else if (ended() != null && step instanceof Ongoing<?> change) {

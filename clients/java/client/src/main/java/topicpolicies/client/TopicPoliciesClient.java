@@ -31,6 +31,9 @@ import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
  * OutcomeUnknownException}, with the request id with which to repeat the change; otherwise the change was certainly not made. If a thread
  * is already interrupted when it calls a blocking method, nothing is sent. A result that arrives at the same time as an interrupt is
  * returned. {@link #close} does not block.
+ *
+ * <p>A call, with all its repeats, and an edit are made in the {@link io.grpc.Context} of the caller, and end with it. Many changes, watches
+ * and caches do not depend on it.
  */
 public final class TopicPoliciesClient implements AutoCloseable {
     private final ClientOptions options;
