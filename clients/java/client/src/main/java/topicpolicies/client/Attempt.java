@@ -11,7 +11,7 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A> {
     private final Sent sent = new Sent();
     private final Trailing trailing = new Trailing();
     private volatile boolean abandoned;
-    private volatile boolean ended;
+    private volatile TopicPoliciesException ended;
     private volatile ClientCallStreamObserver<Q> call;
     private A answer;
 
@@ -40,23 +40,30 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A> {
 
     /**
      * Ends the attempt, once it was started, because its result is no longer needed. The future fails at once, without waiting for gRPC.
+     * Its call is cancelled before: if nothing was sent by the time the future fails, nothing will be.
      */
     void end(TopicPoliciesException why) {
-        ended = true;
-        answered.completeExceptionally(why);
-        if (call != null) {
-            call.cancel(why.getMessage(), null);
+        ended = why;
+        try {
+            if (call != null) {
+                call.cancel(why.getMessage(), null);
+            }
+        } finally {
+            answered.completeExceptionally(why);
         }
     }
 
     /** Whether the attempt was ended, perhaps before its request was handed over, in which case gRPC throws. */
     boolean isEnded() {
-        return ended;
+        return ended != null;
     }
 
     @Override
     public void beforeStart(ClientCallStreamObserver<Q> started) {
         call = started;
+        if (ended != null) {
+            started.cancel(ended.getMessage(), null);
+        }
     }
 
     @Override
@@ -70,7 +77,8 @@ final class Attempt<Q, A> implements ClientResponseObserver<Q, A> {
         if (abandoned && !sent.isSent() && failure.code() == Status.Code.CANCELLED) {
             failure = new TopicPoliciesException(Status.Code.UNAVAILABLE, "There was no connection in time.", error);
         }
-        answered.completeExceptionally(failure);
+        boolean own = ended != null && failure.code() == Status.Code.CANCELLED && !failure.fromService();
+        answered.completeExceptionally(own ? ended : failure);
     }
 
     @Override

@@ -49,7 +49,9 @@ final class CacheListening implements PolicyCache.Listening {
         try {
             executor.execute(this::call);
         } catch (RejectedExecutionException rejected) {
-            close(); // the listener can't be called any more
+            synchronized (lock) {
+                telling = false; // the next event of the watch wakes it again
+            }
         }
     }
 

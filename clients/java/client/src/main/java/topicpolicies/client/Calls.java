@@ -1,12 +1,12 @@
 package topicpolicies.client;
 
+import io.grpc.Context;
 import io.grpc.Status;
 import io.grpc.stub.StreamObserver;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
@@ -67,30 +67,28 @@ final class Calls {
         attempts.forEach(attempt -> attempt.end(TopicPoliciesException.clientClosed()));
     }
 
-    /** Waits for a future; throws the exception itself. */
-    static <A> A await(CompletableFuture<A> future) {
-        try {
-            return future.join();
-        } catch (CompletionException failure) {
-            if (failure.getCause() instanceof RuntimeException cause) {
-                throw cause;
-            }
-            if (failure.getCause() instanceof Error cause) {
-                throw cause;
-            }
-            throw TopicPoliciesException.of(failure);
-        }
+    /** Whether the caller's context has ended, so that a repeat would be cancelled. */
+    private static boolean isOver(Context context) {
+        return context.isCancelled() || context.getDeadline() != null && context.getDeadline().isExpired();
     }
 
-    /** One call. Its attempts follow each other, so only what ends the call is shared between threads. */
+    /**
+     * One call. Its attempts and the pauses between them follow each other, so only what ends the call is shared between threads. Whoever
+     * ends it sets {@code ended} first, and then ends the attempt and the pause at hand; a new one is ended by whoever begins it.
+     */
     private final class Call<Q, A, R> {
         private final Question<Q, A, R> question;
         private final String namespace;
         private final boolean change;
         private final boolean repeatedByGrpc;
         private final Tries tries;
-        private final CompletableFuture<R> result = new CompletableFuture<>();
+        /** Whose call it is: with the values that interceptors may need, and perhaps with an end. */
+        private final Context context = Context.current();
+        private final Ongoing<R> result = new Ongoing<>(this::end);
         private volatile Attempt<Q, A> current;
+        private volatile CompletableFuture<Void> pause = CompletableFuture.completedFuture(null);
+        /** Why whoever waited for the call ended it; null if nobody did. */
+        private volatile TopicPoliciesException ended;
         /** The leader that the last error named, to which this read goes next; null if there is none. */
         private String led;
 
@@ -109,12 +107,22 @@ final class Calls {
             return result;
         }
 
-        /** Ends the current attempt when the result is complete, perhaps because the caller cancelled it. */
+        /** Ends the current attempt or pause when the result is complete, perhaps because the caller cancelled it. */
         private void endCurrent() {
+            endCurrent(new TopicPoliciesException(Status.Code.CANCELLED, "The call was cancelled.", null));
+        }
+
+        private void endCurrent(TopicPoliciesException why) {
             Attempt<Q, A> attempt = current;
             if (attempt != null && !attempt.answered().isDone()) {
-                attempt.end(new TopicPoliciesException(Status.Code.CANCELLED, "The call was cancelled.", null));
+                attempt.end(why);
             }
+            pause.complete(null);
+        }
+
+        private void end(TopicPoliciesException why) {
+            ended = why;
+            endCurrent(why);
         }
 
         private void attempt() {
@@ -145,6 +153,8 @@ final class Calls {
             current = attempt;
             if (line.isClosed()) {
                 attempt.end(TopicPoliciesException.clientClosed()); // closed after the other attempts were ended
+            } else if (ended != null) {
+                endCurrent(ended);
             } else if (result.isDone()) {
                 endCurrent();
             }
@@ -170,20 +180,32 @@ final class Calls {
             if (result.isDone()) {
                 return; // the caller cancelled the call, which says nothing about the address
             }
-            boolean redirected = change ? line.routes().failed(address, namespace, error) : led(address, error);
-            boolean another = redirected || error.isPassingLimit() || !(repeatedByGrpc && line.repeatsReads(address));
-            Optional<Duration> pause = tries.failed(error, sent, redirected, ThreadLocalRandom.current().nextDouble());
-            if (pause.isEmpty() || !another) {
+            if (error == ended || isOver(context)) { // nor does this
+                tries.failed(error, sent, false, 0);
                 fail(error, sent);
                 return;
             }
-            pauses.pause(pause.get()).whenComplete((nothing, rejected) -> {
-                if (line.isClosed() || rejected != null || result.isDone()) {
+            boolean redirected = change ? line.routes().failed(address, namespace, error) : led(address, error);
+            boolean another = redirected || error.isPassingLimit() || !(repeatedByGrpc && line.repeatsReads(address));
+            Optional<Duration> wait = tries.failed(error, sent, redirected, ThreadLocalRandom.current().nextDouble());
+            if (wait.isEmpty() || !another) {
+                fail(error, sent);
+                return;
+            }
+            CompletableFuture<Void> over = pauses.pause(wait.get());
+            pause = over;
+            over.whenComplete((nothing, rejected) -> {
+                if (ended != null) {
+                    fail(ended, false);
+                } else if (line.isClosed() || rejected != null || result.isDone()) {
                     fail(error, sent);
                 } else {
-                    attempt();
+                    context.run(this::attempt);
                 }
             });
+            if (ended != null || result.isDone()) {
+                over.complete(null);
+            }
         }
 
         /** Whether the error of a read named another address, to which the next attempt goes. */

@@ -192,7 +192,11 @@ public final class ClientOptions {
             return this;
         }
 
-        /** Sets the executor on which futures complete and listeners of watches are called. */
+        /**
+         * Sets the executor on which futures complete and listeners of watches are called. It should accept every task until the client is
+         * closed. No call is lost if it rejects one: answers and events then arrive on Java's common pool, a call fails with its last error
+         * instead of being repeated, and a watch that would connect, or many changes, end.
+         */
         public Builder executor(Executor value) {
             executor = Optional.of(value);
             return this;

@@ -36,7 +36,7 @@ final class Connection {
             builder.defaultServiceConfig(reads.ofReads()).maxRetryAttempts(reads.maxAttempts()); // gRPC's own limit is 5
         }
         options.tls().flatMap(Tls::serverName).ifPresent(builder::overrideAuthority);
-        options.executor().ifPresent(builder::executor);
+        options.executor().map(LosingNothing::new).ifPresent(builder::executor);
         return builder.build();
     }
 

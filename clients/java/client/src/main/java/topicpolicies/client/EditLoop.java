@@ -1,5 +1,6 @@
 package topicpolicies.client;
 
+import io.grpc.Context;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
@@ -15,12 +16,18 @@ final class EditLoop {
     private final Edit edit;
     private final Pauses pauses;
     private final long endNanos;
-    private final CompletableFuture<UpdateResult> result = new CompletableFuture<>();
+    /** Whose edit it is: its calls are made in this context. */
+    private final Context context = Context.current();
+    private final Ongoing<UpdateResult> result = new Ongoing<>(this::end);
     private volatile CompletableFuture<?> current = CompletableFuture.completedFuture(null);
     private List<String> lastMask = List.of();
     private TopicPolicies last = TopicPolicies.getDefaultInstance();
     private int same;
     private int attempts;
+    /** Whether a change may be in flight. Its outcome is then that of an edit that is ended. */
+    private boolean changing;
+    /** Why whoever waited for the edit ended it; null if nobody did. */
+    private TopicPoliciesException ended;
 
     /** {@code timeout} is the time for all attempts together. */
     EditLoop(TopicPoliciesClient client, Edit edit, Pauses pauses, Duration timeout) {
@@ -40,6 +47,35 @@ final class EditLoop {
             read("");
         }
         return result;
+    }
+
+    private void end(TopicPoliciesException why) {
+        boolean inFlight;
+        synchronized (this) {
+            ended = why;
+            inFlight = changing;
+        }
+        if (!inFlight) {
+            result.completeExceptionally(why);
+        } else if (current instanceof Ongoing<?> change) { // if it is not yet, it is ended when it is
+            change.end(why);
+        }
+    }
+
+    private synchronized TopicPoliciesException ended() {
+        return ended;
+    }
+
+    /** Whether a change may be sent; after that, only its outcome ends the edit. */
+    private synchronized boolean begins() {
+        changing = ended == null && !result.isDone();
+        return changing;
+    }
+
+    /** The change was certainly not made. Returns why the edit was ended meanwhile; null if it was not. */
+    private synchronized TopicPoliciesException refused() {
+        changing = false;
+        return ended;
     }
 
     private Duration left() {
@@ -68,6 +104,9 @@ final class EditLoop {
                 result.complete(nothing(document, UpdateOutcome.UPDATE_OUTCOME_UNCHANGED));
                 return;
             }
+            if (!begins()) {
+                return;
+            }
             boolean unconditional = cameOutTheSame(mask, after) && edit.isInsistent();
             Update.Builder update = edit.update().policies(after).mask(mask).timeout(left());
             step(client.updateAsync((unconditional ? update : update.etag(document.version())).build()),
@@ -87,6 +126,11 @@ final class EditLoop {
             result.completeExceptionally(error);
             return;
         }
+        TopicPoliciesException why = refused();
+        if (why != null) {
+            result.completeExceptionally(why);
+            return;
+        }
         step(pauses.pause(pause), nothing -> {
             if (pauses.isClosed()) {
                 result.completeExceptionally(error);
@@ -99,15 +143,17 @@ final class EditLoop {
     /** Waits for one step, which is cancelled when the edit ends. */
     private <T> void step(CompletableFuture<T> step, Consumer<T> then, Consumer<Throwable> failed) {
         current = step;
-        step.whenComplete((value, error) -> {
+        step.whenComplete((value, error) -> context.run(() -> {
             if (error == null) {
                 then.accept(value);
             } else {
                 failed.accept(error);
             }
-        });
+        }));
         if (result.isDone()) {
             step.cancel(false);
+        } else if (ended() != null && step instanceof Ongoing<?> change) {
+            change.end(ended());
         }
     }
 

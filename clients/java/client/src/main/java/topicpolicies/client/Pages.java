@@ -3,6 +3,8 @@ package topicpolicies.client;
 import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
+import java.util.concurrent.locks.Lock;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
 
 /**
@@ -13,7 +15,8 @@ final class Pages<P, T> implements Iterable<T> {
     private final Function<String, P> fetch;
     private final Function<P, List<T>> items;
     private final Function<P, String> next;
-    private P first;
+    private final Lock lock = new ReentrantLock();
+    private volatile P first;
 
     /**
      * {@code fetch} returns the page of a page token, {@code items} the items of a page, and {@code next} the token of the page after it.
@@ -24,11 +27,21 @@ final class Pages<P, T> implements Iterable<T> {
         this.next = next;
     }
 
-    synchronized P first() {
-        if (first == null) {
-            first = fetch.apply("");
+    P first() {
+        P known = first;
+        return known == null ? fetchFirst() : known;
+    }
+
+    private P fetchFirst() {
+        Waiting.lock(lock); // another thread may be fetching the page
+        try {
+            if (first == null) {
+                first = fetch.apply("");
+            }
+            return first;
+        } finally {
+            lock.unlock();
         }
-        return first;
     }
 
     @Override

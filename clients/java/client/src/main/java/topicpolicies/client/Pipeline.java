@@ -94,6 +94,11 @@ final class Pipeline {
         return lanes.values().stream().anyMatch(lane -> lane.inFlight > 0 && lane.address.equals(address));
     }
 
+    /** Whether the time of a change is over that is in flight to an address. */
+    boolean isOverdue(String address) {
+        return inFlight.values().stream().anyMatch(one -> one.lane.address.equals(address) && one.tries.leftNanos() == 0);
+    }
+
     /** The addresses to which changes can be sent now. */
     Collection<String> ready(long nowNanos) {
         return lanes.values().stream().filter(lane -> isReady(lane, nowNanos)).map(this::addressOf).distinct().toList();

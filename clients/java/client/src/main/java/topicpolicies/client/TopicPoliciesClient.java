@@ -25,6 +25,15 @@ import topicpolicies.v1.TopicPoliciesServiceGrpc.TopicPoliciesServiceStub;
  *
  * <p>Each call comes in two forms: {@code get} blocks, {@code getAsync} returns a future; cancelling the future ends the call. Both fail
  * with {@link TopicPoliciesException} or one of its subclasses. Futures complete on the client's executor; do not block there.
+ *
+ * <p>Interrupting a thread that blocks ends its call, also at the service. The method then throws a {@link TopicPoliciesException} with the
+ * code CANCELLED and leaves the thread interrupted, as gRPC's blocking stubs do. If a change may have been made it is an {@link
+ * OutcomeUnknownException}, with the request id with which to repeat the change; otherwise the change was certainly not made. If a thread
+ * is already interrupted when it calls a blocking method, nothing is sent. A result that arrives at the same time as an interrupt is
+ * returned. {@link #close} does not block.
+ *
+ * <p>A call, with all its repeats, and an edit are made in the {@link io.grpc.Context} of the caller, and end with it. Many changes, watches
+ * and caches do not depend on it.
  */
 public final class TopicPoliciesClient implements AutoCloseable {
     private final ClientOptions options;
@@ -74,7 +83,7 @@ public final class TopicPoliciesClient implements AutoCloseable {
 
     /** Changes some fields of one document, and no others. */
     public UpdateResult update(Update update) {
-        return Calls.await(updateAsync(update));
+        return Waiting.await(() -> updateAsync(update));
     }
 
     /**
@@ -100,7 +109,7 @@ public final class TopicPoliciesClient implements AutoCloseable {
 
     /** Changes a document by editing a copy of it; see {@link Edit}. */
     public UpdateResult edit(Edit edit) {
-        return Calls.await(editAsync(edit));
+        return Waiting.await(() -> editAsync(edit));
     }
 
     /** Changes a document by editing a copy of it; fails with {@link ConflictException} if other writers were faster again and again. */
@@ -118,7 +127,7 @@ public final class TopicPoliciesClient implements AutoCloseable {
      * does not match the version of the absence: that is a {@link ConflictException}, as with a document.
      */
     public DeleteResult delete(Delete deletion) {
-        return Calls.await(deleteAsync(deletion));
+        return Waiting.await(() -> deleteAsync(deletion));
     }
 
     /** Deletes one document; see {@link #delete(Delete)}. */
@@ -132,10 +141,13 @@ public final class TopicPoliciesClient implements AutoCloseable {
     /**
      * Makes many changes, in batches. Returns the result of each, in the order of the changes. A change that fails does not affect the
      * others.
+     *
+     * @throws TopicPoliciesException with the code CANCELLED if the thread is interrupted. Any of the changes may or may not have been made;
+     *     to learn it, call again with the same objects, which keep their request ids. If the thread was interrupted before, none was made
      */
     public List<ChangeResult> updateMany(Iterable<? extends Change> changes) {
         List<ChangeResult> results = new ArrayList<>();
-        Calls.await(updateManyAsync(changes, results::add));
+        Waiting.await(() -> updateManyAsync(changes, results::add));
         results.sort(Comparator.comparingLong(ChangeResult::index));
         return results;
     }
@@ -183,7 +195,7 @@ public final class TopicPoliciesClient implements AutoCloseable {
 
     /** Reads one document. If there is none, the result has no policies; that is no error. */
     public Document get(Read read) {
-        return Calls.await(getAsync(read));
+        return Waiting.await(() -> getAsync(read));
     }
 
     /** Reads one document. If there is none, the result has no policies; that is no error. */
@@ -199,7 +211,7 @@ public final class TopicPoliciesClient implements AutoCloseable {
 
     /** Reads the documents of a topic in both scopes in one call; the read must not set a scope. */
     public ScopedDocuments getBoth(Read read) {
-        return Calls.await(getBothAsync(read));
+        return Waiting.await(() -> getBothAsync(read));
     }
 
     /** Reads the documents of a topic in both scopes in one call; the read must not set a scope. */
@@ -218,7 +230,7 @@ public final class TopicPoliciesClient implements AutoCloseable {
 
     /** Reads the effective policies of a topic, and the level that sets each value. */
     public EffectivePolicies effective(EffectiveRead read) {
-        return Calls.await(effectiveAsync(read));
+        return Waiting.await(() -> effectiveAsync(read));
     }
 
     /** Reads the effective policies of a topic, and the level that sets each value. */
@@ -233,21 +245,21 @@ public final class TopicPoliciesClient implements AutoCloseable {
 
     /** Lists the documents of a namespace. */
     public DocumentList list(Listing listing) {
-        return new DocumentList(listing.namespace(), token -> Calls.await(calls.read(question(
+        return new DocumentList(listing.namespace(), token -> Waiting.await(() -> calls.read(question(
                 TopicPoliciesServiceStub::listPolicies, listing.page(token), Function.<Answered<ListPoliciesResponse>>identity(),
                 listing.timeout()))));
     }
 
     /** Reads the history of the documents of a topic or a namespace, as the server has recorded it. */
     public History history(HistoryQuery query) {
-        return new History(token -> Calls.await(calls.read(question(
+        return new History(token -> Waiting.await(() -> calls.read(question(
                 TopicPoliciesServiceStub::listHistory, query.page(token), Function.<Answered<ListHistoryResponse>>identity(),
                 query.timeout()))));
     }
 
     /** Reads the server's version, configuration and limits. */
     public GetServerInfoResponse serverInfo() {
-        return Calls.await(serverInfoAsync());
+        return Waiting.await(() -> serverInfoAsync());
     }
 
     /** Reads the server's version, configuration and limits. */

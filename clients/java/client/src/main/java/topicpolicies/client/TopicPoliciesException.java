@@ -49,6 +49,11 @@ public class TopicPoliciesException extends RuntimeException {
         return new TopicPoliciesException(Status.Code.CANCELLED, "The client was closed.", null);
     }
 
+    /** The error of what needs the client's executor, which rejected its task. */
+    static TopicPoliciesException rejected(Throwable rejected) {
+        return new TopicPoliciesException(Status.Code.CANCELLED, "The client's executor does not accept tasks.", rejected);
+    }
+
     /** The error of a call whose answer can't be used. */
     static TopicPoliciesException unexpected(String message) {
         return new TopicPoliciesException(Status.Code.INTERNAL, message, null);

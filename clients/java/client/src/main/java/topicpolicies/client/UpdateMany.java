@@ -1,6 +1,5 @@
 package topicpolicies.client;
 
-import io.grpc.Status;
 import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
@@ -29,7 +28,7 @@ final class UpdateMany {
     static final int MOST_CHANGES = 4096;
     /** The maximum size of these changes in bytes; one change may exceed it. */
     static final int MOST_BYTES = 8 << 20;
-    /** How often it is checked whether a stream has fallen silent. */
+    /** How often it is checked whether a stream has fallen silent, or the time of a change is over. */
     private static final Duration LOOK = Duration.ofMillis(500);
 
     private final Line line;
@@ -131,8 +130,7 @@ final class UpdateMany {
                 }
             });
         } catch (RejectedExecutionException rejected) {
-            String message = "The client's executor no longer accepts tasks.";
-            done.completeExceptionally(new TopicPoliciesException(Status.Code.CANCELLED, message, rejected));
+            done.completeExceptionally(TopicPoliciesException.rejected(rejected));
         }
     }
 
@@ -230,12 +228,16 @@ final class UpdateMany {
         window.leave(sizes.remove(result.index()));
     }
 
-    /** Ends a stream that has changes in flight and is silent for too long. */
+    /**
+     * Ends a stream that has changes in flight and is silent for too long. If the time of one of them is over, a short silence is too long;
+     * a stream that has brought something just now may be about to bring the result.
+     */
     private void look() {
         after(LOOK, () -> {
             streams.forEach((address, stream) -> {
                 if (pipeline.isUnderWay(address)) {
-                    stream.endIfSilentFor(silence);
+                    boolean overdue = pipeline.isOverdue(address);
+                    stream.endIfSilentFor(!overdue ? silence : stream.isSent() ? LOOK : Duration.ZERO);
                 }
             });
             look();
@@ -244,8 +246,10 @@ final class UpdateMany {
 
     private void after(Duration pause, Runnable task) {
         pauses.pause(pause).whenComplete((nothing, rejected) -> {
-            if (rejected != null || pauses.isClosed()) {
+            if (pauses.isClosed()) {
                 close();
+            } else if (rejected != null) {
+                done.completeExceptionally(TopicPoliciesException.rejected(rejected));
             } else if (!done.isDone()) {
                 run(task);
             }

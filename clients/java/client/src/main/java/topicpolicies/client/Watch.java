@@ -8,6 +8,7 @@ import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadLocalRandom;
 import topicpolicies.v1.WatchPoliciesRequest;
 import topicpolicies.v1.WatchPoliciesResponse;
@@ -63,9 +64,13 @@ public final class Watch implements AutoCloseable {
         end(new TopicPoliciesException(Status.Code.CANCELLED, "The watch was closed.", null));
     }
 
-    /** Starts the watch on {@code executor}. */
+    /** Starts the watch on {@code executor}, whose rejection ends it. */
     void start(Executor executor) {
-        executor.execute(this::connect);
+        try {
+            executor.execute(this::connect);
+        } catch (RejectedExecutionException rejected) {
+            end(TopicPoliciesException.rejected(rejected));
+        }
     }
 
     boolean isEnded() {

@@ -69,6 +69,8 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
     final AtomicInteger connections = new AtomicInteger();
     /** The error of a read, by its number, counted from 1; null: it succeeds. */
     volatile IntFunction<StatusRuntimeException> reading = LEADING;
+    /** The token of the page after each page of a list or of a history; empty: there is none. */
+    volatile String nextPage = "";
     private final IntFunction<StatusRuntimeException> answering;
     private final Server server;
 
@@ -183,12 +185,12 @@ final class Member extends TopicPoliciesServiceGrpc.TopicPoliciesServiceImplBase
 
     @Override
     public void listPolicies(ListPoliciesRequest request, StreamObserver<ListPoliciesResponse> answer) {
-        answer(reading.apply(reads.incrementAndGet()), ListPoliciesResponse.getDefaultInstance(), answer);
+        answer(reading.apply(reads.incrementAndGet()), ListPoliciesResponse.newBuilder().setNextPageToken(nextPage).build(), answer);
     }
 
     @Override
     public void listHistory(ListHistoryRequest request, StreamObserver<ListHistoryResponse> answer) {
-        answer(reading.apply(reads.incrementAndGet()), ListHistoryResponse.getDefaultInstance(), answer);
+        answer(reading.apply(reads.incrementAndGet()), ListHistoryResponse.newBuilder().setNextPageToken(nextPage).build(), answer);
     }
 
     /** Answers each change of each batch separately, as a call of its own. */

@@ -156,7 +156,7 @@ final class ReadRepeatsTest extends ClosedAfterwards {
         Line line = closing(Line.to(ClientOptions.of(given.address()).build(), QUICK));
         Attempt<GetPolicyRequest, GetPolicyResponse> attempt = new Attempt<>();
         line.stub(leader.address()).withDeadlineAfter(30, TimeUnit.SECONDS).getPolicy(GetPolicyRequest.getDefaultInstance(), attempt);
-        assertFails(Status.Code.UNAVAILABLE, () -> Calls.await(attempt.answered()));
+        assertFails(Status.Code.UNAVAILABLE, () -> Waiting.await(() -> attempt.answered()));
         assertEquals(List.of("0"), leader.repeatedByGrpc());
     }
 
@@ -194,6 +194,6 @@ final class ReadRepeatsTest extends ClosedAfterwards {
         line.close();
         calls.close();
         assertTrue(waiting.isDone());
-        assertFails(Status.Code.CANCELLED, () -> Calls.await(waiting));
+        assertFails(Status.Code.CANCELLED, () -> Waiting.await(() -> waiting));
     }
 }

@@ -190,6 +190,29 @@ final class UpdateManyTest extends ClosedAfterwards {
     }
 
     @Test
+    void aChangeWithItsOwnTimeIsNotWaitedForMuchLonger() throws Exception {
+        Member silent = member(attempt -> Member.SILENCE);
+        for (String target : List.of(silent.address(), "127.0.0.1:1")) {
+            TopicPoliciesClient client = closing(TopicPoliciesClient.open(target));
+            Update change = Update.of("t/n/x").mask("max_producer_per_topic").timeout(Duration.ofMillis(300)).build();
+            long began = System.nanoTime();
+            TopicPoliciesException error = failure(client.updateMany(List.of(change)).get(0));
+            assertTrue(Duration.ofNanos(System.nanoTime() - began).toSeconds() < 5, "it took as long as the silence of a stream");
+            assertEquals(target.equals(silent.address()), error instanceof OutcomeUnknownException, error.getMessage());
+        }
+        assertEquals(1, silent.changeCount());
+    }
+
+    @Test
+    void changesWithoutTimeLimitsOfTheirOwnOutliveOneThatHas() throws Exception {
+        Member member = member(attempt -> attempt <= 2 ? Member.SILENCE : null);
+        Update hurried = Update.of("t/n/x").mask("max_producer_per_topic").timeout(Duration.ofMillis(300)).build();
+        List<ChangeResult> results = client(member.address()).updateMany(List.of(hurried, update(1)));
+        assertInstanceOf(OutcomeUnknownException.class, failure(results.get(0)));
+        assertInstanceOf(ChangeResult.Updated.class, results.get(1));
+    }
+
+    @Test
     void aSilentStreamIsReplacedAndTheChangesHaveAnUnknownOutcomeInTheEnd() throws Exception {
         Member silent = member(attempt -> Member.SILENCE);
         RetryPolicy policy = new RetryPolicy(2, SHORT, Duration.ofSeconds(1));
