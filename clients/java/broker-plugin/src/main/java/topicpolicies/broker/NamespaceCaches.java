@@ -32,10 +32,10 @@ final class NamespaceCaches {
         this.listener = listener;
     }
 
-    /** The copy of a namespace, {@code tenant/namespace}. It may not be complete yet. */
+    /** The copy of a namespace, {@code tenant/namespace}. It may not be complete yet. One whose watch has ended is replaced. */
     PolicyCache of(String namespace) {
         return open.compute(namespace, (name, known) -> {
-            Used used = known == null ? new Used(opened(name)) : known;
+            Used used = known == null || known.cache.ended() ? new Used(opened(name)) : known;
             used.atNanos = System.nanoTime();
             return used;
         }).cache;

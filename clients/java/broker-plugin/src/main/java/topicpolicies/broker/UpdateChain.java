@@ -115,7 +115,17 @@ final class UpdateChain {
         if (group.isEmpty()) {
             onIdle.run();
         } else {
-            send(group).whenComplete((nothing, error) -> next());
+            begin(group).whenComplete((nothing, error) -> next());
+        }
+    }
+
+    /** Sends a group. If that throws, the group fails, and the updates behind it go on. */
+    private CompletableFuture<Void> begin(List<Waiting> group) {
+        try {
+            return send(group);
+        } catch (RuntimeException unexpected) {
+            settle(group, () -> new BrokerServiceException(unexpected));
+            return CompletableFuture.completedFuture(null);
         }
     }
 

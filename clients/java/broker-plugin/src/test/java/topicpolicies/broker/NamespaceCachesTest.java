@@ -1,0 +1,37 @@
+package topicpolicies.broker;
+
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotSame;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import topicpolicies.client.ClientOptions;
+import topicpolicies.client.PolicyCache;
+import topicpolicies.client.TopicPoliciesClient;
+
+/** The copies of namespaces that a broker keeps. */
+@Timeout(60)
+final class NamespaceCachesTest {
+    @Test
+    void aCopyWhoseWatchHasEndedIsReplaced() throws Exception {
+        try (FakeSidecar sidecar = new FakeSidecar();
+                TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of(sidecar.target()).build())) {
+            NamespaceCaches caches = new NamespaceCaches(client, change -> { });
+            PolicyCache first = caches.of("public/default");
+            first.whenSynced().get(20, TimeUnit.SECONDS);
+            assertSame(first, caches.of("public/default"));
+            first.close();
+            while (!first.ended()) {
+                TimeUnit.MILLISECONDS.sleep(5);
+            }
+            PolicyCache second = caches.of("public/default");
+            assertNotSame(first, second);
+            second.whenSynced().get(20, TimeUnit.SECONDS);
+            assertTrue(second.synced());
+            assertFalse(second.ended());
+        }
+    }
+}
