@@ -2,7 +2,8 @@
 
 A principal's *ration* is what it may use: calls, streams and watches at a time, bytes in flight, and changes in a second, each of which
 takes a *token* from the ration's bucket. Where callers are not verified, each address has a ration (of IPv6 each network of 64 bits); all
-calls over a Unix socket share one. Each principal that a proxy speaks for has a ration of its own. Health checks always pass: they report
+calls over a Unix socket share one. A call through a proxy uses the ration of the principal that the proxy speaks for, and so do that
+principal's own calls, with whatever credentials: otherwise each way to call would be a ration more. Health checks always pass: they report
 whether the server works, not what its callers do.
 
 =============================================  =========================================================================================
@@ -129,11 +130,11 @@ class Rationing:
 
 
 def principal(call: Call) -> Hashable:
-    """Returns the key of the ration that a call uses: the verified principal and whom it speaks for, or else the address."""
+    """Returns the key of the ration that a call uses: the role for which it is made, or else the address (a role is no address)."""
     caller = call.caller
     if caller.way is Way.NONE:
         return address(str(call.context.peer()))
-    return caller.way, caller.principal, caller.speaks_for
+    return (caller.role,)
 
 
 def address(peer: str) -> str:
