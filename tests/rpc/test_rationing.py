@@ -227,6 +227,26 @@ async def test_an_update_stream_beyond_the_rate_does_not_starve_single_changes_o
 
 @pytest.mark.parametrize("rationed", [{"max_in_flight_bytes_per_principal": 2_000}])
 @pytest.mark.usefixtures("named")
+async def test_the_request_of_a_watch_is_in_flight_until_its_first_answer(server: Server, stub: AsyncStub) -> None:
+    topics = [f"{TOPIC}-{number}" for number in range(100)]
+    watches = []
+    for _ in range(2):  # each has more bytes than may be in flight
+        watch = stub.WatchPolicies(pb.WatchPoliciesRequest(topics=topics), metadata=ALICE)
+        watches.append(watch)
+        assert await watch.read()
+        assert (await stub.UpdatePolicy(update(), metadata=ALICE)).outcome
+    ration = ration_of(server)
+    assert (ration.bytes, ration.watches) == (0, 2)
+    for watch in watches:
+        watch.cancel()
+    async with asyncio.timeout(_SECONDS):
+        while ration.calls:  # noqa: ASYNC110 (nothing signals it)
+            await asyncio.sleep(0.01)
+    assert ration.bytes == 0
+
+
+@pytest.mark.parametrize("rationed", [{"max_in_flight_bytes_per_principal": 2_000}])
+@pytest.mark.usefixtures("named")
 async def test_an_update_stream_with_more_bytes_than_may_be_in_flight_gets_all_its_results(server: Server, stub: AsyncStub) -> None:
     stream: Any = stub.UpdatePolicies(metadata=ALICE)
     results = 0

@@ -22,6 +22,7 @@ import asyncio
 import ipaddress
 import math
 from collections.abc import Awaitable, Hashable
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -32,6 +33,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from .call import Call
 from .calls import Calls
+from .leaving import stays
 from .pace import Pace
 
 _USES = {"UpdatePolicy": Use.CHANGE, "DeletePolicy": Use.CHANGE, "UpdatePolicies": Use.STREAM, "WatchPolicies": Use.WATCH}
@@ -107,6 +109,8 @@ class Rationing:
         if beyond is None:
             pace = call.pace = Pace(ration, self._loop) if use is Use.STREAM else None
             self._held[call] = _Held(ration, use, call.size, pace)
+            if call.size and stays(call.method):
+                call.answered = partial(self._answered, call)
             return None
         waits = ration.refused_pending + ration.queued_changes < _MOST_HELD
         bucket, seconds = ration.bucket, beyond.seconds
@@ -119,6 +123,13 @@ class Rationing:
         if not waits:
             raise _refused(beyond)
         return _refuse_later(ration, beyond)
+
+    def _answered(self, call: Call) -> None:
+        """Gives back the bytes of the request of a call that stays open, such as a watch: it has its first answer."""
+        held = self._held.get(call)
+        if held is not None:
+            self._held[call] = held._replace(size=0)
+            held.ration.give_back(held.size)
 
     def ended(self, call: Call) -> None:
         """Gives back what a call that has ended was charged."""
