@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from ..config.authentication import MOST_ISSUERS, is_private
+from ..http_proxies import reporting_proxies
 from .issuers import Unanswered
 from .jwks import MOST_BYTES, KeySet, key_set
 from .keys import KeyUnusable
@@ -35,15 +36,18 @@ class IssuerClient:
 
         Raises:
             OSError: the file can't be used; ``ssl.SSLError`` is one.
+            RuntimeError: the environment names a proxy that can't be used.
         """
         self._url = url
-        self._http = httpx.AsyncClient(
-            verify=ssl.create_default_context(cafile=trust_certs),
-            timeout=TOTAL_SECONDS,
-            limits=httpx.Limits(max_connections=MOST_ISSUERS, max_keepalive_connections=0),  # no issuer waits for another one
-            follow_redirects=False,
-            mounts={"http://": None},  # never through a proxy of the environment: only an issuer on this machine may have http
-        )
+        trusted = ssl.create_default_context(cafile=trust_certs)
+        with reporting_proxies():
+            self._http = httpx.AsyncClient(
+                verify=trusted,
+                timeout=TOTAL_SECONDS,
+                limits=httpx.Limits(max_connections=MOST_ISSUERS, max_keepalive_connections=0),  # no issuer waits for another one
+                follow_redirects=False,
+                mounts={"http://": None},  # never through a proxy of the environment: only an issuer on this machine may have http
+            )
 
     async def keys(self, issuer: str) -> KeySet:
         """Returns the keys of an issuer.

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 
 from ..config import Address
+from ..http_proxies import reporting_proxies
 
 _LOG = logging.getLogger(__name__)
 SECONDS = 10.0
@@ -49,14 +50,15 @@ class Collector:
         Args:
             endpoint: where the collector takes OTLP over HTTP. It is reached without the environment's proxies if it is on this machine.
             headers: what each request has besides the headers of OTLP.
+
+        Raises:
+            RuntimeError: the environment names a proxy that can't be used.
         """
         self._runner = asyncio.Runner()
-        self._http = httpx.AsyncClient(
-            verify=ssl.create_default_context(),  # without this, the authorities would be those of a Python package
-            timeout=SECONDS,
-            headers={**headers, **_OWN_HEADERS},
-            trust_env=not Address(urlsplit(endpoint).hostname or "", 0).loopback,
-        )
+        trusted = ssl.create_default_context()  # without this, the authorities would be those of a Python package
+        elsewhere = not Address(urlsplit(endpoint).hostname or "", 0).loopback
+        with reporting_proxies():
+            self._http = httpx.AsyncClient(verify=trusted, timeout=SECONDS, headers={**headers, **_OWN_HEADERS}, trust_env=elsewhere)
 
     def post(self, url: str, body: bytes) -> None:
         """Sends a request, and blocks until it is answered.
