@@ -30,13 +30,13 @@ def read(path: Path, most: int = -1) -> bytes:
 
 
 def toml(text: str) -> dict[str, Any]:
-    """Parses a file's TOML.
+    """Parses a file's TOML. A byte order mark, which some editors write at the beginning, is ignored.
 
     Raises:
         ValueError: the text is no TOML, or is nested too deep.
     """
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text.removeprefix("\ufeff"))
     except RecursionError:
         raise ValueError("it is nested too deep") from None
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack
 
 import pytest
 
@@ -12,6 +14,7 @@ from topicpolicies_server.access import issuer_client
 from topicpolicies_server.access.issuer_client import IssuerClient
 from topicpolicies_server.access.issuers import Unanswered
 from topicpolicies_server.access.jwks import MOST_BYTES
+from topicpolicies_server.config.authentication import MOST_ISSUERS
 
 from .issuer import Issuer, serving
 from .signing import curve_key, jwk
@@ -106,4 +109,35 @@ async def test_a_request_to_an_issuer_that_does_not_answer_ends_in_time(
     monkeypatch.setattr(issuer_client, "TOTAL_SECONDS", 0.2)
     issuer.answers.clear()
     with pytest.raises(Unanswered, match="no answer"):
+        await asking.keys(issuer.name)
+
+
+async def test_issuers_that_do_not_answer_delay_no_other_issuer(asking: IssuerClient, issuer: Issuer) -> None:
+    with ExitStack() as others:
+        silent = [others.enter_context(serving()) for _ in range(MOST_ISSUERS - 1)]
+        for each in silent:
+            each.answers.clear()
+        waiting = [asyncio.create_task(asking.keys(each.name)) for each in silent]
+        await asyncio.wait(waiting, timeout=0.5)  # their requests are under way
+        async with asyncio.timeout(3):
+            assert set((await asking.keys(issuer.name)).named) == {"first"}
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+
+
+async def test_the_keys_of_an_issuer_on_this_machine_do_not_come_through_a_proxy(issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving() as proxy:
+        for name in ("HTTP_PROXY", "ALL_PROXY"):
+            monkeypatch.setenv(name, proxy.name)
+        asking = IssuerClient()
+        assert set((await asking.keys(issuer.name)).named) == {"first"}
+        await asking.close()
+        assert not proxy.asked
+
+
+@pytest.mark.parametrize("host", ["a..b", "xn--", "a\ud800b", "\u3002"])
+async def test_a_host_that_can_not_be_looked_up_gives_no_answer(issuer: Issuer, asking: IssuerClient, host: str) -> None:
+    issuer.discovery = {"issuer": issuer.name, "jwks_uri": f"https://{host}/keys"}
+    with pytest.raises(Unanswered, match=r"does not answer|not https"):
         await asking.keys(issuer.name)

@@ -228,6 +228,25 @@ async def test_keys_of_an_issuer_that_is_down_are_used_for_a_day(world: World) -
     assert await world.refused(shown) is Reason.CREDENTIALS_UNVERIFIABLE
 
 
+async def test_calls_do_not_wait_for_an_issuer_that_has_not_answered_while_its_keys_are_in_force(world: World) -> None:
+    await world.ask(id_token())
+    world.down, world.moment = True, 2 * RULES.refresh + 1
+    await world.ask(id_token())
+    world.waiting = asyncio.Event()  # the issuer accepts requests now, and hangs
+    for shown in (id_token(), id_token(sub="bob")):  # one that was verified before, and a new one
+        world.moment += ASK_SECONDS
+        for _ in range(MOST_WAITING + 1):
+            found = world.identification.caller(CallCredentials(f"Bearer {shown}"), NOW + world.moment, world.moment)
+            assert isinstance(found, Caller)
+        await world.settled()
+    assert len(world.asked) == 3, "it is requested again in the background"
+    world.down = False
+    world.keys[ISSUER] = ["second"]
+    world.waiting.set()
+    await world.settled()
+    assert await world.refused(id_token()) is Reason.CREDENTIALS_INVALID, "the issuer is back, and has withdrawn the key"
+
+
 async def test_keys_from_a_file_are_used_until_they_are_replaced_and_the_issuer_is_not_requested(world: World) -> None:
     def of(name: str) -> KeySet:
         return key_set(json.dumps({"keys": [jwk(curve_key(name), name)]}).encode())

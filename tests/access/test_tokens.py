@@ -44,6 +44,11 @@ def refused(verifier: Tokens, shown: str, now: float = NOW) -> PolicyError:
     return error
 
 
+@pytest.mark.parametrize("role", [" alice", "alice\n", "a" * 257, "al\x1bice"])
+def test_the_error_about_a_role_names_everything_that_a_role_must_not_have(role: str) -> None:
+    assert "more than 256 characters, some that can't be printed, or blanks around it" in refused(tokens(), token(sub=role)).message
+
+
 def test_the_role_is_the_subject_and_the_token_need_not_expire() -> None:
     assert ask(tokens(), token()) == Caller("alice", Way.TOKEN)
     assert ask(tokens(), token(exp=NOW + 1)) == Caller("alice", Way.TOKEN, expires_at=NOW + 1)

@@ -93,6 +93,9 @@ def test_a_password_in_a_url_is_not_shown(home: Path) -> None:
     shown = run(home, TOPICPOLICIES_PULSAR="pulsar://me:sword/fish@b:1", TOPICPOLICIES_ADMIN_URL="http://me:sword/fish@b:1")
     assert shown.exit_code == 2 and "fish" not in shown.output
     assert "fish" not in run(home, "-ojson", TOPICPOLICIES_PULSAR="pulsar://me:sword/fish@b:1").output
+    for output in ("-otable", "-ojson"):
+        shown = run(home, output, TOPICPOLICIES_PULSAR="me:sword/fish@b:1", TOPICPOLICIES_ADMIN_URL="http:/me:sword/fish@b:1")
+        assert shown.exit_code == 2 and "fish" not in shown.output
     issuers = "https://a.example,https://me:sword/fish@b.example"
     for output in ("-otable", "-ojson"):
         shown = run(home, output, TOPICPOLICIES_AUTHENTICATION_PROVIDERS="oidc", TOPICPOLICIES_OIDC_ISSUERS=issuers)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from topicpolicies_server.config import ConfigError, EmbeddedLogConfig, Limits, PulsarLogConfig, ServerConfig
 from topicpolicies_server.config.making import guard_config, server_config
+from topicpolicies_server.config.rendering import written_value
 from topicpolicies_server.config.sources import OptionValues, Source, read_options
 from topicpolicies_server.config.table import options
 
@@ -268,13 +269,46 @@ _WITH_PASSWORD = "https://me:sword/fish@issuer.example/realm"
         {"oidc_issuers": "https://issuer.example", "oidc_audiences": "sidecar", "oidc_jwks_url": _WITH_PASSWORD},
         {"otlp_endpoint": f"{_WITH_PASSWORD}?a=b"},
         {"pulsar": [_WITH_PASSWORD]},
+        {"pulsar": "me:sword/fish@broker:6650"},
+        {"pulsar": "pulsar://broker:6650", "admin_url": "http:/me:sword/fish@broker:8080"},
+        {"otlp_endpoint": "me:sword//fish@collector:4318"},
+        {"oidc_issuers": "me:sword/fish@issuer.example", "oidc_audiences": "sidecar"},
+        {"oidc_issuers": "https://issuer.example", "oidc_audiences": "sidecar", "oidc_jwks_url": "https:me:sword/fish@issuer.example"},
+        {"listen": "me:sword/fish@127.0.0.1:6680"},
+        {"advertise": "http://me:sword/fish@sidecar:6680"},
     ],
-    ids=["an issuer", "an issuer with a file of keys", "the keys of an issuer", "a collector", "a list in place of a text"],
+    ids=[
+        "an issuer",
+        "an issuer with a file of keys",
+        "the keys of an issuer",
+        "a collector",
+        "a list in place of a text",
+        "without a scheme",
+        "a wrong scheme",
+        "a collector without a scheme",
+        "an issuer without a scheme",
+        "the keys of an issuer with a wrong scheme",
+        "an address",
+        "an address written as a URL",
+    ],
 )
 def test_a_password_in_any_url_is_refused_and_not_told(flags: dict[str, object]) -> None:
     ways = {"authentication_providers": "oidc", "allow_authenticated": True} if "oidc_issuers" in flags else {}
     said = problems(flags=flags | ways)
     assert said and not any("fish" in problem for problem in said)
+
+
+def test_a_role_with_a_colon_and_an_at_sign_is_shown_as_it_is() -> None:
+    assert written_value(("user:alice@acme.example",)) == "user:alice@acme.example"
+
+
+def test_a_number_of_more_digits_than_python_writes_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    file = written(tmp_path, f"max_watches = 0x{'f' * 5_000}\n")
+    assert problems(file=file) == (f"max_watches must be from 1 to 1,000,000, not a number of very many digits ({file}).",)
+
+
+def test_a_byte_order_mark_at_the_beginning_of_a_file_is_ignored(tmp_path: Path) -> None:
+    assert made(file=written(tmp_path, "\ufeffmax_watches = 7\n")).limits.max_watches == 7
 
 
 def test_a_guard_reads_the_same_sources(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ _SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server
 CORE = (("reasons", "traces"), ("errors",), ("names",), ("policies",), ("rules",), ("changes",), ("fold",), ("chains", "reading"))
 """The packages and modules of the core, the lowest layer first. Those of one layer do not import each other."""
 SERVER = (
-    ("core", "escaping", "garbage", "histograms", "control_signals", "regular_file", "sqlite_file", "threads"),
+    ("core", "escaping", "garbage", "histograms", "control_signals", "http_proxies", "regular_file", "sqlite_file", "threads"),
     ("config", "fair_limit", "file_lock", "path_guard", "tasks"),
     ("lines",),
     ("logs", "reloading"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import logging
 import shutil
 import socket
@@ -13,6 +14,10 @@ from typing import Any
 
 import grpc
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed448
+from cryptography.x509.oid import NameOID
 
 from tests.broker.credentials import Authority, Identity
 from tests.stubs import AsyncStub, async_stub
@@ -226,6 +231,51 @@ def test_a_chain_that_is_cut_off_is_refused(files: Files, authority: Authority) 
     files.certificate.write_bytes(files.certificate.read_bytes() + authority.trust.read_bytes()[:-40])
     with pytest.raises(OSError, match="not a certificate and key"):
         read_pem(files.tls())
+
+
+def self_signed(key: Any) -> tuple[bytes, bytes]:
+    """Returns a certificate with this key, and the key, as PEM."""
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
+    now = dt.datetime.now(dt.UTC)
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key()).serial_number(1)
+    builder = builder.not_valid_before(now - dt.timedelta(hours=1)).not_valid_after(now + dt.timedelta(hours=1))
+    digest = None if isinstance(key, ed448.Ed448PrivateKey) else hashes.SHA256()
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return builder.sign(key, digest).public_bytes(serialization.Encoding.PEM), private
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ec.generate_private_key(ec.SECP256K1()),
+        ec.generate_private_key(ec.BrainpoolP256R1()),
+        ed448.Ed448PrivateKey.generate(),
+    ],
+    ids=["secp256k1", "brainpoolP256r1", "Ed448"],
+)
+def test_a_certificate_whose_key_grpc_does_not_support_is_refused(files: Files, key: Any) -> None:
+    certificate, private = self_signed(key)
+    files.certificate.write_bytes(certificate)
+    files.key.write_bytes(private)
+    with pytest.raises(OSError, match="has a key of a kind that gRPC does not support") as caught:
+        read_pem(files.tls())
+    assert str(files.certificate) in str(caught.value)
+
+
+def test_a_certificate_in_openssls_own_form_is_refused(files: Files, authority: Authority) -> None:
+    files.put(authority.issue("server"))
+    files.certificate.write_bytes(files.certificate.read_bytes().replace(b" CERTIFICATE-", b" TRUSTED CERTIFICATE-"))
+    with pytest.raises(OSError, match="OpenSSL's own form"):
+        read_pem(files.tls())
+
+
+async def test_files_that_begin_with_a_byte_order_mark_are_used(files: Files, authority: Authority) -> None:
+    files.put(authority.issue("server"))
+    serial = serial_of(files.certificate)
+    for file in (files.certificate, files.key):
+        file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())
+    async with Server(config(files.tls())) as server:
+        assert await asyncio.to_thread(shown, server.address, authority.trust) == serial
 
 
 async def test_a_server_whose_key_does_not_match_its_certificate_does_not_start(files: Files, authority: Authority) -> None:

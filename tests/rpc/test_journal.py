@@ -10,6 +10,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,17 @@ from topicpolicies.v1.service_pb2 import (
 )
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.access.refusals import invalid
-from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
+from topicpolicies_server.config import (
+    AuthenticationConfig,
+    AuthorizationConfig,
+    CallRecordConfig,
+    EmbeddedLogConfig,
+    LogFormat,
+    Recorded,
+    ServerConfig,
+    TokenConfig,
+    parse_address,
+)
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.namespaces import gathering
 from topicpolicies_server.rpc import journal as journal_module
@@ -353,6 +364,31 @@ async def test_unauthenticated_calls_are_recorded_up_to_a_rate_and_counted_beyon
     strangers = [line for line in lines if line.get("reason") == "CREDENTIALS_INVALID"]
     assert 5 <= len(strangers) <= 5 * (seconds + 2)
     assert len(strangers) + sum(line["calls"] for line in lines if line["msg"] == "not recorded") == count
+
+
+@pytest.mark.parametrize("authenticated", [True, False])
+async def test_health_checks_of_strangers_are_recorded_up_to_a_rate_and_counted_beyond_it(
+    *, authenticated: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "MOST_STRANGERS", 5)
+    key = tmp_path / "key"
+    key.write_bytes(bytes(64))
+    made = Recording(tmp_path / "calls.log", Recorded.ALL)
+    if authenticated:
+        ways = AuthenticationConfig(token=TokenConfig(secret_key_file=key))
+        allowed = AuthorizationConfig(allow_authenticated=True)
+        made.server.config = replace(made.server.config, authentication=ways, authorization=allowed)
+    await made.server.start()
+    began, count = time.monotonic(), 60
+    async with grpc.aio.insecure_channel(made.server.address) as channel:
+        health: Any = health_pb2_grpc.HealthStub(channel)
+        for _ in range(count):
+            await health.Check(health_pb2.HealthCheckRequest())
+    seconds = time.monotonic() - began
+    lines = await made.lines()
+    recorded = [line for line in lines if line["msg"] == "call"]
+    assert (len(recorded) <= 5 * (seconds + 2)) if authenticated else len(recorded) == count
+    assert len(recorded) + sum(line["calls"] for line in lines if line["msg"] == "not recorded") == count
 
 
 def test_a_record_file_that_can_not_be_opened_fails_at_the_start(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ async def refusal(call: Any) -> grpc.aio.AioRpcError:
 def ration_of(server: Server, who: str = "alice") -> Ration:
     """Returns the ration of a principal."""
     (rationing,) = [each for each in server.calls.observers if isinstance(each, Rationing)]
-    return rationing.rations.of((Way.TOKEN, who, ""), 0)
+    return rationing.rations.of((who,), 0)
 
 
 ALICE, BOB = (("who", "alice"),), (("who", "bob"),)
@@ -227,6 +227,26 @@ async def test_an_update_stream_beyond_the_rate_does_not_starve_single_changes_o
 
 @pytest.mark.parametrize("rationed", [{"max_in_flight_bytes_per_principal": 2_000}])
 @pytest.mark.usefixtures("named")
+async def test_the_request_of_a_watch_is_in_flight_until_its_first_answer(server: Server, stub: AsyncStub) -> None:
+    topics = [f"{TOPIC}-{number}" for number in range(100)]
+    watches = []
+    for _ in range(2):  # each has more bytes than may be in flight
+        watch = stub.WatchPolicies(pb.WatchPoliciesRequest(topics=topics), metadata=ALICE)
+        watches.append(watch)
+        assert await watch.read()
+        assert (await stub.UpdatePolicy(update(), metadata=ALICE)).outcome
+    ration = ration_of(server)
+    assert (ration.bytes, ration.watches) == (0, 2)
+    for watch in watches:
+        watch.cancel()
+    async with asyncio.timeout(_SECONDS):
+        while ration.calls:  # noqa: ASYNC110 (nothing signals it)
+            await asyncio.sleep(0.01)
+    assert ration.bytes == 0
+
+
+@pytest.mark.parametrize("rationed", [{"max_in_flight_bytes_per_principal": 2_000}])
+@pytest.mark.usefixtures("named")
 async def test_an_update_stream_with_more_bytes_than_may_be_in_flight_gets_all_its_results(server: Server, stub: AsyncStub) -> None:
     stream: Any = stub.UpdatePolicies(metadata=ALICE)
     results = 0
@@ -242,7 +262,7 @@ async def test_an_update_stream_with_more_bytes_than_may_be_in_flight_gets_all_i
             results += len(message.results)
         await writing
         (rationing,) = [each for each in server.calls.observers if hasattr(each, "rations")]
-        ration = rationing.rations.of((Way.TOKEN, "alice", ""), 0)
+        ration = rationing.rations.of(("alice",), 0)
         while ration.calls:  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
     assert results == 400 and (ration.bytes, ration.streams) == (0, 0)
@@ -315,7 +335,7 @@ async def test_update_streams_that_are_cancelled_while_they_wait_for_bytes_in_fl
             stream.cancel()
         while ration.calls or ration.waiting_messages:  # noqa: ASYNC110 (as above)
             await asyncio.sleep(0.01)
-    assert (ration.bytes, rationing.rations.of((Way.TOKEN, "alice", ""), 0)) == (1_990, ration)
+    assert (ration.bytes, rationing.rations.of(("alice",), 0)) == (1_990, ration)
 
 
 async def test_each_waiting_message_is_woken_once_however_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,7 +376,7 @@ async def test_refusals_are_held_back_so_that_immediate_retries_are_slowed(serve
         await asyncio.wait(crowd)
     assert all(each.exception() is None for each in crowd)
     (rationing,) = [each for each in server.calls.observers if hasattr(each, "rations")]
-    ration = rationing.rations.of((Way.TOKEN, "alice", ""), 0)
+    ration = rationing.rations.of(("alice",), 0)
     assert (ration.refused_pending, ration.watches) == (0, 1)
 
 
@@ -392,13 +412,14 @@ def test_addresses_are_named_without_ports_and_ipv6_addresses_by_their_network(p
 def callers() -> Iterator[tuple[Caller, Caller, bool]]:
     alice = Caller("alice", Way.TOKEN)
     yield alice, Caller("alice", Way.TOKEN, expires_at=1.0), True
-    yield alice, Caller("alice", Way.CERTIFICATE), False
+    yield alice, Caller("alice", Way.CERTIFICATE), True
+    yield alice, Caller("proxy", Way.CERTIFICATE, "alice"), True
+    yield Caller("proxy", Way.TOKEN, "alice"), Caller("another proxy", Way.TOKEN, "alice"), True
+    yield Caller("one", Way.TOKEN), Caller("another", Way.TOKEN), False
     yield Caller("proxy", Way.TOKEN, "one"), Caller("proxy", Way.TOKEN, "another"), False
 
 
 @pytest.mark.parametrize(("one", "other", "same"), list(callers()))
-def test_a_ration_belongs_to_a_principal_its_authentication_and_the_principal_that_it_speaks_for(
-    one: Caller, other: Caller, same: bool
-) -> None:
+def test_a_ration_belongs_to_the_role_for_which_a_call_is_made_however_it_comes(one: Caller, other: Caller, *, same: bool) -> None:
     calls: list[Any] = [SimpleNamespace(caller=each) for each in (one, other)]
     assert (principal(calls[0]) == principal(calls[1])) is same

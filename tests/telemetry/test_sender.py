@@ -13,8 +13,10 @@ from tests.telemetry.collector import Collector, texts, wait_until
 from topicpolicies_server.core.traces import StageTimes
 from topicpolicies_server.histograms import Histogram
 from topicpolicies_server.metrics.families import counters, durations, gauge
+from topicpolicies_server.telemetry import collector as collecting
 from topicpolicies_server.telemetry import sender as sending
-from topicpolicies_server.telemetry.sender import Sender, headers_of
+from topicpolicies_server.telemetry.collector import headers_of
+from topicpolicies_server.telemetry.sender import Sender
 from topicpolicies_server.telemetry.spans import CHANGE, CallSpan, Ended
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -140,7 +142,7 @@ def test_waiting_spans_are_bounded_and_further_ones_are_dropped_and_counted(monk
 
 
 def test_headers_are_parsed_as_opentelemetry_specifies(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(sending.HEADERS_VARIABLE, "Authorization=Bearer%20abc, x-tenant = acme ,nonsense,=empty")
+    monkeypatch.setenv(collecting.HEADERS_VARIABLE, "Authorization=Bearer%20abc, x-tenant = acme ,nonsense,=empty")
     sent = sender(collector.endpoint)
     wait_until(lambda: collector.requests > 0)
     sent.close()

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 
 from .caller import Caller, Way
 from .refusals import expired, invalid
-from .signed import MOST_ROLE, is_role
+from .signed import NOT_A_ROLE, is_role
 
 RULES = ("cn", "dns", "uri", "email")
 """Where in a certificate the role is."""
@@ -65,7 +65,7 @@ class Certificates:
         if len(roles) != 1:
             raise invalid(f"The client certificate has {len(roles) or 'no'} names of the kind that this server takes for the role.")
         if not is_role(roles[0]):
-            raise invalid(f"The role in the client certificate has more than {MOST_ROLE} characters, or some that can't be printed.")
+            raise invalid(f"The role in the client certificate {NOT_A_ROLE}.")
         return Caller(roles[0], Way.CERTIFICATE, expires_at=certificate.not_valid_after_utc.timestamp())
 
 

@@ -10,7 +10,8 @@ from typing import Any
 
 import httpx
 
-from ..config.authentication import is_private
+from ..config.authentication import MOST_ISSUERS, is_private
+from ..http_proxies import reporting_proxies
 from .issuers import Unanswered
 from .jwks import MOST_BYTES, KeySet, key_set
 from .keys import KeyUnusable
@@ -18,7 +19,6 @@ from .keys import KeyUnusable
 TOTAL_SECONDS = 5.0
 """How long an issuer may take for both answers together: calls wait for it."""
 _DISCOVERY = "/.well-known/openid-configuration"
-_CONNECTIONS = 4
 _FINE = 200
 _HEADERS = {"accept": "application/json", "accept-encoding": "identity"}
 """An answer is not compressed: a few bytes could become very many before their number is known."""
@@ -36,14 +36,18 @@ class IssuerClient:
 
         Raises:
             OSError: the file can't be used; ``ssl.SSLError`` is one.
+            RuntimeError: the environment names a proxy that can't be used.
         """
         self._url = url
-        self._http = httpx.AsyncClient(
-            verify=ssl.create_default_context(cafile=trust_certs),
-            timeout=TOTAL_SECONDS,
-            limits=httpx.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=0),
-            follow_redirects=False,
-        )
+        trusted = ssl.create_default_context(cafile=trust_certs)
+        with reporting_proxies():
+            self._http = httpx.AsyncClient(
+                verify=trusted,
+                timeout=TOTAL_SECONDS,
+                limits=httpx.Limits(max_connections=MOST_ISSUERS, max_keepalive_connections=0),  # no issuer waits for another one
+                follow_redirects=False,
+                mounts={"http://": None},  # never through a proxy of the environment: only an issuer on this machine may have http
+            )
 
     async def keys(self, issuer: str) -> KeySet:
         """Returns the keys of an issuer.
@@ -85,7 +89,7 @@ class IssuerClient:
                     if len(body) > MOST_BYTES:
                         raise Unanswered(f"its answer has more than {MOST_BYTES:,} bytes")
                 return bytes(body)
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:  # ValueError: a host that no name can be
             raise Unanswered(f"it does not answer: {type(error).__name__}") from error
 
 

@@ -10,6 +10,7 @@ file) stay FRESH, and their issuer is not asked.
 | FRESH | less than ``refresh`` | is verified | waits for an answer, if the issuer may be asked; without one CREDENTIALS_INVALID |
 | AGING | less than twice that | is verified, and the issuer is asked meanwhile | as FRESH |
 | OLD | less than ``LAST_SECONDS`` | waits for an answer, if the issuer may be asked; is verified with the keys of then | as FRESH |
+| SILENT | as OLD, and the issuer did not answer the latest request | as AGING: waiting for it again would delay every call | as FRESH |
 | OUT | more | as NONE | as NONE |
 
 So a key that an issuer has withdrawn is in force for twice ``refresh`` at most, unless the issuer does not answer: then for a day.
@@ -78,7 +79,12 @@ class State(enum.Enum):
     FRESH = enum.auto()
     AGING = enum.auto()
     OLD = enum.auto()
+    SILENT = enum.auto()
     OUT = enum.auto()
+
+
+_REFRESHED = (State.AGING, State.SILENT)
+"""The states in which keys verify tokens while their issuer is asked."""
 
 
 class _Issuer:
@@ -117,7 +123,9 @@ class _Issuer:
             return State.FRESH
         if age < 2 * self._rules.refresh:
             return State.AGING
-        return State.OLD if age < LAST_SECONDS else State.OUT
+        if age >= LAST_SECONDS:
+            return State.OUT
+        return State.SILENT if self._problem else State.OLD
 
     def age(self, moment: float) -> float:
         """Returns how many seconds ago the keys came; 0: there are none, or they were given."""
@@ -234,9 +242,9 @@ class Issuers:
         for each in self._issuers.values():
             if (caller := each.cache.get(token, now)) is not None:
                 state = each.state(moment)
-                if state is State.AGING and each.may_ask(moment):
+                if state in _REFRESHED and each.may_ask(moment):
                     each.ask(moment)
-                return caller if state in (State.FRESH, State.AGING) else None
+                return caller if state is State.FRESH or state in _REFRESHED else None
         return None
 
     def caller(self, token: str, said: signed.UnverifiedClaims, now: float, moment: float) -> Caller | Awaitable[Caller]:
@@ -254,7 +262,7 @@ class Issuers:
             if issuer.waiting >= MOST_WAITING:
                 raise unverifiable(f"{MOST_WAITING:,} calls wait for the keys of {issuer.name}, which is the limit: try again.")
             return self._asked(issuer, token, said, issuer.ask(moment))
-        if may_ask and state is State.AGING:
+        if may_ask and state in _REFRESHED:
             issuer.ask(moment)
         return self._verified(issuer, token, said, now, moment)
 

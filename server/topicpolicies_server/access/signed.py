@@ -22,6 +22,8 @@ MOST_CHARACTERS = 8_192
 """The longest token: gRPC accepts no more metadata in a call."""
 MOST_ROLE = 256
 """The most characters of a role."""
+NOT_A_ROLE = f"has more than {MOST_ROLE} characters, some that can't be printed, or blanks around it"
+"""What is wrong with a text that ``is_role`` does not accept."""
 _PARTS = 3
 _JWS = jwt.PyJWS()
 _UNREADABLE = "The token is not a signed JSON Web Token."
@@ -98,7 +100,7 @@ def role(claims: Mapping[str, Any], claim: str) -> str:
     if not isinstance(said, str) or not said:
         raise invalid(f"The token has no role in its claim {claim}.")
     if not is_role(said):
-        raise invalid(f"The role in the token's claim {claim} has more than {MOST_ROLE} characters, or some that can't be printed.")
+        raise invalid(f"The role in the token's claim {claim} {NOT_A_ROLE}.")
     return said
 
 

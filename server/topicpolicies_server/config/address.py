@@ -6,6 +6,7 @@ import ipaddress
 from typing import NamedTuple
 
 from .errors import ConfigError
+from .urls import meant_as_url
 
 DEFAULT_PORT = 6680
 """The default port; none of Pulsar's own ports."""
@@ -59,5 +60,5 @@ def parse_address(text: str) -> Address:
     bracketed = host.startswith("[") and host.endswith("]")
     valid = separator and host.strip("[]") and (bracketed or ":" not in host) and port.isascii() and port.isdigit()
     if not valid or int(port) > 65_535 or any(character.isspace() or character == "/" for character in host):
-        raise ConfigError((f'"{text}" is not an address to listen on: write host:port, [IPv6 address]:port or unix:/path.',))
+        raise ConfigError((f'"{meant_as_url(text)}" is not an address to listen on: write host:port, [IPv6 address]:port or unix:/path.',))
     return Address(host[1:-1] if bracketed else host, int(port))

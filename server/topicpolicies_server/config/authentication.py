@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from .address import Address
 from .files import unreadable
-from .urls import without_credentials
+from .urls import meant_as_url, without_credentials
 
 PROVIDERS = ("token", "oidc", "certificate")
 """The ways in which callers can be authenticated."""
@@ -19,7 +19,8 @@ CERTIFICATE_ROLES = ("cn", "dns", "uri", "email")
 MOST_LEEWAY_SECONDS = 300.0
 """By how much the clocks of those who sign tokens may be allowed to differ from this machine's (``leeway_seconds``)."""
 OIDC_REFRESH_SECONDS = 900.0
-_MOST_ISSUERS = 16
+MOST_ISSUERS = 16
+"""How many issuers are accepted at most; each may have its own request for keys under way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +73,8 @@ class OidcConfig:
             found.append("Tokens of OpenID Connect need --oidc-issuers: the issuers to accept.")
         if not self.audiences:
             found.append("Tokens of OpenID Connect need --oidc-audiences: a token for another service must not be accepted here.")
-        if len(self.issuers) > _MOST_ISSUERS:
-            found.append(f"{len(self.issuers)} issuers are too many: at most {_MOST_ISSUERS} are allowed.")
+        if len(self.issuers) > MOST_ISSUERS:
+            found.append(f"{len(self.issuers)} issuers are too many: at most {MOST_ISSUERS} are allowed.")
         if self.jwks_file is not None and self.jwks_url:
             found.append("Give either --oidc-jwks-file or --oidc-jwks-url, not both: one place of the issuer's keys.")
         if (self.jwks_file is not None or self.jwks_url) and len(self.issuers) > 1:
@@ -83,10 +84,10 @@ class OidcConfig:
         if not self.role_claim:
             found.append("--oidc-role-claim names the claim that has the role: it can't be empty.")
         if self.jwks_file is None:
-            wrong = [without_credentials(each) for each in self.issuers if not is_private(each)]
+            wrong = [meant_as_url(each) for each in self.issuers if not is_private(each)]
             found += [f'The issuer "{each}" can\'t be used to request keys: {_WANTED}' for each in wrong]
             if self.jwks_url and not is_private(self.jwks_url):
-                found.append(f'Keys can\'t be requested from "{without_credentials(self.jwks_url)}" (--oidc-jwks-url): {_WANTED}')
+                found.append(f'Keys can\'t be requested from "{meant_as_url(self.jwks_url)}" (--oidc-jwks-url): {_WANTED}')
         elif any(without_credentials(each) != each for each in self.issuers):
             found.append("The URL of an issuer (--oidc-issuers) must not have credentials: they would be shown.")
         for what, path in (("OpenID Connect keys", self.jwks_file), ("OpenID Connect trust certificate", self.trust_certs_file)):

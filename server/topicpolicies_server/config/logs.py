@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from .files import misplaced, unreadable
 from .oauth2 import OAuth2Config
-from .urls import without_credentials
+from .urls import meant_as_url
 
 _PULSAR_SCHEMES = ("pulsar", "pulsar+ssl")
 _ADMIN_SCHEMES = ("http", "https")
@@ -106,7 +106,7 @@ def _bad_url(what: str, url: str, schemes: tuple[str, ...]) -> list[str]:
         return [f"{what} is missing: {wanted}"]
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in schemes:
-        return [f'{what} "{without_credentials(url)}" is not valid: {wanted}']
+        return [f'{what} "{meant_as_url(url)}" is not valid: {wanted}']
     for host in rest.rstrip("/").split(","):
         try:
             parts = urlsplit(f"//{host}")
@@ -114,5 +114,5 @@ def _bad_url(what: str, url: str, schemes: tuple[str, ...]) -> list[str]:
                 continue
         except ValueError:
             pass
-        return [f'{what} "{without_credentials(url)}" is not valid: {wanted}']
+        return [f'{what} "{meant_as_url(url)}" is not valid: {wanted}']
     return []

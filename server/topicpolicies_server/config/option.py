@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from .address import Address, parse_address
 from .errors import ConfigError
-from .urls import without_credentials
+from .urls import meant_as_url, without_credentials
 
 PREFIX = "TOPICPOLICIES_"
 """The prefix of the environment variables of all options."""
@@ -67,6 +67,8 @@ class Option:
     """The bounds of a number, both included."""
     choices: tuple[str, ...] = ()
     read_by: ReadBy = ReadBy.BOTH
+    url: bool = False
+    """Whether values are meant as URLs, or as addresses that may be written like one. What they have before ``@`` is not shown."""
     given_globally: bool = False
     """Whether its flag is one of the global options of the command line."""
     argument: bool = False
@@ -105,9 +107,17 @@ class Option:
 
     def refused(self, wanted: str, raw: object) -> ConfigError:
         """Returns the error for something that is not a possible value; ``wanted`` says what is."""
-        given = without_credentials(repr(raw))
+        given = (meant_as_url if self.url else without_credentials)(_quoted(raw))
         told = given if len(given) <= _LONGEST_QUOTED else f"{given[:_LONGEST_QUOTED]}..."
         return ConfigError((f"{self.name} must be {wanted}, not {told}.",))
+
+
+def _quoted(raw: object) -> str:
+    """Returns a wrong value as it is shown."""
+    try:
+        return repr(raw)
+    except ValueError:  # Python writes no number of that many digits
+        return "a number of very many digits"
 
 
 def _whole(option: Option, raw: object) -> Value:

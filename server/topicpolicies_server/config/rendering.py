@@ -10,21 +10,27 @@ from itertools import groupby
 from .address import Address
 from .option import Kind, Option, Value, written
 from .table import FILE_VARIABLE, options
-from .urls import without_credentials
+from .urls import meant_as_url, without_credentials
 
 _WIDTH = 100
 _NAMES = re.compile(r"``(\w+)``")
 
 
-def written_value(value: Value) -> str:
-    """Returns a value as a flag or a variable may have it; empty: there is none. Credentials in a URL are replaced."""
+def written_value(value: Value, *, url: bool = False) -> str:
+    """Returns a value as a flag or a variable may have it; empty: there is none. Credentials in a URL are replaced.
+
+    Args:
+        value: the value.
+        url: whether the value is that of an option for URLs (``Option.url``), and need not be a correct one.
+    """
+    hidden = meant_as_url if url else without_credentials
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, (int, float)):
         return written(value)
     if isinstance(value, tuple) and not isinstance(value, Address):
-        return ", ".join(map(without_credentials, value))
-    return "" if value is None else without_credentials(str(value))
+        return ", ".join(map(hidden, value))
+    return "" if value is None else hidden(str(value))
 
 
 def plain(text: str, called: Callable[[Option], str]) -> str:

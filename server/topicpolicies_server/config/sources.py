@@ -16,12 +16,12 @@ from __future__ import annotations
 import enum
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from .. import regular_file
 from .errors import ConfigError
 from .option import PREFIX, Kind, Option, Value
 from .table import CLIENT_VARIABLES, FILE_VARIABLE, nearest, options
@@ -102,12 +102,12 @@ def read_options(flags: Mapping[str, object], environment: Mapping[str, str], fi
 
 def _read_file(in_force: OptionValues, path: Path, table: Mapping[str, Option]) -> None:
     try:
-        content = tomllib.loads(path.read_bytes().decode())
+        content = regular_file.toml(path.read_bytes().decode())
     except OSError as error:
         in_force.problems.append(f'The configuration file "{path}" can\'t be read: {error.strerror or error}.')
     except UnicodeDecodeError:
         in_force.problems.append(f'The configuration file "{path}" is not UTF-8.')
-    except (ValueError, RecursionError) as error:  # also numbers of thousands of digits
+    except ValueError as error:  # also numbers of thousands of digits
         in_force.problems.append(f'The configuration file "{path}" is not TOML: {str(error).removesuffix(".")}.')
     else:
         for key, raw in content.items():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from .address import Address
-from .urls import without_credentials
+from .urls import meant_as_url
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class TelemetryConfig:
         except ValueError:
             where, wrong = urlsplit(""), True
         if wrong:
-            given = without_credentials(self.endpoint)
+            given = meant_as_url(self.endpoint)
             return [f'The collector must be a URL, such as http://localhost:4318, not "{given}" (--otlp-endpoint).']
         if where.username or where.password:
             return ["The URL of the collector must not have credentials: put them into the variable OTEL_EXPORTER_OTLP_HEADERS."]

@@ -40,6 +40,7 @@ class Call:
         "_context",
         "_loop",
         "_task",
+        "answered",
         "at_least",
         "began",
         "caller",
@@ -88,6 +89,8 @@ class Call:
         """Whether the caller went away, or did not read, before the end of the call."""
         self.size = size
         """Bytes of the request; 0 for a stream of requests."""
+        self.answered: Callable[[], None] | None = None
+        """Called once, when the first answer of a stream has been written; None: nobody wants to know."""
         self.pace: Pace | None = None
         """Limits how fast a stream of changes is read; None: no limit."""
         self.target = ""
@@ -137,6 +140,9 @@ class Call:
         except grpc.aio.InternalError:
             self._gone()
         self.state, self.since = State.WORKING, now()
+        if self.answered is not None:
+            self.answered()
+            self.answered = None
 
     def unread_since(self) -> float | None:
         """Returns since when, by the event loop's clock, an answer waits for the peer to take it; None: no answer waits."""

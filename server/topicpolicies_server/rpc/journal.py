@@ -18,8 +18,8 @@ of the following fields as apply:
 
 A line contains nothing of a document, and no credentials. A call does not wait for its line: a thread writes it soon after. The number of
 lines that wait is bounded; lines beyond the bound, or that can't be written, are counted, and the count is written as a line of its own
-(``not recorded``) as soon as that is possible. Calls refused as UNAUTHENTICATED are counted in the same way beyond ``MOST_STRANGERS`` in a
-second.
+(``not recorded``) as soon as that is possible. Calls of strangers are counted in the same way beyond ``MOST_STRANGERS`` in a second: those
+that are refused as UNAUTHENTICATED, and, where callers are authenticated, those without credentials, such as health checks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from collections.abc import Callable
 from json.encoder import encode_basestring_ascii
 from typing import NamedTuple
 
-from ..access import Caller
+from ..access import Caller, Way
 from ..config import CallRecordConfig, LogFormat, Recorded
 from ..core.chains.request import Outcome, Request, Result
 from ..core.errors import Kind, PolicyError
@@ -46,7 +46,7 @@ _LOG = logging.getLogger(__name__)
 MOST = 50_000
 """The most lines that may wait to be written."""
 MOST_STRANGERS = 100
-"""The most UNAUTHENTICATED calls that are recorded in a second, so that callers without credentials can't fill the disk."""
+"""The most calls of strangers that are recorded in a second, so that callers without credentials can't fill the disk."""
 _GATHER_SECONDS = 0.1
 """Seconds for which lines are gathered before they are written together."""
 _CLOSE_SECONDS = 2.0
@@ -90,8 +90,13 @@ class Journal:
     It belongs to one event loop, and has a thread that writes.
     """
 
-    def __init__(self, config: CallRecordConfig, form: LogFormat) -> None:
+    def __init__(self, config: CallRecordConfig, form: LogFormat, *, authenticated: bool = False) -> None:
         """Opens the file, and starts the thread.
+
+        Args:
+            config: which calls are recorded, and where.
+            form: the format of the log's lines.
+            authenticated: whether callers are authenticated, so that those without credentials are strangers.
 
         Raises:
             OSError: the file can't be opened.
@@ -101,7 +106,8 @@ class Journal:
         self._unwritten = 0
         """How many could not be written. Only the thread changes it."""
         self._strangers = (0, 0)
-        """A second by the monotonic clock, and how many UNAUTHENTICATED calls ended in it."""
+        """A second by the monotonic clock, and how many calls of strangers ended in it."""
+        self._authenticated = authenticated
         self._all = config.which is Recorded.ALL
         self._line, self._writing = line_maker(form), _Writing(form)
         self._file = RecordFile(config.path) if config.path is not None else None
@@ -122,7 +128,7 @@ class Journal:
     def ended(self, call: Call) -> None:
         """Records a call that has ended, unless only changes are recorded and it is none."""
         if self._all or call.method in _CHANGES:
-            if call.error is not None and call.error.kind is Kind.UNAUTHENTICATED and self._is_beyond():
+            if self._is_strangers(call) and self._is_beyond():
                 self._overflowed += 1
                 return
             self._note(
@@ -154,8 +160,13 @@ class Journal:
         self._some.set()
         self._thread.join(_CLOSE_SECONDS)
 
+    def _is_strangers(self, call: Call) -> bool:
+        if call.error is not None and call.error.kind is Kind.UNAUTHENTICATED:
+            return True
+        return self._authenticated and call.caller.way is Way.NONE
+
     def _is_beyond(self) -> bool:
-        """Counts one more UNAUTHENTICATED call, and returns whether it is beyond ``MOST_STRANGERS`` in this second."""
+        """Counts one more call of a stranger, and returns whether it is beyond ``MOST_STRANGERS`` in this second."""
         second = int(time.monotonic())
         self._strangers = (second, self._strangers[1] + 1 if self._strangers[0] == second else 1)
         return self._strangers[1] > MOST_STRANGERS

@@ -2,7 +2,8 @@
 
 A principal's *ration* is what it may use: calls, streams and watches at a time, bytes in flight, and changes in a second, each of which
 takes a *token* from the ration's bucket. Where callers are not verified, each address has a ration (of IPv6 each network of 64 bits); all
-calls over a Unix socket share one. Each principal that a proxy speaks for has a ration of its own. Health checks always pass: they report
+calls over a Unix socket share one. A call through a proxy uses the ration of the principal that the proxy speaks for, and so do that
+principal's own calls, with whatever credentials: otherwise each way to call would be a ration more. Health checks always pass: they report
 whether the server works, not what its callers do.
 
 =============================================  =========================================================================================
@@ -21,6 +22,7 @@ import asyncio
 import ipaddress
 import math
 from collections.abc import Awaitable, Hashable
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -31,6 +33,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.reasons import Reason
 from .call import Call
 from .calls import Calls
+from .leaving import stays
 from .pace import Pace
 
 _USES = {"UpdatePolicy": Use.CHANGE, "DeletePolicy": Use.CHANGE, "UpdatePolicies": Use.STREAM, "WatchPolicies": Use.WATCH}
@@ -106,6 +109,8 @@ class Rationing:
         if beyond is None:
             pace = call.pace = Pace(ration, self._loop) if use is Use.STREAM else None
             self._held[call] = _Held(ration, use, call.size, pace)
+            if call.size and stays(call.method):
+                call.answered = partial(self._answered, call)
             return None
         waits = ration.refused_pending + ration.queued_changes < _MOST_HELD
         bucket, seconds = ration.bucket, beyond.seconds
@@ -119,6 +124,13 @@ class Rationing:
             raise _refused(beyond)
         return _refuse_later(ration, beyond)
 
+    def _answered(self, call: Call) -> None:
+        """Gives back the bytes of the request of a call that stays open, such as a watch: it has its first answer."""
+        held = self._held.get(call)
+        if held is not None:
+            self._held[call] = held._replace(size=0)
+            held.ration.give_back(held.size)
+
     def ended(self, call: Call) -> None:
         """Gives back what a call that has ended was charged."""
         held = self._held.pop(call, None)
@@ -129,11 +141,11 @@ class Rationing:
 
 
 def principal(call: Call) -> Hashable:
-    """Returns the key of the ration that a call uses: the verified principal and whom it speaks for, or else the address."""
+    """Returns the key of the ration that a call uses: the role for which it is made, or else the address (a role is no address)."""
     caller = call.caller
     if caller.way is Way.NONE:
         return address(str(call.context.peer()))
-    return caller.way, caller.principal, caller.speaks_for
+    return (caller.role,)
 
 
 def address(peer: str) -> str:

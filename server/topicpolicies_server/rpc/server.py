@@ -222,7 +222,7 @@ class Server:
         if rationing is not None:
             self._adds_cache(rationing.kept)
         if config.call_record.which is not Recorded.OFF:
-            self._journal = journal = Journal(config.call_record, config.log_format)
+            self._journal = journal = Journal(config.call_record, config.log_format, authenticated=config.authenticated)
             self._sources.unrecorded = lambda: journal.dropped
             parts.push_async_callback(asyncio.to_thread, journal.close)
             calls.observers += (journal,)

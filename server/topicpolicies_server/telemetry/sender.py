@@ -8,6 +8,8 @@ AWAY     is sent after a pause, twice as long each time, at    fails: the pause 
          most ``LONGEST_PAUSE``                                with how much was lost; HEARD
 =======  ====================================================  ===============================================
 
+Spans and metrics have a state each, for some collectors accept only one of them. If both fail for the same cause, that is logged once.
+
 The spans of a request that failed are lost, and so are those beyond ``MOST``. Metrics are cumulative: the next request has what was lost.
 """
 
@@ -21,11 +23,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
-
-import httpx
 
 from . import encoding
+from .collector import HEADERS_VARIABLE, Collector, CollectorError, headers_of
 from .spans import Ended, spans_of
 
 if TYPE_CHECKING:
@@ -37,12 +37,20 @@ MOST = 4_096
 TOGETHER = 512
 """How many calls and changes are in one request at most."""
 LONGEST_PAUSE = 60.0
-_SECONDS = 10.0
-"""How long a request may take."""
 _CLOSE_SECONDS = 2.0
-HEADERS_VARIABLE = "OTEL_EXPORTER_OTLP_HEADERS"
-"""The environment variable with headers for the collector, as in OpenTelemetry: ``name=value,...``, values encoded as in URLs."""
-_PROTOBUF = {"Content-Type": "application/x-protobuf"}
+_TRACES, _METRICS = "/v1/traces", "/v1/metrics"
+
+
+class _Away:
+    """The state AWAY of what is sent to one path."""
+
+    def __init__(self, status: int) -> None:
+        """``status``: that of the answer for which it is away; 0: there was none."""
+        self.status = status
+        self.pause = 0.0
+        """The seconds of the last pause."""
+        self.due = 0.0
+        """The end of the pause, by ``time.monotonic``."""
 
 
 class Sender:
@@ -76,10 +84,10 @@ class Sender:
         self._began = time.time()
         self._waiting: deque[Ended] = deque()
         self._ending = threading.Event()
-        self._pause = 0.0
-        """How long the thread waits after the last failure; 0: the last request succeeded."""
+        self._away: dict[str, _Away] = {}
+        """The paths that are AWAY."""
         self._told = 0
-        self._client = httpx.Client(timeout=_SECONDS, headers={**headers_of(os.environ.get(HEADERS_VARIABLE, "")), **_PROTOBUF})
+        self._collector = Collector(endpoint, headers_of(os.environ.get(HEADERS_VARIABLE, "")))
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
         self._thread.start()
 
@@ -97,20 +105,26 @@ class Sender:
 
     def _run(self) -> None:
         due = time.monotonic()
-        while not self._ending.wait(self._pause or self._gather_seconds):
-            self._send_spans()
-            if time.monotonic() >= due:
+        while not self._ending.wait(self._gather_seconds):
+            if self._may_send(_TRACES):
+                self._send_spans()
+            if time.monotonic() >= due and self._may_send(_METRICS):
                 due = time.monotonic() + self._metrics_seconds
                 self._send_metrics()
-        if not self._pause:
+        if _TRACES not in self._away:
             self._send_spans()
+        if _METRICS not in self._away:
             self._send_metrics()
-        self._client.close()
+        self._collector.close()
+
+    def _may_send(self, path: str) -> bool:
+        away = self._away.get(path)
+        return away is None or time.monotonic() >= away.due
 
     def _send_spans(self) -> None:
         while self._waiting:
             taken = list(self._taken())
-            if not self._send("/v1/traces", partial(self._spans, taken)):
+            if not self._send(_TRACES, partial(self._spans, taken)):
                 self.lost += len(taken)
                 return
 
@@ -124,36 +138,35 @@ class Sender:
             yield waiting.popleft()
 
     def _send_metrics(self) -> None:
-        self._send("/v1/metrics", lambda: encoding.metrics(self._families(), self._resource, self._began, time.time()))
+        self._send(_METRICS, lambda: encoding.metrics(self._families(), self._resource, self._began, time.time()))
 
     def _send(self, path: str, body: Callable[[], bytes]) -> bool:
         """Sends a request. Returns whether it was answered with success."""
         try:
-            self._client.post(self._endpoint + path, content=body()).raise_for_status()
-        except httpx.HTTPStatusError as error:
-            self._fails(f"it answers {error.response.status_code} to {path}")
-        except (httpx.HTTPError, OSError) as error:
-            self._fails(str(error) or type(error).__name__)
+            self._collector.post(self._endpoint + path, body())
+        except CollectorError as error:
+            self._fails(path, error)
         except Exception:  # noqa: BLE001 (whatever is wrong with one, the others are sent)
             _LOG.exception("telemetry could not be written")
         else:
-            self._succeeds()
+            self._succeeds(path)
             return True
         return False
 
-    def _fails(self, why: str) -> None:
-        if not self._pause:
-            _LOG.warning("telemetry can't be sent to %s: %s", self._endpoint, why)
-        self._pause = min(max(2 * self._pause, self._gather_seconds), LONGEST_PAUSE)
+    def _fails(self, path: str, error: CollectorError) -> None:
+        away = self._away.get(path)
+        if away is None:
+            if all(each.status != error.status for each in self._away.values()):
+                where = f" to {path}" if error.status else ""
+                _LOG.warning("telemetry can't be sent to %s: %s%s", self._endpoint, error, where)
+            away = self._away[path] = _Away(error.status)
+        away.pause = min(max(2 * away.pause, self._gather_seconds), LONGEST_PAUSE)
+        away.due = time.monotonic() + away.pause
 
-    def _succeeds(self) -> None:
-        if self._pause:
-            self._pause = 0.0
-            _LOG.info("telemetry is sent again; the spans of %d calls and changes are missing", self.lost - self._told)
-            self._told = self.lost
-
-
-def headers_of(text: str) -> dict[str, str]:
-    """Parses headers in the form of OpenTelemetry's variable; parts that are no header are left out."""
-    pairs = (each.partition("=") for each in text.split(","))
-    return {name.strip(): unquote(value.strip()) for name, equals, value in pairs if equals and name.strip()}
+    def _succeeds(self, path: str) -> None:
+        was = self._away.pop(path, None)
+        if was is None:
+            return
+        self._away = {other: away for other, away in self._away.items() if away.status != was.status}  # the same outage, which is over
+        _LOG.info("telemetry is sent again; the spans of %d calls and changes are missing", self.lost - self._told)
+        self._told = self.lost

@@ -16,7 +16,7 @@ from ...config.making import server_config
 from ...config.option import Kind, ReadBy
 from ...config.rendering import reference, sample, written_value
 from ...config.sources import OptionValues, Setting
-from ...config.urls import without_credentials
+from ...config.urls import meant_as_url, without_credentials
 from ...escaping import printable
 from ..exits import ExitCode
 from ..settings import settings
@@ -67,7 +67,7 @@ def _show(in_force: OptionValues) -> None:
     table = Table(Column("option", no_wrap=True), "value", "from")
     for _, group in groupby(in_force.settings.values(), lambda setting: setting.option.section):
         for setting in group:
-            told = written_value(setting.value)
+            told = written_value(setting.value, url=setting.option.url)
             table.add_row(*(Text(printable(cell), overflow="fold") for cell in (setting.option.name, told, _origin(setting))))
         table.add_section()
     console().print(table)
@@ -93,5 +93,5 @@ def _plain(setting: Setting) -> Any:
     if setting.value is None or setting.option.kind in (Kind.WHOLE, Kind.NUMBER, Kind.SWITCH):
         return setting.value
     if isinstance(setting.value, tuple) and not isinstance(setting.value, Address):
-        return list(map(without_credentials, setting.value))
-    return written_value(setting.value) or None
+        return list(map(meant_as_url if setting.option.url else without_credentials, setting.value))
+    return written_value(setting.value, url=setting.option.url) or None

@@ -96,6 +96,7 @@ OPTIONS = (
         default_text="none",
         example='["https://login.example.com/"]',
         metavar="URL",
+        url=True,
         read_by=ReadBy.SERVE,
     ),
     Option(
@@ -137,6 +138,7 @@ OPTIONS = (
         default_text="as each issuer publishes in .well-known/openid-configuration",
         example='"https://login.example.com/keys"',
         metavar="URL",
+        url=True,
         read_by=ReadBy.SERVE,
     ),
     Option(

@@ -35,6 +35,7 @@ OPTIONS = (
         default="",
         example='"pulsar://broker:6650"',
         metavar="pulsar://HOST:PORT",
+        url=True,
     ),
     Option(
         name="admin_url",
@@ -44,6 +45,7 @@ OPTIONS = (
         default="",
         example='"http://broker:8080"',
         metavar="http://HOST:PORT",
+        url=True,
     ),
     Option(
         name="pulsar_token_file",
@@ -93,6 +95,7 @@ OPTIONS = (
         default="",
         example='"https://issuer.example"',
         metavar="https://HOST",
+        url=True,
     ),
     Option(
         name="pulsar_oauth2_credentials",

@@ -15,6 +15,7 @@ OPTIONS = (
         section=_SECTION,
         default=parse_address(DEFAULT_LISTEN),
         metavar="HOST:PORT",
+        url=True,
         read_by=ReadBy.SERVE,
     ),
     Option(
@@ -63,6 +64,7 @@ OPTIONS = (
         default_text="the address of ``listen``",
         example='"sidecar-1:6680"',
         metavar="HOST:PORT",
+        url=True,
         read_by=ReadBy.SERVE,
     ),
     Option(
@@ -81,5 +83,6 @@ OPTIONS = (
         default_text="nowhere",
         example='"127.0.0.1:9464"',
         metavar="HOST:PORT",
+        url=True,
     ),
 )

@@ -16,6 +16,7 @@ OPTIONS = (
         default_text="nowhere",
         example='"http://localhost:4318"',
         metavar="URL",
+        url=True,
         read_by=ReadBy.SERVE,
     ),
     Option(
