@@ -101,7 +101,7 @@ class Guard:
         _LOG.warning("The present %d guarded namespaces stay, and it is tried again", len(self._held))
 
     async def _keep(self, *, tell: bool) -> None:
-        """Loads the namespaces that are to be guarded, as far as there is room. There may be ten thousand: others have their turns between."""
+        """Loads the namespaces that are to be guarded, as far as there is room. Others have their turns between: there may be thousands."""
         refusals: list[tuple[str, PolicyError]] = []
         for number, name in enumerate(sorted(self._waiting), start=1):
             if number % _AT_ONCE == 0:
