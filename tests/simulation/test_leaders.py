@@ -156,6 +156,10 @@ def test_every_promise_about_leaders_has_a_planted_bug() -> None:
     assert errors <= {error for _, _, error in PLANTS}
 
 
+def test_a_leader_that_knows_nothing_of_an_erased_deletion_may_delete_the_key_and_make_it_again() -> None:
+    assert run("exclusive-partitioned", 20282).broken == [], "the documents of both are the right ones"
+
+
 class Steady(Watcher):
     """Watches every change on one sidecar, and never cancels."""
 
