@@ -130,6 +130,8 @@ class Candidate(Generic[P]):
         self._leads = False
         self._waiting = False
         self._problem = ""
+        self._reported = ""
+        """The problem that was logged last; "" once this process has led."""
         self._standing = RestartedTask(f"Requesting the leadership of {name}", self._stand, longest_seconds=_LONGEST_PAUSE)
         self._term: asyncio.Task[None] | None = None
         self._read: list[Position] = [""] * partitions
@@ -201,7 +203,6 @@ class Candidate(Generic[P]):
             self._close_producers()
             if failure is not None:
                 self._problem = self._told(failure)
-                _log.warning("%s: the leadership can't be acquired: %s", self._name, self._problem)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE) if failure is not None else _FIRST_PAUSE
 
@@ -216,7 +217,7 @@ class Candidate(Generic[P]):
         while any(read < place for read, place in zip(self._read, places, strict=True)):
             self._came.clear()
             await self._came.wait()
-        self._problem = ""
+        self._problem = self._reported = ""
         self._leads = True
         _log.info("%s: leads", self._name)
         self._leadable.elected(self._producers)
@@ -260,9 +261,13 @@ class Candidate(Generic[P]):
                 _log.exception("%s: closing an exclusive producer failed", self._name)
 
     def _told(self, failure: BaseException) -> str:
-        if not isinstance(failure, LogError):
+        """Logs why an attempt failed, and returns it in words. The same reason again is not worth a warning."""
+        problem = str(failure)
+        known, self._reported = self._reported == problem, problem
+        if not isinstance(failure, LogError) and not known:
             _log.error("%s: requesting the leadership failed", self._name, exc_info=failure)
-        return str(failure)
+        _log.log(logging.DEBUG if known else logging.WARNING, "%s: the leadership can't be acquired: %s", self._name, problem)
+        return problem
 
 
 def _failure(term: asyncio.Task[None]) -> BaseException | None:

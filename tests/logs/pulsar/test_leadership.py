@@ -208,6 +208,23 @@ async def test_an_error_that_prevents_leading_is_reported_and_the_attempt_is_rep
     assert log.candidate.leadership.problem == ""
 
 
+async def test_why_leading_fails_is_a_warning_once_until_it_is_another_reason_or_the_process_has_led(
+    log: FakeLog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topicpolicies_server.logs.leadership._LONGEST_PAUSE", 0.001)
+    denied, unforeseen = LogError(Reason.LOG_ACCESS_DENIED, "denied"), ValueError("unforeseen")
+    for failures in ([denied] * 10, [unforeseen] * 10, [denied]):
+        log.answers += failures
+    await log.lead()
+    log.answers = [denied]
+    log.opened[-1].connected = False
+    log.candidate.check_connection()
+    await eventually(lambda: len(log.announced) == 2)
+    told = [record for record in caplog.records if "can't be acquired" in record.getMessage() and record.levelname == "WARNING"]
+    assert [record.getMessage().rpartition(": ")[2] for record in told] == ["denied", "unforeseen", "denied", "denied"]
+    assert caplog.text.count("requesting the leadership failed") == 1
+
+
 async def test_an_announcement_that_is_not_stored_ends_the_attempt_and_closes_the_producer(log: FakeLog) -> None:
     log.failing = LogError(Reason.LOG_FENCED, "another process has it")
     log.candidate.contend()
