@@ -176,6 +176,28 @@ def test_topics_that_are_not_watched_any_more_do_not_delay_other_lookups() -> No
     run(scenario)
 
 
+def test_topics_without_metadata_that_come_one_after_the_other_cost_nothing_and_delay_no_lookup() -> None:
+    async def scenario(bench: Bench, disabled: DisabledTopics) -> None:
+        bench.source.properties = {ONE: ON, TWO: ON}
+        await disabled.look_up_all([ONE])
+        passing = [f"persistent://{NAMESPACE}/job-{number}" for number in range(3_000)]
+        for topic in passing:
+            await disabled.look_up_all([topic])
+            bench.source.missing.add(topic)
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(60)
+        bench.source.asked.clear()
+        bench.source.properties |= {ONE: OFF, passing[7]: OFF}  # one is made again, as a partitioned topic
+        await asyncio.sleep(95)
+        assert sorted(map(str, disabled.switched)) == sorted([ONE, passing[7]])
+        assert sum(bench.source.asked[topic] for topic in passing) < 10
+        del bench.source.properties[ONE]  # it is deleted
+        await asyncio.sleep(95)
+        assert not disabled.includes(ONE)
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("count", [9, 6000])
 def test_of_many_topics_only_those_that_can_have_properties_are_requested(count: int) -> None:
     async def scenario(bench: Bench, disabled: DisabledTopics) -> None:

@@ -145,6 +145,26 @@ async def test_a_sidecar_that_only_reads_does_not_lead_and_brokers_can_still_wri
 
 
 @pytest.mark.broker
+@pytest.mark.parametrize("version", ["4.2.4", pytest.param("4.0.0", marks=pytest.mark.xdist_group("old broker"))])
+async def test_while_a_broker_is_connected_for_writing_no_refusal_names_a_former_leader(broker_of: BrokerOf, version: str) -> None:
+    broker = await asyncio.to_thread(broker_of, version)
+    with broker.admin() as admin:
+        _, topic = a_topic(admin, 0)
+        former = Sidecar(broker, "former:1")
+        written = await former.producers(f"persistent://{topic}", 1)
+        await eventually_shows(admin, topic, "maxProducers", 1)
+        await former.close()
+        await asyncio.to_thread(admin.call, "POST", f"persistent/{topic}/maxConsumers", 3)
+    writer = Sidecar(broker, "writer:2", update_timeout_seconds=4.0)
+    error = await refused(writer, f"persistent://{topic}")
+    assert isinstance(error, NotLeader)
+    assert "leader" not in error.metadata
+    head = await writer.of(topic.rsplit("/", 1)[0]).get(setting(f"persistent://{topic}", 0).key, written.version)
+    assert head is not None
+    await writer.close()
+
+
+@pytest.mark.broker
 async def test_sidecars_lead_different_namespaces_and_take_over_those_of_one_that_has_ended(broker: Broker, admin: Admin) -> None:
     topics = [f"persistent://{a_topic(admin, 0)[1]}" for _ in range(4)]
     one, two = Sidecar(broker, "one:1"), Sidecar(broker, "two:2")

@@ -262,6 +262,51 @@ def test_a_namespace_that_an_outdated_list_lacks_is_found_again_soon() -> None:
     simulate(scenario)
 
 
+def test_a_namespace_that_two_patterns_match_is_released_if_it_is_deleted_after_its_broker_is_gone() -> None:
+    async def scenario() -> None:
+        brokers = FakeBrokers()
+        brokers.loaded["other:8080"] = set()
+        brokers.load("acme/orders")
+        finder = Finder(brokers, "acme/orders", "acme/*")
+        await finder.until(lambda found: "acme/orders" in found)
+        await asyncio.sleep(60)
+        del brokers.loaded[BROKER]
+        brokers.errors[("brokers", "east", BROKER)] = UNREACHABLE
+        await asyncio.sleep(60)
+        assert finder.found == {"acme/orders"}
+        brokers.delete("acme/orders")
+        assert await finder.until(lambda found: not found) <= 15
+
+    simulate(scenario)
+
+
+def test_namespaces_whose_names_have_a_cluster_match_no_pattern_and_delay_nothing() -> None:
+    async def scenario() -> None:
+        brokers = FakeBrokers("acme/orders", *(f"acme/east/old-{number}" for number in range(5)), superuser=False)
+        brokers.errors |= {("persistent", "acme", "east", f"old-{number}"): UNREACHABLE for number in range(5)}
+        finder = Finder(brokers, "acme/*")
+        await asyncio.sleep(100)
+        brokers.load("acme/orders")
+        await finder.until(lambda found: "acme/orders" in found, 3)
+        assert not [path for _, path in brokers.asked if path[:3] == ("persistent", "acme", "east")]
+
+    simulate(scenario)
+
+
+def test_nothing_is_remembered_of_deleted_tenants() -> None:
+    async def scenario() -> None:
+        brokers = FakeBrokers("acme/orders")
+        tenants = brokers.answers[("tenants",)] = ["acme", *(f"ci-{number}" for number in range(20))]
+        finder = Finder(brokers, "*/*")
+        await asyncio.sleep(200)
+        assert ("namespaces", "ci-7") in {path for _, path in brokers.asked}
+        del tenants[1:]
+        await asyncio.sleep(200)
+        assert set(finder.discovery._findings._known) == {"acme"}
+
+    simulate(scenario)
+
+
 def test_the_namespaces_of_a_deleted_tenant_are_released() -> None:
     async def scenario() -> None:
         brokers = FakeBrokers("beta/log", superuser=True)

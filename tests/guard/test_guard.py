@@ -102,6 +102,20 @@ def test_namespaces_beyond_the_limit_are_logged_and_guarded_when_there_is_room(c
     assert 5 <= len(logged) <= 7, "at the beginning, and once a minute"
 
 
+def test_thousands_of_namespaces_that_are_found_at_once_hold_up_nobody() -> None:
+    async def scenario(bench: Bench) -> None:
+        guard = Guard(bench.registry, Told(*(f"acme/{number}" for number in range(3_000))))
+        guard.start()
+        before = most = 0
+        while guard.guarded < 3_000:
+            await asyncio.sleep(0)
+            before, most = guard.guarded, max(most, guard.guarded - before)
+        assert 0 < most <= 20, "others have a turn after each few"
+        await guard.stop()
+
+    simulate(scenario, sole_writer=False)
+
+
 @pytest.mark.parametrize(("scope", "written"), [(Scope.LOCAL, True), (Scope.GLOBAL, False)])
 def test_where_both_scopes_share_a_key_only_local_documents_are_healed(scope: Scope, written: bool) -> None:
     codec = Codec(dialect=Dialect.SHARED_KEY)

@@ -41,7 +41,7 @@ def test_the_logs_of_watched_namespaces_are_asked_in_turn_at_a_bounded_rate(logs
     async def watch() -> None:
         watched = []
         for number in range(logs):
-            fresh = Freshness(loop.milliseconds, SECONDS, turns, lambda: True, lambda: True)
+            fresh = Freshness(loop.milliseconds, SECONDS, turns, False, lambda: True)
             fresh.serve(cast("NamespaceLog", Log(loop, asked, number)), [""], 0)
             watched.append(fresh)
         await asyncio.sleep(10 * between)
@@ -70,11 +70,11 @@ def test_namespaces_that_are_not_watched_any_more_do_not_delay_the_others(closed
     turns = Turns(50.0)
 
     async def watch() -> None:
-        stays = Freshness(loop.milliseconds, SECONDS, turns, lambda: True, lambda: True)
+        stays = Freshness(loop.milliseconds, SECONDS, turns, False, lambda: True)
         stays.serve(cast("NamespaceLog", Log(loop, asked, -1)), [""], 0)
         for begin in range(0, 10_000, 1_000):
             goes = functools.partial(_is_before, loop, loop.time() + 1.0)
-            passing = [Freshness(loop.milliseconds, SECONDS, turns, lambda: True, goes) for _ in range(1_000)]
+            passing = [Freshness(loop.milliseconds, SECONDS, turns, False, goes) for _ in range(1_000)]
             for number, fresh in enumerate(passing, begin):
                 fresh.serve(cast("NamespaceLog", Log(loop, asked, number)), [""], 0)
             await asyncio.sleep(1.5)
@@ -99,7 +99,7 @@ def test_a_view_that_is_always_behind_is_confirmed_as_of_when_the_log_ended_at_i
     loop = SimulatedLoop(random.Random(1))
 
     async def watch() -> None:
-        fresh = Freshness(loop.milliseconds, SECONDS, Turns(50.0), lambda: True, lambda: True)
+        fresh = Freshness(loop.milliseconds, SECONDS, Turns(50.0), False, lambda: True)
         fresh.serve(cast("NamespaceLog", Growing(loop, [], 0)), [""], 0)
         behind = 2 * SECONDS + 1.0
         for _ in range(600):
@@ -122,7 +122,7 @@ def test_if_a_later_answer_names_an_earlier_end_the_view_is_confirmed_there() ->
             return "ba"[partition] if loop.time() < SECONDS else "ab"[partition]
 
     async def watch() -> None:
-        fresh = Freshness(loop.milliseconds, SECONDS, Turns(50.0), lambda: True, lambda: True)
+        fresh = Freshness(loop.milliseconds, SECONDS, Turns(50.0), False, lambda: True)
         fresh.serve(cast("NamespaceLog", Shrinking(loop, [], 0)), ["a", "a"], 0)
         await asyncio.sleep(SECONDS / 2)
         assert fresh.confirmed_ms == 0

@@ -156,6 +156,10 @@ def test_every_promise_about_leaders_has_a_planted_bug() -> None:
     assert errors <= {error for _, _, error in PLANTS}
 
 
+def test_a_leader_that_knows_nothing_of_an_erased_deletion_may_delete_the_key_and_make_it_again() -> None:
+    assert run("exclusive-partitioned", 20282).broken == [], "the documents of both are the right ones"
+
+
 class Steady(Watcher):
     """Watches every change on one sidecar, and never cancels."""
 
@@ -252,6 +256,13 @@ async def taken(world: World, request: service_pb2.UpdatePolicyRequest, sidecars
                 await world.pause(0.05)
 
 
+def loop_ms() -> int:
+    """Returns the time of the log's clock."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, SimulatedLoop)
+    return loop.milliseconds()
+
+
 async def asked_while_cut_off(chance: random.Random) -> None:
     """Sends requests to a leader that does not know that another one has taken its place."""
     world = World(replace(PROFILES["exclusive"], lost_acknowledgement=0.0, vanished=0.0, late=0.0), chance)
@@ -263,15 +274,21 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     first = await former.update(setting(topic, 1), "")
     for other in others:
         assert await refusal(other, setting(topic, 2)) == ("NOT_LEADER", former.name)
-    log = former.led_log(NAMESPACE)
+    log, watched = former.led_log(NAMESPACE), former.registry.get(NAMESPACE)
     assert log is not None
+    watched.observe(world)
+    await asyncio.sleep(10.0)
+    assert watched.confirmed_ms > loop_ms() - 6_000, "bookmarks have this time"
+    cut_at = loop_ms()
     channels: list[Channel[Any]] = [*log.appends, *log.answers, *log.reads]
     for channel in channels:
         channel.hold()
     log.cut()
     second = await taken(world, setting(topic, 2), others)
     assert second.previous_version == first.version
+    await asyncio.sleep(10.0)
     assert former.leads(NAMESPACE), "it does not know yet"
+    assert watched.confirmed_ms <= cut_at, "it has not read what the other leader wrote"
     stale = await former.update(setting(topic, 1), "")
     assert (stale.outcome, stale.version) == (service_pb2.UPDATE_OUTCOME_UNCHANGED, first.version), "no event is needed"
     assert await refusal(former, setting(topic, 1, second.version)) == ("NOT_APPENDED", ""), "it has not read that version"
@@ -281,6 +298,9 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     await asyncio.sleep(0.2)
     leader = world.leader
     assert leader in others
+    await asyncio.sleep(10.0)
+    assert watched.confirmed_ms > cut_at
+    watched.unobserve(world)
     assert await refusal(former, setting(topic, 1)) == ("NOT_LEADER", leader.name)
     version, document = await former.read(world.keys[0], second.version)
     assert (version, document) == (second.version, {"message_ttl_in_seconds": 2}), "no update of the cut-off leader was stored"

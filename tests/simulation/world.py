@@ -95,7 +95,7 @@ class Journal:
         self._due.setdefault(event.key, []).append((placed.published_at, state.due))
         if state.due:
             self.misleading.add((placed.partition, placed.position))
-        else:
+        elif state.document is not None:  # another deletion tells of no request
             self._remembered.discard(event.key)
         counts = self.counts
         counts[f"events {folded.status.value}"] += 1

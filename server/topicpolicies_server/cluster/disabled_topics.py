@@ -96,11 +96,12 @@ class DisabledTopics:
         """
         self._set_namespace_disabled(await self._admission.newest_namespace_disabled(self.namespace))
         unknown = [topic for topic in topics if topic not in self._property_of]
-        if len(unknown) > _FEW:
+        not_listed = self._topics_with_properties is None and len(self._property_of) + len(unknown) > _FEW
+        if len(unknown) > _FEW or (unknown and not_listed and asyncio.get_running_loop().time() >= self._list_at):
             await self._list()
-            if self._topics_with_properties is not None:
-                self._property_of.update(dict.fromkeys(topic for topic in unknown if topic not in self._topics_with_properties))
-                unknown = [topic for topic in unknown if topic in self._topics_with_properties]
+        if len(unknown) > _FEW and self._topics_with_properties is not None:
+            self._property_of.update(dict.fromkeys(topic for topic in unknown if topic not in self._topics_with_properties))
+            unknown = [topic for topic in unknown if topic in self._topics_with_properties]
         waiting = iter(unknown)
 
         async def some() -> None:
@@ -120,7 +121,10 @@ class DisabledTopics:
                 self._queue(self, topic, True)
 
     async def look_up(self, topic: str) -> None:
-        """Looks up a topic, and queues it for the next time. If there is no answer, the last one stays valid. Does not raise."""
+        """Looks up a topic, and queues it for the next time if it can have properties. If there is no answer, the last one stays valid.
+
+        Does not raise.
+        """
         try:
             said = await self._attempt(topic, self._admission.newest_topic_disabled(topic), self._property_of.get(topic))
         except Exception as error:  # noqa: BLE001 (whoever watches is told, the log why)
@@ -132,7 +136,9 @@ class DisabledTopics:
         self._digest = None
         if known and before != self.includes(topic):
             self._tell(topic)
-        self._queue(self, topic, False)
+        listed = self._topics_with_properties
+        if listed is None or topic in listed or said is not None:  # else the first list that has the topic queues it
+            self._queue(self, topic, False)
 
     async def look_up_namespace(self) -> None:
         """Looks up the namespace, like ``look_up``."""
@@ -189,7 +195,7 @@ class DisabledTopics:
         self._list_at = asyncio.get_running_loop().time() + self._admission.topic_seconds / 2
         if before is not None and self._topics_with_properties is not None:
             for topic in self._topics_with_properties - before:
-                if topic in self._property_of:
+                if self._property_of.get(topic, True) is None:  # others are queued already, or are not known
                     self._queue(self, topic, True)
 
     def _set_namespace_disabled(self, disabled: bool) -> None:

@@ -171,11 +171,13 @@ class ServerConfig:
                 address = parse_address(self.advertise)
             except ConfigError as error:
                 return list(error.problems)
+            if address.unspecified:
+                return [f'"{self.advertise}" is not an address for clients: name a host that they reach.']
             if address.path or address.port:
                 return []
             return [f'"{self.advertise}" is not an address for clients: name the port.']
-        exclusive = isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE
-        if exclusive and self.listen.unspecified:
+        leads = isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE and not self.read_only
+        if leads and self.listen.unspecified:
             return [f"Clients can't be sent to {self.listen}: give --advertise HOST:PORT, the address at which clients reach this server."]
         return []
 

@@ -177,7 +177,7 @@ class Findings:
         for tenant in self._listed.union(self._known) - tenants:
             self._agenda.drop(Question(About.NAMESPACES, tenant))
             self._read.discard(tenant)
-            gone |= self._known.get(tenant, set())
+            gone |= self._known.pop(tenant, set())
         self._listed = tenants
         return self._forget(gone)
 
@@ -211,7 +211,8 @@ class Findings:
             tenant, _, local = name.partition("/")
             if local not in self._loaded and self._matches(name):  # a broker's own namespace is called like the broker, and has no log
                 self._known[tenant].add(name)
-                self._agenda.drop(Question(About.LOG, name))
+                if name not in self._exact:
+                    self._agenda.drop(Question(About.LOG, name))
                 found.add(name)
         self._loaded[broker] = loaded
         for name in (before - loaded) & self.found:  # another broker has it, or none, or it was deleted

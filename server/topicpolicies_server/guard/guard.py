@@ -21,6 +21,8 @@ _AGAIN_SECONDS = 10.0
 """How long to wait before another attempt."""
 _TELL_EVERY = 6
 """One in so many failed attempts in a row is logged."""
+_AT_ONCE = 10
+"""How many namespaces begin to load before others have their turns: that takes some milliseconds."""
 
 
 class Discovering(Protocol):
@@ -84,7 +86,7 @@ class Guard:
                 async for changes in told:
                     self._let_go(changes.gone)
                     self._waiting |= changes.found
-                    self._keep(tell=bool(changes.found))
+                    await self._keep(tell=bool(changes.found))
             await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _insist(self) -> None:
@@ -92,16 +94,20 @@ class Guard:
         while True:
             await asyncio.sleep(_AGAIN_SECONDS)
             tries = tries + 1 if self._waiting else 0
-            self._keep(tell=tries % _TELL_EVERY == 0)
+            await self._keep(tell=tries % _TELL_EVERY == 0)
 
     def _failed(self, _: BaseException) -> None:
         """Logs how many namespaces stay guarded though a task has failed; the failure itself is logged by ``RestartedTask``."""
         _LOG.warning("The present %d guarded namespaces stay, and it is tried again", len(self._held))
 
-    def _keep(self, *, tell: bool) -> None:
-        """Loads the namespaces that are to be guarded, as far as there is room."""
+    async def _keep(self, *, tell: bool) -> None:
+        """Loads the namespaces that are to be guarded, as far as there is room. Others have their turns between: there may be thousands."""
         refusals: list[tuple[str, PolicyError]] = []
-        for name in sorted(self._waiting):
+        for number, name in enumerate(sorted(self._waiting), start=1):
+            if number % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+            if name not in self._waiting:
+                continue  # the other task has loaded it meanwhile, or let it go
             try:
                 namespace = self._registry.get(name)
             except PolicyError as error:

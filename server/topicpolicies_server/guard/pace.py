@@ -1,7 +1,7 @@
 """How fast brokers are asked which namespaces there are.
 
-One question at a time, a limited number in a second, and never for more than a quarter of the time: brokers that take long to answer, or
-don't answer, are asked less. Every question counts, whatever it is about.
+One question at a time, a limited number in a second, and for no more than a quarter of the time while answers take less than 1.7 s: brokers
+that take long to answer, or don't answer, are asked less. Every question counts, whatever it is about.
 """
 
 from __future__ import annotations

@@ -43,4 +43,4 @@ class Pattern:
 
 
 def _compiled(part: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, part.split(WILDCARD))))
+    return re.compile("[^/]*".join(map(re.escape, part.split(WILDCARD))))

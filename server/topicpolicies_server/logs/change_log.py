@@ -71,7 +71,7 @@ class NotLeader(LogError):
         elif problem:
             known = f"has no writer here: {problem} Try again."
         else:
-            known = "is written by another sidecar, whose address is not known: try again."
+            known = "is written by a broker, or by a sidecar whose address is not known: try again."
         super().__init__(Reason.NOT_LEADER, f"The change log of {namespace} {known} Nothing was changed.")
         self.metadata = {"namespace": namespace, **({"leader": leader} if leader else {})}
 

@@ -39,7 +39,15 @@ _LONGEST_PAUSE = 5.0
 
 
 class ProducerTaken(Exception):
-    """Another process has a producer of the partition, exclusive or not."""
+    """Another process has a producer of the partition, exclusive or not.
+
+    Attributes:
+        holder: the name of the exclusive producer; "" if there is none, so that no process leads; None if it is not known.
+    """
+
+    def __init__(self, holder: str | None = None) -> None:
+        super().__init__()
+        self.holder = holder
 
 
 class StillWaiting(Exception):
@@ -114,10 +122,16 @@ class Candidate(Generic[P]):
         self._address = address
         self._announced = ""
         """The address of the last leader that is named in the log; "" if there is none."""
+        self._announcer = ""
+        """The name of that leader's producers."""
+        self._over = False
+        """Whether that leader's term is known to have ended, though no other leader is known."""
         self._producers: list[P] = []
         self._leads = False
         self._waiting = False
         self._problem = ""
+        self._reported = ""
+        """The problem that was logged last; "" once this process has led."""
         self._standing = RestartedTask(f"Requesting the leadership of {name}", self._stand, longest_seconds=_LONGEST_PAUSE)
         self._term: asyncio.Task[None] | None = None
         self._read: list[Position] = [""] * partitions
@@ -129,7 +143,8 @@ class Candidate(Generic[P]):
         if self._leads:
             return Leadership(True, self._address)
         # If the log names our own address, that is from an earlier term or run of this process: the leader has not announced itself yet.
-        return Leadership(False, self._announced if self._waiting and self._announced != self._address else "", self._problem)
+        known = self._waiting and not self._over and self._announced != self._address
+        return Leadership(False, self._announced if known else "", self._problem)
 
     @property
     def ever_led(self) -> bool:
@@ -143,9 +158,10 @@ class Candidate(Generic[P]):
     def note_producer(self, producer: str) -> None:
         """Called for each event of partition 0 that was read, with the name of the producer that wrote it."""
         address = leader_of(producer)
-        if address and address != self._announced and origin_of(producer) == self._cluster:
-            self._announced = address
-            if self._waiting:
+        if address and producer != self._announcer and origin_of(producer) == self._cluster:
+            told = address == self._announced and not self._over
+            self._announced, self._announcer, self._over = address, producer, False
+            if self._waiting and not told:
                 self._leadable.led()
 
     def read_up_to(self, partition: int, position: Position) -> None:
@@ -187,7 +203,6 @@ class Candidate(Generic[P]):
             self._close_producers()
             if failure is not None:
                 self._problem = self._told(failure)
-                _log.warning("%s: the leadership can't be acquired: %s", self._name, self._problem)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE) if failure is not None else _FIRST_PAUSE
 
@@ -202,7 +217,7 @@ class Candidate(Generic[P]):
         while any(read < place for read, place in zip(self._read, places, strict=True)):
             self._came.clear()
             await self._came.wait()
-        self._problem = ""
+        self._problem = self._reported = ""
         self._leads = True
         _log.info("%s: leads", self._name)
         self._leadable.elected(self._producers)
@@ -214,8 +229,8 @@ class Candidate(Generic[P]):
         name = self._new_name()
         try:
             return await self._leadable.open_exclusively(0, name, wait=False), name
-        except ProducerTaken:
-            pass
+        except ProducerTaken as taken:
+            self._over = taken.holder is not None and taken.holder != self._announcer  # a broker holds it, say
         self._waiting = True
         self._problem = ""
         self._leadable.led()
@@ -246,9 +261,13 @@ class Candidate(Generic[P]):
                 _log.exception("%s: closing an exclusive producer failed", self._name)
 
     def _told(self, failure: BaseException) -> str:
-        if not isinstance(failure, LogError):
+        """Logs why an attempt failed, and returns it in words. The same reason again is not worth a warning."""
+        problem = str(failure)
+        known, self._reported = self._reported == problem, problem
+        if not isinstance(failure, LogError) and not known:
             _log.error("%s: requesting the leadership failed", self._name, exc_info=failure)
-        return str(failure)
+        _log.log(logging.DEBUG if known else logging.WARNING, "%s: the leadership can't be acquired: %s", self._name, problem)
+        return problem
 
 
 def _failure(term: asyncio.Task[None]) -> BaseException | None:

@@ -1,8 +1,9 @@
 """As of when a namespace's view is known to be complete: watchers are sent that time, and reckon staleness from it.
 
-If no other process writes the log, the view is complete whenever the log is open. Another log is asked where it ends, from time to time as
-long as the namespace is watched; once the view has come to there, it is complete as of the time of the question. A log that gives no answer
-is not confirmed, whatever its connection looks like. A question that fails in any other way is logged and repeated (``RestartedTask``).
+If no other process can write the log, the view is complete whenever the log is open. Another log is asked where it ends, from time to time
+as long as the namespace is watched, also by the process that leads it, which may have a successor and not know it yet; once the view has
+come to there, it is complete as of the time of the question. A log that gives no answer is not confirmed, whatever its connection looks
+like. A question that fails in any other way is logged and repeated (``RestartedTask``).
 
 All namespaces share a rate of questions (``max_confirmations_per_second``): the more are watched, the more rarely each log is asked.
 They wait for it in turn; a namespace that is not watched any more when its turn comes is passed over.
@@ -26,22 +27,20 @@ _LOG = logging.getLogger(__name__)
 class Freshness:
     """Finds out as of when the view of one namespace is complete."""
 
-    def __init__(
-        self, now: Callable[[], int], seconds: float, turns: Turns, shared: Callable[[], bool], wanted: Callable[[], bool]
-    ) -> None:
+    def __init__(self, now: Callable[[], int], seconds: float, turns: Turns, sole_writer: bool, wanted: Callable[[], bool]) -> None:
         """Asks nothing before a log serves.
 
         Args:
             now: milliseconds since 1970.
             seconds: the least time between two questions, and how long one may take.
             turns: bounds the rate of the questions of all namespaces.
-            shared: whether others may write the log.
+            sole_writer: whether no other process can write the log, now or once it leads.
             wanted: whether the namespace is watched.
         """
         self._now = now
         self._seconds = seconds
         self._turns = turns
-        self._shared = shared
+        self._sole_writer = sole_writer
         self._wanted = wanted
         self._log: NamespaceLog | None = None
         self._here: Sequence[Position] = ()
@@ -53,7 +52,7 @@ class Freshness:
     @property
     def confirmed_ms(self) -> int:
         """As of when the view is known to be complete, in milliseconds since 1970; 0: never."""
-        if self._log is not None and not self._shared():
+        if self._log is not None and self._sole_writer:
             self._confirmed = max(self._confirmed, self._now())
         return self._confirmed
 
@@ -89,7 +88,7 @@ class Freshness:
 
     async def _ask_on(self, log: NamespaceLog) -> None:
         while self._wanted():
-            if self._shared():
+            if not self._sole_writer:
                 if not await self._turns.come(log.partitions, self._wanted):
                     continue
                 await self._ask(log)

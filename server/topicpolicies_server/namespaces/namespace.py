@@ -69,7 +69,7 @@ class Namespace:
         self._updates = Updates(name, common, self._life, self._usage, chance)
         self._repair_publisher = RepairPublisher(name, common, self._life, self._updates, chance)
         seconds = limits.bookmark_interval_seconds / 2
-        self._freshness = Freshness(common.now, seconds, common.confirmations, self._updates.shared, self._usage.is_watched)
+        self._freshness = Freshness(common.now, seconds, common.confirmations, common.context.sole_writer, self._usage.is_watched)
         self._versions = Versions(name, limits.update_timeout_seconds, self._usage)
         self._loader = Loader(
             name,

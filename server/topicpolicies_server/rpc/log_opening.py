@@ -8,13 +8,14 @@ from ..config import Limits, LogConfig, PulsarLogConfig
 from ..logs.change_log import ChangeLog
 
 
-async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], str]) -> ChangeLog:
+async def open_log(config: LogConfig, limits: Limits, advertised: Callable[[], str] | None) -> ChangeLog:
     """Opens the change log that a configuration names.
 
     Args:
         config: which log, and its options.
         limits: bound what is in flight, and what the embedded log retains.
-        advertised: returns the address at which clients reach this server; called only once the server listens.
+        advertised: returns the address at which clients reach this server; called only once the server listens. None: the server never
+            writes, so it need not be reached as a log's writer.
 
     Raises:
         LogError: the log can't be opened.

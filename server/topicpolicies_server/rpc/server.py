@@ -177,7 +177,8 @@ class Server:
     async def _open_namespaces(self, parts: contextlib.AsyncExitStack) -> tuple[Registry, LogProbe]:
         """Opens the log, the history and the checkpoints, and returns the namespaces and what watches whether the log can be reached."""
         config, limits = self.config, self.config.limits
-        log = await open_log(config.log, limits, lambda: config.advertise or self.address)
+        advertised = None if config.read_only else lambda: config.advertise or self.address  # who writes nothing must not lead
+        log = await open_log(config.log, limits, advertised)
         parts.push_async_callback(log.close)
         history = None
         if (recorded := config.history) is not None:

@@ -15,6 +15,7 @@ from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import Leadership, LogError
 from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, StillWaiting
 from topicpolicies_server.logs.producer_names import leader_name, leader_of, origin_of
+from topicpolicies_server.logs.pulsar.client.refusals import holder_of
 from topicpolicies_server.logs.pulsar.writing.partition import OpenProducer
 
 TAKEN = ProducerTaken()
@@ -111,6 +112,44 @@ async def test_a_candidate_waits_for_a_taken_log_repeatedly_and_reports_its_lead
     assert len(set(log.names)) == 5, "each attempt needs a new name"
 
 
+@pytest.mark.parametrize("holder", ["", leader_name("standalone", "another:3")], ids=["none", "a leader that has not announced itself"])
+async def test_a_leader_whose_term_is_known_to_be_over_is_not_named(holder: str, log: FakeLog) -> None:
+    former = leader_name("standalone", THEIRS)
+    log.candidate.note_producer(former)
+    log.answers = [ProducerTaken(holder), *[NOT_YET] * 10_000]
+    log.candidate.contend()
+    await eventually(lambda: "led" in log.reports)
+    assert log.candidate.leadership == Leadership(False)
+    log.candidate.note_producer(former)  # a late event of the former term
+    assert log.candidate.leadership == Leadership(False)
+    log.candidate.note_producer(leader_name("standalone", THEIRS))
+    assert log.candidate.leadership == Leadership(False, THEIRS), "the same process leads again"
+    assert log.reports == ["led", "led"]
+
+
+async def test_the_leader_that_holds_the_producer_is_named(log: FakeLog) -> None:
+    present = leader_name("standalone", THEIRS)
+    log.candidate.note_producer(present)
+    log.answers = [ProducerTaken(present), *[NOT_YET] * 10_000]
+    log.candidate.contend()
+    await eventually(lambda: "led" in log.reports)
+    assert log.candidate.leadership == Leadership(False, THEIRS)
+
+
+@pytest.mark.parametrize(
+    ("said", "holder"),
+    [
+        ("Topic has an existing exclusive producer: topicpolicies/east/0a/one:1", "topicpolicies/east/0a/one:1"),
+        ("Topic has an existing exclusive producer: null", ""),
+        ("Topic has existing shared producers", ""),
+        ("Producer with name 'x' is already connected to topic", None),
+        ("", None),
+    ],
+)
+def test_who_holds_the_producer_is_read_from_the_brokers_refusal(said: str, holder: str | None) -> None:
+    assert holder_of(said and f"org.apache.pulsar.broker.service.BrokerServiceException$ProducerFencedException: {said}") == holder
+
+
 async def test_a_producer_name_of_another_cluster_or_of_this_process_is_not_reported_as_the_leader(log: FakeLog) -> None:
     log.answers = [TAKEN, *[NOT_YET] * 10_000]
     log.candidate.contend()
@@ -167,6 +206,23 @@ async def test_an_error_that_prevents_leading_is_reported_and_the_attempt_is_rep
     assert "lacks the permission" in log.candidate.leadership.problem
     await log.lead()
     assert log.candidate.leadership.problem == ""
+
+
+async def test_why_leading_fails_is_a_warning_once_until_it_is_another_reason_or_the_process_has_led(
+    log: FakeLog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("topicpolicies_server.logs.leadership._LONGEST_PAUSE", 0.001)
+    denied, unforeseen = LogError(Reason.LOG_ACCESS_DENIED, "denied"), ValueError("unforeseen")
+    for failures in ([denied] * 10, [unforeseen] * 10, [denied]):
+        log.answers += failures
+    await log.lead()
+    log.answers = [denied]
+    log.opened[-1].connected = False
+    log.candidate.check_connection()
+    await eventually(lambda: len(log.announced) == 2)
+    told = [record for record in caplog.records if "can't be acquired" in record.getMessage() and record.levelname == "WARNING"]
+    assert [record.getMessage().rpartition(": ")[2] for record in told] == ["denied", "unforeseen", "denied", "denied"]
+    assert caplog.text.count("requesting the leadership failed") == 1
 
 
 async def test_an_announcement_that_is_not_stored_ends_the_attempt_and_closes_the_producer(log: FakeLog) -> None:

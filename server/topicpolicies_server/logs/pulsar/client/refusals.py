@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ....core.errors import Kind
@@ -37,6 +38,26 @@ _MEANINGS = {
     Result.ProducerFenced: (Reason.LOG_FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),
     Result.ProducerQueueIsFull: (Reason.LOG_BUSY, Kind.RESOURCE_EXHAUSTED, "more than max_in_flight_per_namespace are in flight"),
 }
+
+
+_HOLDER = re.compile(r"existing exclusive producer: (.+)")
+_SHARED = "existing shared producers"
+_NOBODY = "null"
+
+
+def holder_of(message: str) -> str | None:
+    """Returns which exclusive producer a broker names when it refuses another one.
+
+    Args:
+        message: the broker's message.
+
+    Returns:
+        The producer's name; "" if the message says that there is none, because other producers are there, or others wait for their end;
+        None if it does not say.
+    """
+    if (match := _HOLDER.search(message)) is not None:
+        return "" if match[1] == _NOBODY else match[1]
+    return "" if _SHARED in message else None
 
 
 def is_passing(error: PulsarClientError | LogError) -> bool:

@@ -16,7 +16,7 @@ from ...change_log import Leadership, LogError
 from ...leadership import Candidate, ProducerTaken, StillWaiting
 from ...stamps import ANNOUNCEMENT
 from ..client import EXCLUSIVE, WAIT_FOR_EXCLUSIVE, PulsarClientError, Result, message_of, send
-from ..client.refusals import refusal
+from ..client.refusals import holder_of, refusal
 from ..ids import MessageId, position_of
 from .partition import OpenProducer
 
@@ -112,7 +112,7 @@ class Leading:
             return await self._open_producer(partition, WAIT_FOR_EXCLUSIVE if wait else EXCLUSIVE, name)
         except PulsarClientError as error:
             if error.result in _TAKEN:
-                raise ProducerTaken from error
+                raise ProducerTaken(holder_of(error.message)) from error
             if wait and error.result == Result.Timeout:
                 raise StillWaiting from error
             raise refusal("Opening it for writing", error.result, error.message) from error
