@@ -10,7 +10,8 @@ from pyspark.sql import SparkSession
 
 from topicpolicies_spark.audit.attribution import changed, who
 from topicpolicies_spark.audit.churn import frequently_changed, reverted_fields
-from topicpolicies_spark.audit.drift import declared, drift, undeclared
+from topicpolicies_spark.audit.declarations import declared
+from topicpolicies_spark.audit.drift import drift, undeclared
 from topicpolicies_spark.audit.report import report
 from topicpolicies_spark.audit.state import before, since, state
 

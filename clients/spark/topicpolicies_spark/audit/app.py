@@ -24,7 +24,8 @@ from ..options import OptionError, read_options, time_of
 from . import archive as archives
 from .attribution import changed, who
 from .churn import frequently_changed, reverted_fields
-from .drift import declared, drift, undeclared
+from .declarations import declared
+from .drift import drift, undeclared
 from .report import report
 from .session import session
 from .state import before, since, state
