@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -112,6 +113,25 @@ _pulsar.ServiceUnitNotReady: Pulsar error: ServiceUnitNotReady
         commands.main()
     assert ended.value.code == 1
     assert capsys.readouterr().err == f"Error: {beginning}_pulsar.ServiceUnitNotReady: Pulsar error: ServiceUnitNotReady\n"
+
+
+@pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
+def test_a_damaged_file_of_an_archive_is_told_in_a_sentence(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mark: str
+) -> None:
+    archive = tmp_path / "archive"
+    frame(spark, CHANGES).withColumn("day", F.to_date("published")).write.partitionBy("day").parquet(f"{archive}/changes")
+    for damaged in archive.rglob("*.parquet"):
+        damaged.write_bytes(damaged.read_bytes()[:300])
+        (damaged.parent / f".{damaged.name}.crc").unlink()
+    monkeypatch.setattr(commands, "_spark", lambda: contextlib.nullcontext(spark))
+    for arguments in (["state", str(archive)], ["who", str(archive)], ["export", str(archive), str(tmp_path / "out")]):
+        monkeypatch.setattr(sys, "argv", ["topicpolicies-audit", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            commands.main()
+        told = capsys.readouterr().err
+        assert ended.value.code == 1
+        assert told.count("\n") == 1 and told.startswith("Error: ") and ".parquet" in told
 
 
 def test_the_error_about_a_missing_archive_names_ingest(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
@@ -261,6 +262,9 @@ def main() -> None:
         sys.exit(2)
     except PySparkException as error:
         typer.echo(f"Error: {printable(_sentence(str(error)))}", err=True)
+        sys.exit(1)
+    except Py4JJavaError as error:  # an exception of Java that PySpark does not convert, such as that of a file that can't be read
+        typer.echo(f"Error: {printable(_sentence(str(error).partition(chr(10))[2].removeprefix(': ')))}", err=True)
         sys.exit(1)
 
 
