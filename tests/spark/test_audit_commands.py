@@ -166,6 +166,30 @@ def test_ingest_passes_its_options_to_the_data_source(
 
 
 @pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
+def test_a_change_in_a_period_is_compared_with_the_document_before_the_period(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str
+) -> None:
+    rows = [
+        change(1, "a", {"max_producer_per_topic": 1}, actor="one"),
+        change(2, "b", {"max_producer_per_topic": 1}, actor="one"),
+        change(5, "a", {"max_producer_per_topic": 1}, actor="restating"),
+        change(6, "b", None, actor="deleting"),
+        change(7, "a", {"max_producer_per_topic": 1, "message_ttl_in_seconds": 5}, actor="one"),
+    ]
+    archive = str(tmp_path / "archive")
+    frame(spark, rows).withColumn("day", F.to_date("published")).write.partitionBy("day").parquet(f"{archive}/changes")
+    monkeypatch.setattr(commands, "_spark", lambda: contextlib.nullcontext(spark))
+    period = ("--since", "1970-01-01T00:00:05Z")
+    who = [json.loads(line) for line in _run("who", archive, *period, "-o", "json").output.splitlines()]
+    assert [(row["who"], row["fields"]) for row in who] == [("one", ["message_ttl_in_seconds"]), ("deleting", ["max_producer_per_topic"])]
+    churn = [json.loads(line) for line in _run("churn", archive, *period, "--at-least", "1", "-o", "json").output.splitlines()]
+    assert [(row["topic"].rpartition("/")[2], row["changes"], row["actors"]) for row in churn] == [("a", 1, 1), ("b", 1, 1)]
+    page = tmp_path / "report.html"
+    _run("report", archive, *period, "--html", str(page))
+    assert "2 changes by 2 actors" in page.read_text() and "restating" not in page.read_text()
+
+
+@pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
 def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
     @contextlib.contextmanager
     def shared() -> Iterator[SparkSession]:

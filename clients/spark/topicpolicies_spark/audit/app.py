@@ -206,7 +206,7 @@ def show_churn(
     """
     _check(since_time, until_time)
     with _changes(archive) as changes:
-        within = _period(changes, since_time, until_time)
+        within = _period(changed(changes), since_time, until_time)
         _show(frequently_changed(within, at_least), limit, output, "Topics that change often")
         _show(reverted_fields(within, fights_at_least), limit, output, "Fields that are changed back")
 
@@ -247,7 +247,7 @@ def write_report(
     _check(since_time, until_time)
     with _changes(archive) as changes:
         period = f"{since_time or 'the beginning'} to {until_time or 'now'}"
-        html.write_text(report(_period(changes, since_time, until_time), period), encoding="utf-8")
+        html.write_text(report(_period(changed(changes), since_time, until_time), period), encoding="utf-8")
 
 
 def main() -> None:
