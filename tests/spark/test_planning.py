@@ -40,8 +40,14 @@ def test_a_time_without_a_zone_is_utc() -> None:
 def test_offsets_are_parsed_back_and_other_texts_are_refused() -> None:
     places = {"acme/orders/0": Place(12, 34), "acme/orders/1": Place(3, -1)}
     assert places_of(offset_of(places)) == places
-    for wrong in ({}, {"format": 2, "logs": {}}, {"format": 1, "logs": {"a/b/0": "x"}}):
-        with pytest.raises(ValueError, match="not an offset"):
+    for wrong in (
+        {},
+        {"format": 2, "logs": {}},
+        {"format": 1, "logs": {"a/b/0": "x"}},
+        {"format": 1, "history": {}},
+        {"format": 1, "logs": []},
+    ):
+        with pytest.raises(ValueError, match="not an offset of .* logs, so this query needs another checkpoint"):
             places_of(wrong)
     assert place_of("5:-1") == Place(5, -1)
     assert place_of("-1:-1") is None and place_of(None) is None
