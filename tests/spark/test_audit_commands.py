@@ -16,8 +16,11 @@ from typer.testing import CliRunner, Result
 
 from topicpolicies_spark.audit import app as commands
 from topicpolicies_spark.audit import archive
+from topicpolicies_spark.audit.archive import changes as archived
+from topicpolicies_spark.audit.archive import copied, interval
 from topicpolicies_spark.audit.session import retrying
 from topicpolicies_spark.options import OptionError, read_options
+from topicpolicies_spark.rows import Change
 
 from .changes import NAMESPACE, change, frame
 
@@ -189,6 +192,34 @@ def test_a_change_in_a_period_is_compared_with_the_document_before_the_period(
     assert "2 changes by 2 actors" in page.read_text() and "restating" not in page.read_text()
 
 
+def test_the_copied_changes_are_counted_although_spark_forgets_the_progress_of_old_batches() -> None:
+    class Query:
+        """A query of 250 batches with 2 rows each, 40 between two looks; it remembers the progress of the last 100."""
+
+        batches = 0
+
+        def awaitTermination(self, timeout: float) -> bool:  # noqa: N802 - Spark's name
+            assert timeout <= 1
+            self.batches = min(250, self.batches + 40)
+            return self.batches == 250
+
+        @property
+        def recentProgress(self) -> list[dict[str, object]]:  # noqa: N802 - Spark's name
+            idle = {"batchId": self.batches, "timestamp": f"{2 * self.batches:09}", "numInputRows": 0}
+            done = [{"batchId": each, "timestamp": f"{2 * each + 1:09}", "numInputRows": 2} for each in range(self.batches)]
+            return [*done, idle][-100:]
+
+    assert copied(Query()) == 500
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(30, "30000 milliseconds"), (0.5, "500 milliseconds"), (1e-7, "1 milliseconds"), (86_400.0 * 30, "2592000000 milliseconds")],
+)
+def test_the_time_between_batches_is_in_whole_milliseconds(seconds: float, text: str) -> None:
+    assert interval(seconds) == text
+
+
 @pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
 def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
     @contextlib.contextmanager
@@ -199,6 +230,7 @@ def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: P
     archive = str(tmp_path / "archive")
     frame(spark, CHANGES).withColumn("day", F.to_date("published")).write.partitionBy("day").parquet(f"{archive}/changes")
 
+    assert archived(spark, archive).columns == list(Change._fields)
     state = _run("state", archive, "-o", "json", "--as-of", "1970-01-01T00:00:03Z")
     (only,) = map(json.loads, state.output.splitlines())
     assert (only["topic"], only["actor"], only["policies"]) == (f"persistent://{NAMESPACE}/a", "one", {"max_producer_per_topic": 1})

@@ -121,9 +121,7 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
     read_options(options)
     with _spark() as spark:
         query = archives.ingest(spark, archive, options, every_seconds=every or None)
-        query.awaitTermination()
-        rows = sum(int(progress["numInputRows"]) for progress in query.recentProgress)
-        typer.echo(f"{rows:,} changes copied", err=True)
+        typer.echo(f"{archives.copied(query):,} changes copied", err=True)
 
 
 @app.command("state")

@@ -18,6 +18,8 @@ from .. import NAME
 from ..rows import SPARK_SCHEMA
 
 _CHANGES, _CHECKPOINT = "changes", "checkpoint"
+_LOOK_SECONDS = 1
+"""How many seconds pass between two looks at the progress of a query."""
 
 
 def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, every_seconds: float | None) -> StreamingQuery:
@@ -39,7 +41,24 @@ def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, eve
     )
     if every_seconds is None:
         return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=f"{every_seconds:g} seconds").start()
+    return writer.trigger(processingTime=interval(every_seconds)).start()
+
+
+def interval(seconds: float) -> str:
+    """Returns a time as Spark reads it for a trigger: in whole milliseconds, at least one. Spark does not read ``1e+06 seconds``."""
+    return f"{max(1, round(seconds * 1_000))} milliseconds"
+
+
+def copied(query: StreamingQuery) -> int:
+    """Waits until a query ends, and returns how many changes it has copied. Spark remembers the progress of the last 100 batches only."""
+    rows, last, ended = 0, (-1, ""), False
+    while not ended:
+        ended = bool(query.awaitTermination(_LOOK_SECONDS))
+        for progress in query.recentProgress:
+            at = int(progress["batchId"]), str(progress["timestamp"])
+            if at > last:
+                rows, last = rows + int(progress["numInputRows"]), at
+    return rows
 
 
 def check(archive: str) -> None:
@@ -59,7 +78,7 @@ def changes(spark: SparkSession, archive: str) -> DataFrame:
         FileNotFoundError: there is no archive.
     """
     check(archive)
-    return spark.read.schema(SPARK_SCHEMA).parquet(_place(archive, _CHANGES))
+    return spark.read.schema(SPARK_SCHEMA).parquet(_place(archive, _CHANGES)).select(*SPARK_SCHEMA.names)
 
 
 def _place(archive: str, part: str) -> str:
