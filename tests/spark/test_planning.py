@@ -47,7 +47,7 @@ def test_offsets_are_parsed_back_and_other_texts_are_refused() -> None:
         {"format": 1, "history": {}},
         {"format": 1, "logs": []},
     ):
-        with pytest.raises(ValueError, match="not an offset of .* logs, so this query needs another checkpoint"):
+        with pytest.raises(ValueError, match=r"not an offset of .* logs, so this query needs another checkpoint"):
             places_of(wrong)
     assert place_of("5:-1") == Place(5, -1)
     assert place_of("-1:-1") is None and place_of(None) is None
