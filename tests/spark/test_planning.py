@@ -33,6 +33,11 @@ def test_all_errors_in_options_are_reported_at_once() -> None:
         assert name in str(raised.value)
 
 
+def test_topics_may_be_named_without_their_domain_and_by_a_partition() -> None:
+    options = read_options({**GIVEN, "topics": "acme/orders/a, persistent://acme/orders/b-partition-7,non-persistent://acme/orders/c"})
+    assert options.topics == {"persistent://acme/orders/a", "persistent://acme/orders/b", "non-persistent://acme/orders/c"}
+
+
 def test_a_time_without_a_zone_is_utc() -> None:
     assert time_of("1970-01-01T00:00:01") == time_of("1970-01-01T01:00:01+01:00") == 1_000_000
 

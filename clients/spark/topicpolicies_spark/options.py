@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from topicpolicies.names import topic_name
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, TokenSource, token_from_file
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -129,7 +130,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         token_file=values.get("tokenfile", ""),
         tenants=_names(values.get("tenants", "")),
         namespaces=namespaces,
-        topics=_names(values.get("topics", "")),
+        topics=frozenset(map(topic_name, _names(values.get("topics", "")))),
         compacted=mode == "compacted",
         from_latest=start == "latest",
         since=times["since"],
