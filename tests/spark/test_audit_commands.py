@@ -137,6 +137,20 @@ def test_a_damaged_file_of_an_archive_is_told_in_a_sentence(
         assert told.count("\n") == 1 and told.startswith("Error: ") and ".parquet" in told
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("--remote", "sc://server:15002", "state", "/data/archive"), ("state", "dbfs:/mnt/archive"), ("state", "s3a://bucket/archive")],
+)
+def test_an_archive_on_another_machine_is_looked_for_by_spark(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
+    def asked() -> None:
+        raise OptionError("Spark is asked")
+
+    monkeypatch.setattr(commands, "_spark", asked)
+    monkeypatch.setattr(commands._Settings, "remote", "")
+    result = _run(*arguments)
+    assert str(result.exception) == "Spark is asked"
+
+
 def test_the_error_about_a_missing_archive_names_ingest(tmp_path: Path) -> None:
     result = _run("state", str(tmp_path / "none"))
     assert isinstance(result.exception, FileNotFoundError)

@@ -287,7 +287,8 @@ def _spark() -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def _changes(archive: str) -> Iterator[DataFrame]:
-    archives.check(archive)  # before Spark is started
+    if not _Settings.remote:  # before Spark is started; a Connect server has directories of its own
+        archives.check(archive)
     with _spark() as spark:
         yield archives.changes(spark, archive)
 

@@ -7,6 +7,7 @@ offsets, and files that are not listed are not read. So the archive must be read
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from .. import NAME
 from ..rows import SPARK_SCHEMA
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+"""The beginning of a place that is no directory of this machine, such as ``s3a://`` or ``dbfs:/``."""
 _CHANGES, _CHECKPOINT = "changes", "checkpoint"
 _LOOK_SECONDS = 1
 """How many seconds pass between two looks at the progress of a query."""
@@ -62,12 +65,12 @@ def copied(query: StreamingQuery) -> int:
 
 
 def check(archive: str) -> None:
-    """Checks that there is an archive, if its place is a local directory.
+    """Checks that there is an archive, if its place is a directory on this machine.
 
     Raises:
         FileNotFoundError: there is no archive.
     """
-    if "://" not in archive and not (Path(archive) / _CHANGES).exists():
+    if not _URL.match(archive) and not (Path(archive) / _CHANGES).exists():
         raise FileNotFoundError(f'"{archive}" is not an archive: fill it with `topicpolicies-audit ingest` first.')
 
 
@@ -75,9 +78,10 @@ def changes(spark: SparkSession, archive: str) -> DataFrame:
     """Returns the changes of an archive; their columns are those of ``rows.Change``.
 
     Raises:
-        FileNotFoundError: there is no archive.
+        FileNotFoundError: there is no archive on this machine. A Connect server has directories of its own, which Spark checks.
     """
-    check(archive)
+    if not type(spark).__module__.startswith("pyspark.sql.connect"):
+        check(archive)
     return spark.read.schema(SPARK_SCHEMA).parquet(_place(archive, _CHANGES)).select(*SPARK_SCHEMA.names)
 
 
