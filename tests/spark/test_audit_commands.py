@@ -212,8 +212,8 @@ def test_the_copied_changes_are_counted_although_spark_forgets_the_progress_of_o
 
         batches = 0
 
-        def awaitTermination(self, timeout: float) -> bool:  # noqa: N802 - Spark's name
-            assert timeout <= 1
+        def awaitTermination(self, timeout: int | None = None) -> bool:  # noqa: N802 - Spark's name
+            assert timeout is not None and timeout <= 1
             self.batches = min(250, self.batches + 40)
             return self.batches == 250
 

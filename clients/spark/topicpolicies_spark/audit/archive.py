@@ -8,8 +8,9 @@ offsets, and files that are not listed are not read. So the archive must be read
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
@@ -52,7 +53,18 @@ def interval(seconds: float) -> str:
     return f"{max(1, round(seconds * 1_000))} milliseconds"
 
 
-def copied(query: StreamingQuery) -> int:
+class Progressing(Protocol):
+    """A streaming query, as far as its progress is concerned."""
+
+    def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802 - Spark's name
+        """Waits at most ``timeout`` seconds, and returns whether the query has ended."""
+
+    @property
+    def recentProgress(self) -> Sequence[Any]:  # noqa: N802 - Spark's name
+        """The progress of the last batches, the oldest first."""
+
+
+def copied(query: Progressing) -> int:
     """Waits until a query ends, and returns how many changes it has copied. Spark remembers the progress of the last 100 batches only."""
     rows, last, ended = 0, (-1, ""), False
     while not ended:
