@@ -22,7 +22,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from topicpolicies_spark.audit.attribution import who
+from topicpolicies_spark.audit.attribution import changed, who
 from topicpolicies_spark.audit.churn import frequently_changed, reverted_fields
 from topicpolicies_spark.audit.session import session
 from topicpolicies_spark.audit.state import state
@@ -85,8 +85,8 @@ def measure(count: int) -> dict[str, float]:
             questions: dict[str, Callable[[], DataFrame]] = {
                 "state": lambda: state(changes, middle),
                 "who": lambda: who(changes),
-                "churn": lambda: frequently_changed(changes, 10),
-                "fights": lambda: reverted_fields(changes, 2),
+                "churn": lambda: frequently_changed(changed(changes), 10),
+                "fights": lambda: reverted_fields(changed(changes), 2),
             }
             for name, question in questions.items():
                 began = time.perf_counter()

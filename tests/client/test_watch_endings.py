@@ -81,6 +81,20 @@ async def test_a_watch_that_nobody_refers_to_any_more_ends(address: str, service
     assert not caplog.records
 
 
+async def test_a_watch_ends_if_the_loop_over_its_events_is_left_and_nobody_refers_to_it(address: str, service: FaultService) -> None:
+    async def first(client: tp.AsyncClient) -> tp.WatchEvent:
+        async for event in client.watch(namespaces=[NAMESPACE]):
+            return event
+        raise AssertionError
+
+    async with tp.AsyncClient(address, retries=HASTY) as client:
+        for _ in range(5):
+            await first(client)
+        gc.collect()
+        await until(lambda: service.watches == 0)
+        await until(lambda: not any("_AioCall" in repr(task) for task in asyncio.all_tasks()))  # gRPC's tasks for a client's stream
+
+
 async def test_a_watch_goes_on_when_the_task_that_waited_for_its_next_event_was_cancelled(address: str, service: FaultService) -> None:
     async with tp.AsyncClient(address) as client, client.watch(namespaces=[NAMESPACE]) as watch:
         while not isinstance(await anext(watch), tp.Synced):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ from pyspark.sql import SparkSession
 
 from topicpolicies_spark.audit.attribution import changed, who
 from topicpolicies_spark.audit.churn import frequently_changed, reverted_fields
-from topicpolicies_spark.audit.drift import declared, drift, undeclared
+from topicpolicies_spark.audit.declarations import declared
+from topicpolicies_spark.audit.drift import drift, undeclared
 from topicpolicies_spark.audit.report import report
 from topicpolicies_spark.audit.state import before, since, state
+from topicpolicies_spark.options import time_of
 
 from .changes import NAMESPACE, change, frame
 
@@ -22,6 +26,8 @@ pytestmark = [
     pytest.mark.xdist_group("spark"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
+HOUR = 3_600_000_000
+"""In microseconds."""
 AT = "1970-01-01T00:00:{:02d}Z".format
 RATE = {"dispatch_rate": {"dispatch_throttling_rate_in_msg": 5}}
 
@@ -125,7 +131,7 @@ def test_churn_lists_frequently_changed_topics_and_fields_that_actors_revert_for
     ]
     teamwork = [change(30 + number, "shared", {"max_producer_per_topic": number + 1}, actor=f"bot-{number % 2}") for number in range(8)]
     alone = [change(50 + number, "alone", {"max_producer_per_topic": 5 + number % 2}, actor="one") for number in range(8)]
-    rows = frame(spark, [*fight, *teamwork, *alone])
+    rows = changed(frame(spark, [*fight, *teamwork, *alone]))
     assert {row.topic.rpartition("/")[2]: row.changes for row in frequently_changed(rows, 5).collect()} == {
         "fought": 8,
         "shared": 8,
@@ -142,8 +148,38 @@ def test_churn_lists_frequently_changed_topics_and_fields_that_actors_revert_for
 
 
 def test_the_report_is_one_self_contained_page_with_plots_and_escaped_text(spark: SparkSession) -> None:
-    page = report(frame(spark, [*CHANGES, change(20, "<script>", {"compaction_threshold": 1}, actor="<b>bot</b>")]), "all of it", 2)
+    page = report(
+        changed(frame(spark, [*CHANGES, change(20, "<script>", {"compaction_threshold": 1}, actor="<b>bot</b>")])), "all of it", 2
+    )
     assert page.count("<svg") == 4
     assert "6 changes by 3 actors" in page
     assert "retention-bot" in page and "&lt;b&gt;bot" in page and "<b>bot" not in page
     assert "src=" not in page and "href=" not in page, "the page loads no other resources"
+
+
+def test_the_times_of_a_report_are_utc_whatever_the_zones_of_python_and_of_the_session_are(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    autumn = time_of("2026-11-01T04:05:00Z")  # of these five hours, 05:05 and 06:05 are both 01:05 in New York
+    rows = changed(frame(spark, [change(n, "a", {"max_producer_per_topic": n}, published=autumn + n * HOUR) for n in range(5)]))
+    expected = report(rows, "autumn", 2)
+    assert "<td>2026-11-01 08:05:00 UTC</td>" in expected
+    (curve,) = re.findall(r'<polyline points="([^"]*)"', expected)
+    assert len({point.split(",")[1] for point in curve.split()}) == 1 and len(curve.split()) == 5, "one change in each of five hours"
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    spark.conf.set("spark.sql.session.timeZone", "Asia/Kolkata")
+    try:
+        assert report(rows, "autumn", 2) == expected
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_report_of_centuries_is_as_short_as_one_of_days(spark: SparkSession) -> None:
+    times = [time_of("1930-01-01"), time_of("2026-11-01"), time_of("2026-11-05"), time_of("9999-12-31T23:59:59Z") + 48 * HOUR]
+    rows = changed(frame(spark, [change(n, "a", {"max_producer_per_topic": n}, published=at) for n, at in enumerate(times)]))
+    page = report(rows, "centuries", 2)
+    assert "4 changes by 1 actors" in page and "<td>9999-12-31 23:59:59 UTC</td>" in page
+    assert len(page) < 10_000

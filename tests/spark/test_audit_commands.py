@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +16,11 @@ from typer.testing import CliRunner, Result
 
 from topicpolicies_spark.audit import app as commands
 from topicpolicies_spark.audit import archive
+from topicpolicies_spark.audit.archive import changes as archived
+from topicpolicies_spark.audit.archive import copied, interval
 from topicpolicies_spark.audit.session import retrying
 from topicpolicies_spark.options import OptionError, read_options
+from topicpolicies_spark.rows import Change
 
 from .changes import NAMESPACE, change, frame
 
@@ -114,6 +118,39 @@ _pulsar.ServiceUnitNotReady: Pulsar error: ServiceUnitNotReady
     assert capsys.readouterr().err == f"Error: {beginning}_pulsar.ServiceUnitNotReady: Pulsar error: ServiceUnitNotReady\n"
 
 
+@pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
+def test_a_damaged_file_of_an_archive_is_told_in_a_sentence(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mark: str
+) -> None:
+    archive = tmp_path / "archive"
+    frame(spark, CHANGES).withColumn("day", F.to_date("published")).write.partitionBy("day").parquet(f"{archive}/changes")
+    for damaged in archive.rglob("*.parquet"):
+        damaged.write_bytes(damaged.read_bytes()[:300])
+        (damaged.parent / f".{damaged.name}.crc").unlink()
+    monkeypatch.setattr(commands, "_spark", lambda: contextlib.nullcontext(spark))
+    for arguments in (["state", str(archive)], ["who", str(archive)], ["export", str(archive), str(tmp_path / "out")]):
+        monkeypatch.setattr(sys, "argv", ["topicpolicies-audit", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            commands.main()
+        told = capsys.readouterr().err
+        assert ended.value.code == 1
+        assert told.count("\n") == 1 and told.startswith("Error: ") and ".parquet" in told
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--remote", "sc://server:15002", "state", "/data/archive"), ("state", "dbfs:/mnt/archive"), ("state", "s3a://bucket/archive")],
+)
+def test_an_archive_on_another_machine_is_looked_for_by_spark(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
+    def asked() -> None:
+        raise OptionError("Spark is asked")
+
+    monkeypatch.setattr(commands, "_spark", asked)
+    monkeypatch.setattr(commands._Settings, "remote", "")
+    result = _run(*arguments)
+    assert str(result.exception) == "Spark is asked"
+
+
 def test_the_error_about_a_missing_archive_names_ingest(tmp_path: Path) -> None:
     result = _run("state", str(tmp_path / "none"))
     assert isinstance(result.exception, FileNotFoundError)
@@ -146,6 +183,58 @@ def test_ingest_passes_its_options_to_the_data_source(
 
 
 @pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
+def test_a_change_in_a_period_is_compared_with_the_document_before_the_period(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str
+) -> None:
+    rows = [
+        change(1, "a", {"max_producer_per_topic": 1}, actor="one"),
+        change(2, "b", {"max_producer_per_topic": 1}, actor="one"),
+        change(5, "a", {"max_producer_per_topic": 1}, actor="restating"),
+        change(6, "b", None, actor="deleting"),
+        change(7, "a", {"max_producer_per_topic": 1, "message_ttl_in_seconds": 5}, actor="one"),
+    ]
+    archive = str(tmp_path / "archive")
+    frame(spark, rows).withColumn("day", F.to_date("published")).write.partitionBy("day").parquet(f"{archive}/changes")
+    monkeypatch.setattr(commands, "_spark", lambda: contextlib.nullcontext(spark))
+    period = ("--since", "1970-01-01T00:00:05Z")
+    who = [json.loads(line) for line in _run("who", archive, *period, "-o", "json").output.splitlines()]
+    assert [(row["who"], row["fields"]) for row in who] == [("one", ["message_ttl_in_seconds"]), ("deleting", ["max_producer_per_topic"])]
+    churn = [json.loads(line) for line in _run("churn", archive, *period, "--at-least", "1", "-o", "json").output.splitlines()]
+    assert [(row["topic"].rpartition("/")[2], row["changes"], row["actors"]) for row in churn] == [("a", 1, 1), ("b", 1, 1)]
+    page = tmp_path / "report.html"
+    _run("report", archive, *period, "--html", str(page))
+    assert "2 changes by 2 actors" in page.read_text() and "restating" not in page.read_text()
+
+
+def test_the_copied_changes_are_counted_although_spark_forgets_the_progress_of_old_batches() -> None:
+    class Query:
+        """A query of 250 batches with 2 rows each, 40 between two looks; it remembers the progress of the last 100."""
+
+        batches = 0
+
+        def awaitTermination(self, timeout: int | None = None) -> bool:  # noqa: N802 - Spark's name
+            assert timeout is not None and timeout <= 1
+            self.batches = min(250, self.batches + 40)
+            return self.batches == 250
+
+        @property
+        def recentProgress(self) -> list[dict[str, object]]:  # noqa: N802 - Spark's name
+            idle = {"batchId": self.batches, "timestamp": f"{2 * self.batches:09}", "numInputRows": 0}
+            done = [{"batchId": each, "timestamp": f"{2 * each + 1:09}", "numInputRows": 2} for each in range(self.batches)]
+            return [*done, idle][-100:]
+
+    assert copied(Query()) == 500
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(30, "30000 milliseconds"), (0.5, "500 milliseconds"), (1e-7, "1 milliseconds"), (86_400.0 * 30, "2592000000 milliseconds")],
+)
+def test_the_time_between_batches_is_in_whole_milliseconds(seconds: float, text: str) -> None:
+    assert interval(seconds) == text
+
+
+@pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
 def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
     @contextlib.contextmanager
     def shared() -> Iterator[SparkSession]:
@@ -155,6 +244,7 @@ def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: P
     archive = str(tmp_path / "archive")
     frame(spark, CHANGES).withColumn("day", F.to_date("published")).write.partitionBy("day").parquet(f"{archive}/changes")
 
+    assert archived(spark, archive).columns == list(Change._fields)
     state = _run("state", archive, "-o", "json", "--as-of", "1970-01-01T00:00:03Z")
     (only,) = map(json.loads, state.output.splitlines())
     assert (only["topic"], only["actor"], only["policies"]) == (f"persistent://{NAMESPACE}/a", "one", {"max_producer_per_topic": 1})

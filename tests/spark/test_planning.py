@@ -33,6 +33,11 @@ def test_all_errors_in_options_are_reported_at_once() -> None:
         assert name in str(raised.value)
 
 
+def test_topics_may_be_named_without_their_domain_and_by_a_partition() -> None:
+    options = read_options({**GIVEN, "topics": "acme/orders/a, persistent://acme/orders/b-partition-7,non-persistent://acme/orders/c"})
+    assert options.topics == {"persistent://acme/orders/a", "persistent://acme/orders/b", "non-persistent://acme/orders/c"}
+
+
 def test_a_time_without_a_zone_is_utc() -> None:
     assert time_of("1970-01-01T00:00:01") == time_of("1970-01-01T01:00:01+01:00") == 1_000_000
 
@@ -40,8 +45,14 @@ def test_a_time_without_a_zone_is_utc() -> None:
 def test_offsets_are_parsed_back_and_other_texts_are_refused() -> None:
     places = {"acme/orders/0": Place(12, 34), "acme/orders/1": Place(3, -1)}
     assert places_of(offset_of(places)) == places
-    for wrong in ({}, {"format": 2, "logs": {}}, {"format": 1, "logs": {"a/b/0": "x"}}):
-        with pytest.raises(ValueError, match="not an offset"):
+    for wrong in (
+        {},
+        {"format": 2, "logs": {}},
+        {"format": 1, "logs": {"a/b/0": "x"}},
+        {"format": 1, "history": {}},
+        {"format": 1, "logs": []},
+    ):
+        with pytest.raises(ValueError, match=r"not an offset of .* logs, so this query needs another checkpoint"):
             places_of(wrong)
     assert place_of("5:-1") == Place(5, -1)
     assert place_of("-1:-1") is None and place_of(None) is None

@@ -14,7 +14,7 @@ LONGEST = 10 * 365 * 86_400.0
 
 
 def seconds_of(timeout: float | None, default: float, field: str = "timeout") -> float:
-    """Returns the timeout of a caller in seconds, or ``default`` if it is None.
+    """Returns the timeout of a caller in seconds, or ``default`` if it is None. What is below zero is zero.
 
     Args:
         timeout: seconds; None: not given.
@@ -28,11 +28,11 @@ def seconds_of(timeout: float | None, default: float, field: str = "timeout") ->
         return default
     if not _is_number(timeout):
         raise invalid("WRONG_VALUE", Violation(field, "WRONG_VALUE", f"{field} must be a number of seconds, not {timeout!r}."))
-    return timeout
+    return math.inf if timeout > LONGEST else max(timeout, 0.0)
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not math.isnan(value)
+    return isinstance(value, int) or (isinstance(value, float) and not math.isnan(value))  # an int may be too large for a float
 
 
 def limit_of(seconds: float) -> float | None:

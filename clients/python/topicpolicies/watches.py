@@ -148,16 +148,21 @@ class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
     def __init__(self, connections: AsyncConnections, session: WatchSession) -> None:
         super().__init__(connections, session)
         self._closed = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The loop of the task that iterates; None: none has begun."""
         self._step: asyncio.Task[Any] | None = None
         """The task that waits before the next stream is opened, or reads the next message. It does not refer to the watch."""
 
     def __del__(self) -> None:
-        step = self._step
-        if step is None or step.get_loop().is_closed():
+        step, call = self._step, self._call
+        if self._loop is None or self._loop.is_closed():
             return
-        if not step.done():
-            step.get_loop().call_soon_threadsafe(step.cancel)  # which ends the stream
-        elif not step.cancelled():
+        if step is not None and not step.done():
+            self._loop.call_soon_threadsafe(step.cancel)  # which ends the stream
+            return
+        if call is not None:  # gRPC's tasks refer to it, so it does not end by itself
+            self._loop.call_soon_threadsafe(call.cancel)
+        if step is not None and not step.cancelled():
             step.exception()  # retrieved, or else asyncio logs that it never was
 
     async def __aenter__(self) -> Self:
@@ -175,6 +180,7 @@ class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
         await cancel_and_wait(step)
 
     async def __anext__(self) -> WatchEvent:
+        self._loop = self._loop or asyncio.get_running_loop()
         while not self._closed.is_set():
             event = self._session.next()
             if event is not None:

@@ -95,7 +95,7 @@ def places_of(offset: Mapping[str, Any]) -> dict[str, HistoryPlace]:
         ValueError: it is not an offset of a stream over a sidecar's history.
     """
     if offset.get("format") != FORMAT or "history" not in offset:
-        raise ValueError(f"not an offset of a stream over a sidecar's history: {offset}")
+        raise ValueError(f"not an offset of a stream over a sidecar's history, so this query needs another checkpoint: {offset}")
     return {name: _place_of_json(stored) for name, stored in offset["history"].items()}
 
 

@@ -39,13 +39,12 @@ def places_of(offset: Mapping[str, Any]) -> dict[str, Place]:
     """Returns the places of an offset.
 
     Raises:
-        ValueError: it is not an offset of this data source.
+        ValueError: it is not an offset of a stream over brokers' logs.
     """
-    if offset.get("format") != FORMAT:
-        raise ValueError(f"not an offset of this data source: {offset}")
-    places = {name: place_of(text) for name, text in offset["logs"].items()}
-    if None in places.values():
-        raise ValueError(f"not an offset of this data source: {offset}")
+    logs = offset.get("logs")
+    places = {name: place_of(text) for name, text in logs.items()} if isinstance(logs, Mapping) else {"": None}
+    if offset.get("format") != FORMAT or None in places.values():
+        raise ValueError(f"not an offset of a stream over brokers' logs, so this query needs another checkpoint: {offset}")
     return {name: place for name, place in places.items() if place is not None}
 
 

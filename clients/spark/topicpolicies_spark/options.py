@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from topicpolicies.names import topic_name
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, TokenSource, token_from_file
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MODES = ("all", "compacted")
 _STARTS = ("earliest", "latest")
+NOTHING = "/"
+"""Stands for a choice of no namespace or of no topic, because no choice at all selects everything: nothing has this name."""
 _KNOWN = {"serviceurl", "adminurl", "tokenfile", "tenants", "namespaces", "topics", "mode", "startingoffsets", "since", "until"} | {
     "maxrowspertrigger",
     "pushfilters",
@@ -78,7 +81,9 @@ class Options:
         return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
 
     def includes(self, namespace: str) -> bool:
-        """Returns whether the options select a namespace."""
+        """Returns whether the options select a namespace. What can't be the name of a namespace, they do not select."""
+        if not _is_namespace(namespace):
+            return False
         if self.namespaces and namespace not in self.namespaces:
             return False
         return not self.tenants or namespace.partition("/")[0] in self.tenants
@@ -92,9 +97,9 @@ def read_options(given: Mapping[str, str]) -> Options:
     """
     values = {name.lower(): value for name, value in given.items()}
     problems = [f"{name} is not an option" for name in sorted(values.keys() - _KNOWN)]
-    address = values.get("address", "")
+    address, namespaces = values.get("address", ""), _names(values.get("namespaces", ""))
     if address:
-        problems += ["namespaces is needed, or adminUrl to list them"] * (not values.get("namespaces") and not values.get("adminurl"))
+        problems += ["namespaces is needed, or adminUrl to list them"] * (not namespaces and not values.get("adminurl"))
     else:
         problems += [f"{name} is needed" for name in ("serviceUrl", "adminUrl") if not values.get(name.lower())]
     mode, start = values.get("mode", "all"), values.get("startingoffsets", "earliest")
@@ -102,8 +107,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         problems.append(f"mode must be one of {', '.join(_MODES)}, not {mode}")
     if start not in _STARTS:
         problems.append(f"startingOffsets must be one of {', '.join(_STARTS)}, not {start}")
-    namespaces = _names(values.get("namespaces", ""))
-    problems += [f'"{name}" is not a namespace: write tenant/namespace' for name in sorted(namespaces) if name.count("/") != 1]
+    problems += [f'"{name}" is not a namespace: write tenant/namespace' for name in sorted(namespaces) if not _is_namespace(name)]
     times: dict[str, int | None] = {}
     for name in ("since", "until"):
         try:
@@ -126,7 +130,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         token_file=values.get("tokenfile", ""),
         tenants=_names(values.get("tenants", "")),
         namespaces=namespaces,
-        topics=_names(values.get("topics", "")),
+        topics=frozenset(map(topic_name, _names(values.get("topics", "")))),
         compacted=mode == "compacted",
         from_latest=start == "latest",
         since=times["since"],
@@ -150,6 +154,11 @@ def microseconds(time: datetime) -> int:
     """Returns a time in microseconds since 1970; a time without a zone is UTC."""
     aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
     return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+def _is_namespace(name: str) -> bool:
+    tenant, slash, local = name.partition("/")
+    return bool(tenant and slash and local) and "/" not in local
 
 
 def _names(text: str) -> frozenset[str]:

@@ -16,7 +16,11 @@ from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
 
 from . import documents
 
-_BATCH = 2_000
+_BATCH_ROWS = 2_000
+_BATCH_CHARACTERS = 16 << 20
+"""A batch ends behind the row with which its documents, as texts, have so many characters: documents can have megabytes."""
+_LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999, in milliseconds since 1970: no database and no language has later times in common."""
 
 
 class Change(NamedTuple):
@@ -34,7 +38,7 @@ class Change(NamedTuple):
     entry: int | None
     """Null, like ``ledger``, if the log is not Pulsar's, and for a gap."""
     published: int
-    """Microseconds since 1970, by the log's clock."""
+    """Microseconds since 1970, by the log's clock; a time after the year 9999 is the last one of that year, and ``problem`` tells it."""
     action: str
     """INSERT, UPDATE, DELETE, TOMBSTONE or NONE; UNREADABLE for an entry that can't be read; GAP where a history may miss events."""
     origin: str
@@ -93,6 +97,9 @@ def change_of(
     """Returns the row of an entry of the log. ``event``: None if the entry could not be read; ``problem`` then says why."""
     stamp = event.stamp if event is not None else None
     document = event.document if event is not None else None
+    if published_ms > _LATEST_MS:  # producers choose the time themselves, among 64 bits
+        problem = "; ".join(filter(None, (problem, f"its publish time, {published_ms} ms since 1970, is after the year 9999")))
+        published_ms = _LATEST_MS
     action = "UNREADABLE"
     if event is not None:
         action = event.action.name if event.document is not None or event.action.name != "DELETE" else "TOMBSTONE"
@@ -119,13 +126,15 @@ def change_of(
 
 
 def batches(changes: Iterable[Change]) -> Iterator[pa.RecordBatch]:
-    """Converts rows to Arrow, in batches."""
+    """Converts rows to Arrow, in batches that are limited in rows and in size."""
     waiting: list[Change] = []
+    characters = 0
     for change in changes:
         waiting.append(change)
-        if len(waiting) == _BATCH:
+        characters += len(str(change.policies))
+        if len(waiting) == _BATCH_ROWS or characters >= _BATCH_CHARACTERS:
             yield _batch(waiting)
-            waiting = []
+            waiting, characters = [], 0
     if waiting:
         yield _batch(waiting)
 

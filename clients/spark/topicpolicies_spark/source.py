@@ -27,7 +27,7 @@ from . import NAME, rows
 from .admission import admit
 from .brokers import Brokers, Ledgers, Log, Place
 from .offsets import DataLossError, Range, missing, offset_of, places_of, ranges
-from .options import Options, microseconds, read_options
+from .options import NOTHING, Options, microseconds, read_options
 
 
 class RangePartition(InputPartition):
@@ -116,6 +116,8 @@ class HistoryReader(DataSourceReader):
         """Reads one namespace."""
         from .history import read_history  # noqa: PLC0415 - what reads is needed where it is read
 
+        if partition.value is None:  # Spark makes such a task if there is nothing to read
+            return iter(())
         return rows.batches(read_history(self.options, partition.value))
 
 
@@ -195,7 +197,8 @@ def _held(options: Options) -> dict[Log, Ledgers]:
 def _read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
     from .reading import read  # noqa: PLC0415 - what reads is needed where it is read
 
-    assert isinstance(partition, RangePartition)
+    if not isinstance(partition, RangePartition):  # Spark makes such a task if there is nothing to read
+        return iter(())
     return rows.batches(read(options, partition.range))
 
 
@@ -224,8 +227,8 @@ def _named(options: Options, attribute: tuple[str, ...], values: list[Any]) -> O
     wanted = frozenset(map(str, values))
     if attribute == ("namespace",):
         namespaces = wanted & options.namespaces if options.namespaces else wanted
-        return replace(options, namespaces=namespaces or frozenset({"/"}))  # matches no namespace: an empty set would select all
-    return replace(options, topics=(wanted & options.topics or frozenset({"/"})) if options.topics else wanted)
+        return replace(options, namespaces=namespaces or frozenset({NOTHING}))  # an empty set would select all
+    return replace(options, topics=(wanted & options.topics or frozenset({NOTHING})) if options.topics else wanted)
 
 
 def _time(value: Any) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
@@ -24,7 +25,8 @@ from ..options import OptionError, read_options, time_of
 from . import archive as archives
 from .attribution import changed, who
 from .churn import frequently_changed, reverted_fields
-from .drift import declared, drift, undeclared
+from .declarations import declared
+from .drift import drift, undeclared
 from .report import report
 from .session import session
 from .state import before, since, state
@@ -119,9 +121,7 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
     read_options(options)
     with _spark() as spark:
         query = archives.ingest(spark, archive, options, every_seconds=every or None)
-        query.awaitTermination()
-        rows = sum(int(progress["numInputRows"]) for progress in query.recentProgress)
-        typer.echo(f"{rows:,} changes copied", err=True)
+        typer.echo(f"{archives.copied(query):,} changes copied", err=True)
 
 
 @app.command("state")
@@ -204,7 +204,7 @@ def show_churn(
     """
     _check(since_time, until_time)
     with _changes(archive) as changes:
-        within = _period(changes, since_time, until_time)
+        within = _period(changed(changes), since_time, until_time)
         _show(frequently_changed(within, at_least), limit, output, "Topics that change often")
         _show(reverted_fields(within, fights_at_least), limit, output, "Fields that are changed back")
 
@@ -245,7 +245,7 @@ def write_report(
     _check(since_time, until_time)
     with _changes(archive) as changes:
         period = f"{since_time or 'the beginning'} to {until_time or 'now'}"
-        html.write_text(report(_period(changes, since_time, until_time), period), encoding="utf-8")
+        html.write_text(report(_period(changed(changes), since_time, until_time), period), encoding="utf-8")
 
 
 def main() -> None:
@@ -260,6 +260,9 @@ def main() -> None:
         sys.exit(2)
     except PySparkException as error:
         typer.echo(f"Error: {printable(_sentence(str(error)))}", err=True)
+        sys.exit(1)
+    except Py4JJavaError as error:  # an exception of Java that PySpark does not convert, such as that of a file that can't be read
+        typer.echo(f"Error: {printable(_sentence(str(error).partition(chr(10))[2].removeprefix(': ')))}", err=True)
         sys.exit(1)
 
 
@@ -284,7 +287,8 @@ def _spark() -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def _changes(archive: str) -> Iterator[DataFrame]:
-    archives.check(archive)  # before Spark is started
+    if not _Settings.remote:  # before Spark is started; a Connect server has directories of its own
+        archives.check(archive)
     with _spark() as spark:
         yield archives.changes(spark, archive)
 

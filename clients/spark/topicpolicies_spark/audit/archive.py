@@ -7,8 +7,10 @@ offsets, and files that are not listed are not read. So the archive must be read
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
@@ -17,7 +19,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 from .. import NAME
 from ..rows import SPARK_SCHEMA
 
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+"""The beginning of a place that is no directory of this machine, such as ``s3a://`` or ``dbfs:/``."""
 _CHANGES, _CHECKPOINT = "changes", "checkpoint"
+_LOOK_SECONDS = 1
+"""How many seconds pass between two looks at the progress of a query."""
 
 
 def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, every_seconds: float | None) -> StreamingQuery:
@@ -39,16 +45,44 @@ def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, eve
     )
     if every_seconds is None:
         return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=f"{every_seconds:g} seconds").start()
+    return writer.trigger(processingTime=interval(every_seconds)).start()
+
+
+def interval(seconds: float) -> str:
+    """Returns a time as Spark reads it for a trigger: in whole milliseconds, at least one. Spark does not read ``1e+06 seconds``."""
+    return f"{max(1, round(seconds * 1_000))} milliseconds"
+
+
+class Progressing(Protocol):
+    """A streaming query, as far as its progress is concerned."""
+
+    def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802 - Spark's name
+        """Waits at most ``timeout`` seconds, and returns whether the query has ended."""
+
+    @property
+    def recentProgress(self) -> Sequence[Any]:  # noqa: N802 - Spark's name
+        """The progress of the last batches, the oldest first."""
+
+
+def copied(query: Progressing) -> int:
+    """Waits until a query ends, and returns how many changes it has copied. Spark remembers the progress of the last 100 batches only."""
+    rows, last, ended = 0, (-1, ""), False
+    while not ended:
+        ended = bool(query.awaitTermination(_LOOK_SECONDS))
+        for progress in query.recentProgress:
+            at = int(progress["batchId"]), str(progress["timestamp"])
+            if at > last:
+                rows, last = rows + int(progress["numInputRows"]), at
+    return rows
 
 
 def check(archive: str) -> None:
-    """Checks that there is an archive, if its place is a local directory.
+    """Checks that there is an archive, if its place is a directory on this machine.
 
     Raises:
         FileNotFoundError: there is no archive.
     """
-    if "://" not in archive and not (Path(archive) / _CHANGES).exists():
+    if not _URL.match(archive) and not (Path(archive) / _CHANGES).exists():
         raise FileNotFoundError(f'"{archive}" is not an archive: fill it with `topicpolicies-audit ingest` first.')
 
 
@@ -56,10 +90,11 @@ def changes(spark: SparkSession, archive: str) -> DataFrame:
     """Returns the changes of an archive; their columns are those of ``rows.Change``.
 
     Raises:
-        FileNotFoundError: there is no archive.
+        FileNotFoundError: there is no archive on this machine. A Connect server has directories of its own, which Spark checks.
     """
-    check(archive)
-    return spark.read.schema(SPARK_SCHEMA).parquet(_place(archive, _CHANGES))
+    if not type(spark).__module__.startswith("pyspark.sql.connect"):
+        check(archive)
+    return spark.read.schema(SPARK_SCHEMA).parquet(_place(archive, _CHANGES)).select(*SPARK_SCHEMA.names)
 
 
 def _place(archive: str, part: str) -> str:

@@ -5,34 +5,33 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from .attribution import changed
 from .differences import FIELDS, comparable
 from .state import KEY
 
 
-def frequently_changed(changes: DataFrame, at_least: int) -> DataFrame:
-    """Returns the documents with ``at_least`` changes or more, those with the most first."""
-    counted = (
-        changed(changes)
-        .groupBy(*KEY)
-        .agg(
-            F.count("*").alias("changes"),
-            F.count_distinct("who").alias("actors"),
-            F.min("published").alias("first"),
-            F.max("published").alias("last"),
-        )
+def frequently_changed(made: DataFrame, at_least: int) -> DataFrame:
+    """Returns the documents with ``at_least`` changes or more, those with the most first. ``made``: as of ``attribution.changed``."""
+    counted = made.groupBy(*KEY).agg(
+        F.count("*").alias("changes"),
+        F.count_distinct("who").alias("actors"),
+        F.min("published").alias("first"),
+        F.max("published").alias("last"),
     )
     return counted.filter(F.col("changes") >= at_least).orderBy(F.col("changes").desc(), *KEY)
 
 
-def reverted_fields(changes: DataFrame, at_least: int) -> DataFrame:
+def reverted_fields(made: DataFrame, at_least: int) -> DataFrame:
     """Returns the fields that one actor changed back to the value from before another actor's change, ``at_least`` times or more.
 
     Two automations that want different values for a field show up here: each undoes the other's change, again and again.
+
+    Args:
+        made: the changes of documents, as ``attribution.changed`` returns them.
+        at_least: how many times changes of a field must have been undone.
     """
     values = F.array(*[F.struct(F.lit(field).alias("field"), comparable("policies", field).alias("value")) for field in FIELDS])
-    made = changed(changes).select(*KEY, "position", "published", "who", "fields", F.explode(values).alias("each"))
-    steps = made.filter(F.array_contains("fields", F.col("each.field"))).select(
+    exploded = made.select(*KEY, "position", "published", "who", "fields", F.explode(values).alias("each"))
+    steps = exploded.filter(F.array_contains("fields", F.col("each.field"))).select(
         *KEY, "position", "published", "who", F.col("each.field").alias("field"), F.col("each.value").alias("value")
     )
     in_order = Window.partitionBy(*KEY, "field").orderBy("position")

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, SparkSession, types
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from ..documents import SPARK_TYPE
 from .differences import comparable, differing
 from .state import KEY
-
-_DECLARED = types.StructType(
-    [
-        types.StructField("topic", types.StringType()),
-        types.StructField("scope", types.StringType()),
-        types.StructField("policies", SPARK_TYPE),
-    ]
-)
 
 
 def drift(before: DataFrame, after: DataFrame) -> DataFrame:
@@ -30,13 +22,6 @@ def drift(before: DataFrame, after: DataFrame) -> DataFrame:
     differs = (F.size("fields") > 0) | F.col("one").isNull() | F.col("other").isNull()
     by = F.coalesce("actor", "producer")
     return joined.filter(differs).select(*KEY, how.alias("how"), "fields", "published", by.alias("by")).orderBy(*KEY)
-
-
-def declared(spark: SparkSession, path: str) -> DataFrame:
-    """Reads declared documents: JSON lines with ``topic``, ``scope`` (LOCAL if left out), and ``policies`` with the API's field names."""
-    read = spark.read.schema(_DECLARED).option("mode", "FAILFAST").json(path)
-    namespace = F.regexp_extract("topic", r"^(?:[a-z-]+://)?([^/]+/[^/]+)/", 1)
-    return read.select(namespace.alias("namespace"), "topic", F.coalesce("scope", F.lit("LOCAL")).alias("scope"), "policies")
 
 
 def undeclared(wanted: DataFrame, live: DataFrame) -> DataFrame:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from html import escape
 
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from ..plots import Bar, Line, bars, lines
-from .attribution import changed
 from .churn import frequently_changed, reverted_fields
 
 _TOP = 12
 _ACTORS = 5
+_MOST_ROWS = 50
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1)
+"""The latest time that Python can show, in microseconds since 1970: Spark has later ones."""
 _STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:60rem;padding:0 1rem;color:#222;background:#fff}
 h1{font-size:1.6rem}h2{margin-top:2.5rem;border-bottom:1px solid #ccc}table{border-collapse:collapse}
@@ -24,22 +27,25 @@ th,td{padding:.2rem .8rem;text-align:left;border-bottom:1px solid #e4e4e4}svg{wi
 """
 
 
-def report(changes: DataFrame, period: str, churn_at_least: int = 10, reverts_at_least: int = 2) -> str:
-    """Returns the report as HTML.
+def report(made: DataFrame, period: str, churn_at_least: int = 10, reverts_at_least: int = 2) -> str:
+    """Returns the report as HTML; its times are UTC.
 
     Args:
-        changes: the changes of an archive, of the period only.
+        made: the changes of documents, as ``attribution.changed`` returns them, of the period only.
         period: the period, for the title.
         churn_at_least: how many changes a topic must have to be named.
         reverts_at_least: how many times changes of a field must have been undone for the field to be named.
     """
-    made = changed(changes).select("published", "who", "namespace", "topic", "scope", "fields").cache()
+    made = made.drop("before", "request_id", "action").cache()
     try:
         count = made.count()
-        hours = made.groupBy(F.date_trunc("hour", "published").alias("hour"), "who").count().orderBy("hour").collect()
+        hour = F.floor(F.unix_seconds("published") / 3600).alias("hour")
+        hours = made.groupBy(hour, "who").count().orderBy("hour").collect()
         actors = _counts(made.groupBy("who"))
         fields = _counts(made.select(F.explode("fields").alias("field")).groupBy("field"))
         namespaces = _counts(made.groupBy("namespace"))
+        frequent = _rows(frequently_changed(made, churn_at_least))
+        reverted = _rows(reverted_fields(made, reverts_at_least))
     finally:
         made.unpersist()
     parts = [
@@ -53,11 +59,9 @@ def report(changes: DataFrame, period: str, churn_at_least: int = 10, reverts_at
         "<h2>Where</h2>",
         _bars(namespaces, "changes by namespace"),
         f"<h2>Topics that changed {churn_at_least} times or more</h2>",
-        _table(frequently_changed(changes, churn_at_least).limit(50).collect(), ("topic", "scope", "changes", "actors", "last")),
+        _table(frequent, ("topic", "scope", "changes", "actors", "last")),
         "<h2>Fields that are changed back</h2>",
-        _table(
-            reverted_fields(changes, reverts_at_least).limit(50).collect(), ("topic", "scope", "field", "times_undone", "actors", "last")
-        ),
+        _table(reverted, ("topic", "scope", "field", "times_undone", "actors", "last")),
     ]
     title = f"Topic policies: {period}"
     return (
@@ -75,28 +79,37 @@ def _bars(counts: Sequence[Row], title: str) -> str:
     return bars([Bar(str(row[0]), row["count"], f"{row['count']:,}") for row in counts[:_TOP]], title) if counts else "<p>None.</p>"
 
 
+def _rows(found: DataFrame) -> list[Row]:
+    """Returns the first rows, with ``last`` in microseconds since 1970."""
+    return found.withColumn("last", F.unix_micros("last")).limit(_MOST_ROWS).collect()
+
+
 def _by_hour(rows: Sequence[Row], named: Sequence[str]) -> list[Line]:
     if not rows:
         return []
-    first: datetime = rows[0]["hour"]
-    curves: defaultdict[str, defaultdict[float, float]] = defaultdict(lambda: defaultdict(float))
-    last = (rows[-1]["hour"] - first).total_seconds() / 3600
+    first, last = rows[0]["hour"], rows[-1]["hour"]
+    curves: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     for row in rows:
         name = row["who"] if row["who"] in named else "others"
-        curves[name][(row["hour"] - first).total_seconds() / 3600] += row["count"]
-    hours = [float(hour) for hour in range(int(last) + 1)]
-    return [Line(name, [(hour, counts.get(hour, 0.0)) for hour in hours]) for name, counts in sorted(curves.items())]
+        curves[name][row["hour"] - first] += row["count"]
+    return [Line(name, _points(counts, last - first)) for name, counts in sorted(curves.items())]
+
+
+def _points(counts: Mapping[int, int], last: int) -> list[tuple[float, float]]:
+    """Returns the points of a curve: the hours with changes, the hours beside them, and both ends. Between these the curve is zero."""
+    hours = {0, last}.union(*({hour - 1, hour, hour + 1} for hour in counts))
+    return [(float(hour), float(counts.get(hour, 0))) for hour in sorted(hours) if 0 <= hour <= last]
 
 
 def _table(rows: Sequence[Row], columns: Sequence[str]) -> str:
     if not rows:
         return "<p>None.</p>"
     head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in columns)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(_text(row[name]))}</td>' for name in columns)}</tr>" for row in rows)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(_text(name, row[name]))}</td>' for name in columns)}</tr>" for row in rows)
     return f"<table><tr>{head}</tr>{body}</table>"
 
 
-def _text(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat(sep=" ", timespec="seconds")
+def _text(name: str, value: object) -> str:
+    if name == "last" and isinstance(value, int):
+        return f"{_EPOCH + timedelta(microseconds=min(value, _LATEST)):%Y-%m-%d %H:%M:%S} UTC"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -12,6 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from ..options import time_of
 
 KEY = ("namespace", "topic", "scope")
+STATE = (*KEY, "version", "published", "actor", "producer", "policies")
+"""The columns of a state."""
 
 
 def effective(changes: DataFrame) -> DataFrame:

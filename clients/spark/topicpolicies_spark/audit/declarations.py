@@ -1,0 +1,81 @@
+"""Declared documents: reads and checks the file with which ``drift --declared`` compares the live documents.
+
+A word that is not known would be no difference, and so hide one. So each line is checked before anything is compared.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+from google.protobuf import json_format
+from pyspark.sql import DataFrame, SparkSession, types
+
+from topicpolicies.names import namespace_of, topic_name
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.core.names import Scope
+from topicpolicies_server.core.policies import secrets
+from topicpolicies_server.core.policies.documents import split
+
+from .. import documents
+from .state import KEY, STATE
+
+_NEEDED = ("topic", "policies")
+_KNOWN = frozenset(STATE)
+"""The columns of a state too, so that an exported state is a declaration."""
+_ARROW = pa.schema([*(pa.field(name, pa.string()) for name in KEY), pa.field("policies", documents.ARROW_TYPE)])
+_SPARK = types.StructType(
+    [*(types.StructField(name, types.StringType()) for name in KEY), types.StructField("policies", documents.SPARK_TYPE)]
+)
+
+
+class DeclarationError(ValueError):
+    """A line of the file declares no document; the message names the line and what is wrong with it."""
+
+
+def declared(spark: SparkSession, path: str) -> DataFrame:
+    """Reads declared documents: JSON lines with ``topic``, ``scope`` (LOCAL if left out), and ``policies`` with the API's field names.
+
+    Topics may have any of their names, and ``version`` and other columns of a state do not matter. Secrets are not compared.
+
+    Args:
+        spark: the session.
+        path: a file, or any place that Spark can read.
+
+    Raises:
+        DeclarationError: a line is not such an object, or has a name or a value that is not known; or a document is declared twice.
+    """
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for number, (text,) in enumerate(spark.read.text(path).collect(), 1):
+        line = text.removeprefix("\ufeff").strip()
+        if not line:
+            continue
+        try:
+            row = _row(line)
+        except (ValueError, json_format.ParseError) as error:
+            raise DeclarationError(f"Line {number} of {path} declares no document: {error}") from error
+        key = row["topic"], row["scope"]
+        if key in rows:
+            raise DeclarationError(f"Line {number} of {path} declares the {key[1]} document of {key[0]} once more.")
+        rows[key] = row
+    return spark.createDataFrame(pa.Table.from_pylist(list(rows.values()), schema=_ARROW), _SPARK)
+
+
+def _row(line: str) -> dict[str, Any]:
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise DeclarationError("it is not an object")
+    unknown = [name for name in found if name not in _KNOWN]
+    if unknown:
+        raise DeclarationError(f"{', '.join(unknown)} is not one of {', '.join((*_NEEDED, 'scope'))}")
+    for name, kind in (("topic", str), ("policies", dict)):
+        if not isinstance(found.get(name), kind):
+            raise DeclarationError(f"it has no {name}")
+    scope = found.get("scope") or Scope.LOCAL.name
+    if scope not in Scope.__members__:
+        raise DeclarationError(f"scope must be one of {', '.join(Scope.__members__)}, not {scope}")
+    topic = topic_name(found["topic"])
+    policies = json_format.ParseDict(found["policies"], TopicPolicies())
+    shown = TopicPolicies.FromString(secrets.wire(split(policies)))
+    return {"namespace": namespace_of(topic), "topic": topic, "scope": scope, "policies": documents.value_of(shown)}
