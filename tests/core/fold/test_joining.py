@@ -334,10 +334,10 @@ def test_an_operation_tells_that_the_first_event_was_rejected_if_its_writer_knew
     )  # sent before its writer had read the first one
     assert second.stamp is not None
     both(full, joined, second)
-    waiting = (Remembered(second.stamp.request_id, "digest", "", ""),)
+    before = (Remembered(second.stamp.request_id, "digest", "", ""),)
     document = {TTL: b"1", RATE: b"4", SUB_A: b"5"}
     third = full.event(
-        document, Seen(None, second.stamp.event_id), **{"mask": (SUB_A.replace("/", "."),), "seen": known, "remembered": waiting, **facts}
+        document, Seen(None, second.stamp.event_id), **{"mask": (SUB_A.replace("/", "."),), "seen": known, "remembered": before, **facts}
     )
     both(full, joined, third)
     assert agree(joined, full) is taken
