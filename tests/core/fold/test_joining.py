@@ -316,8 +316,9 @@ def test_the_whole_document_of_a_pipelined_operation_is_taken_if_its_predecessor
         ({}, True),
         ({"etag": "000001"}, False),
         ({"skip_if_absent": True}, False),
+        ({"remembered": (Remembered("late", "digest", "", ""), Remembered("request-3", "digest", "", ""))}, False),
     ],
-    ids=["it relies on a setting", "no condition", "it names a version", "only if there is a document"],
+    ids=["it relies on a setting", "no condition", "it names a version", "only if there is a document", "another event was on its way"],
 )
 def test_an_operation_tells_that_the_first_event_was_rejected_if_its_writer_knew_that(facts: dict[str, Any], taken: bool) -> None:
     full = Script()

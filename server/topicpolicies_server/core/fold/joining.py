@@ -265,16 +265,17 @@ def _stands_on_its_own(state: KeyState, stamp: Stamp, upto: Position) -> bool:
     """Returns whether an operation's result certainly is its document.
 
     It is if the only events after those that its writer had seen are operations of that same writer, without conditions, each computed
-    from the one before, and this one from the last of them; and if each has a request of its own, because the repeat of a request that
-    was on its way changes nothing. The first of them was computed from a version, or from an event of which the writer knew by then what
-    it had done. The settings that this one relies on are as they were when it was computed, but a version that it names may not be.
+    from the one before, and this one from the last of them; if each has a request of its own, because the repeat of a request that was on
+    its way changes nothing; and if nothing else was on its way when this one was computed. The settings that this one relies on are as
+    they were then, but a version that it names may not be.
     """
     later = _after(state, upto)
     if later is None or (stamp.skip_if_absent and not stamp.base):
         return False
     if later and (stamp.etag is not None or stamp.skip_if_absent):
         return False
-    requests = {stamp.request_id}
+    on_its_way = [request.request_id for request in stamp.remembered if request.version == ""]
+    requests = [stamp.request_id]
     for noted in reversed(later):
         before = noted.placed.event.stamp if noted.placed.event is not None else None
         if before is None or before.event_id != stamp.base or conditional(before):
@@ -282,20 +283,11 @@ def _stands_on_its_own(state: KeyState, stamp: Stamp, upto: Position) -> bool:
         if before.request_id:
             if before.request_id in requests:
                 return False
-            requests.add(before.request_id)
+            requests.append(before.request_id)
         stamp = before
-    return not pipelined(stamp) or _is_up_to(state, stamp.base, upto)
-
-
-def _is_up_to(state: KeyState, event_id: str, upto: Position) -> bool:
-    """Returns whether an event of ours was seen here, at a position or before it."""
-    for noted in state.joined.trail if state.joined is not None else ():
-        if noted.placed.position > upto:
-            return False
-        event = noted.placed.event
-        if event is not None and event.stamp is not None and event.stamp.event_id == event_id:
-            return True
-    return False
+    if not pipelined(stamp):
+        return True
+    return len(on_its_way) == len(later) < REMEMBERED_REQUESTS and on_its_way == requests[:0:-1]
 
 
 def _remembered(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
