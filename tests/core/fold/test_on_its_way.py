@@ -5,9 +5,9 @@ Each newcomer is compared with a reader of the whole log (``full``), which is ri
 
 from __future__ import annotations
 
-from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, join
+from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, SUB_B, TTL, Script, Seen, join
 from tests.core.fold.test_joining import W, agree, both, undone
-from topicpolicies_server.core.fold.fold import FoldContext, check_all_seen, restatement
+from topicpolicies_server.core.fold.fold import FoldContext, Status, check_all_seen, restatement
 from topicpolicies_server.core.policies import events
 from topicpolicies_server.core.policies.events import Event, Remembered
 
@@ -134,6 +134,52 @@ def test_a_request_that_is_folded_again_is_not_taken_for_its_own_repeat() -> Non
     assert teacher.document == {TTL: b"1", SIZE: b"2", RATE: b"3"} and joined.document == {TTL: b"0", SIZE: b"2", RATE: b"3"}
     both(teacher, joined, late)
     assert agree(joined, teacher)
+
+
+def test_a_document_that_rests_on_an_event_that_never_came_is_not_believed() -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    lost = Remembered("lost", "digest", "", "")
+    document = {TTL: b"1", SIZE: b"9", RATE: b"2"}  # the size is that of the lost event
+    carried = (*full.state.remembered, lost)
+    first = full.event(document, Seen(None, "lost-event"), mask=(RATE,), request_id="first", remembered=carried)
+    assert first.stamp is not None and full.put(first).status is Status.APPLIED
+    joined, known = join(full, last=1), full.state.history
+    document = {**document, SUB_A: b"3"}
+    carried = (*carried, Remembered("first", "digest", "", ""))
+    on_first = Seen(None, first.stamp.event_id)
+    second = full.event(document, on_first, mask=(SUB_A.replace("/", "."),), request_id="second", remembered=carried)
+    assert second.stamp is not None
+    carried = (*full.state.remembered, lost, Remembered("second", "digest", "", ""))
+    on_second = Seen(None, second.stamp.event_id)
+    mask = (SUB_B.replace("/", "."),)
+    third = full.event({**document, SUB_B: b"4"}, on_second, mask=mask, seen=known, remembered=carried)
+    both(full, joined, second)
+    both(full, joined, third)
+    assert full.document == {TTL: b"1", RATE: b"2", SUB_A: b"3", SUB_B: b"4"}
+    assert joined.state.since == "000002"
+    both(full, joined, restatement(KEY, full.state, "repair"))
+    assert agree(joined, full) and joined.state.since == ""
+
+
+def test_a_document_that_rests_on_a_repeat_of_an_applied_request_is_not_believed() -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    repeat = full.event({TTL: b"1", RATE: b"5"}, full.seen(), mask=(RATE,), request_id="again", seen=full.state.history)
+    assert repeat.stamp is not None
+    full.update({RATE: b"5"}, request_id="again")
+    full.broker({RATE: b"6"})
+    joined = join(full, last=1)
+    carried = (*full.state.remembered, Remembered("again", "digest", "", ""))
+    document = {TTL: b"1", RATE: b"5", SIZE: b"7"}  # as if the repeat counted
+    on_repeat = Seen(None, repeat.stamp.event_id)
+    operation = full.event(document, on_repeat, mask=(SIZE,), seen=full.state.history, remembered=carried)
+    both(full, joined, repeat)
+    both(full, joined, operation)
+    assert full.document == {TTL: b"1", RATE: b"6", SIZE: b"7"}
+    assert joined.state.since == "000003"
+    both(full, joined, restatement(KEY, full.state, "repair"))
+    assert agree(joined, full) and joined.state.since == ""
 
 
 class Compared(str):

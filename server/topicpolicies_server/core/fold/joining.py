@@ -265,16 +265,17 @@ def _stands_on_its_own(state: KeyState, stamp: Stamp, upto: Position) -> bool:
     """Returns whether an operation's result certainly is its document.
 
     It is if the only events after those that its writer had seen are operations of that same writer, without conditions, each computed
-    from the one before, and this one from the last of them; and if each has a request of its own, because the repeat of a request that
-    was on its way changes nothing. The first of them was computed from a version, or from an event of which the writer knew by then what
-    it had done. The settings that this one relies on are as they were when it was computed, but a version that it names may not be.
+    from the one before, and this one from the last of them; and if each has a request of its own, which was not applied before, because
+    a repeat changes nothing. The first of them was computed from a version, or from an event of which the writer knew by then what it had
+    done; then the operation carries no other request as on its way, whose event its document might rest on and the log may lack. The
+    settings that this one relies on are as they were when it was computed, but a version that it names may not be.
     """
     later = _after(state, upto)
     if later is None or (stamp.skip_if_absent and not stamp.base):
         return False
     if later and (stamp.etag is not None or stamp.skip_if_absent):
         return False
-    requests = {stamp.request_id}
+    carried, requests = stamp.remembered, {stamp.request_id}
     for noted in reversed(later):
         before = noted.placed.event.stamp if noted.placed.event is not None else None
         if before is None or before.event_id != stamp.base or conditional(before):
@@ -284,7 +285,12 @@ def _stands_on_its_own(state: KeyState, stamp: Stamp, upto: Position) -> bool:
                 return False
             requests.add(before.request_id)
         stamp = before
-    return not pipelined(stamp) or _is_up_to(state, stamp.base, upto)
+    if any(request.version and request.request_id in requests for request in carried):
+        return False
+    if not pipelined(stamp):
+        return True
+    complete = len(later) < REMEMBERED_REQUESTS and all(request.version or request.request_id in requests for request in carried)
+    return complete and _is_up_to(state, stamp.base, upto)
 
 
 def _is_up_to(state: KeyState, event_id: str, upto: Position) -> bool:
