@@ -9,7 +9,7 @@ from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, SUB_B, TTL, Script, S
 from tests.core.fold.test_joining import W, agree, both, undone
 from topicpolicies_server.core.fold.fold import FoldContext, Status, check_all_seen, restatement
 from topicpolicies_server.core.policies import events
-from topicpolicies_server.core.policies.events import Event, Remembered
+from topicpolicies_server.core.policies.events import Event, Remembered, StampKind
 
 
 def overtaken() -> tuple[Script, Event, Event]:
@@ -180,6 +180,33 @@ def test_a_document_that_rests_on_a_repeat_of_an_applied_request_is_not_believed
     assert joined.state.since == "000003"
     both(full, joined, restatement(KEY, full.state, "repair"))
     assert agree(joined, full) and joined.state.since == ""
+
+
+def test_a_request_wrongly_taken_for_a_repeat_is_folded_again_after_a_restatement_of_the_same_absence() -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    waiting = (*full.state.remembered, Remembered("again", "digest", "", ""))
+    full.update({TTL: b"2"}, on=Seen({TTL: b"1"}, "lost-event"), remembered=waiting)
+    joined = join(full, last=1)
+    repeat = full.event({TTL: b"1", SIZE: b"3"}, Seen(None, "000001"), mask=(SIZE,), request_id="again")
+    both(full, joined, full.event({}, full.seen(), kind=StampKind.DELETE))
+    late = restatement(KEY, full.state, "late")
+    both(full, joined, repeat)
+    assert full.document == {SIZE: b"3"} and joined.gone()
+    both(full, joined, late)
+    assert agree(joined, full) and joined.state.remembered == full.state.remembered
+
+
+def test_a_restatement_of_the_same_absence_tells_that_a_request_was_rejected() -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    full.update({TTL: b"2"}, etag="000000", request_id="rejected")
+    joined = join(full, last=1)
+    both(full, joined, full.event({}, full.seen(), kind=StampKind.DELETE))
+    both(full, joined, restatement(KEY, full.state, "repair"))
+    assert joined.gone() and joined.state.since == ""
+    assert joined.state.remembers("rejected") is None
+    assert joined.state.remembered == full.state.remembered
 
 
 class Compared(str):

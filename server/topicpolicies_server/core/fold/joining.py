@@ -151,16 +151,20 @@ def check_certainty(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | 
 def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     """Takes over what a restatement of ``claimed`` says about the head, if its writer is to be believed."""
     if claimed == state.document and (claimed is None or stamp.head_version == state.version):
-        if _has_seen_more(state, stamp):
-            same = claimed is not None  # an absence may be an older one than ours
+        if not _has_seen_more(state, stamp):
+            if stamp.seen is not None and stamp.seen.since == state.since:
+                state.remembered = _remembered(state, stamp)
+            return
+        assert stamp.seen is not None, "its writer had seen more"
+        later = _after(state, stamp.seen.upto)
+        if not later:
+            same = claimed is not None or later is not None  # else it may be an older absence than ours
             state.remembered = _completed(state, stamp) if same else _remembered(state, stamp)
             _know(state, stamp)
             if _knows_more_than_first(state, stamp):
                 _put_for_first(state, stamp)
-        elif stamp.seen is not None and stamp.seen.since == state.since:
-            state.remembered = _remembered(state, stamp)
-        return
-    if not (_has_seen_more(state, stamp) or _insists(state, stamp)):
+            return
+    elif not (_has_seen_more(state, stamp) or _insists(state, stamp)):
         return
     assert stamp.seen is not None, "its writer said what it had seen"
     upto = stamp.seen.upto
