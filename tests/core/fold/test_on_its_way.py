@@ -5,10 +5,15 @@ Each newcomer is compared with a reader of the whole log (``full``), which is ri
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, SUB_B, TTL, Script, Seen, join
 from tests.core.fold.test_joining import W, agree, both, undone
 from topicpolicies_server.core.fold.fold import FoldContext, Status, check_all_seen, restatement
 from topicpolicies_server.core.policies import events
+from topicpolicies_server.core.policies.documents import digest
 from topicpolicies_server.core.policies.events import Event, Remembered, StampKind
 
 
@@ -207,6 +212,36 @@ def test_a_restatement_of_the_same_absence_tells_that_a_request_was_rejected() -
     assert joined.gone() and joined.state.since == ""
     assert joined.state.remembers("rejected") is None
     assert joined.state.remembered == full.state.remembered
+
+
+@pytest.mark.parametrize("condition", [{"etag": "000001"}, {"reads": {RATE: digest(None)}}], ids=["a version", "a setting"])
+def test_after_a_rejected_operation_that_compaction_left_a_repair_that_was_on_its_way_is_believed(condition: dict[str, Any]) -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    operation = full.event({TTL: b"1", RATE: b"9"}, full.seen(), mask=(RATE,), seen=full.state.history, **condition)
+    full.broker({RATE: b"2"}, on={TTL: b"1"})
+    older = restatement(KEY, full.state, "older")
+    full.broker({SIZE: b"3"}, on={TTL: b"1"})
+    repair = restatement(KEY, full.state, "repair")
+    assert full.put(operation).status in (Status.REJECTED_ETAG, Status.REJECTED_READS)
+    joined = join(full, last=1)
+    both(full, joined, repair)
+    assert agree(joined, full) and joined.document == {TTL: b"1", RATE: b"2", SIZE: b"3"}
+    assert not joined.due() and not full.due()
+    both(full, joined, older)
+    assert agree(joined, full)
+
+
+def test_an_operation_that_counted_is_kept_after_a_repair_that_was_on_its_way() -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    operation = full.event({TTL: b"1", SIZE: b"9"}, full.seen(), mask=(SIZE,), seen=full.state.history)
+    full.broker({RATE: b"2"}, on={})
+    repair = restatement(KEY, full.state, "repair")
+    full.put(operation)
+    joined = join(full, last=1)
+    both(full, joined, repair)
+    assert agree(joined, full) and joined.document == {TTL: b"1", RATE: b"2", SIZE: b"9"}
 
 
 class Compared(str):

@@ -15,9 +15,10 @@ that had seen more than the reader arrives, the reader does this::
                         missing
 
 A restatement by a writer that had not seen our first event yet teaches us nothing, because the events in between would be lost; its writer
-sees that our head differs, and restates the head again. But if our first event is itself a restatement, our head lacks those events too:
-then the one of the two is believed whose writer had seen more. So a guess that compaction left does not count for more than the repair
-that was on its way meanwhile, and after which no other is due.
+sees that our head differs, and restates the head again. But if our first event is itself a restatement, or an operation that was computed
+from a version, our head lacks those events too: then the one of the two is believed whose writer had seen more, and the operation is judged
+again. So a guess or a rejected operation that compaction left does not count for more than the repair that was on its way meanwhile, and
+after which no other is due.
 
 A restatement by a writer that had seen less, or does not say how much, is no news: if it differs from the head, a repair is due. Of two
 writers that have seen as much both are right, because the fold is a function of the log. Should they differ nevertheless (two releases with
@@ -58,10 +59,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from ..policies.documents import Settings
-from ..policies.events import Action, Placed, Position, Remembered, Stamp, StampKind
+from ..policies.events import Action, Event, Placed, Position, Remembered, Stamp
 from .inference import Inference
 from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState, Noted
-from .operation import Folded, apply, changed_by, conditional, judge, move, pipelined
+from .operation import Folded, apply, changed_by, conditional, judge, move, pipelined, restates
 
 BELIEVED_AFTER = 3
 """How often writers that have seen as much must restate a version as something else before the restatement is believed."""
@@ -170,7 +171,8 @@ def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Sta
     upto = stamp.seen.upto
     later = _after(state, upto)
     if later is None and state.joined is not None and _knows_more_than_first(state, stamp):
-        later = state.joined.trail[1:]
+        first = _first_of_ours(state)
+        later = state.joined.trail[first is not None and restates(first[2]) :]
     if later is None:
         return  # what followed is not all kept, so it can't be folded again on top; the writer sees that we differ, and repairs again
     state.remembered = tuple(request for request in state.remembered if request.version <= upto)  # _fold_again applies the others
@@ -234,31 +236,32 @@ def _after(state: KeyState, upto: Position) -> list[Noted] | None:
     return known.trail[bisect_right(known.trail, upto, key=_position) :]
 
 
-def _first_restatement(state: KeyState) -> Noted | None:
-    """Returns the first event that was seen, if it is a restatement, and all events after it are kept; otherwise None."""
+def _first_of_ours(state: KeyState) -> tuple[Noted, Event, Stamp] | None:
+    """Returns the first event that was seen, if it is ours, rests on nothing in flight, and all events are kept since; otherwise None."""
     known = state.joined
     noted = known.trail[0] if known is not None and known.trail else None
-    if known is None or noted is None or noted.placed.position != known.dropped:
+    if known is None or noted is None or noted.placed.position != known.dropped or noted.placed.event is None:
         return None
-    stamp = noted.placed.event.stamp if noted.placed.event is not None else None
-    return noted if stamp is not None and stamp.kind in (StampKind.REPAIR, StampKind.TOMBSTONE) else None
+    event, stamp = noted.placed.event, noted.placed.event.stamp
+    return None if stamp is None or event.replicated or (pipelined(stamp) and not restates(stamp)) else (noted, event, stamp)
 
 
 def _knows_more_than_first(state: KeyState, stamp: Stamp) -> bool:
-    """Returns whether the first event that was seen is a restatement whose writer had seen less than another one, and nothing later."""
-    noted = _first_restatement(state)
-    told = noted.placed.event.stamp if noted is not None and noted.placed.event is not None else None
-    if told is None or told.seen is None or stamp.seen is None or stamp.seen.upto < told.seen.upto:
+    """Returns whether the writer of the first event that was seen had seen less than that of a restatement, and nothing later."""
+    first = _first_of_ours(state)
+    told = first[2].seen if first is not None else None
+    if told is None or stamp.seen is None or stamp.seen.upto < told.upto:
         return False
-    return stamp.seen.since < told.seen.since or (stamp.seen.since == told.seen.since and stamp.seen.upto > told.seen.upto)
+    return stamp.seen.since < told.since or (stamp.seen.since == told.since and stamp.seen.upto > told.upto)
 
 
 def _put_for_first(state: KeyState, stamp: Stamp) -> None:
-    """Notes that the head rests on a restatement, no longer on the one that was the first event seen: later ones are compared with it."""
-    noted = _first_restatement(state)
-    if noted is not None and noted.placed.event is not None and state.joined is not None:
-        event = noted.placed.event._replace(stamp=stamp)
-        state.joined.trail[0] = noted._replace(placed=noted.placed._replace(event=event))
+    """Notes that the head rests on a restatement, no longer on the first event that was seen: later ones are compared with it."""
+    first = _first_of_ours(state)
+    if first is not None and state.joined is not None:
+        noted, event, before = first
+        now = noted._replace(placed=noted.placed._replace(event=event._replace(stamp=stamp)))
+        state.joined.trail[: restates(before)] = [now]  # an operation is kept behind it
 
 
 def _position(noted: Noted) -> Position:
