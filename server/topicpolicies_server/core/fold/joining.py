@@ -288,7 +288,8 @@ def _stands_on_its_own(state: KeyState, stamp: Stamp, upto: Position) -> bool:
         if before is None or before.event_id != stamp.base or conditional(before):
             return False
         if before.request_id:
-            if before.request_id in requests:
+            known = state.remembers(before.request_id)
+            if before.request_id in requests or (known is not None and known.version not in ("", noted.placed.position)):
                 return False
             requests.add(before.request_id)
         stamp = before
