@@ -310,10 +310,8 @@ class Chain:
     def _pass(self, folded: Link) -> None:
         """Reports to the links before a folded one that a later event was folded before theirs."""
         for link in reversed(list(takewhile(lambda link: link is not folded, self._links))):
-            if link.state is State.WAITING or link.state is State.OVERTAKEN:
-                continue
-            self._newest_valid = False
-            if link.on(EventReport.PASSED) is State.LOST:
+            self._newest_valid = self._newest_valid and link.state in (State.WAITING, State.OVERTAKEN)
+            if link.state is not State.WAITING and link.on(EventReport.PASSED) is State.LOST:
                 self._unlink(link)
                 self._again(link.request, not_appended(link.request))
 
