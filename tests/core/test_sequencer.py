@@ -297,6 +297,25 @@ def test_an_unacknowledged_event_is_not_appended_again_while_later_events_are_in
     assert bench.document() == TopicPolicies(max_producer_per_topic=1, max_consumer_per_topic=2)
 
 
+def test_nothing_is_computed_on_an_event_that_a_later_one_has_shown_to_be_missing(bench: Bench) -> None:
+    first = bench.set(1)
+    lost = bench.wanted.popleft()  # the news of that is still to come
+    second = bench.set(2, field="max_consumer_per_topic")
+    bench.land()
+    third = bench.set(3, field="message_ttl_in_seconds")
+    event = bench.wanted[0]
+    assert event.stamp is not None and event.document is not None
+    assert join(event.document) == TopicPolicies(max_consumer_per_topic=2, message_ttl_in_seconds=3)
+    assert event.stamp.base == "0001"
+    assert [request.request_id for request in event.stamp.remembered] == [second.request_id]
+    bench.land()
+    assert bench.open(first)
+    bench.fail(lost, outcome_unknown=True)
+    bench.land_all()
+    assert bench.result(first).previous == bench.result(third).version
+    assert bench.document() == TopicPolicies(max_producer_per_topic=1, max_consumer_per_topic=2, message_ttl_in_seconds=3)
+
+
 def test_of_several_unacknowledged_events_the_last_is_appended_again_and_settles_the_others(bench: Bench) -> None:
     requests = [bench.set(value) for value in (1, 2, 3)]
     events = [bench.wanted.popleft() for _ in requests]

@@ -5,11 +5,16 @@ Each newcomer is compared with a reader of the whole log (``full``), which is ri
 
 from __future__ import annotations
 
-from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, join
+from typing import Any
+
+import pytest
+
+from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, SUB_B, TTL, Script, Seen, join
 from tests.core.fold.test_joining import W, agree, both, undone
-from topicpolicies_server.core.fold.fold import FoldContext, check_all_seen, restatement
+from topicpolicies_server.core.fold.fold import FoldContext, Status, check_all_seen, restatement
 from topicpolicies_server.core.policies import events
-from topicpolicies_server.core.policies.events import Event, Remembered
+from topicpolicies_server.core.policies.documents import digest
+from topicpolicies_server.core.policies.events import Event, Remembered, StampKind
 
 
 def overtaken() -> tuple[Script, Event, Event]:
@@ -134,6 +139,111 @@ def test_a_request_that_is_folded_again_is_not_taken_for_its_own_repeat() -> Non
     assert teacher.document == {TTL: b"1", SIZE: b"2", RATE: b"3"} and joined.document == {TTL: b"0", SIZE: b"2", RATE: b"3"}
     both(teacher, joined, late)
     assert agree(joined, teacher)
+
+
+def test_a_document_that_rests_on_an_event_that_never_came_is_not_believed() -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    lost = Remembered("lost", "digest", "", "")
+    document = {TTL: b"1", SIZE: b"9", RATE: b"2"}  # the size is that of the lost event
+    carried = (*full.state.remembered, lost)
+    first = full.event(document, Seen(None, "lost-event"), mask=(RATE,), request_id="first", remembered=carried)
+    assert first.stamp is not None and full.put(first).status is Status.APPLIED
+    joined, known = join(full, last=1), full.state.history
+    document = {**document, SUB_A: b"3"}
+    carried = (*carried, Remembered("first", "digest", "", ""))
+    on_first = Seen(None, first.stamp.event_id)
+    second = full.event(document, on_first, mask=(SUB_A.replace("/", "."),), request_id="second", remembered=carried)
+    assert second.stamp is not None
+    carried = (*full.state.remembered, lost, Remembered("second", "digest", "", ""))
+    on_second = Seen(None, second.stamp.event_id)
+    mask = (SUB_B.replace("/", "."),)
+    third = full.event({**document, SUB_B: b"4"}, on_second, mask=mask, seen=known, remembered=carried)
+    both(full, joined, second)
+    both(full, joined, third)
+    assert full.document == {TTL: b"1", RATE: b"2", SUB_A: b"3", SUB_B: b"4"}
+    assert joined.state.since == "000002"
+    both(full, joined, restatement(KEY, full.state, "repair"))
+    assert agree(joined, full) and joined.state.since == ""
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["it carries that request", "it carries too many others"])
+def test_a_document_that_rests_on_a_repeat_of_an_applied_request_is_not_believed(told: bool) -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    repeat = full.event({TTL: b"1", RATE: b"5"}, full.seen(), mask=(RATE,), request_id="again", seen=full.state.history)
+    assert repeat.stamp is not None
+    full.update({RATE: b"5"}, request_id="again")
+    full.broker({RATE: b"6"})
+    joined = join(full, last=1 if told else 2)  # at the broker's event, or at that request
+    since = joined.state.since
+    carried = (*(full.state.remembered if told else ()), Remembered("again", "digest", "", ""))
+    document = {TTL: b"1", RATE: b"5", SIZE: b"7"}  # as if the repeat counted
+    on_repeat = Seen(None, repeat.stamp.event_id)
+    operation = full.event(document, on_repeat, mask=(SIZE,), seen=full.state.history, remembered=carried)
+    both(full, joined, repeat)
+    both(full, joined, operation)
+    assert full.document == {TTL: b"1", RATE: b"6", SIZE: b"7"}
+    assert joined.state.since == since != ""
+    both(full, joined, restatement(KEY, full.state, "repair"))
+    assert agree(joined, full) and joined.state.since == ""
+
+
+def test_a_request_wrongly_taken_for_a_repeat_is_folded_again_after_a_restatement_of_the_same_absence() -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    waiting = (*full.state.remembered, Remembered("again", "digest", "", ""))
+    full.update({TTL: b"2"}, on=Seen({TTL: b"1"}, "lost-event"), remembered=waiting)
+    joined = join(full, last=1)
+    repeat = full.event({TTL: b"1", SIZE: b"3"}, Seen(None, "000001"), mask=(SIZE,), request_id="again")
+    both(full, joined, full.event({}, full.seen(), kind=StampKind.DELETE))
+    late = restatement(KEY, full.state, "late")
+    both(full, joined, repeat)
+    assert full.document == {SIZE: b"3"} and joined.gone()
+    both(full, joined, late)
+    assert agree(joined, full) and joined.state.remembered == full.state.remembered
+
+
+def test_a_restatement_of_the_same_absence_tells_that_a_request_was_rejected() -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    full.update({TTL: b"2"}, etag="000000", request_id="rejected")
+    joined = join(full, last=1)
+    both(full, joined, full.event({}, full.seen(), kind=StampKind.DELETE))
+    both(full, joined, restatement(KEY, full.state, "repair"))
+    assert joined.gone() and joined.state.since == ""
+    assert joined.state.remembers("rejected") is None
+    assert joined.state.remembered == full.state.remembered
+
+
+@pytest.mark.parametrize("condition", [{"etag": "000001"}, {"reads": {RATE: digest(None)}}], ids=["a version", "a setting"])
+def test_after_a_rejected_operation_that_compaction_left_a_repair_that_was_on_its_way_is_believed(condition: dict[str, Any]) -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    operation = full.event({TTL: b"1", RATE: b"9"}, full.seen(), mask=(RATE,), seen=full.state.history, **condition)
+    full.broker({RATE: b"2"}, on={TTL: b"1"})
+    older = restatement(KEY, full.state, "older")
+    full.broker({SIZE: b"3"}, on={TTL: b"1"})
+    repair = restatement(KEY, full.state, "repair")
+    assert full.put(operation).status in (Status.REJECTED_ETAG, Status.REJECTED_READS)
+    joined = join(full, last=1)
+    both(full, joined, repair)
+    assert agree(joined, full) and joined.document == {TTL: b"1", RATE: b"2", SIZE: b"3"}
+    assert not joined.due() and not full.due()
+    both(full, joined, older)
+    assert agree(joined, full)
+
+
+def test_an_operation_that_counted_is_kept_after_a_repair_that_was_on_its_way() -> None:
+    full = Script()
+    full.update({TTL: b"1"})
+    operation = full.event({TTL: b"1", SIZE: b"9"}, full.seen(), mask=(SIZE,), seen=full.state.history)
+    full.broker({RATE: b"2"}, on={})
+    repair = restatement(KEY, full.state, "repair")
+    full.put(operation)
+    joined = join(full, last=1)
+    both(full, joined, repair)
+    assert agree(joined, full) and joined.document == {TTL: b"1", RATE: b"2", SIZE: b"9"}
 
 
 class Compared(str):

@@ -99,13 +99,14 @@ class Chain:
         return True
 
     def newest(self, head: Settings | None) -> Settings | None:
-        """Returns the head with all events in flight applied to it: the document that the next request is computed on."""
+        """Returns the head with all events applied to it that are on their way: the document that the next request is computed on."""
         if not self._newest_valid:
             document = head
             for link in self._appended.values():
                 change = link.request.change
-                with suppress(PolicyError):  # the fold decides whether it counts; this is an estimate
-                    document = change.apply(document) if change is not None else None
+                if link.state is not State.OVERTAKEN:
+                    with suppress(PolicyError):  # the fold decides whether it counts; this is an estimate
+                        document = change.apply(document) if change is not None else None
             self._newest, self._newest_valid = document, True
         return self._newest
 
@@ -309,9 +310,9 @@ class Chain:
     def _pass(self, folded: Link) -> None:
         """Reports to the links before a folded one that a later event was folded before theirs."""
         for link in reversed(list(takewhile(lambda link: link is not folded, self._links))):
+            self._newest_valid = self._newest_valid and link.state in (State.WAITING, State.OVERTAKEN)
             if link.state is not State.WAITING and link.on(EventReport.PASSED) is State.LOST:
                 self._unlink(link)
-                self._newest_valid = False
                 self._again(link.request, not_appended(link.request))
 
     def _probe(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, takewhile
 
 from .. import rules
 from ..fold.fold import KeyState
@@ -10,7 +10,7 @@ from ..fold.keystate import REMEMBERED_REQUESTS
 from ..names import Scope
 from ..policies.documents import WHOLE, Settings, whole_digest
 from ..policies.events import ABSENT, Action, Event, Remembered, Stamp, StampKind
-from .link import Link
+from .link import Link, State
 from .request import Request
 
 
@@ -33,6 +33,7 @@ def event_of(
         in_flight: the earlier links of the chain whose events are appended and not folded yet, in order, by event id.
     """
     change = request.change
+    coming = on_their_way(in_flight)
     reads: dict[str, str] = {}
     if change is not None:
         reads = change.reads(before)
@@ -46,12 +47,12 @@ def event_of(
         request.actor,
         request.reason,
         change.paths if change is not None else (),
-        next(reversed(in_flight)) if in_flight else state.base if state is not None else "",  # base
+        coming[-1].event_id if coming else state.base if state is not None else "",  # base
         (ABSENT if before is None else request.etag) if request.etag or request.must_not_exist else None,  # etag
         request.skip_if_absent,
         reads,
         change.operands if change is not None else {},
-        carried(state, in_flight),
+        carried(state, coming),
         "",  # head_version
         state.history if state is not None else None,  # seen
         request.principal,
@@ -64,11 +65,19 @@ def event_of(
     return Event(request.key, Action.UPDATE, after if after is not None else {}, stamp)
 
 
-def carried(state: KeyState | None, in_flight: dict[str, Link]) -> tuple[Remembered, ...]:
+def on_their_way(in_flight: dict[str, Link]) -> list[Link]:
+    """Returns the last links whose events may still be folded, as many as there are requests to carry, in order.
+
+    Overtaken events are not in the log: nothing that is computed now may rest on them. They stand before all others.
+    """
+    links = takewhile(lambda link: link.state is not State.OVERTAKEN, reversed(in_flight.values()))
+    return list(islice(links, REMEMBERED_REQUESTS))[::-1]
+
+
+def carried(state: KeyState | None, coming: list[Link]) -> tuple[Remembered, ...]:
     """Returns the requests that an event carries: those that were applied last, then those whose events are in flight before it."""
     known = state.remembered if state is not None else ()
-    if not in_flight:
+    if not coming:
         return known
-    last = [link.carried for link in islice(reversed(in_flight.values()), REMEMBERED_REQUESTS)]
-    last.reverse()
+    last = [link.carried for link in coming]
     return (*known[len(last) - REMEMBERED_REQUESTS :], *last) if len(last) < REMEMBERED_REQUESTS else tuple(last)

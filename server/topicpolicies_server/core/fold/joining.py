@@ -15,9 +15,10 @@ that had seen more than the reader arrives, the reader does this::
                         missing
 
 A restatement by a writer that had not seen our first event yet teaches us nothing, because the events in between would be lost; its writer
-sees that our head differs, and restates the head again. But if our first event is itself a restatement, our head lacks those events too:
-then the one of the two is believed whose writer had seen more. So a guess that compaction left does not count for more than the repair
-that was on its way meanwhile, and after which no other is due.
+sees that our head differs, and restates the head again. But if our first event is itself a restatement, or an operation that was computed
+from a version, our head lacks those events too: then the one of the two is believed whose writer had seen more, and the operation is judged
+again. So a guess or a rejected operation that compaction left does not count for more than the repair that was on its way meanwhile, and
+after which no other is due.
 
 A restatement by a writer that had seen less, or does not say how much, is no news: if it differs from the head, a repair is due. Of two
 writers that have seen as much both are right, because the fold is a function of the log. Should they differ nevertheless (two releases with
@@ -58,10 +59,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from ..policies.documents import Settings
-from ..policies.events import Action, Placed, Position, Remembered, Stamp, StampKind
+from ..policies.events import Action, Event, Placed, Position, Remembered, Stamp
 from .inference import Inference
 from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState, Noted
-from .operation import Folded, apply, changed_by, conditional, judge, move, pipelined
+from .operation import Folded, apply, changed_by, conditional, judge, move, pipelined, restates
 
 BELIEVED_AFTER = 3
 """How often writers that have seen as much must restate a version as something else before the restatement is believed."""
@@ -151,22 +152,27 @@ def check_certainty(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | 
 def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     """Takes over what a restatement of ``claimed`` says about the head, if its writer is to be believed."""
     if claimed == state.document and (claimed is None or stamp.head_version == state.version):
-        if _has_seen_more(state, stamp):
-            same = claimed is not None  # an absence may be an older one than ours
+        if not _has_seen_more(state, stamp):
+            if stamp.seen is not None and stamp.seen.since == state.since:
+                state.remembered = _remembered(state, stamp)
+            return
+        assert stamp.seen is not None, "its writer had seen more"
+        later = _after(state, stamp.seen.upto)
+        if not later:
+            same = claimed is not None or later is not None  # else it may be an older absence than ours
             state.remembered = _completed(state, stamp) if same else _remembered(state, stamp)
             _know(state, stamp)
             if _knows_more_than_first(state, stamp):
                 _put_for_first(state, stamp)
-        elif stamp.seen is not None and stamp.seen.since == state.since:
-            state.remembered = _remembered(state, stamp)
-        return
-    if not (_has_seen_more(state, stamp) or _insists(state, stamp)):
+            return
+    elif not (_has_seen_more(state, stamp) or _insists(state, stamp)):
         return
     assert stamp.seen is not None, "its writer said what it had seen"
     upto = stamp.seen.upto
     later = _after(state, upto)
     if later is None and state.joined is not None and _knows_more_than_first(state, stamp):
-        later = state.joined.trail[1:]
+        first = _first_of_ours(state)
+        later = state.joined.trail[first is not None and restates(first[2]) :]
     if later is None:
         return  # what followed is not all kept, so it can't be folded again on top; the writer sees that we differ, and repairs again
     state.remembered = tuple(request for request in state.remembered if request.version <= upto)  # _fold_again applies the others
@@ -230,31 +236,32 @@ def _after(state: KeyState, upto: Position) -> list[Noted] | None:
     return known.trail[bisect_right(known.trail, upto, key=_position) :]
 
 
-def _first_restatement(state: KeyState) -> Noted | None:
-    """Returns the first event that was seen, if it is a restatement, and all events after it are kept; otherwise None."""
+def _first_of_ours(state: KeyState) -> tuple[Noted, Event, Stamp] | None:
+    """Returns the first event that was seen, if it is ours, rests on nothing in flight, and all events are kept since; otherwise None."""
     known = state.joined
     noted = known.trail[0] if known is not None and known.trail else None
-    if known is None or noted is None or noted.placed.position != known.dropped:
+    if known is None or noted is None or noted.placed.position != known.dropped or noted.placed.event is None:
         return None
-    stamp = noted.placed.event.stamp if noted.placed.event is not None else None
-    return noted if stamp is not None and stamp.kind in (StampKind.REPAIR, StampKind.TOMBSTONE) else None
+    event, stamp = noted.placed.event, noted.placed.event.stamp
+    return None if stamp is None or event.replicated or (pipelined(stamp) and not restates(stamp)) else (noted, event, stamp)
 
 
 def _knows_more_than_first(state: KeyState, stamp: Stamp) -> bool:
-    """Returns whether the first event that was seen is a restatement whose writer had seen less than another one, and nothing later."""
-    noted = _first_restatement(state)
-    told = noted.placed.event.stamp if noted is not None and noted.placed.event is not None else None
-    if told is None or told.seen is None or stamp.seen is None or stamp.seen.upto < told.seen.upto:
+    """Returns whether the writer of the first event that was seen had seen less than that of a restatement, and nothing later."""
+    first = _first_of_ours(state)
+    told = first[2].seen if first is not None else None
+    if told is None or stamp.seen is None or stamp.seen.upto < told.upto:
         return False
-    return stamp.seen.since < told.seen.since or (stamp.seen.since == told.seen.since and stamp.seen.upto > told.seen.upto)
+    return stamp.seen.since < told.since or (stamp.seen.since == told.since and stamp.seen.upto > told.upto)
 
 
 def _put_for_first(state: KeyState, stamp: Stamp) -> None:
-    """Notes that the head rests on a restatement, no longer on the one that was the first event seen: later ones are compared with it."""
-    noted = _first_restatement(state)
-    if noted is not None and noted.placed.event is not None and state.joined is not None:
-        event = noted.placed.event._replace(stamp=stamp)
-        state.joined.trail[0] = noted._replace(placed=noted.placed._replace(event=event))
+    """Notes that the head rests on a restatement, no longer on the first event that was seen: later ones are compared with it."""
+    first = _first_of_ours(state)
+    if first is not None and state.joined is not None:
+        noted, event, before = first
+        now = noted._replace(placed=noted.placed._replace(event=event._replace(stamp=stamp)))
+        state.joined.trail[: restates(before)] = [now]  # an operation is kept behind it
 
 
 def _position(noted: Noted) -> Position:
@@ -265,29 +272,43 @@ def _stands_on_its_own(state: KeyState, stamp: Stamp, upto: Position) -> bool:
     """Returns whether an operation's result certainly is its document.
 
     It is if the only events after those that its writer had seen are operations of that same writer, without conditions, each computed
-    from the one before, and this one from the last of them; if each has a request of its own, because the repeat of a request that was on
-    its way changes nothing; and if nothing else was on its way when this one was computed. The settings that this one relies on are as
-    they were then, but a version that it names may not be.
+    from the one before, and this one from the last of them; and if each has a request of its own, which was not applied before, because
+    a repeat changes nothing. The first of them was computed from a version, or from an event of which the writer knew by then what it had
+    done; then the operation carries no other request as on its way, whose event its document might rest on and the log may lack. The
+    settings that this one relies on are as they were when it was computed, but a version that it names may not be.
     """
     later = _after(state, upto)
     if later is None or (stamp.skip_if_absent and not stamp.base):
         return False
     if later and (stamp.etag is not None or stamp.skip_if_absent):
         return False
-    on_its_way = [request.request_id for request in stamp.remembered if request.version == ""]
-    requests = [stamp.request_id]
+    carried, requests, seen = stamp.remembered, {stamp.request_id}, upto
     for noted in reversed(later):
         before = noted.placed.event.stamp if noted.placed.event is not None else None
         if before is None or before.event_id != stamp.base or conditional(before):
             return False
         if before.request_id:
-            if before.request_id in requests:
+            known = state.remembers(before.request_id)
+            if before.request_id in requests or (known is not None and known.version not in ("", noted.placed.position)):
                 return False
-            requests.append(before.request_id)
+            requests.add(before.request_id)
+        seen = min(seen, before.seen.upto if before.seen is not None else "")
         stamp = before
+    if len(carried) >= REMEMBERED_REQUESTS and later and not "" < carried[0].version <= seen:
+        return False  # a request that was applied before its repeat in between may be missing among those that it carries
+    if any(request.version and request.request_id in requests for request in carried):
+        return False
     if not pipelined(stamp):
         return True
-    return len(on_its_way) == len(later) < REMEMBERED_REQUESTS and on_its_way == requests[:0:-1]
+    complete = len(later) < REMEMBERED_REQUESTS and all(request.version or request.request_id in requests for request in carried)
+    return complete and _is_up_to(state, stamp.base, upto)
+
+
+def _is_up_to(state: KeyState, event_id: str, upto: Position) -> bool:
+    """Returns whether an event of ours was seen here, at a position or before it."""
+    trail = state.joined.trail if state.joined is not None else []
+    events = (noted.placed.event for noted in trail if noted.placed.position <= upto)
+    return any(event is not None and event.stamp is not None and event.stamp.event_id == event_id for event in events)
 
 
 def _remembered(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:

@@ -102,6 +102,11 @@ def pipelined(stamp: Stamp) -> bool:
     return bool(stamp.remembered) and stamp.remembered[-1].version == ""
 
 
+def restates(stamp: Stamp) -> bool:
+    """Returns whether an event of ours repeats a head."""
+    return stamp.kind is StampKind.REPAIR or stamp.kind is StampKind.TOMBSTONE
+
+
 def conditional(stamp: Stamp) -> bool:
     """Returns whether an operation counts only under conditions."""
     return stamp.etag is not None or stamp.skip_if_absent or bool(stamp.reads)
