@@ -43,6 +43,8 @@ FEW = 32
 STRANGERS = 8
 """How many calls of strangers may wait at most."""
 _ON_TIME_SECONDS = 0.1
+_GONE_SECONDS = 0.1
+"""How long a call that ends without a request waits to hear that its caller has gone: gRPC reports that separately, and then cancels it."""
 
 
 class Arriving:
@@ -97,7 +99,7 @@ class Arriving:
         try:
             raw: Any = await context.read()
             if raw is grpc.aio.EOF:
-                await asyncio.sleep(0)  # if there is no request because the caller has gone, gRPC cancels the call now
+                await asyncio.sleep(_GONE_SECONDS)
         except asyncio.CancelledError:
             if (error := self._given_up.get(task)) is None or task.uncancel():
                 raise
