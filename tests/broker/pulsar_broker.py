@@ -20,6 +20,7 @@ from tests.broker import compacting, configuration
 from tests.broker.admin import Admin
 from tests.broker.configuration import SUPERUSER, Ports, Security
 from tests.broker.jars import LATEST, BrokerUnavailableError, cache, class_archive, jars, java
+from tests.suspending import suspend
 
 _KEPT_RUNS = 10
 _TAIL_LINES = 40
@@ -177,12 +178,16 @@ class OwnBroker(Broker):
         self._end(signal.SIGKILL, 10)
 
     def pause(self) -> None:
-        """Suspends the process (SIGSTOP): its connections stay open, but nothing is answered."""
-        self._signal(signal.SIGSTOP)
+        """Suspends the process: its connections stay open, but nothing is answered."""
+        if self._process is None:
+            raise RuntimeError("this broker is not running")
+        suspend(self._process.pid)
 
     def resume(self) -> None:
         """Resumes a paused process (SIGCONT)."""
-        self._signal(signal.SIGCONT)
+        if self._process is None:
+            raise RuntimeError("this broker is not running")
+        self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """Ends the broker and removes its data; its log is kept until later runs replace it."""
@@ -204,11 +209,6 @@ class OwnBroker(Broker):
         self._class_path = os.pathsep.join([f"{jars(version)}/*", *map(str, self._plugins)])
         archive, made = class_archive(version)
         self._java_options = list(self._given_options) or ([f"-XX:SharedArchiveFile={archive}"] if made.is_file() else [])
-
-    def _signal(self, number: signal.Signals) -> None:
-        if self._process is None:
-            raise RuntimeError("this broker is not running")
-        self._process.send_signal(number)
 
     def _end(self, number: signal.Signals, timeout_s: float) -> None:
         process, self._process = self._process, None

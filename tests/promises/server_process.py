@@ -16,6 +16,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.ports import free_port
 from tests.stubs import AsyncStub, async_stub
+from tests.suspending import suspend
 
 _ROOT = Path(__file__).parents[2]
 _READY_SECONDS = 30
@@ -81,9 +82,9 @@ class ServerProcess:
         return self.end(signal.SIGTERM)
 
     def pause(self) -> None:
-        """Sends SIGSTOP: the connections stay open, but nothing is answered."""
+        """Suspends the process: the connections stay open, but nothing is answered."""
         assert self._process is not None, "it runs"
-        self._process.send_signal(signal.SIGSTOP)
+        suspend(self._process.pid)
 
     def resume(self) -> None:
         """Sends SIGCONT."""

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -188,4 +189,5 @@ def test_sighup_sigusr1_and_sigusr2_never_end_a_process_that_is_stopping(loop: s
         process.send_signal(signal.SIGTERM)
         while process.poll() is None:
             process.send_signal(number)
+            time.sleep(0.0002)  # without a pause the process would do nothing but take signals
         assert (process.stdout.read(), process.returncode) == ("stopped\n", 0)
