@@ -101,17 +101,18 @@ async def test_no_place_is_lost_or_taken_twice_whichever_requests_time_out_or_ar
                 pass
 
 
+async def hang(number: int, limiter: FairLimiter, ended: list[int]) -> None:
+    """Works without an end on the subject ``number``, and notes there if it is given up."""
+    try:
+        async with limiter.place(number, 60.0):
+            await asyncio.sleep(60)
+    except GivenUpError:
+        ended.append(number)
+
+
 async def test_if_more_subjects_hang_than_there_are_places_the_oldest_work_is_given_up() -> None:
     limiter, ended = FairLimiter(2, 4, 0.05), list[int]()
-
-    async def hang(number: int) -> None:
-        try:
-            async with limiter.place(number, 60.0):
-                await asyncio.sleep(60)
-        except GivenUpError:
-            ended.append(number)
-
-    tasks = [asyncio.create_task(hang(number)) for number in range(20)]
+    tasks = [asyncio.create_task(hang(number, limiter, ended)) for number in range(20)]
     await asyncio.sleep(0)
     began = time.monotonic()
     async with asyncio.timeout(10), limiter.place("good", 60.0):
@@ -152,16 +153,9 @@ async def test_work_that_makes_progress_is_not_given_up_for_work_that_hangs() ->
                 progress += 1
                 await asyncio.sleep(0.03)
 
-    async def hang(number: int) -> None:
-        try:
-            async with limiter.place(number, 60.0):
-                await asyncio.sleep(60)
-        except GivenUpError:
-            ended.append(number)
-
     large = asyncio.create_task(go_on())
     await asyncio.sleep(0.12)
-    tasks = [asyncio.create_task(hang(number)) for number in range(12)]
+    tasks = [asyncio.create_task(hang(number, limiter, ended)) for number in range(12)]
     await large
     assert ended[:5] == [0, 1, 2, 3, 4], "others had their turns meanwhile"
     for task in tasks:

@@ -8,8 +8,9 @@ import random
 
 from ..core.errors import Kind
 from ..core.fold.fold import KeyState
+from ..core.fold.operation import restates
 from ..core.names import PolicyKey
-from ..core.policies.events import Event, Placed, StampKind
+from ..core.policies.events import Event, Placed
 from ..logs.change_log import LogError
 from .activity import Repair
 from .common import Common
@@ -69,8 +70,7 @@ class RepairPublisher:
 
     def append_failed(self, event: Event, state: KeyState | None, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged, which may have been a repair."""
-        restates = event.stamp is not None and event.stamp.kind in (StampKind.REPAIR, StampKind.TOMBSTONE)
-        if restates and not _passes(error):
+        if event.stamp is not None and restates(event.stamp) and not _passes(error):
             self._refused(event.key, error)
         else:
             self.consider(event.key, state)
