@@ -7,8 +7,15 @@ import os
 import random
 import subprocess
 import sys
+import time
 
 import pytest
+
+from topicpolicies.v1 import service_pb2
+from topicpolicies_server.core.chains.request import Request
+from topicpolicies_server.rpc import requests
+from topicpolicies_server.rpc.requests import Author
+from topicpolicies_server.rpc.streaming import TURN_SECONDS
 
 from .loop import SimulatedLoop, Stuck
 from .report import story
@@ -20,6 +27,21 @@ pytestmark = pytest.mark.simulation
 @pytest.mark.parametrize("profile", ["embedded", "brokers", "exclusive-partitioned", "late-partitioned"])
 def test_a_seed_gives_the_same_story_every_time(profile: str) -> None:
     assert story(run(profile, 7)) == story(run(profile, 7))
+
+
+def test_a_story_does_not_depend_on_how_long_the_code_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, read, slowed = story(run("late-partitioned", 7)), requests.read_change, 0
+
+    def slowly(change: service_pb2.PolicyChangeRequest, author: Author, index: int) -> tuple[str, Request]:
+        nonlocal slowed
+        slowed += 1
+        if slowed <= 60:
+            time.sleep(1.5 * TURN_SECONDS)
+        return read(change, author, index)
+
+    monkeypatch.setattr(requests, "read_change", slowly)
+    assert story(run("late-partitioned", 7)) == plain
+    assert slowed > 10, "hardly any change came on a stream"
 
 
 @pytest.mark.slow
