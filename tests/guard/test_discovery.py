@@ -206,6 +206,20 @@ def test_a_tenant_whose_list_takes_long_is_listed_less_often() -> None:
     simulate(scenario)
 
 
+def test_brokers_that_answered_slowly_for_a_while_are_asked_again_within_little_more_than_a_minute() -> None:
+    async def scenario() -> None:
+        brokers = cluster(1)
+        finder = Finder(brokers, "acme/*")
+        await asyncio.sleep(60)
+        brokers.answer_seconds = 20.0
+        await asyncio.sleep(300)
+        brokers.answer_seconds = 0.0
+        brokers.load("acme/new")
+        assert await finder.until(lambda found: "acme/new" in found) <= 1.2 * 60 + 20
+
+    simulate(scenario)
+
+
 @pytest.mark.parametrize(
     ("pattern", "superuser"),
     [

@@ -115,10 +115,12 @@ def test_other_methods_are_not_allowed(asked: Asked, method: str) -> None:
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD")
 
 
-def test_answers_to_head_have_no_body(asked: Asked) -> None:
-    for path in ("/metrics", "/readyz"):
-        answer = asked.ask(path, "HEAD")
-        assert (answer.status_code, answer.content) == (200, b"")
+def test_answers_to_head_have_the_headers_of_get_and_no_body(asked: Asked) -> None:
+    for path, status in (("/metrics", 200), ("/readyz", 200), ("/none", 404)):
+        answer, whole = asked.ask(path, "HEAD"), asked.ask(path)
+        assert (answer.status_code, answer.content) == (status, b"")
+        for header in ("content-length", "content-type"):
+            assert answer.headers[header] == whole.headers[header] != "0"
 
 
 def test_silent_connections_delay_no_request_and_the_oldest_are_closed_for_new_ones(asked: Asked) -> None:

@@ -32,7 +32,7 @@ BROKERS_SECONDS = 10.0
 AGAIN_SECONDS = 5.0
 """When to ask again what was not answered."""
 _REST = 10.0
-"""A question is not repeated before this many times as long as its answer took."""
+"""A question is not repeated before this many times as long as its answer took, or ``RARELY_SECONDS`` if that is less."""
 _FEW = 8
 """Up to this many new namespaces of one list are asked about before all others; more would keep the others waiting for long."""
 _JITTER = (0.8, 1.2)
@@ -121,7 +121,7 @@ class Findings:
         """
         changes, pause = self._taken(question, answer, now)
         if pause is not None:
-            self._again(question, now, max(pause, _REST * took))
+            self._again(question, now, max(pause, min(_REST * took, RARELY_SECONDS)))
         return changes
 
     def failed(self, question: Question, error: PolicyError, now: float) -> None:

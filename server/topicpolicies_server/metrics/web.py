@@ -81,10 +81,23 @@ def routed(apps: Mapping[str, App]) -> App:
         method = environment["REQUEST_METHOD"]
         if method not in _METHODS:
             return text(respond, HTTPStatus.METHOD_NOT_ALLOWED, "Only GET and HEAD.\n", ("Allow", ", ".join(_METHODS)))
-        answer = named({**environment, "REQUEST_METHOD": "GET"}, respond)
-        return [] if method == "HEAD" else answer
+        return named(environment, respond) if method == "GET" else _head(named, environment, respond)
 
     return app
+
+
+def _head(app: App, environment: WSGIEnvironment, respond: StartResponse) -> Iterable[bytes]:
+    """Answers HEAD: as GET, with the length of its body, but without the body."""
+    status, headers = "", list[tuple[str, str]]()
+
+    def noted(of: str, told: list[tuple[str, str]], *_: object) -> Callable[[bytes], object]:
+        nonlocal status, headers
+        status, headers = of, told
+        return lambda _: None
+
+    length = sum(map(len, app({**environment, "REQUEST_METHOD": "GET"}, noted)))
+    respond(status, [each for each in headers if each[0].lower() != "content-length"] + [("Content-Length", str(length))])
+    return []
 
 
 class Web:
