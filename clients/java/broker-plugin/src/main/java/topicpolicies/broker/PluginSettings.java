@@ -35,6 +35,7 @@ record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle)
     private static final String REQUEST_TIMEOUT = PREFIX + "RequestTimeoutSeconds";
     private static final String LOAD_TIMEOUT = PREFIX + "LoadTimeoutSeconds";
     private static final String IDLE = PREFIX + "NamespaceIdleSeconds";
+    private static final long MOST_SECONDS = Duration.ofDays(365).toSeconds();
     private static final Set<String> KNOWN =
             Set.of(ADDRESS, TLS, TRUST, CERTIFICATE, KEY, SERVER_NAME, TOKEN, REQUEST_TIMEOUT, LOAD_TIMEOUT, IDLE);
 
@@ -72,6 +73,9 @@ record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle)
         }
         Duration load = seconds(properties, LOAD_TIMEOUT, 30, problems);
         Duration idle = seconds(properties, IDLE, 600, problems);
+        if (idle.compareTo(load) <= 0) { // otherwise a copy would be dropped while a topic waits for it
+            problems.add(IDLE + " (" + idle.toSeconds() + ") must be longer than " + LOAD_TIMEOUT + " (" + load.toSeconds() + ")");
+        }
         Optional<ClientOptions> options = Optional.empty();
         try {
             options = Optional.of(client.build());
@@ -112,13 +116,13 @@ record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle)
         String value = text(properties, name).orElse(String.valueOf(otherwise));
         try {
             long seconds = Long.parseLong(value);
-            if (seconds > 0) {
+            if (seconds > 0 && seconds <= MOST_SECONDS) {
                 return Duration.ofSeconds(seconds);
             }
         } catch (NumberFormatException error) {
             // reported below
         }
-        problems.add(name + " is a positive number of seconds, not " + value);
+        problems.add(name + " is a positive number of seconds, at most " + MOST_SECONDS + " (a year), not " + value);
         return Duration.ofSeconds(otherwise);
     }
 

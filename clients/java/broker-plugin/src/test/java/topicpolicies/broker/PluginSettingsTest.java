@@ -47,6 +47,28 @@ final class PluginSettingsTest {
     }
 
     @Test
+    void aCopyIsKeptForLongerThanATopicMayWaitForIt() {
+        String load = "topicPoliciesSidecarLoadTimeoutSeconds";
+        String idle = "topicPoliciesSidecarNamespaceIdleSeconds";
+        for (String seconds : new String[] {"5", "30"}) {
+            String message = assertThrows(IllegalArgumentException.class,
+                    () -> PluginSettings.of(properties(idle, seconds), "broker")).getMessage();
+            assertTrue(message.contains(idle + " (" + seconds + ") must be longer than " + load + " (30)"), message);
+        }
+        assertEquals(Duration.ofSeconds(6), PluginSettings.of(properties(load, "5", idle, "6"), "broker").idle());
+    }
+
+    @Test
+    void aTimeOfMoreThanAYearIsRefused() {
+        for (String name : new String[] {"LoadTimeout", "RequestTimeout", "NamespaceIdle"}) {
+            String setting = "topicPoliciesSidecar" + name + "Seconds";
+            String message = assertThrows(IllegalArgumentException.class,
+                    () -> PluginSettings.of(properties(setting, String.valueOf(Long.MAX_VALUE)), "broker")).getMessage();
+            assertTrue(message.contains(setting) && message.contains("a year"), message);
+        }
+    }
+
+    @Test
     void theTokenIsReadForEachCallAndNeverShown() throws IOException {
         Path file = Files.writeString(directory.resolve("token"), "first\n");
         PluginSettings settings = PluginSettings.of(properties("topicPoliciesSidecarTokenFilePath", file.toString()), "broker");
