@@ -262,6 +262,40 @@ def test_a_certificate_whose_key_grpc_does_not_support_is_refused(files: Files, 
     assert str(files.certificate) in str(caught.value)
 
 
+P_256 = bytes.fromhex(
+    "3081e0020101302c06072a8648ce3d0101022100ffffffff00000001000000000000000000000000ffffffffffffffffffffffff30440420ffffffff"
+    "00000001000000000000000000000000fffffffffffffffffffffffc04205ac635d8aa3a93e7b3ebbd55769886bc651d06b0cc53b0f63bce3c3e27d2"
+    "604b0441046b17d1f2e12c4247f8bce6e563a440f277037d812deb33a0f4a13945d898c2964fe342e2fe1a7f9b8ee7eb4a7c0f9e162bce33576b315e"
+    "cecbb6406837bf51f5022100ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551020101"
+)
+"""The parameters of the curve P-256 (RFC 3279, 2.3.5: ECParameters), as openssl writes them with ``-param_enc explicit``."""
+
+
+def sequence(*elements: bytes) -> bytes:
+    content = b"".join(elements)
+    return b"\x30" + (b"\x82" + len(content).to_bytes(2, "big") if len(content) > 255 else bytes([0x81, len(content)])) + content
+
+
+def test_a_certificate_with_the_parameters_of_its_curve_instead_of_its_name_is_refused(files: Files) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    certificate, private = self_signed(key)
+    files.certificate.write_bytes(certificate)
+    files.key.write_bytes(private)
+    read_pem(files.tls())
+    named = x509.load_pem_x509_certificate(certificate)
+    public = key.public_key().public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    before, _, after = named.tbs_certificate_bytes.partition(public)
+    _, _, signature = named.public_bytes(serialization.Encoding.DER).partition(named.tbs_certificate_bytes)
+    curve, point = bytes.fromhex("06072a8648ce3d0201") + P_256, public[23:]
+    version = before.index(bytes.fromhex("a003020102"))
+    content = sequence(before[version:], sequence(sequence(curve), point), after)
+    pem = ssl.DER_cert_to_PEM_cert(sequence(content, signature))
+    files.certificate.write_text(pem)
+    assert x509.load_pem_x509_certificate(pem.encode()).public_key() == key.public_key()
+    with pytest.raises(OSError, match=r"has a key of a kind that gRPC does not support: .* a named curve"):
+        read_pem(files.tls())
+
+
 def test_a_certificate_in_openssls_own_form_is_refused(files: Files, authority: Authority) -> None:
     files.put(authority.issue("server"))
     files.certificate.write_bytes(files.certificate.read_bytes().replace(b" CERTIFICATE-", b" TRUSTED CERTIFICATE-"))

@@ -24,6 +24,8 @@ _MARK = b"\xef\xbb\xbf"
 """A byte order mark, which Python's TLS skips at the beginning of a file, and gRPC's does not."""
 _TRUSTED = b"-----BEGIN TRUSTED CERTIFICATE-----"
 _CURVES = ("secp256r1", "secp384r1", "secp521r1")
+_NAMED_CURVE = bytes.fromhex("06072a8648ce3d020106")
+"""What every certificate with a key on a curve contains (DER): id-ecPublicKey, then the identifier of the curve, not its parameters."""
 _LEAST_RSA_BITS = 1024
 
 
@@ -155,7 +157,9 @@ def _check_kind(path: Path, chain: bytes) -> None:
         key = first.public_key()
     except (ValueError, UnsupportedAlgorithm):
         key = None
-    known = isinstance(key, ed25519.Ed25519PublicKey) or (isinstance(key, ec.EllipticCurvePublicKey) and key.curve.name in _CURVES)
+    known = isinstance(key, ed25519.Ed25519PublicKey)
+    if isinstance(key, ec.EllipticCurvePublicKey):
+        known = key.curve.name in _CURVES and _NAMED_CURVE in first.tbs_certificate_bytes
     if isinstance(key, rsa.RSAPublicKey) and first.public_key_algorithm_oid != PublicKeyAlgorithmOID.RSASSA_PSS:
         known = key.key_size >= _LEAST_RSA_BITS
     if not known:
