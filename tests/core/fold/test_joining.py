@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, TTL, Script, Seen, change, join
+from tests.core.fold.script import CLUSTERS, KEY, RATE, SIZE, SUB_A, SUB_B, TTL, Script, Seen, change, join
 from topicpolicies_server.core.fold.fold import FoldContext, Status, check_all_seen, fold, restatement
 from topicpolicies_server.core.policies import events
-from topicpolicies_server.core.policies.documents import WHOLE, digest, whole_digest
-from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Remembered, StampKind
+from topicpolicies_server.core.policies.documents import WHOLE, Settings, digest, whole_digest
+from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Remembered, Stamp, StampKind
 
 W = 30_000
 
@@ -344,6 +344,72 @@ def test_an_operation_tells_that_the_first_event_was_rejected_if_its_writer_knew
     assert agree(joined, full) is taken
     if taken:
         assert joined.document == full.document and joined.state.since == ""
+
+
+class OnLost(NamedTuple):
+    """A log whose newest event was computed from one that never came, the deletion ``lost``, and a sidecar that sees only that event."""
+
+    full: Script
+    joined: Script
+    first: Stamp
+    known: events.Seen | None
+    applied: tuple[Remembered, ...]
+
+    def following(self, document: Settings, before: Stamp, setting: str, **facts: Any) -> Event:
+        """Returns the next event of the first one's writer, which knows by now that the deletion never came."""
+        waiting = (*self.applied, Remembered(before.request_id, "digest", "", ""))
+        on = Seen(None, before.event_id)
+        return self.full.event(document, on, **{"mask": (setting,), "seen": self.known, "remembered": waiting, **facts})
+
+
+def on_lost() -> OnLost:
+    full = Script()
+    full.update({TTL: b"1", RATE: b"2"})
+    known, applied = full.state.history, full.state.remembered
+    lost = (*applied, Remembered("lost", "digest", "", ""))
+    first = full.event({SIZE: b"3"}, Seen(None, "lost-event"), mask=(SIZE,), seen=known, remembered=lost)
+    full.put(first)
+    joined = join(full, last=1)
+    assert full.document == {TTL: b"1", RATE: b"2", SIZE: b"3"} and full.due() and joined.document == {SIZE: b"3"}
+    assert first.stamp is not None
+    return OnLost(full, joined, first.stamp, known, applied)
+
+
+def test_after_a_first_event_on_one_that_never_came_its_writers_next_documents_are_taken() -> None:
+    full, joined, first, known, _ = world = on_lost()
+    second = world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS)
+    assert second.stamp is not None
+    both(full, joined, second)
+    assert agree(joined, full) and not full.due() and not joined.due(), "nobody would tell the newcomer"
+    both(full, joined, world.following({TTL: b"5", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, second.stamp, TTL))
+    assert agree(joined, full) and joined.document == {TTL: b"5", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}
+    assert joined.state.since == "000002", "it is a guess as before"
+    assert joined.state.remembers("lost") is None
+    both(full, joined, full.event({}, full.seen(), kind=StampKind.DELETE, request_id="lost", seen=known))
+    assert full.gone() and joined.gone(), "the request is repeated"
+
+
+def test_after_a_first_event_on_one_that_never_came_changes_of_others_are_not_undone() -> None:
+    full, joined, first, *_ = world = on_lost()
+    both(full, joined, full.event({SIZE: b"3", SUB_B: b"6"}, joined.seen(), mask=(SUB_B.replace("/", "."),), seen=joined.state.history))
+    both(full, joined, world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS))
+    assert joined.document == {SIZE: b"3", SUB_B: b"6", CLUSTERS: b"4"} and full.due(), "a repair tells it the rest"
+    assert full.document == {TTL: b"1", RATE: b"2", SIZE: b"3", SUB_B: b"6", CLUSTERS: b"4"}
+
+
+@pytest.mark.parametrize("repeated", ["lost", "request-2"])
+def test_after_a_first_event_on_one_that_never_came_a_repeated_request_changes_nothing(repeated: str) -> None:
+    _, joined, first, *_ = world = on_lost()
+    event = world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS, request_id=repeated)
+    assert first.request_id == "request-2"
+    assert (joined.put(event).status is Status.DUPLICATE) is (repeated == first.request_id)
+
+
+@pytest.mark.parametrize("condition", [{"etag": "000002"}, {"skip_if_absent": True}])
+def test_after_a_first_event_on_one_that_never_came_conditions_are_judged(condition: dict[str, Any]) -> None:
+    full, joined, first, *_ = world = on_lost()
+    both(full, joined, world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS, **condition))
+    assert joined.document == {SIZE: b"3", CLUSTERS: b"4"}
 
 
 def test_the_document_of_a_pipelined_operation_is_not_taken_if_its_predecessor_never_arrived() -> None:

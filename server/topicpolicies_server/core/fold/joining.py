@@ -62,7 +62,7 @@ from ..policies.documents import Settings
 from ..policies.events import Action, Event, Placed, Position, Remembered, Stamp
 from .inference import Inference
 from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState, Noted
-from .operation import Folded, apply, changed_by, conditional, judge, move, pipelined, restates
+from .operation import changed_by, judge, move, pipelined, restates
 
 BELIEVED_AFTER = 3
 """How often writers that have seen as much must restate a version as something else before the restatement is believed."""
@@ -152,24 +152,24 @@ def check_certainty(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | 
 def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     """Takes over what a restatement of ``claimed`` says about the head, if its writer is to be believed."""
     if claimed == state.document and (claimed is None or stamp.head_version == state.version):
-        if not _has_seen_more(state, stamp):
+        if not has_seen_more(state, stamp):
             if stamp.seen is not None and stamp.seen.since == state.since:
                 state.remembered = _remembered(state, stamp)
             return
         assert stamp.seen is not None, "its writer had seen more"
-        later = _after(state, stamp.seen.upto)
+        later = after(state, stamp.seen.upto)
         if not later:
             same = claimed is not None or later is not None  # else it may be an older absence than ours
-            state.remembered = _completed(state, stamp) if same else _remembered(state, stamp)
-            _know(state, stamp)
+            state.remembered = completed(state, stamp) if same else _remembered(state, stamp)
+            know(state, stamp)
             if _knows_more_than_first(state, stamp):
                 _put_for_first(state, stamp)
             return
-    elif not (_has_seen_more(state, stamp) or _insists(state, stamp)):
+    elif not (has_seen_more(state, stamp) or _insists(state, stamp)):
         return
     assert stamp.seen is not None, "its writer said what it had seen"
     upto = stamp.seen.upto
-    later = _after(state, upto)
+    later = after(state, upto)
     if later is None and state.joined is not None and _knows_more_than_first(state, stamp):
         first = _first_of_ours(state)
         later = state.joined.trail[first is not None and restates(first[2]) :]
@@ -179,34 +179,18 @@ def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Sta
     believe(state, claimed, stamp)
     _put_for_first(state, stamp)
     if all(noted.certain for noted in later):
-        _know(state, stamp)
+        know(state, stamp)
     _fold_again(state, later)
-
-
-def learn_from_operation(state: KeyState, placed: Placed, stamp: Stamp, document: Settings | None) -> Folded | None:
-    """Takes the document of an operation whose writer had seen more of the key than we have, and everything up to the operation.
-
-    Returns None, and takes nothing, if the writer had not.
-    """
-    if not _has_seen_more(state, stamp):
-        return None
-    assert stamp.seen is not None, "its writer had seen more"
-    if not _stands_on_its_own(state, stamp, stamp.seen.upto):
-        return None
-    state.remembered = _completed(state, stamp)
-    folded = apply(state, placed, stamp, document, stale=False)
-    _know(state, stamp)
-    return folded
 
 
 def believe(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     """Takes the head and its version from a restatement."""
     state.document = claimed
     state.version = state.head_event = stamp.head_version
-    state.remembered = _completed(state, stamp)
+    state.remembered = completed(state, stamp)
 
 
-def _has_seen_more(state: KeyState, stamp: Stamp) -> bool:
+def has_seen_more(state: KeyState, stamp: Stamp) -> bool:
     """Returns whether the writer of an event had seen the key's history from an earlier event on than we have."""
     return stamp.seen is not None and stamp.seen.since < state.since
 
@@ -219,14 +203,14 @@ def _insists(state: KeyState, stamp: Stamp) -> bool:
     return state.contradictions >= BELIEVED_AFTER
 
 
-def _know(state: KeyState, stamp: Stamp) -> None:
+def know(state: KeyState, stamp: Stamp) -> None:
     """Takes over the writer's ``since``, unless compaction has erased events between what the writer saw and the first one seen here."""
     first = state.joined.first if state.joined is not None else ""
     if stamp.seen is not None and stamp.seen.upto >= (first or state.since):
         state.since = stamp.seen.since
 
 
-def _after(state: KeyState, upto: Position) -> list[Noted] | None:
+def after(state: KeyState, upto: Position) -> list[Noted] | None:
     """Returns the events after a position; None: not all of them were seen, or are kept."""
     if upto >= state.upto:
         return []
@@ -268,49 +252,6 @@ def _position(noted: Noted) -> Position:
     return noted.placed.position
 
 
-def _stands_on_its_own(state: KeyState, stamp: Stamp, upto: Position) -> bool:
-    """Returns whether an operation's result certainly is its document.
-
-    It is if the only events after those that its writer had seen are operations of that same writer, without conditions, each computed
-    from the one before, and this one from the last of them; and if each has a request of its own, which was not applied before, because
-    a repeat changes nothing. The first of them was computed from a version, or from an event of which the writer knew by then what it had
-    done; then the operation carries no other request as on its way, whose event its document might rest on and the log may lack. The
-    settings that this one relies on are as they were when it was computed, but a version that it names may not be.
-    """
-    later = _after(state, upto)
-    if later is None or (stamp.skip_if_absent and not stamp.base):
-        return False
-    if later and (stamp.etag is not None or stamp.skip_if_absent):
-        return False
-    carried, requests, seen = stamp.remembered, {stamp.request_id}, upto
-    for noted in reversed(later):
-        before = noted.placed.event.stamp if noted.placed.event is not None else None
-        if before is None or before.event_id != stamp.base or conditional(before):
-            return False
-        if before.request_id:
-            known = state.remembers(before.request_id)
-            if before.request_id in requests or (known is not None and known.version not in ("", noted.placed.position)):
-                return False
-            requests.add(before.request_id)
-        seen = min(seen, before.seen.upto if before.seen is not None else "")
-        stamp = before
-    if len(carried) >= REMEMBERED_REQUESTS and later and not "" < carried[0].version <= seen:
-        return False  # a request that was applied before its repeat in between may be missing among those that it carries
-    if any(request.version and request.request_id in requests for request in carried):
-        return False
-    if not pipelined(stamp):
-        return True
-    complete = len(later) < REMEMBERED_REQUESTS and all(request.version or request.request_id in requests for request in carried)
-    return complete and _is_up_to(state, stamp.base, upto)
-
-
-def _is_up_to(state: KeyState, event_id: str, upto: Position) -> bool:
-    """Returns whether an event of ours was seen here, at a position or before it."""
-    trail = state.joined.trail if state.joined is not None else []
-    events = (noted.placed.event for noted in trail if noted.placed.position <= upto)
-    return any(event is not None and event.stamp is not None and event.stamp.event_id == event_id for event in events)
-
-
 def _remembered(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
     """Returns the requests to remember after a restatement: those that it carries, and those with a version here.
 
@@ -323,7 +264,7 @@ def _remembered(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
     return (*(request for request_id, request in older.items() if request_id not in newer), *newer.values())[-REMEMBERED_REQUESTS:]
 
 
-def _completed(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
+def completed(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
     """Returns the requests that a writer remembers that had seen more; those whose outcome it did not know yet as they are known here."""
     ours = {request.request_id: request for request in state.remembered}
     return tuple(request if request.version else ours.get(request.request_id, request) for request in stamp.remembered)
