@@ -52,6 +52,9 @@ Change: TypeAlias = Callable[[TopicPolicies], object] | Callable[[TopicPolicies]
 class AsyncClient:
     """Changes, reads and watches topic policies, in one event loop. Close it when it is no longer needed.
 
+    It belongs to the event loop of its first call: in another one, as of a second ``asyncio.run``, its calls raise
+    ``FailedPrecondition``.
+
     A call that fails raises ``TopicPoliciesError`` or one of its subclasses. A call that is safe to repeat is repeated until its time
     is over; see ``RetryPolicy``. ``timeout`` is in seconds and, where nothing else is said, includes all attempts of the call; None: the
     client's own ``timeout``.

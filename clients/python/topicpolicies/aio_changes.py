@@ -23,6 +23,7 @@ AT_ONCE = 100
 
 async def run_changes(connections: AsyncConnections, pipeline: Pipeline, source: Source) -> AsyncIterator[Settled]:
     """See ``AsyncClient.update_many``."""
+    connections.check_loop()
     run = _ChangeRun(connections, pipeline, source)
     try:
         while not run.done:

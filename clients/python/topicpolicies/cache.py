@@ -178,7 +178,8 @@ class AsyncPolicyCache(_BaseCache):
     async def close(self) -> None:
         """Ends the cache; reads go on returning the last known documents. A listener must not call it."""
         await self._watch.close()
-        await asyncio.wait({self._task})
+        if not self._task.done():  # a task that ended with its loop can't be waited for in another one
+            await asyncio.wait({self._task})
 
     async def wait_synced(self, timeout: float | None = None) -> bool:
         """Waits until the cache is synced, at most ``timeout`` seconds; None: without limit. Returns whether it is synced.

@@ -237,6 +237,16 @@ def client_closed() -> TopicPoliciesError:
     return TopicPoliciesError("The client was closed.", code=grpc.StatusCode.CANCELLED)
 
 
+def other_event_loop() -> FailedPrecondition:
+    """Returns the error of a call on an asyncio client in another event loop than that of its first call."""
+    return FailedPrecondition(
+        "This AsyncClient was used in another event loop, to which its connections belong; each asyncio.run has a loop of its own. "
+        "Make a client within the loop that uses it: async with AsyncClient(...).",
+        code=grpc.StatusCode.FAILED_PRECONDITION,
+        reason="OTHER_EVENT_LOOP",
+    )
+
+
 def connection_evicted() -> TopicPoliciesError:
     """Returns the error of a call that ended because the client closed its connection, to make room for another one."""
     return TopicPoliciesError("The connection was closed to make room for a connection to another leader.", code=grpc.StatusCode.CANCELLED)

@@ -174,12 +174,16 @@ class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
     async def close(self) -> None:
         """Ends the watch; a task that waits for its next event gets StopAsyncIteration."""
         self._closed.set()
+        if self._loop is not None and self._loop.is_closed():
+            return  # the stream and the task ended with their loop
         if self._call is not None:
             self._call.cancel()
         step, self._step = self._step, None
         await cancel_and_wait(step)
 
     async def __anext__(self) -> WatchEvent:
+        if not self._closed.is_set():
+            self._connections.check_loop()
         self._loop = self._loop or asyncio.get_running_loop()
         while not self._closed.is_set():
             event = self._session.next()
