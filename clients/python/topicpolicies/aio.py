@@ -84,7 +84,7 @@ class AsyncClient:
             tls: True or a ``Tls`` for TLS, False for plaintext; None: TLS, unless the target is on this machine.
             credentials: gRPC channel credentials, which are used instead of ``tls``.
             token: a bearer token, or a function that returns the current one; the function is called for each call and must not block. If
-                it raises, so does the call, but a watch tries again.
+                it raises, or returns no token, the call raises, but a watch tries again.
             actor: the name of who makes the changes, in printable ASCII; it is stored in the log with each change that names no other.
             timeout: seconds that a call may take, including its repeats, unless the call has a ``timeout`` of its own.
             retries: how calls are repeated, and how long watches pause; ``NO_RETRIES``: no call is repeated, and no watch resumed.
@@ -95,7 +95,8 @@ class AsyncClient:
             clock: the source of time and of random numbers; for tests.
 
         Raises:
-            InvalidArgument: the actor can't be sent as metadata, the token would go to another machine without TLS, the target is a URL.
+            InvalidArgument: the actor, the token or ``metadata`` can't be sent as metadata, the token would go to another machine without
+                TLS, the target is a URL.
             OSError: a file of ``tls`` can't be read.
         """
         addresses = addresses_of(target)

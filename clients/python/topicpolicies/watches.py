@@ -113,14 +113,14 @@ class Watch(_BaseWatch[Connections], Iterator[WatchEvent]):
         self._address = self._connections.routes.address
         try:
             self._call = self._connections.stream(self._address, lambda stub: stub.WatchPolicies, request)
-        except TopicPoliciesError:
+        except Exception as error:
+            if not isinstance(error, TopicPoliciesError) or not self._connections.closed.is_set():
+                self._over(not_begun(error))  # whatever the caller's token function raises: it may succeed the next time
+                return
             if self._closed.is_set():
                 return
             self._closed.set()
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the caller's token function raises: it may succeed the next time
-            self._over(not_begun(error))
-            return
         if self._closed.is_set():  # another thread closed the watch when there was no call yet to cancel
             self._call.cancel()
 
@@ -217,10 +217,12 @@ class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
         request = self._session.connect(self._connections.clock.now())
         self._address = self._connections.routes.address
         try:
-            self._call = self._connections.stub(self._address).WatchPolicies(request)
+            stub = self._connections.stub(self._address)
         except TopicPoliciesError:
             self._closed.set()
             raise
+        try:
+            self._call = stub.WatchPolicies(request)
         except Exception as error:  # noqa: BLE001 - see Watch
             self._over(not_begun(error))
 
