@@ -15,6 +15,7 @@ from .documents import Document, Scope
 from .errors import TopicPoliciesError, client_closed
 from .events import Status, WatchEvent
 from .mirror import Change, Mirror
+from .stream_threads import too_late
 from .timeouts import limit_of, seconds_of
 from .watches import AsyncWatch, Watch
 
@@ -131,6 +132,8 @@ class PolicyCache(_BaseCache):
 
     def close(self) -> None:
         """Ends the cache; reads go on returning the last known documents. A listener must not call it."""
+        if too_late():
+            return
         self._watch.close()
         self._thread.join()
 

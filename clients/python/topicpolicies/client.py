@@ -33,6 +33,7 @@ from .results import DeleteResult, Settled, UpdateResult
 from .retries import WATCH_PAUSES, Attempts, RetryPolicy
 from .routes import Routes
 from .server_info import ServerInfo
+from .stream_threads import too_late
 from .timeouts import limit_of, seconds_of
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
@@ -126,6 +127,8 @@ class Client:
 
     def close(self) -> None:
         """Ends all calls and watches, and closes the connections. A given channel stays open, and its calls end by themselves."""
+        if too_late():
+            return
         self._connections.closed.set()
         with self._lock:
             watches = list(self._watches)

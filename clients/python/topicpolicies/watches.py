@@ -14,6 +14,7 @@ from grpc import aio
 from .connections import AsyncConnections, Connections
 from .errors import TopicPoliciesError, from_rpc_error, not_begun, stream_ended
 from .events import WatchEvent
+from .stream_threads import too_late
 from .tasks import cancel_and_wait
 from .tokens import ResumeToken
 from .watch_session import WatchSession
@@ -86,6 +87,8 @@ class Watch(_BaseWatch[Connections], Iterator[WatchEvent]):
 
     def close(self) -> None:
         """Ends the watch; a thread that waits for its next event gets StopIteration."""
+        if too_late():
+            return
         self._closed.set()
         if self._call is not None:
             self._call.cancel()
