@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from datetime import datetime
 from functools import partial
 from inspect import isawaitable
@@ -212,7 +212,7 @@ class AsyncClient:
         *,
         max_in_flight: int = 1_000,
         timeout: float | None = None,
-    ) -> AsyncIterator[Settled]:
+    ) -> AsyncGenerator[Settled, None]:
         """Makes many changes over one stream, and yields the result or the error of each, in the order in which they are settled.
 
         Changes of one document are applied in their order. The whole is not atomic: a change that fails does not affect the others, and a
