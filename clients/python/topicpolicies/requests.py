@@ -24,6 +24,7 @@ from .message_errors import errors_as_invalid_argument
 from .options import ChangeOptions, Mask, UpdateArguments
 from .reprs import repr_of
 from .results import ListOperation
+from .secrets import redacted
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 from .values import ValueProblem, assign, locate
@@ -43,7 +44,7 @@ class Update:
         self.arguments = arguments
 
     def __repr__(self) -> str:
-        values = () if self.policies is None else (repr_of(self.policies),)
+        values = () if self.policies is None else (repr_of(redacted(self.policies)),)
         return f"Update({', '.join((repr(self.topic), *values, *_keywords(self.arguments)))})"
 
     def request(self) -> service_pb2.UpdatePolicyRequest:
@@ -77,7 +78,7 @@ class Deletion:
 
 
 def _keywords(arguments: Mapping[str, Any]) -> Iterable[str]:
-    return (f"{name}={repr_of(value)}" for name, value in arguments.items())
+    return (f"{name}={repr_of(redacted(value, (name,)))}" for name, value in arguments.items())
 
 
 def new_request_id() -> str:
