@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 
 import pytest
 
@@ -213,10 +214,10 @@ async def test_a_deletion_whose_response_was_lost_is_made_once_and_a_refused_one
 
 async def test_the_results_of_many_updates_can_be_closed_after_the_first(client: tp.AsyncClient) -> None:
     results = client.update_many(tp.Update(TOPIC, {"max_producer_per_topic": value}) for value in range(1000))
-    async for each in results:
-        assert each.sequence == 0
-        break
-    await results.aclose()  # type: ignore[attr-defined]
+    async with aclosing(results):  # the type of the results has to allow that
+        async for each in results:
+            assert each.sequence == 0
+            break
 
 
 async def test_each_of_many_updates_without_a_service_gets_an_error() -> None:

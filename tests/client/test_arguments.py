@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,13 @@ from topicpolicies.v1.events_pb2 import PulsarEvent
 TOPIC = "persistent://public/default/orders"
 NAMESPACE = "public/default"
 SCOPES = "Scope.LOCAL, Scope.GLOBAL"
+
+ABSENT = tp.Document(TOPIC, tp.Scope.LOCAL, None, "0")
+
+
+def bump(policies: tp.TopicPolicies) -> None:
+    policies.max_producer_per_topic += 1
+
 
 WRONG: dict[str, Callable[[Any], Any]] = {
     "topic must be a text, not 5.": lambda client: client.get(5),
@@ -37,6 +45,20 @@ WRONG: dict[str, Callable[[Any], Any]] = {
         client.update(TOPIC, shadow_topics=["a"], list_operations={"shadow_topics": "union"})
     ),
     "namespace must be a text, not ['public/default'].": lambda client: client.list([NAMESPACE]),
+    "policies must be a Mapping, not ['max_producer_per_topic'].": lambda client: client.update(TOPIC, ["max_producer_per_topic"]),
+    "list_operations must be a Mapping, not 'UNION'.": lambda client: client.update(TOPIC, shadow_topics=["a"], list_operations="UNION"),
+    "mask must be a text, not 5.": lambda client: client.update(TOPIC, mask=[5]),
+    "etag must be a text, not 5.": lambda client: client.delete(TOPIC, etag=5),
+    f"request_id must be a text, not {uuid.UUID(int=5)!r}.": lambda client: client.update(
+        TOPIC, max_producer_per_topic=1, request_id=uuid.UUID(int=5)
+    ),
+    "reason must be a text, not 7.": lambda client: client.edit(TOPIC, bump, reason=7, start=ABSENT),
+    "start must be a Document, not 'x'.": lambda client: client.edit(TOPIC, bump, start="x"),
+    "at_least_version must be a text, not 5.": lambda client: client.get(TOPIC, at_least_version=5),
+    "topics must be a text, not 5.": lambda client: client.watch(topics=[5]),
+    "token must be a ResumeToken, not '{}'.": lambda client: client.watch(namespaces=[NAMESPACE], token="{}"),
+    "bookmark_interval must be a number of seconds, not '5'.": lambda client: client.cache(namespaces=[NAMESPACE], bookmark_interval="5"),
+    "page_size must be a whole number, not '5'.": lambda client: client.list(NAMESPACE, page_size="5"),
     "start must be a datetime, not '1d-ago'.": lambda client: next(client.history(topic=TOPIC, start="1d-ago")),
 }
 
@@ -51,7 +73,7 @@ def unconnected() -> Iterator[tp.Client]:
 def test_an_argument_of_a_wrong_type_is_named_in_the_error(unconnected: tp.Client, message: str) -> None:
     with pytest.raises(tp.InvalidArgument) as caught:
         WRONG[message](unconnected)
-    assert (str(caught.value), caught.value.reason) == (message, "WRONG_TYPE")
+    assert (str(caught.value), caught.value.reason) == (message, "WRONG_VALUE" if "number of seconds" in message else "WRONG_TYPE")
     assert [violation.field for violation in caught.value.violations] == [message.split(maxsplit=1)[0]]
 
 
@@ -96,6 +118,17 @@ async def test_an_edit_function_that_returns_other_policies_is_refused(address: 
             assert TOPIC not in service.documents
             await client.edit(TOPIC, same)
     assert service.documents[TOPIC][0].max_producer_per_topic == 4
+
+
+async def test_an_edit_function_that_is_a_coroutine_function_is_refused_by_the_synchronous_client(
+    address: str, service: FaultService
+) -> None:
+    async def later(policies: tp.TopicPolicies) -> None:
+        policies.max_producer_per_topic = 4
+
+    with tp.Client(address) as client, pytest.raises(tp.InvalidArgument, match="does not await the function of an edit"):
+        await asyncio.to_thread(client.edit, TOPIC, later)
+    assert TOPIC not in service.documents
 
 
 def test_values_and_clients_have_short_readable_reprs(unconnected: tp.Client) -> None:

@@ -64,6 +64,51 @@ async def test_a_program_that_ends_right_after_its_stream_was_closed_exits_witho
     assert output.decode().splitlines() == ["handled", "['MainThread']"]
 
 
+CLOSES_LATE = """
+import sys
+import topicpolicies as tp
+
+class Owner:
+    def __init__(self):
+        self.client = tp.Client(sys.argv[1])
+        if sys.argv[2] == "changes":
+            changes = [tp.Update(sys.argv[3], max_producer_per_topic=each) for each in range(9)]
+            self.stream = self.client.update_many(changes, max_in_flight=1)
+            next(self.stream)
+        elif sys.argv[2] == "watch":
+            self.stream = self.client.watch(namespaces=["public/default"])
+            next(self.stream)
+        else:
+            self.stream = self.client.cache(namespaces=["public/default"])
+            assert self.stream.wait_synced(20)
+
+    def __del__(self):
+        self.stream.close()
+        self.client.close()
+        print("closed", flush=True)
+
+owner = Owner()
+owner.itself = owner  # found by the collector, when the interpreter exits
+"""
+
+
+@pytest.mark.parametrize("stream", ["changes", "watch", "cache"])
+async def test_a_client_that_a_finalizer_closes_while_the_interpreter_exits_does_not_keep_it(
+    address: str, service: FaultService, stream: str
+) -> None:
+    service.model.write("public/default", "orders", 1)
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", CLOSES_LATE, address, stream, TOPIC,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PYTHONPATH": ":".join(sys.path)},
+    )  # fmt: skip
+    try:
+        output, errors = await asyncio.wait_for(program.communicate(), 30)
+    finally:
+        if program.returncode is None:
+            program.kill()
+    assert (program.returncode, output.decode(), errors.decode()) == (0, "closed\n", "")
+
+
 class Call:
     """A fake call of a stream."""
 

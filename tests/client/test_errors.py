@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -116,6 +118,9 @@ def test_outcome_unknown_has_the_id_of_the_request_and_the_details_of_its_cause(
     [
         (Refusal(Code.UNAVAILABLE, "failed to connect to all addresses; last error: refused"), True),
         (Refusal(Code.UNAVAILABLE, "DNS resolution failed for nowhere"), True),
+        (Refusal(Code.UNAVAILABLE, "errors resolving nowhere:1: [field:hostname lookup error:Domain name not found]"), True),
+        (Refusal(Code.UNKNOWN, "Failed to create channel to 'nowhere':the target uri is not valid: dns:///"), True),
+        (Refusal(Code.UNKNOWN, "errors resolving nowhere:1"), False),
         (Refusal(Code.UNAVAILABLE, "Socket closed"), False),
         (Refusal(Code.UNAVAILABLE, "failed to connect to all addresses", "LOG_UNREACHABLE"), False),
         (Refusal(Code.DEADLINE_EXCEEDED, "failed to connect to all addresses"), False),
@@ -123,3 +128,19 @@ def test_outcome_unknown_has_the_id_of_the_request_and_the_details_of_its_cause(
 )
 def test_only_a_call_without_a_connection_counts_as_never_sent(refusal: Refusal, never: bool) -> None:
     assert refusal.error.never_sent is never
+
+
+@pytest.mark.parametrize("target", ["localhost:port", "ipv4:127.0.0.1"])
+async def test_a_change_to_an_address_that_grpc_can_not_resolve_is_certainly_not_made(target: str) -> None:
+    topic = "persistent://public/default/orders"
+    async with tp.AsyncClient(target, tls=False, timeout=0.5) as client:
+        with tp.Client(target, tls=False, timeout=0.5) as blocking:
+            changes: list[Callable[[], Awaitable[object]]] = [
+                lambda: client.update(topic, max_producer_per_topic=5),
+                lambda: asyncio.to_thread(blocking.update, topic, max_producer_per_topic=5),
+            ]
+            for change in changes:
+                with pytest.raises(tp.TopicPoliciesError) as caught:
+                    await change()
+                assert caught.value.never_sent
+                assert not isinstance(caught.value, tp.OutcomeUnknown)

@@ -106,6 +106,19 @@ def test_a_listener_that_another_one_has_removed_is_not_called_any_more() -> Non
     assert not told
 
 
+def test_a_listener_that_raises_leaves_no_document_that_is_missing_from_a_new_snapshot() -> None:
+    mirror = mirror_of(*(changed(A, topic, "v1") for topic in "tuv"), synced(A), tp.Reset(A, "LOG_REPLACED", ""))
+
+    def listen(change: tp.Change) -> None:
+        if change.after is None:
+            raise LookupError(change.topic)
+
+    mirror.listen(listen)
+    with pytest.raises(LookupError):
+        mirror.apply(synced(A))
+    assert len(mirror) == 0
+
+
 def test_an_absence_is_removed_at_the_next_bookmark() -> None:
     mirror = mirror_of(synced(A), changed(A, "t", "v6", exists=False), changed(A, "t", "v5"))
     assert len(mirror) == 0, "an older change does not restore the document"

@@ -182,6 +182,28 @@ async def test_a_disabled_namespace_has_bookmarks_whose_token_resumes_after_it_i
     resumed.cancel()
 
 
+@pytest.mark.parametrize("mode", [pb.WATCH_MODE_LATEST, pb.WATCH_MODE_EVERY])
+async def test_a_token_of_a_disabled_namespace_into_which_a_broken_snapshot_was_folded_resets_the_watch(
+    serving: Serving, cluster: Cluster, mode: pb.WatchMode.ValueType
+) -> None:
+    await serving.update(ONE, 1)
+    await serving.update(TWO, 2)
+    folded = pb.WatchToken(positions=["2"])  # clients drop what is at or before it: of the new snapshot nearly everything
+    reader = WatchReader(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: folded}, mode=mode)
+    events = [event for event in await reader.until_synced() if not event.HasField("status")]
+    assert kinds(events).count("reset") == 1
+    assert events[0].reset.reason == errors_pb2.ERROR_REASON_TOPIC_POLICIES_SWITCHED
+    assert [change.document.topic for change in changes(events)] == [ONE, TWO]
+    reader.cancel()
+
+
+async def test_such_a_token_resets_the_watch_once_if_the_namespace_is_disabled_again(serving: Serving, cluster: Cluster) -> None:
+    cluster.say("true")
+    resumed = Values(serving.stub, namespaces=[NAMESPACE], resume={NAMESPACE: pb.WatchToken(positions=["2"])})
+    assert await resumed.reset() == ("TOPIC_POLICIES_SWITCHED", {})
+    resumed.cancel()
+
+
 async def test_a_disabled_namespace_does_not_end_the_stream_of_other_namespaces(serving: Serving, cluster: Cluster) -> None:
     cluster.say("true")
     await serving.update(ELSEWHERE, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from datetime import datetime
 from functools import partial
 from inspect import isawaitable
@@ -52,6 +52,9 @@ Change: TypeAlias = Callable[[TopicPolicies], object] | Callable[[TopicPolicies]
 class AsyncClient:
     """Changes, reads and watches topic policies, in one event loop. Close it when it is no longer needed.
 
+    It belongs to the event loop of its first call: in another one, as of a second ``asyncio.run``, its calls raise
+    ``FailedPrecondition``.
+
     A call that fails raises ``TopicPoliciesError`` or one of its subclasses. A call that is safe to repeat is repeated until its time
     is over; see ``RetryPolicy``. ``timeout`` is in seconds and, where nothing else is said, includes all attempts of the call; None: the
     client's own ``timeout``.
@@ -81,7 +84,7 @@ class AsyncClient:
             tls: True or a ``Tls`` for TLS, False for plaintext; None: TLS, unless the target is on this machine.
             credentials: gRPC channel credentials, which are used instead of ``tls``.
             token: a bearer token, or a function that returns the current one; the function is called for each call and must not block. If
-                it raises, so does the call, but a watch tries again.
+                it raises, or returns no token, the call raises, but a watch tries again.
             actor: the name of who makes the changes, in printable ASCII; it is stored in the log with each change that names no other.
             timeout: seconds that a call may take, including its repeats, unless the call has a ``timeout`` of its own.
             retries: how calls are repeated, and how long watches pause; ``NO_RETRIES``: no call is repeated, and no watch resumed.
@@ -92,7 +95,8 @@ class AsyncClient:
             clock: the source of time and of random numbers; for tests.
 
         Raises:
-            InvalidArgument: the actor can't be sent as metadata, the token would go to another machine without TLS, the target is a URL.
+            InvalidArgument: the actor, the token or ``metadata`` can't be sent as metadata, the token would go to another machine without
+                TLS, the target is a URL.
             OSError: a file of ``tls`` can't be read.
         """
         addresses = addresses_of(target)
@@ -208,7 +212,7 @@ class AsyncClient:
         *,
         max_in_flight: int = 1_000,
         timeout: float | None = None,
-    ) -> AsyncIterator[Settled]:
+    ) -> AsyncGenerator[Settled, None]:
         """Makes many changes over one stream, and yields the result or the error of each, in the order in which they are settled.
 
         Changes of one document are applied in their order. The whole is not atomic: a change that fails does not affect the others, and a

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from typing import Any
 
 from grpc import aio
@@ -21,8 +21,9 @@ AT_ONCE = 100
 """How many changes are taken from an iterable in one turn of the event loop at most, so that other tasks get their turn."""
 
 
-async def run_changes(connections: AsyncConnections, pipeline: Pipeline, source: Source) -> AsyncIterator[Settled]:
+async def run_changes(connections: AsyncConnections, pipeline: Pipeline, source: Source) -> AsyncGenerator[Settled, None]:
     """See ``AsyncClient.update_many``."""
+    connections.check_loop()
     run = _ChangeRun(connections, pipeline, source)
     try:
         while not run.done:

@@ -24,6 +24,37 @@ def text(value: str, field: str) -> str:
     return value
 
 
+def optional_text(value: str | None, field: str) -> str:
+    """Returns the value of the argument ``field``, if it is a text; None is an empty one.
+
+    Raises:
+        InvalidArgument: it is neither.
+    """
+    return "" if value is None else text(value, field)
+
+
+def whole(value: int, field: str) -> int:
+    """Returns the value of the argument ``field``, if it is a whole number.
+
+    Raises:
+        InvalidArgument: it is not.
+    """
+    if not isinstance(value, int):
+        raise _wrong(f"{field} must be a whole number, not {value!r}.", field)
+    return value
+
+
+def instance(value: _T, kind: type, field: str) -> _T:
+    """Returns the value of the argument ``field``, if it is an instance of ``kind``.
+
+    Raises:
+        InvalidArgument: it is not.
+    """
+    if not isinstance(value, kind):
+        raise _wrong(f"{field} must be a {kind.__name__}, not {value!r}.", field)
+    return value
+
+
 def member(value: _Member, kind: type[_Member], field: str) -> _Member:
     """Returns the value of the argument ``field``, if it is a member of the enum ``kind``.
 
@@ -45,6 +76,15 @@ def several(values: Iterable[_T], field: str) -> list[_T]:
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise _wrong(f"{field} takes a list, such as [{values!r}], not {values!r} alone.", field)
     return list(values)
+
+
+def texts(values: Iterable[str], field: str) -> list[str]:
+    """Returns the values of the argument ``field`` as a list, if they are texts.
+
+    Raises:
+        InvalidArgument: they are not.
+    """
+    return [text(value, field) for value in several(values, field)]
 
 
 def members(values: Iterable[_Member], kind: type[_Member], field: str) -> list[_Member]:

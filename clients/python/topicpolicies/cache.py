@@ -15,6 +15,7 @@ from .documents import Document, Scope
 from .errors import TopicPoliciesError, client_closed
 from .events import Status, WatchEvent
 from .mirror import Change, Mirror
+from .stream_threads import too_late
 from .timeouts import limit_of, seconds_of
 from .watches import AsyncWatch, Watch
 
@@ -131,6 +132,8 @@ class PolicyCache(_BaseCache):
 
     def close(self) -> None:
         """Ends the cache; reads go on returning the last known documents. A listener must not call it."""
+        if too_late():
+            return
         self._watch.close()
         self._thread.join()
 
@@ -178,7 +181,8 @@ class AsyncPolicyCache(_BaseCache):
     async def close(self) -> None:
         """Ends the cache; reads go on returning the last known documents. A listener must not call it."""
         await self._watch.close()
-        await asyncio.wait({self._task})
+        if not self._task.done():  # a task that ended with its loop can't be waited for in another one
+            await asyncio.wait({self._task})
 
     async def wait_synced(self, timeout: float | None = None) -> bool:
         """Waits until the cache is synced, at most ``timeout`` seconds; None: without limit. Returns whether it is synced.

@@ -13,6 +13,7 @@ from .errors import TopicPoliciesError, client_closed, from_rpc_error, stream_en
 from .pipelining import Outbox, Pipeline
 from .requests import Deletion, Update
 from .results import Settled
+from .stream_threads import too_late
 from .timeouts import Watchdog
 from .v1 import service_pb2
 
@@ -159,6 +160,8 @@ class _ChangeStream:
             self._watchdog.end()
 
     def close(self) -> None:
+        if too_late():
+            return
         self.finish()
         self._watchdog.close()
         self._cancel()

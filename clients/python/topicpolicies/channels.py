@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import grpc
 
 from . import traces
 from .addresses import addresses_of, is_local
+from .arguments import text
 from .errors import Violation, invalid
 from .stubs import Metadata
 
@@ -20,6 +22,9 @@ ACTOR_KEY = "topicpolicies-actor"
 StrPath: TypeAlias = str | os.PathLike[str]
 Token: TypeAlias = str | Callable[[], str]
 """A bearer token, or a function that returns the current one; it is called for each call, and must not block."""
+
+_KEY = re.compile(r"[0-9a-z_.-]+")
+"""Matches the keys of metadata that gRPC sends."""
 
 OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.keepalive_time_ms", 30_000),  # detects a connection that broke silently
@@ -81,21 +86,42 @@ def options_for(tls: bool | Tls | None, options: Iterable[tuple[str, int | str]]
 def metadata_for(actor: str, token: Token | None, metadata: Iterable[tuple[str, str]]) -> Callable[[], Metadata]:
     """Returns a function that returns the metadata of a call: the actor, ``metadata``, the trace context and the token.
 
+    The function raises InvalidArgument, too, if what the caller's token function returns is no token.
+
     Raises:
-        InvalidArgument: the actor can't be sent as metadata.
+        InvalidArgument: the actor, ``metadata`` or the token can't be sent as metadata.
     """
-    if actor and not (actor.isascii() and actor.isprintable() and actor == actor.strip()):
+    if actor and not (text(actor, "actor").isascii() and actor.isprintable() and actor == actor.strip()):
         problem = "The actor is sent as metadata: printable ASCII, without blanks around it. A change's own actor may be any text."
         raise invalid("MALFORMED_ACTOR", Violation("actor", "MALFORMED_ACTOR", problem))
-    fixed = (*(((ACTOR_KEY, actor),) if actor else ()), *metadata)
+    fixed = (*(((ACTOR_KEY, actor),) if actor else ()), *map(_checked_pair, metadata))
+    given_token = token if token is None or callable(token) else _checked_token(token)
 
     def current() -> Metadata:
         given = fixed if any(key == traces.PARENT_KEY for key, _ in fixed) else (*fixed, *traces.current())
-        if token is None:
+        if given_token is None:
             return given
-        return (*given, ("authorization", f"Bearer {token if isinstance(token, str) else token()}"))
+        bearer = _checked_token(given_token()) if callable(given_token) else given_token
+        return (*given, ("authorization", f"Bearer {bearer}"))
 
     return current
+
+
+def _checked_token(token: Any) -> str:
+    if not isinstance(token, str) or not token.isascii() or not token.isprintable():  # the token itself is not shown: it is a secret
+        what = "not a text" if not isinstance(token, str) else "not printable ASCII; perhaps it ends with the line end of its file"
+        raise invalid("MALFORMED_TOKEN", Violation("token", "MALFORMED_TOKEN", f"The token can't be sent as metadata: it is {what}."))
+    checked: str = token
+    return checked
+
+
+def _checked_pair(pair: Any) -> tuple[str, str]:
+    if isinstance(pair, (tuple, list)) and len(pair) == 2 and isinstance(pair[0], str) and _KEY.fullmatch(pair[0]):
+        key, value = pair
+        if key.endswith("-bin") or (isinstance(value, str) and value.isascii() and value.isprintable()):
+            return key, value
+    problem = 'metadata takes pairs such as [("key", "value")]: a key of a-z, 0-9, "-", "_" and ".", and a value of printable ASCII.'
+    raise invalid("MALFORMED_METADATA", Violation("metadata", "MALFORMED_METADATA", problem))
 
 
 def check_token(address: str, credentials: grpc.ChannelCredentials | None, token: Token | None) -> None:

@@ -33,6 +33,7 @@ from .results import DeleteResult, Settled, UpdateResult
 from .retries import WATCH_PAUSES, Attempts, RetryPolicy
 from .routes import Routes
 from .server_info import ServerInfo
+from .stream_threads import too_late
 from .timeouts import limit_of, seconds_of
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
@@ -75,7 +76,7 @@ class Client:
             tls: True or a ``Tls`` for TLS, False for plaintext; None: TLS, unless the target is on this machine.
             credentials: gRPC channel credentials, which are used instead of ``tls``.
             token: a bearer token, or a function that returns the current one; the function is called for each call and must not block. If
-                it raises, so does the call, but a watch tries again.
+                it raises, or returns no token, the call raises, but a watch tries again.
             actor: the name of who makes the changes, in printable ASCII; it is stored in the log with each change that names no other.
             timeout: seconds that a call may take, including its repeats, unless the call has a ``timeout`` of its own.
             retries: how calls are repeated, and how long watches pause; ``NO_RETRIES``: no call is repeated, and no watch resumed.
@@ -86,7 +87,8 @@ class Client:
             clock: the source of time and of random numbers; for tests.
 
         Raises:
-            InvalidArgument: the actor can't be sent as metadata, the token would go to another machine without TLS, the target is a URL.
+            InvalidArgument: the actor, the token or ``metadata`` can't be sent as metadata, the token would go to another machine without
+                TLS, the target is a URL.
             OSError: a file of ``tls`` can't be read.
         """
         addresses = addresses_of(target)
@@ -125,6 +127,8 @@ class Client:
 
     def close(self) -> None:
         """Ends all calls and watches, and closes the connections. A given channel stays open, and its calls end by themselves."""
+        if too_late():
+            return
         self._connections.closed.set()
         with self._lock:
             watches = list(self._watches)
@@ -197,7 +201,7 @@ class Client:
 
         Raises:
             Conflict: the document was changed by another writer; with a function, during each attempt.
-            InvalidArgument: the function returned other policies, instead of editing those that it was given.
+            InvalidArgument: the function returned other policies, instead of editing those that it was given, or is a coroutine function.
         """
         plan = EditPlan(topic=topic, **options)
         read = partial(self.get, topic, scope=plan.scope)

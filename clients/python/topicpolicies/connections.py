@@ -11,7 +11,7 @@ import grpc
 from grpc import aio
 
 from .clocks import AsyncClock, Clock
-from .errors import TopicPoliciesError, client_closed, connection_evicted, from_rpc_error
+from .errors import TopicPoliciesError, client_closed, connection_evicted, from_rpc_error, other_event_loop
 from .routes import MOST_CONNECTIONS, Routes
 from .stream_threads import StreamThreads
 from .stubs import ChannelWithMetadata, Metadata
@@ -144,6 +144,8 @@ class AsyncConnections:
         self._connect = connect
         self._metadata = metadata
         self._channels: dict[str, tuple[aio.Channel, TopicPoliciesServiceAsyncStub]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The event loop of the first call; None: there was none. gRPC's connections belong to it."""
         self._evicted: set[asyncio.Task[None]] = set()
         """The tasks that close the connections of ``_evict_if_full``."""
 
@@ -151,16 +153,31 @@ class AsyncConnections:
         """Returns the stub for an address, whose calls carry the client's metadata.
 
         Raises:
-            TopicPoliciesError: the client was closed.
+            TopicPoliciesError: the client was closed, or belongs to another event loop.
         """
         if self.closed.is_set():
             raise client_closed()
+        self.check_loop()
         if address not in self._channels:
             self._evict_if_full()
             channel = self._connect(address)
             with_metadata = cast("aio.Channel", ChannelWithMetadata(channel, self._metadata))
             self._channels[address] = (channel, TopicPoliciesServiceStub(with_metadata))
         return self._channels[address][1]
+
+    def check_loop(self) -> None:
+        """Checks that the running event loop is that of the first call; without a running loop nothing is checked.
+
+        Raises:
+            FailedPrecondition: it is another one.
+        """
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self._loop = self._loop or running
+        if self._loop is not running:
+            raise other_event_loop()
 
     async def wait(self, seconds: float) -> bool:
         """Waits for ``seconds``, or until the client is closed. Returns whether the client is closed."""

@@ -6,8 +6,11 @@ names what differs: leaves of objects that both have, single entries of maps, li
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from dataclasses import dataclass
+from inspect import isawaitable
 
+from .arguments import instance
 from .documents import Document, Scope
 from .errors import Conflict, Violation, invalid
 from .masks import paths_between
@@ -32,15 +35,20 @@ def copy_of(document: Document) -> TopicPolicies:
 
 
 def check_returned(returned: object, policies: TopicPolicies) -> None:
-    """Checks that an edit did not return other policies instead of changing the copy: they would be dropped silently.
+    """Checks what an edit returned: other policies, or a coroutine that is not awaited, would be dropped silently.
 
     Args:
         returned: what the caller's function returned.
         policies: the copy that the function was called with.
 
     Raises:
-        InvalidArgument: the function returned other policies.
+        InvalidArgument: the function returned other policies, or a coroutine.
     """
+    if isawaitable(returned):
+        if isinstance(returned, Coroutine):
+            returned.close()  # or else Python warns that it was never awaited
+        problem = "Client does not await the function of an edit: give it one that is no coroutine function, or use AsyncClient."
+        raise invalid("RETURNED_COROUTINE", Violation("change", "RETURNED_COROUTINE", problem))
     if isinstance(returned, TopicPolicies) and returned is not policies:
         problem = "An edit changes the policies that it receives; the policies that it returned are not sent."
         raise invalid("RETURNED_POLICIES", Violation("change", "RETURNED_POLICIES", problem))
@@ -58,6 +66,11 @@ class EditPlan:
     include_previous: bool = False
     skip_if_absent: bool = False
     start: Document | None = None
+
+    def __post_init__(self) -> None:
+        """Checks that ``start`` is a document."""
+        if self.start is not None:
+            instance(self.start, Document, "start")
 
     def skips(self, document: Document) -> bool:
         """Returns whether there is nothing to edit."""

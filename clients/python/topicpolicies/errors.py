@@ -22,8 +22,16 @@ DOMAIN = "topicpolicies"
 _REASON_PREFIX = "ERROR_REASON_"
 _DETAILS_KEY = "grpc-status-details-bin"
 _CODES: Mapping[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
-_NEVER_SENT = ("failed to connect to all addresses", "DNS resolution failed", "connections to all backends failing", "empty address list")
+_NEVER_SENT = (
+    "failed to connect to all addresses",
+    "errors resolving ",
+    "DNS resolution failed",  # of older releases of gRPC
+    "connections to all backends failing",
+    "empty address list",
+)
 """Parts of gRPC's messages for a call that got no connection, so that nothing was sent."""
+_NO_CHANNEL = "Failed to create channel to "
+"""The beginning of gRPC's message for a call to an address that it can't read."""
 
 
 class Violation(NamedTuple):
@@ -73,7 +81,8 @@ class TopicPoliciesError(Exception):
     @property
     def never_sent(self) -> bool:
         """Whether the request certainly did not reach the service, because there was no connection."""
-        return not self.from_service and self.code is grpc.StatusCode.UNAVAILABLE and any(words in self.message for words in _NEVER_SENT)
+        unconnected = self.code is grpc.StatusCode.UNAVAILABLE and any(words in self.message for words in _NEVER_SENT)
+        return not self.from_service and (unconnected or self.message.startswith(_NO_CHANNEL))
 
 
 class InvalidArgument(TopicPoliciesError, ValueError):
@@ -235,6 +244,16 @@ def not_begun(cause: Exception) -> TopicPoliciesError:
 def client_closed() -> TopicPoliciesError:
     """Returns the error of a call on a closed client."""
     return TopicPoliciesError("The client was closed.", code=grpc.StatusCode.CANCELLED)
+
+
+def other_event_loop() -> FailedPrecondition:
+    """Returns the error of a call on an asyncio client in another event loop than that of its first call."""
+    return FailedPrecondition(
+        "This AsyncClient was used in another event loop, to which its connections belong; each asyncio.run has a loop of its own. "
+        "Make a client within the loop that uses it: async with AsyncClient(...).",
+        code=grpc.StatusCode.FAILED_PRECONDITION,
+        reason="OTHER_EVENT_LOOP",
+    )
 
 
 def connection_evicted() -> TopicPoliciesError:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from .arguments import members, moment, text
+from .arguments import members, moment, text, whole
 from .documents import Document, Scope, document_or_none
 from .enums import OpenEnum
 from .message_errors import errors_as_invalid_argument
@@ -184,9 +184,9 @@ def history_request(
             scopes=[scope.number for scope in members(scopes, Scope, "scopes")],
             start_time=timestamp(moment(start, "start")) if start is not None else None,
             end_time=timestamp(moment(end, "end")) if end is not None else None,
-            actor=actor,
+            actor=text(actor, "actor") if actor is not None else None,
             order=service_pb2.HISTORY_ORDER_OLDEST_FIRST if oldest_first else service_pb2.HISTORY_ORDER_NEWEST_FIRST,
-            page_size=page_size,
+            page_size=whole(page_size, "page_size"),
         )
 
 

@@ -94,11 +94,11 @@ class Mirror:
             namespace.status = event
         elif isinstance(event, (Synced, Bookmark)):
             self._confirmed(namespace, event.confirmed_time)
-            if isinstance(event, Synced):
-                self._synced(namespace)
             for key in namespace.absent:
                 namespace.documents.pop(key, None)
             namespace.absent.clear()
+            if isinstance(event, Synced):
+                self._synced(namespace)
 
     def listen(self, listener: Callable[[Change], object]) -> Callable[[], None]:
         """Calls a function at once for each present document, and then, from ``apply``, for each change.
@@ -181,8 +181,10 @@ class Mirror:
     def _synced(self, namespace: _Namespace) -> None:
         namespace.synced = True
         fresh, namespace.fresh = namespace.fresh, None
-        for key in [] if fresh is None else [key for key in namespace.documents if key not in fresh]:
-            self._notify(key, namespace.documents.pop(key), None)
+        gone = [] if fresh is None else [key for key in namespace.documents if key not in fresh]
+        dropped = [(key, namespace.documents.pop(key)) for key in gone]  # all of them first: a listener may raise
+        for key, document in dropped:
+            self._notify(key, document, None)
 
     def _confirmed(self, namespace: _Namespace, confirmed: datetime) -> None:
         self._newest = confirmed if self._newest is None else max(self._newest, confirmed)

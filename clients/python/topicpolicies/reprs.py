@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from google.protobuf import text_format
 from google.protobuf.message import Message
 
+from .secrets import FIELD, redacted
+from .v1.policies_pb2 import TopicPolicies
+
 
 def repr_of(value: object) -> str:
-    """Returns the ``repr`` of a value; of a message, its type's name and its text format in one line."""
+    """Returns the ``repr`` of a value; of a message, its type's name and its text format in one line, without the secrets of policies."""
     if isinstance(value, Message):
-        return f"<{value.DESCRIPTOR.name} {text_format.MessageToString(value, as_one_line=True)}>".replace(" >", ">")
+        shown = cast("Message", redacted(value)) if isinstance(value, TopicPolicies) and value.HasField(FIELD) else value
+        return f"<{value.DESCRIPTOR.name} {text_format.MessageToString(shown, as_one_line=True)}>".replace(" >", ">")
     return repr(value)
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, Unpack, cast
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from .arguments import member, members, moment, several, text
+from .arguments import instance, member, members, moment, optional_text, text, texts, whole
 from .documents import Scope
 from .effective import EffectiveView
 from .errors import Violation, invalid
@@ -24,6 +24,7 @@ from .message_errors import errors_as_invalid_argument
 from .options import ChangeOptions, Mask, UpdateArguments
 from .reprs import repr_of
 from .results import ListOperation
+from .secrets import redacted
 from .v1 import service_pb2
 from .v1.policies_pb2 import TopicPolicies
 from .values import ValueProblem, assign, locate
@@ -43,7 +44,7 @@ class Update:
         self.arguments = arguments
 
     def __repr__(self) -> str:
-        values = () if self.policies is None else (repr_of(self.policies),)
+        values = () if self.policies is None else (repr_of(redacted(self.policies)),)
         return f"Update({', '.join((repr(self.topic), *values, *_keywords(self.arguments)))})"
 
     def request(self) -> service_pb2.UpdatePolicyRequest:
@@ -77,7 +78,7 @@ class Deletion:
 
 
 def _keywords(arguments: Mapping[str, Any]) -> Iterable[str]:
-    return (f"{name}={repr_of(value)}" for name, value in arguments.items())
+    return (f"{name}={repr_of(redacted(value, (name,)))}" for name, value in arguments.items())
 
 
 def new_request_id() -> str:
@@ -120,16 +121,16 @@ def update_request(  # noqa: PLR0913 - options, by keyword
         scope=member(scope, Scope, "scope").number,
         policies=message,
         update_mask=FieldMask(paths=paths) if paths else None,
-        etag=etag,
+        etag=optional_text(etag, "etag"),
         must_not_exist=must_not_exist,
         skip_if_absent=skip_if_absent,
-        request_id=request_id or new_request_id(),
+        request_id=optional_text(request_id, "request_id") or new_request_id(),
         validate_only=validate_only,
-        actor=actor,
-        reason=reason,
+        actor=optional_text(actor, "actor"),
+        reason=optional_text(reason, "reason"),
         include_previous=include_previous,
     )
-    for path, operation in (list_operations or {}).items():
+    for path, operation in instance(list_operations or {}, Mapping, "list_operations").items():
         request.list_operations[path] = member(operation, ListOperation, "list_operations").number
     return request
 
@@ -151,11 +152,11 @@ def delete_request(
         return service_pb2.DeletePolicyRequest(
             topic=text(topic, "topic"),
             scope=member(scope, Scope, "scope").number,
-            etag=etag,
-            request_id=request_id or new_request_id(),
+            etag=optional_text(etag, "etag"),
+            request_id=optional_text(request_id, "request_id") or new_request_id(),
             validate_only=validate_only,
-            actor=actor,
-            reason=reason,
+            actor=optional_text(actor, "actor"),
+            reason=optional_text(reason, "reason"),
             include_previous=include_previous,
         )
 
@@ -179,11 +180,11 @@ def get_request(
         raise invalid("CONTRADICTION", Violation("read_at", "CONTRADICTION", problem))
     request = service_pb2.GetPolicyRequest(topic=text(topic, "topic"), scopes=[scope.number for scope in members(scopes, Scope, "scope")])
     if at_least_version:
-        request.at_least_version = at_least_version
+        request.at_least_version = text(at_least_version, "at_least_version")
     elif as_of_time is not None:
         request.as_of_time.CopyFrom(timestamp(moment(as_of_time, "as_of_time")))
     elif as_of_version:
-        request.as_of_version = as_of_version
+        request.as_of_version = text(as_of_version, "as_of_version")
     return request
 
 
@@ -195,8 +196,8 @@ def effective_request(
         return service_pb2.GetEffectivePolicyRequest(
             topic=text(topic, "topic"),
             view=member(view, EffectiveView, "view").number,
-            at_least_local_version=at_least_local_version,
-            at_least_global_version=at_least_global_version,
+            at_least_local_version=optional_text(at_least_local_version, "at_least_local_version"),
+            at_least_global_version=optional_text(at_least_global_version, "at_least_global_version"),
         )
 
 
@@ -204,7 +205,8 @@ def list_request(namespace: str, scopes: Iterable[Scope], page_size: int) -> ser
     """Makes the request for the first page of a namespace's documents. ``Client.list`` documents the arguments."""
     with errors_as_invalid_argument():
         chosen = [scope.number for scope in members(scopes, Scope, "scopes")]
-        return service_pb2.ListPoliciesRequest(namespace=text(namespace, "namespace"), page_size=page_size, scopes=chosen)
+        size = whole(page_size, "page_size")
+        return service_pb2.ListPoliciesRequest(namespace=text(namespace, "namespace"), page_size=size, scopes=chosen)
 
 
 def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[TopicPolicies, list[Path]]:
@@ -215,6 +217,7 @@ def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[Topic
     if isinstance(policies, TopicPolicies):
         message.CopyFrom(policies)
     elif policies is not None:
+        instance(policies, Mapping, "policies")
         twice = [path for path in policies if path in named]
         violations += [Violation(path, "OVERLAPPING_PATHS", f'"{path}" is given twice.') for path in twice]
         named = {**policies, **named}
@@ -251,7 +254,7 @@ def _mask(mask: Mask | None) -> list[str]:
         return []
     if isinstance(mask, str):
         return [mask]
-    return list(mask.paths) if isinstance(mask, FieldMask) else several(mask, "mask")
+    return list(mask.paths) if isinstance(mask, FieldMask) else texts(mask, "mask")
 
 
 def _check_covered(named: list[Path], mask: list[str]) -> None:

@@ -2,11 +2,13 @@
 
 After a stream was cancelled, gRPC's threads still work on it: one handles the end of the stream and holds the stream's lock, and another
 may be sending. If the interpreter exits at that moment, these threads stop where they are, and whatever takes the lock later blocks for
-ever, such as the stream's own finalizer. So closing a client waits for them.
+ever, such as the stream's own finalizer. So closing a client waits for them. What is closed even later, as by a ``__del__`` that runs while
+the interpreter exits, must not touch gRPC any more (``too_late``): its threads have been stopped, and closing would wait for them for ever.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,6 +18,11 @@ _Request = TypeVar("_Request")
 
 JOIN_SECONDS = 5.0
 """How many seconds to wait for threads whose streams were ended. They need only a moment, unless the machine is overloaded."""
+
+
+def too_late() -> bool:
+    """Returns whether the interpreter is exiting and has stopped all other threads: connections and streams end with the process."""
+    return sys.is_finalizing()
 
 
 class StreamThreads:

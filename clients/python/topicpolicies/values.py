@@ -14,6 +14,7 @@ from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescript
 from google.protobuf.message import Message
 
 from .masks import Path, PathError, format_path, parse_path
+from .secrets import may_be_secret
 
 _INTEGERS = {
     FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
@@ -173,7 +174,7 @@ def _fill(message: Message, value: object, at: str) -> None:
         message.CopyFrom(value)
         return
     if not isinstance(value, Mapping):
-        raise ValueProblem("WRONG_TYPE", f"{at} takes a {message.DESCRIPTOR.name} or a mapping of its fields, not {_shown(value)}.")
+        raise ValueProblem("WRONG_TYPE", f"{at} takes a {message.DESCRIPTOR.name} or a mapping of its fields, not {_shown(value, at)}.")
     message.SetInParent()
     for name, part in value.items():
         field = _named(cast("Descriptor", message.DESCRIPTOR), name)
@@ -188,13 +189,13 @@ def _set(message: Message, field: FieldDescriptor, value: object, at: str) -> No
     values = map_value(field)
     if values is not None:
         if not isinstance(value, Mapping):
-            raise ValueProblem("WRONG_TYPE", f"{at} takes a mapping, not {_shown(value)}.")
+            raise ValueProblem("WRONG_TYPE", f"{at} takes a mapping, not {_shown(value, at)}.")
         part.clear()
         for key, each in value.items():
             _set_entry(part, values, key, each, f"{at}.{format_path([str(key)])}")
     elif field.is_repeated:
         if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
-            raise ValueProblem("WRONG_TYPE", f"{at} takes a list, not {_shown(value)}.")
+            raise ValueProblem("WRONG_TYPE", f"{at} takes a list, not {_shown(value, at)}.")
         elements = [scalar(field, each, at) for each in value]
         del part[:]
         part.extend(elements)
@@ -207,7 +208,7 @@ def _set(message: Message, field: FieldDescriptor, value: object, at: str) -> No
 
 def _set_entry(entries: Any, field: FieldDescriptor, key: object, value: object, at: str) -> None:
     if not isinstance(key, str):
-        raise ValueProblem("WRONG_TYPE", f"{at}: the keys of a map must be strings, not {_shown(key)}.")
+        raise ValueProblem("WRONG_TYPE", f"{at}: the keys of a map must be strings, not {_shown(key, '')}.")
     if field.message_type is None:
         entries[key] = scalar(field, value, at)
         return
@@ -237,7 +238,7 @@ def scalar(field: FieldDescriptor, value: object, at: str) -> Any:
         return int(value)
     elif kind in _FLOATS and isinstance(value, (int, float)):
         return float(value)
-    raise ValueProblem("WRONG_TYPE", f"{at} takes {kind_name(field)}, not {_shown(value)}.")
+    raise ValueProblem("WRONG_TYPE", f"{at} takes {kind_name(field)}, not {_shown(value, at)}.")
 
 
 def _enum(enum: EnumDescriptor, value: object, at: str) -> int:
@@ -248,7 +249,7 @@ def _enum(enum: EnumDescriptor, value: object, at: str) -> int:
             raise ValueProblem(problem.reason, f"{at}: {problem}.") from None
     if isinstance(value, int) and not isinstance(value, bool):
         return int(value)  # an unknown number may be of a newer API definition: the service checks it
-    raise ValueProblem("WRONG_TYPE", f"{at} takes a name or number of {enum.name}, not {_shown(value)}.")
+    raise ValueProblem("WRONG_TYPE", f"{at} takes a name or number of {enum.name}, not {_shown(value, at)}.")
 
 
 def kind_name(field: FieldDescriptor) -> str:
@@ -262,7 +263,10 @@ def kind_name(field: FieldDescriptor) -> str:
     return "a text" if field.enum_type is None else f"a name of {field.enum_type.name}"
 
 
-def _shown(value: object) -> str:
+def _shown(value: object, at: str) -> str:
+    """Returns a value as an error shows it. ``at``: its path: what may be, or have, a secret is not shown."""
+    if may_be_secret(value, at):
+        return f"a value of the type {type(value).__name__}"
     text = ""
     for piece in _pieces(value):
         text += piece

@@ -28,7 +28,7 @@ from datetime import UTC
 from google.protobuf.duration_pb2 import Duration
 from grpc import StatusCode
 
-from .arguments import member, members, several
+from .arguments import instance, member, members, texts
 from .documents import Scope, is_known
 from .errors import TopicPoliciesError, Violation, invalid, reason_name, stream_ended
 from .events import Bookmark, Changed, Entry, Gap, Interrupted, NamespaceState, Reset, Status, Synced, WatchEvent, WatchMode
@@ -102,8 +102,8 @@ class WatchSession:
         """
         with errors_as_invalid_argument():
             self._request = service_pb2.WatchPoliciesRequest(
-                topics=several(topics, "topics"),
-                namespaces=several(namespaces, "namespaces"),
+                topics=texts(topics, "topics"),
+                namespaces=texts(namespaces, "namespaces"),
                 scopes=[scope.number for scope in members(scopes, Scope, "scopes")],
                 mode=member(mode, WatchMode, "mode").number,
                 from_beginning=from_beginning,
@@ -117,6 +117,7 @@ class WatchSession:
                 raise invalid("NOTHING_SELECTED", Violation("topics", "NOTHING_SELECTED", "Name at least one topic or namespace to watch."))
             self._progress: dict[str, _NamespaceProgress] = {name: _NamespaceProgress() for name in selected}
             if token is not None:
+                instance(token, ResumeToken, "token")
                 for name, progress in self._progress.items():
                     progress.delivered = True
                     progress.token = token.namespaces.get(name)
@@ -285,6 +286,7 @@ class WatchSession:
 
 
 def _duration(seconds: float) -> Duration:
+    seconds_of(seconds, seconds, "bookmark_interval")
     made = Duration()
     made.FromNanoseconds(round(seconds * 1e9))
     return made

@@ -14,6 +14,7 @@ from grpc import aio
 from .connections import AsyncConnections, Connections
 from .errors import TopicPoliciesError, from_rpc_error, not_begun, stream_ended
 from .events import WatchEvent
+from .stream_threads import too_late
 from .tasks import cancel_and_wait
 from .tokens import ResumeToken
 from .watch_session import WatchSession
@@ -86,6 +87,8 @@ class Watch(_BaseWatch[Connections], Iterator[WatchEvent]):
 
     def close(self) -> None:
         """Ends the watch; a thread that waits for its next event gets StopIteration."""
+        if too_late():
+            return
         self._closed.set()
         if self._call is not None:
             self._call.cancel()
@@ -113,14 +116,14 @@ class Watch(_BaseWatch[Connections], Iterator[WatchEvent]):
         self._address = self._connections.routes.address
         try:
             self._call = self._connections.stream(self._address, lambda stub: stub.WatchPolicies, request)
-        except TopicPoliciesError:
+        except Exception as error:
+            if not isinstance(error, TopicPoliciesError) or not self._connections.closed.is_set():
+                self._over(not_begun(error))  # whatever the caller's token function raises: it may succeed the next time
+                return
             if self._closed.is_set():
                 return
             self._closed.set()
             raise
-        except Exception as error:  # noqa: BLE001 - whatever the caller's token function raises: it may succeed the next time
-            self._over(not_begun(error))
-            return
         if self._closed.is_set():  # another thread closed the watch when there was no call yet to cancel
             self._call.cancel()
 
@@ -174,12 +177,16 @@ class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
     async def close(self) -> None:
         """Ends the watch; a task that waits for its next event gets StopAsyncIteration."""
         self._closed.set()
+        if self._loop is not None and self._loop.is_closed():
+            return  # the stream and the task ended with their loop
         if self._call is not None:
             self._call.cancel()
         step, self._step = self._step, None
         await cancel_and_wait(step)
 
     async def __anext__(self) -> WatchEvent:
+        if not self._closed.is_set():
+            self._connections.check_loop()
         self._loop = self._loop or asyncio.get_running_loop()
         while not self._closed.is_set():
             event = self._session.next()
@@ -213,10 +220,12 @@ class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
         request = self._session.connect(self._connections.clock.now())
         self._address = self._connections.routes.address
         try:
-            self._call = self._connections.stub(self._address).WatchPolicies(request)
+            stub = self._connections.stub(self._address)
         except TopicPoliciesError:
             self._closed.set()
             raise
+        try:
+            self._call = stub.WatchPolicies(request)
         except Exception as error:  # noqa: BLE001 - see Watch
             self._over(not_begun(error))
 

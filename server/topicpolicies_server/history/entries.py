@@ -19,7 +19,7 @@ from ..core.changes.plan import paths_of
 from ..core.fold.operation import Folded, Status
 from ..core.policies import secrets
 from ..core.policies.documents import EXTRA_PREFIX, Setting, Settings, differing, family
-from ..core.policies.events import Event, Placed, Position, StampKind
+from ..core.policies.events import LATEST_MS, Event, Placed, Position, StampKind
 from ..core.reading.heads import Head
 
 
@@ -61,8 +61,6 @@ OUTCOMES = {
     Status.IGNORED: 6,
 }
 """What became of an event, by the numbers of ``topicpolicies.v1.HistoryOutcome``."""
-MOST_MS = 253_402_300_799_999
-"""The end of the year 9999, in milliseconds since 1970: the latest time that a Timestamp can express."""
 _REMEMBERED, _FEW, _SHORT = 4_096, 8, 512
 """The size of each cache of JSON texts, and of how many paths and how many characters a cached text is made at most."""
 STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN, UNTIMED = 1, 2, 4, 8, 16, 32
@@ -246,7 +244,7 @@ class Rows:
 
 def _storable(milliseconds: int) -> int:
     """Returns a writer's own timestamp, which may be any number, clamped to the range that the file can hold."""
-    return milliseconds if 0 <= milliseconds <= MOST_MS else min(max(milliseconds, 0), MOST_MS)
+    return milliseconds if 0 <= milliseconds <= LATEST_MS else min(max(milliseconds, 0), LATEST_MS)
 
 
 _MOST_CHANGED = 1_000

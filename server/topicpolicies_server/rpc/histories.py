@@ -15,10 +15,9 @@ from topicpolicies.v1 import service_pb2
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, parse_namespace
 from ..core.policies.documents import record
-from ..core.policies.events import Position
+from ..core.policies.events import LATEST_MS, Position
 from ..core.reasons import Reason
 from ..history.as_of import Past
-from ..history.entries import MOST_MS
 from ..history.history import History
 from ..history.queries import LAST, EntryPlace, Query
 from ..namespaces.registry import Registry
@@ -150,7 +149,7 @@ async def past_document(registry: Registry, namespace: str, key: PolicyKey, mome
 def _milliseconds(time_stamp: Timestamp, field: str, problems: Problems, *, up: bool = False) -> int:
     """Reads a time in milliseconds, the history's precision: rounded down as a moment, or up as a bound (``up``); violations are noted."""
     found = time_stamp.seconds * 1000 + (time_stamp.nanos + 999_999 * up) // 1_000_000
-    if not (0 <= found <= MOST_MS and 0 <= time_stamp.nanos < 1_000_000_000):
+    if not (0 <= found <= LATEST_MS and 0 <= time_stamp.nanos < 1_000_000_000):
         problems.add(field, Reason.OUT_OF_BOUNDS, f"{field} must be a time between the years 1970 and 9999.")
         return 0
     return found

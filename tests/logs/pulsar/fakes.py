@@ -42,6 +42,8 @@ class FakeMessage:
         self._properties = dict(properties)
         self._version = version
         self._producer = producer
+        self.published_at: int | None = None
+        """What its writer's clock said, in milliseconds since 1970; None: a time of today."""
 
     def message_id(self) -> FakeMessageId:
         return self._ident
@@ -68,7 +70,7 @@ class FakeMessage:
         return self._producer
 
     def publish_timestamp(self) -> int:
-        return 1_700_000_000_000 + self._ident.entry
+        return 1_700_000_000_000 + self._ident.entry if self.published_at is None else self.published_at
 
 
 _CODEC = Codec()

@@ -10,8 +10,9 @@ import pytest
 
 from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeMessageId, FakeReader, a_message
 from tests.logs.samples import a_key, a_tombstone, an_update
+from topicpolicies.v1.service_pb2 import ChangeOrigin
 from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.policies.events import Placed
+from topicpolicies_server.core.policies.events import LATEST_MS, Placed
 from topicpolicies_server.core.reading.lazy_view import UndecodedEntry
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
@@ -28,6 +29,7 @@ from topicpolicies_server.logs.pulsar.reading.continuity_requests import Continu
 from topicpolicies_server.logs.pulsar.reading.entries import Entries
 from topicpolicies_server.logs.pulsar.reading.partition import Goal, PartitionReader
 from topicpolicies_server.logs.pulsar.reading.receiving import Received
+from topicpolicies_server.namespaces.wording import event_in_words
 
 NAMESPACE = "public/default"
 KEY = a_key(NAMESPACE)
@@ -196,6 +198,18 @@ async def test_existing_entries_are_delivered_undecoded_and_later_ones_decoded(m
     reading.handle.feed(updates(4)[0])
     await reading.until(lambda: len(reading.entries) == 5)
     assert len(reading.undecoded) == 3
+    await reading.stop()
+
+
+async def test_a_publish_time_beyond_the_year_9999_is_that_of_its_end_which_answers_and_texts_can_express() -> None:
+    messages = updates(0, 1, 2)
+    for message, at in zip(messages, (1_700_000_000_000_000, 2**64 - 1, LATEST_MS), strict=True):  # microseconds for milliseconds
+        message.published_at = at
+    reading = Reading(FakeReader(*messages), MessageId(7, 2))
+    await reading.until(lambda: bool(reading.caught_up_after))
+    assert [placed.published_at for placed in reading.entries] == [LATEST_MS] * 3
+    assert all("at 9999-12-31T23:59:59" in event_in_words(placed) for placed in reading.entries)
+    ChangeOrigin().publish_time.FromMilliseconds(LATEST_MS)  # raises if it can't be expressed
     await reading.stop()
 
 

@@ -16,6 +16,9 @@ Position: TypeAlias = str
 ABSENT: Position = "0"
 """The version of a document of which the log knows no event. It sorts before every position."""
 
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999, in milliseconds since 1970: the latest time that answers, the history and texts can express."""
+
 
 class Action(enum.IntEnum):
     """What an event does (``org.apache.pulsar.common.events.ActionType``). The numbers are those of ``topicpolicies.v1.ActionType``."""
@@ -132,7 +135,7 @@ class Placed(NamedTuple):
     event: Event | None
     """None: the entry can't be read, or is no event of topic policies; it only takes up its position."""
     published_at: int
-    """When the entry was published, in milliseconds since 1970 by the log's clock."""
+    """When the entry was published, in milliseconds since 1970 by the log's clock; at most ``LATEST_MS``."""
     producer: str = ""
     problem: str = ""
     """Why the entry can't be read; empty: it can."""

@@ -46,6 +46,12 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._records)
 
+    def begin_anew(self) -> None:
+        """Appends a reset, because the client has a part of a snapshot that broke off (see ``Watch.broken_off``)."""
+        self.counts = True
+        incomplete = f"The snapshot of {self.name} was not complete when the stream broke: its topic policies had been disabled before."
+        self.reset(Reason.TOPIC_POLICIES_SWITCHED, incomplete)
+
     def add(self, record: bytes) -> None:
         """Appends a record, and wakes the stream."""
         self._records.append(record)

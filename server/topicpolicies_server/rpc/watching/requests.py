@@ -32,6 +32,8 @@ class Watch(NamedTuple):
     end_when_synced: bool
     include_previous: bool
     bookmark_seconds: float
+    broken_off: frozenset[str] = frozenset()
+    """The namespaces whose token names no log, as that of a disabled namespace, but has positions: those of a snapshot that broke off."""
 
     @property
     def permissions(self) -> tuple[Permission, ...]:
@@ -77,6 +79,7 @@ def read_watch(message: service_pb2.WatchPoliciesRequest, most_selectors: int, d
         message.end_when_synced,
         message.include_previous,
         interval,
+        frozenset(name for name, token in message.resume.items() if not token.log and any(token.positions)),
     )
 
 

@@ -178,6 +178,8 @@ class WatchStream:
         for number, name in enumerate(self._watch.topics, 1):
             part = self._part(name, authorizations.get(name))
             self._parts.append(part)
+            if name in self._watch.broken_off:
+                part.outbox.begin_anew()
             part.begin()
             if not number % TURN:
                 await asyncio.sleep(0)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ....core.names import Scope
-from ....core.policies.events import Event, Placed, Position
+from ....core.policies.events import LATEST_MS, Event, Placed, Position
 from ....core.reading.lazy_view import UndecodedEntry
 from ....core.reasons import Reason
 from ...avro import Codec
@@ -100,7 +100,7 @@ class Entries:
             return self.entry(place, message)
         self.last = place
         self.newest_schema = max(self.newest_schema, version)
-        self._published = message.publish_timestamp()
+        self._published = min(message.publish_timestamp(), LATEST_MS)  # by the clock of whoever wrote it: it may be any number
         return UndecodedMessage(self._partition, position_of(place), topic, self._published, message, self._read, codec)
 
     def ready(self, message: Any) -> bool:
@@ -140,7 +140,7 @@ class Entries:
 
     def _decoded(self, place: MessageId, message: Any, codec: Codec | None, version: int) -> Placed:
         self.last = place
-        self._published = message.publish_timestamp()
+        self._published = min(message.publish_timestamp(), LATEST_MS)  # by the clock of whoever wrote it: it may be any number
         if codec is None:
             self.problems += 1
             problem = f"its schema, version {version}, is not one of policy events"
