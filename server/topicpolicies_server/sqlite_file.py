@@ -207,6 +207,17 @@ def checkpoint(connection: sqlite3.Connection, *, truncate: bool = False) -> boo
     return not busy and logged == moved
 
 
+def unused_pages(connection: sqlite3.Connection) -> int:
+    """The number of pages of the file that hold nothing."""
+    found: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
+    return found
+
+
+def give_back(connection: sqlite3.Connection, pages_at_most: int) -> None:
+    """Removes up to ``pages_at_most`` unused pages from the file, which gets shorter with the next checkpoint."""
+    connection.executescript(f"PRAGMA incremental_vacuum({int(pages_at_most)})")  # execute would stop after the first page
+
+
 def close(connection: sqlite3.Connection, form: Format, path: Path) -> None:
     """Closes a connection; an error is only logged."""
     try:

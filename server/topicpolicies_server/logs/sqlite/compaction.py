@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ...sqlite_file import Damaged
+from ...sqlite_file import Damaged, give_back, unused_pages
 from . import events, file, floors, slim
 from .writer import Writer
 
@@ -160,8 +160,8 @@ class Pass:
             await asyncio.sleep(self._settings.pause_seconds)
 
     async def _shrink(self) -> None:
-        while await self._writer.run(file.unused_pages) > KEPT_PAGES:
-            await self._writer.run(partial(file.give_back, pages_at_most=GIVEN_BACK))
+        while await self._writer.run(unused_pages) > KEPT_PAGES:
+            await self._writer.run(partial(give_back, pages_at_most=GIVEN_BACK))
             await asyncio.sleep(self._settings.pause_seconds)
 
     async def _read(self, what: Callable[..., R], *arguments: object) -> R:

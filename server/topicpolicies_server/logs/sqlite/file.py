@@ -171,14 +171,3 @@ def overwrite_unfinished(connection: sqlite3.Connection) -> None:
     does not see that commit; but a recovery after a crash would. This overwrites it.
     """
     connection.execute(f"PRAGMA user_version = {FORMAT}")
-
-
-def unused_pages(connection: sqlite3.Connection) -> int:
-    """The number of pages of the file that hold nothing."""
-    found: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
-    return found
-
-
-def give_back(connection: sqlite3.Connection, pages_at_most: int) -> None:
-    """Removes up to ``pages_at_most`` unused pages from the file, which gets shorter with the next checkpoint."""
-    connection.executescript(f"PRAGMA incremental_vacuum({int(pages_at_most)})")  # execute would stop after the first page
