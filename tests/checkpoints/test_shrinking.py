@@ -6,7 +6,7 @@ from pathlib import Path
 
 from topicpolicies_server.checkpoints import Pace, file
 from topicpolicies_server.checkpoints.store import Store
-from topicpolicies_server.sqlite_file import unused_pages
+from topicpolicies_server.sqlite_file import JOURNAL_BYTES, unused_pages
 
 from .server import Server, a_key, ready
 from .test_late import until
@@ -82,7 +82,7 @@ async def test_a_large_checkpoint_does_not_leave_a_large_write_ahead_log(tmp_pat
         connection.execute("COMMIT")
         for number in range(2):  # the first of these begins the write-ahead log anew
             file.put_cells(connection, 5, GONE[number : number + 1])
-        assert store.path.stat().st_size > 2 * file.JOURNAL_BYTES
-        assert store.path.with_name(store.path.name + "-wal").stat().st_size <= file.JOURNAL_BYTES
+        assert store.path.stat().st_size > 2 * JOURNAL_BYTES
+        assert store.path.with_name(store.path.name + "-wal").stat().st_size <= JOURNAL_BYTES
     finally:
         store.close()

@@ -422,3 +422,19 @@ def count(path: Path) -> int:
 
 def length(path: Path) -> int:
     return path.stat().st_size
+
+
+async def test_a_compaction_ends_although_unused_pages_can_not_be_cut_off_the_file(bench: Bench) -> None:
+    """A tool may have made the file anew without SQLite's ``auto_vacuum``."""
+    document = a_large_document(20_000)
+    events = [update(n, f"{n}") for n in range(100)]
+    await bench.write(*(Event(event.key, Action.UPDATE, document, event.stamp) for event in events))
+    await bench.change_log.close()
+    with closing(sqlite3.connect(bench.path)) as connection:
+        connection.execute("PRAGMA auto_vacuum = NONE")
+        connection.execute("VACUUM")
+    await bench.restart()
+    await bench.write(*(a_tombstone(event.key) for event in events[1:]))
+    bench.now += 25 * HOUR
+    async with asyncio.timeout(20):
+        assert await bench.change_log.compact(NAMESPACE) == 2 * 99

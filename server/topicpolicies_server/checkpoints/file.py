@@ -35,8 +35,6 @@ HEADER_BYTES = 100
 MAGIC = b"SQLite format 3\0"
 PAGE_BYTES = 4_096
 """The size of a page, which is also SQLite's default."""
-JOURNAL_BYTES = 16 << 20
-"""The length to which SQLite truncates the write-ahead log's file when it starts over."""
 _ID_AT, _VERSION_AT = 68, 60
 _ROLLBACK, _LEAF = b"\x01\x01", b"\x0d"
 """What the header of a file without a write-ahead log says of its journal, and how a page of a table without further pages begins."""
@@ -103,7 +101,7 @@ FORM = Format(
     FORMAT,
     _create,
     {},
-    ("synchronous = NORMAL", "cache_size = -8000", f"journal_size_limit = {JOURNAL_BYTES}"),
+    ("synchronous = NORMAL", "cache_size = -8000"),
     shrinks=True,
 )
 

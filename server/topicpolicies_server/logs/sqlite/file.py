@@ -37,8 +37,6 @@ MARKED = 2
 """The first format whose files have a mark beside them."""
 AUTOCHECKPOINT_PAGES = 32_000
 """Pages in the write-ahead log after which SQLite checkpoints by itself; the writer does so long before."""
-JOURNAL_BYTES = 16 << 20
-"""The length to which SQLite truncates the write-ahead log's file when it starts over."""
 
 _EVENTS = """CREATE TABLE events (place INTEGER PRIMARY KEY, published_at INTEGER NOT NULL, schema INTEGER NOT NULL,
     checksum INTEGER NOT NULL, key TEXT NOT NULL, properties TEXT NOT NULL, payload BLOB)"""
@@ -113,7 +111,6 @@ FORM = Format(
     (
         "synchronous = FULL",  # in WAL mode: every commit is on the disk before it is acknowledged
         f"wal_autocheckpoint = {AUTOCHECKPOINT_PAGES}",
-        f"journal_size_limit = {JOURNAL_BYTES}",
     ),
     shrinks=True,
 )
