@@ -22,6 +22,8 @@ from zlib import crc32
 
 BUSY_SECONDS = 5.0
 """How long a statement waits while another program, such as an operator's tool, has the file locked."""
+JOURNAL_BYTES = 16 << 20
+"""The length to which SQLite truncates the write-ahead log's file when it starts over; without this, never."""
 _CACHED_STATEMENTS = 64
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -77,12 +79,17 @@ def create_private(path: Path) -> None:
     """Creates the file, if there is none, readable for its owner only: policies can hold secrets. SQLite's other files inherit this.
 
     Raises:
-        FileError: the file can't be created or written.
+        FileError: the file can't be created or written, or is not a regular file: to read a pipe takes for ever.
     """
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except OSError as error:
         raise FileError(Problem.UNUSABLE, f"{path} can't be opened for writing: {error.strerror}.") from error
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise FileError(Problem.UNUSABLE, f"{path} is not a regular file: name another one.")
+    finally:
+        os.close(descriptor)
 
 
 def connect(
@@ -104,6 +111,7 @@ def connect(
     )
     try:
         connection.execute("PRAGMA cell_size_check = ON")  # SQLite reports a damaged page sooner
+        connection.execute(f"PRAGMA journal_size_limit = {JOURNAL_BYTES}")
         for pragma in form.pragmas:
             connection.execute(f"PRAGMA {pragma}")
     except UnicodeDecodeError as error:
@@ -205,6 +213,17 @@ def checkpoint(connection: sqlite3.Connection, *, truncate: bool = False) -> boo
     mode = "TRUNCATE" if truncate else "PASSIVE"
     busy, logged, moved = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
     return not busy and logged == moved
+
+
+def unused_pages(connection: sqlite3.Connection) -> int:
+    """The number of pages of the file that hold nothing."""
+    found: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
+    return found
+
+
+def give_back(connection: sqlite3.Connection, pages_at_most: int) -> None:
+    """Removes up to ``pages_at_most`` unused pages from the file, which gets shorter with the next checkpoint."""
+    connection.executescript(f"PRAGMA incremental_vacuum({int(pages_at_most)})")  # execute would stop after the first page
 
 
 def close(connection: sqlite3.Connection, form: Format, path: Path) -> None:

@@ -421,6 +421,15 @@ async def test_a_history_with_a_damaged_stream_row_is_refused_at_the_start(path:
     assert refused.value.reason == "HISTORY_FILE_UNUSABLE"
 
 
+async def test_a_history_that_lost_all_its_content_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    await open_history(path, BOUNDS).close()
+    await open_history(path, BOUNDS).close()
+    assert "is empty" not in caplog.text
+    os.truncate(path, 0)
+    await open_history(path, BOUNDS).close()
+    assert f"the history {path} is empty" in caplog.text
+
+
 @pytest.mark.parametrize(("former", "script"), [(2, _FORMAT_2), (3, _FORMAT_3), (4, _FORMAT_4)])
 async def test_a_history_of_a_former_format_is_converted_to_the_present_one(
     path: Path, now: list[int], caplog: pytest.LogCaptureFixture, former: int, script: str

@@ -25,7 +25,7 @@ from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.compaction import KeyRow, choose_deletable
 from topicpolicies_server.logs.sqlite.loading import Loading
 from topicpolicies_server.logs.sqlite.namespace import SqliteNamespaceLog
-from topicpolicies_server.sqlite_file import create_private
+from topicpolicies_server.sqlite_file import create_private, give_back, unused_pages
 
 NAMESPACE = "acme/orders"
 MINUTE = 60_000
@@ -393,9 +393,9 @@ async def test_unused_pages_are_cut_off_the_file_in_steps_of_the_requested_numbe
         sqlite_file.prepare(connection, path)
         connection.execute("INSERT INTO events VALUES (1, 0, 1, 0, '', '', zeroblob(1000000))")
         connection.execute("DELETE FROM events")
-        before = sqlite_file.unused_pages(connection)
-        sqlite_file.give_back(connection, 64)
-        assert sqlite_file.unused_pages(connection) == before - 64
+        before = unused_pages(connection)
+        give_back(connection, 64)
+        assert unused_pages(connection) == before - 64
 
 
 async def test_the_write_ahead_log_is_reused_from_its_beginning_under_steady_writes(bench: Bench) -> None:
@@ -422,3 +422,19 @@ def count(path: Path) -> int:
 
 def length(path: Path) -> int:
     return path.stat().st_size
+
+
+async def test_a_compaction_ends_although_unused_pages_can_not_be_cut_off_the_file(bench: Bench) -> None:
+    """A tool may have made the file anew without SQLite's ``auto_vacuum``."""
+    document = a_large_document(20_000)
+    events = [update(n, f"{n}") for n in range(100)]
+    await bench.write(*(Event(event.key, Action.UPDATE, document, event.stamp) for event in events))
+    await bench.change_log.close()
+    with closing(sqlite3.connect(bench.path)) as connection:
+        connection.execute("PRAGMA auto_vacuum = NONE")
+        connection.execute("VACUUM")
+    await bench.restart()
+    await bench.write(*(a_tombstone(event.key) for event in events[1:]))
+    bench.now += 25 * HOUR
+    async with asyncio.timeout(20):
+        assert await bench.change_log.compact(NAMESPACE) == 2 * 99

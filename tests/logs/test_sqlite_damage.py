@@ -65,6 +65,10 @@ def rows(recorder: Recorder) -> list[int]:
     return [row_of(placed.position) for placed in recorder.places]
 
 
+def length(path: Path) -> int:
+    return path.stat().st_size
+
+
 def backup(path: Path, copy: Path) -> None:
     """Copies the file with SQLite's online backup, as the documentation recommends."""
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
@@ -214,6 +218,30 @@ async def test_a_lost_or_damaged_write_ahead_log_is_reported_and_no_row_number_i
     assert len(recorder.entries) < len(before.acknowledged)
     assert "are missing at its end" in caplog.text
     assert min(rows(recorder)) > len(before.appended)
+
+
+async def test_a_file_that_lost_all_its_content_is_refused_and_not_served_as_an_empty_log(path: Path, nursery: Nursery) -> None:
+    """Its write-ahead log, which SQLite would remove beside an empty file, stays as well: it may have what is needed for a rescue."""
+    await nursery.live(path, kill_after=30)
+    wal = path.with_name("changes.db-wal")
+    left = wal.read_bytes()
+    os.truncate(path, 0)
+    for _ in range(2):
+        with pytest.raises(LogError, match="is empty, but events were acknowledged from it") as refused:
+            await SqliteLog(path).start()
+        assert refused.value.reason == "LOG_FILE_UNUSABLE"
+        assert length(path) == 0
+        assert wal.read_bytes() == left
+    path.with_name(path.name).unlink()
+    _, recorder = await life(path, "b")
+    assert recorder.ids() == ["b"]
+    assert min(rows(recorder)) > LEAP
+
+
+async def test_an_empty_file_from_which_nothing_was_acknowledged_begins_a_log(path: Path) -> None:
+    await life(path)
+    os.truncate(path, 0)
+    assert (await life(path, "a"))[1].ids() == ["a"]
 
 
 async def test_a_file_of_format_1_is_converted_and_keeps_its_identity(path: Path, caplog: pytest.LogCaptureFixture) -> None:

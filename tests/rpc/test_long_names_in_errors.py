@@ -80,3 +80,8 @@ def test_every_status_has_room_in_the_metadata_that_peers_accept(letter: str, vi
     message, details = errors.fitting(error)
     escaped = sum(1 if 0x20 <= byte < 0x7F and byte != 0x25 else 3 for byte in message.encode())
     assert 160 + 2 * 64 + escaped + (len(details) + 2) // 3 * 4 <= 8_192, "with the other headers, as peers count without binary headers"
+
+
+def test_an_error_that_names_a_file_whose_name_is_not_valid_unicode_is_told() -> None:
+    error = PolicyError(Kind.UNAVAILABLE, Reason.LOG_FILE_UNUSABLE, "/data/\udcff/policies.db can't be opened: disk I/O error.")
+    assert errors.fitting(error)[0] == "/data/\\udcff/policies.db can't be opened: disk I/O error."

@@ -52,6 +52,10 @@ _T = TypeVar("_T")
 
 READERS = 2
 """How many checkpoints are restored at the same time; the others wait."""
+_GIVEN_BACK = 256
+"""Unused pages that are cut off the file in one step: 2 MB a second."""
+_KEPT_PAGES = 256
+"""Unused pages that stay in the file, because the next checkpoints will soon need them."""
 _DOUBLINGS = 10
 """How often the pause after consecutive failures is doubled at most; ``Pace`` bounds the pause too."""
 
@@ -81,7 +85,7 @@ class Checkpoints:
     """The checkpoints of all namespaces. All methods but ``behind_seconds`` are called on the event loop that made the object."""
 
     def __init__(self, store: Store, pace: Pace | None = None) -> None:
-        """Starts advancing checkpoints. ``store`` is open."""
+        """Starts advancing checkpoints. If ``store`` is not open, it is tried again and again to open it."""
         self._store = store
         self._pace = pace or Pace()
         self._loop = asyncio.get_running_loop()
@@ -90,12 +94,14 @@ class Checkpoints:
         self._turn = asyncio.Lock()
         self._keepers: dict[Keeper, float] = {}
         """The keepers whose views answer, each with the time at which its next checkpoint is due, by the event loop's clock."""
-        self._failures = 0
-        """How many attempts to write failed in a row."""
+        self._failures = 0 if store.is_open else 1
+        """How many attempts to write, or to open the file, failed in a row."""
         self.written = 0
         """How many checkpoints were written."""
         self.failed = 0
         """How many checkpoints could not be written."""
+        self._looked_at = -1
+        """How many checkpoints were written when the file was last found to have no unused pages to give back."""
         self._closed = False
         self._moving = RestartedTask("writing checkpoints", self._move_on)
         self._moving.start()
@@ -174,18 +180,47 @@ class Checkpoints:
         while True:
             await asyncio.sleep(pace.looks_seconds)
             before = self._failures
-            for keeper, due in list(self._keepers.items()):
+            for keeper, due in list(self._keepers.items()) if await self._is_open() else ():
                 if keeper in self._keepers and keeper.has_news and (self._loop.time() >= due or self._is_too_much(keeper)):
                     await self._move(keeper)
                     if keeper in self._keepers:
                         self._keepers[keeper] = self._loop.time() + pace.seconds
+            await self._shrink()
             if self._failures > before or not self._failures:
                 failed_rounds = min(failed_rounds + 1, _DOUBLINGS) if self._failures else 0
             if self._failures:
                 await asyncio.sleep(min(pace.seconds * 2**failed_rounds, pace.longest_pause_seconds))
 
+    async def _shrink(self) -> None:
+        """Gives back some of the space of what is gone from the file: a step in each round, so that checkpoints are not kept waiting."""
+        if self._looked_at == self.written or self._failures:
+            return
+        written = self.written
+        async with self._turn:
+            try:
+                more = await self._on_writer(lambda: self._store.shrink(_GIVEN_BACK, _KEPT_PAGES))
+            except ERRORS as error:
+                _log.debug("the file of checkpoints can't be shortened: %s", error)
+                more = False
+        if not more:
+            self._looked_at = written
+
     def _is_too_much(self, keeper: Keeper) -> bool:
         return keeper.events >= self._pace.events
+
+    async def _is_open(self) -> bool:
+        """Opens the file if it is not open, such as after a start on a full disk; returns whether it is open."""
+        async with self._turn:
+            if not self._store.is_open:
+                try:
+                    await self._on_writer(self._store.open)
+                except (*ERRORS, OSError, FileError) as error:
+                    self._failures += 1
+                    self.failed += 1
+                    _log.debug("the file of checkpoints can't be opened: %s", error)
+                else:
+                    _log.warning("the file of checkpoints %s can be used now", self._store.path)
+        return self._store.is_open
 
     async def _move(self, keeper: Keeper) -> None:
         """Makes the next checkpoint of a view. A series of failures is logged once, and affects no caller."""
@@ -291,18 +326,24 @@ def _add_requests(store: Store, row: requests.RequestRow) -> None:
 
 
 def open_checkpoints(path: Path, pace: Pace | None = None, *, named_here: bool = False) -> Checkpoints | None:
-    """Opens the file of checkpoints, or creates it; None: it can't be used, which is logged, and the server runs without checkpoints.
+    """Opens the file of checkpoints, or creates it. If that fails, it is logged, and tried again while the server runs.
 
     Args:
         path: the file's path.
         pace: when checkpoints are advanced.
         named_here: whether this server chose the file's name.
+
+    Returns:
+        The checkpoints; None: this server can have none.
     """
     store = Store(path, named_here=named_here)
     try:
         maker()  # called before anything is folded: by the first checkpoint, the sources on disk may be those of a later release
-        store.open()
-    except (FileError, OSError, ImportError) as error:
+    except (OSError, ImportError) as error:
         _log.warning("There are no checkpoints, so each start reads the logs from their beginning: %s", error)
         return None
+    try:
+        store.open()
+    except (FileError, OSError) as error:
+        _log.warning("There are no checkpoints until the file can be opened, which is tried again and again: %s", error)
     return Checkpoints(store, pace)

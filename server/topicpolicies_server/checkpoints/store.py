@@ -8,6 +8,7 @@ what is found                               what is done
 nothing, or an empty file                   the file is created
 a file of checkpoints in good order         the file is used
 ours, of another format, or damaged         the file is removed and made anew, also while it is used (``make_anew``)
+ours, and the disk has no room to open it   the file is left alone: ``FileError``
 somebody else's file                        the file is left alone: ``FileError``
 a file that another process uses            the file is left alone: ``FileError``
 a file that can't be written                ``FileError``
@@ -26,7 +27,7 @@ from typing import NamedTuple
 
 from ..core.reading.restorable import KeyCells
 from ..file_lock import FileLock
-from ..sqlite_file import ERRORS, Damaged, FileError, Problem, create_private
+from ..sqlite_file import ERRORS, Damaged, FileError, Problem, checkpoint, create_private, give_back, unused_pages
 from . import file
 from .cells import key_cells_of
 from .file import Counted, NamespaceRow, Row
@@ -36,6 +37,8 @@ from .place import FileOwner, FilePlace
 _log = logging.getLogger(__name__)
 PAGE = 1_000
 """How many cells are read at a time."""
+_LACKS_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+"""SQLite's codes of a write that failed, to the file or to the files beside it."""
 
 
 class Overtaken(Exception):
@@ -84,7 +87,7 @@ class Store:
                 self._open()
             except FileError as error:
                 self._let_go()
-                if not self._place.is_replaceable:
+                if _is_for_lack_of_room(error) or not self._place.is_replaceable:
                     raise
                 _log.warning("%s It is created anew.", error)
                 self._place.clear()
@@ -126,11 +129,14 @@ class Store:
 
     @contextmanager
     def read(self, name: str) -> Iterator[Stored | None]:
-        """Reads a namespace's checkpoint, for as long as the context lasts; None: there is none.
+        """Reads a namespace's checkpoint, for as long as the context lasts; None: there is none, or the file is not open.
 
         Raises:
             sqlite3.Error: it can't be read, or is damaged.
         """
+        if not self.is_open:
+            yield None
+            return
         self._place.check()
         connection = file.connect(self.path, read_only=True)
         try:
@@ -213,6 +219,24 @@ class Store:
 
     # ---------------------------------------------------------------------------------------------------------------
 
+    def shrink(self, pages_at_most: int, kept_pages: int) -> bool:
+        """Removes up to ``pages_at_most`` unused pages from the file, but keeps ``kept_pages``; returns whether there are more of them.
+
+        Raises:
+            sqlite3.Error: the file can't be written.
+        """
+        connection = self._connection
+        if connection is None or connection.in_transaction:
+            return False
+        before = unused_pages(connection)
+        if before <= kept_pages:
+            return False
+        give_back(connection, min(before - kept_pages, pages_at_most))
+        if kept_pages < unused_pages(connection) < before:
+            return True
+        checkpoint(connection)  # only now the file itself gets shorter
+        return False
+
     def _open(self) -> None:
         create_private(self.path)
         if self._place.owner() is FileOwner.FOREIGN:  # a journal that its predecessor left must not be written into it
@@ -241,6 +265,11 @@ class Store:
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+
+
+def _is_for_lack_of_room(error: FileError) -> bool:
+    """Whether a file can't be opened because the disk is full: what is in it is good, and can't be written again now."""
+    return getattr(error.__cause__, "sqlite_errorcode", None) in _LACKS_ROOM
 
 
 def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iterator[KeyCells]:

@@ -22,6 +22,7 @@ change log again.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 from collections.abc import Sequence
 from functools import cache
@@ -32,6 +33,8 @@ from ..sqlite_file import ERRORS, Damaged, FileError, Format, Problem, checksum,
 from ..sqlite_file import connect as _connect
 from ..sqlite_file import prepare as _prepare
 from .entries import UNTIMED, Followed, Gap, Marks, Row, Stream
+
+_log = logging.getLogger(__name__)
 
 APPLICATION_ID = int.from_bytes(b"TPHI", "big")
 FORMAT = 5
@@ -83,6 +86,8 @@ def prepare(path: Path) -> sqlite3.Connection:
     Raises:
         FileError: the file can't be created or written, is no history, or has a newer format.
     """
+    if path.exists() and path.stat().st_size == 0:
+        _log.warning("the history %s is empty: if it had entries before, they are lost, and it begins anew", path)
     create_private(path)
     try:
         connection = connect(path)

@@ -105,7 +105,8 @@ def code(error: PolicyError) -> grpc.StatusCode:
 def status(error: PolicyError) -> Status:
     """Returns an error as a ``google.rpc.Status``, for the trailing metadata of a call or for the result of one change."""
     number: int = code(error).value[0]
-    return Status(code=number, message=error.message, details=_details(error))
+    message = error.message.encode(errors="backslashreplace").decode()  # it may name a file whose name is not valid Unicode
+    return Status(code=number, message=message, details=_details(error))
 
 
 def trailing_metadata(error: PolicyError) -> tuple[tuple[str, bytes], ...]:

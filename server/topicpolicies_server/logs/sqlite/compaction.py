@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
@@ -20,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ...sqlite_file import Damaged
+from ...sqlite_file import Damaged, give_back, unused_pages
 from . import events, file, floors, slim
 from .writer import Writer
 
@@ -160,9 +161,11 @@ class Pass:
             await asyncio.sleep(self._settings.pause_seconds)
 
     async def _shrink(self) -> None:
-        while await self._writer.run(file.unused_pages) > KEPT_PAGES:
-            await self._writer.run(partial(file.give_back, pages_at_most=GIVEN_BACK))
+        unused, before = await self._writer.run(unused_pages), sys.maxsize
+        while KEPT_PAGES < unused < before:  # it does not fall if a tool has made the file anew without SQLite's ``auto_vacuum``
+            await self._writer.run(partial(give_back, pages_at_most=GIVEN_BACK))
             await asyncio.sleep(self._settings.pause_seconds)
+            unused, before = await self._writer.run(unused_pages), unused
 
     async def _read(self, what: Callable[..., R], *arguments: object) -> R:
         return await asyncio.get_running_loop().run_in_executor(self._readers, what, *arguments)

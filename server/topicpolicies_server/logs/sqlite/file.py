@@ -37,8 +37,6 @@ MARKED = 2
 """The first format whose files have a mark beside them."""
 AUTOCHECKPOINT_PAGES = 32_000
 """Pages in the write-ahead log after which SQLite checkpoints by itself; the writer does so long before."""
-JOURNAL_BYTES = 16 << 20
-"""The length to which SQLite truncates the write-ahead log's file when it starts over."""
 
 _EVENTS = """CREATE TABLE events (place INTEGER PRIMARY KEY, published_at INTEGER NOT NULL, schema INTEGER NOT NULL,
     checksum INTEGER NOT NULL, key TEXT NOT NULL, properties TEXT NOT NULL, payload BLOB)"""
@@ -113,7 +111,6 @@ FORM = Format(
     (
         "synchronous = FULL",  # in WAL mode: every commit is on the disk before it is acknowledged
         f"wal_autocheckpoint = {AUTOCHECKPOINT_PAGES}",
-        f"journal_size_limit = {JOURNAL_BYTES}",
     ),
     shrinks=True,
 )
@@ -171,14 +168,3 @@ def overwrite_unfinished(connection: sqlite3.Connection) -> None:
     does not see that commit; but a recovery after a crash would. This overwrites it.
     """
     connection.execute(f"PRAGMA user_version = {FORMAT}")
-
-
-def unused_pages(connection: sqlite3.Connection) -> int:
-    """The number of pages of the file that hold nothing."""
-    found: int = connection.execute("PRAGMA freelist_count").fetchone()[0]
-    return found
-
-
-def give_back(connection: sqlite3.Connection, pages_at_most: int) -> None:
-    """Removes up to ``pages_at_most`` unused pages from the file, which gets shorter with the next checkpoint."""
-    connection.executescript(f"PRAGMA incremental_vacuum({int(pages_at_most)})")  # execute would stop after the first page

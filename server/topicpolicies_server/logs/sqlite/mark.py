@@ -11,6 +11,7 @@ the mark                   the file                        then
 has the file's identity    has as many rows, or more       the file goes on
 has the file's identity    has fewer rows                  its end was lost, or it is a backup: a new life
 has another identity       has any number of rows          it is a backup, or another file: a new life
+knows of rows              is there, and is empty          all its content was lost: it is refused (``opening``)
 is missing or damaged      never had a mark, or is empty   the mark begins
 is missing or damaged      had a mark, and has rows        it may be a copy whose original went on: a new life
 =========================  ==============================  ===========================================================

@@ -59,6 +59,7 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
     mark: Mark | None = None
     try:
         lock.acquire()
+        _refuse_emptied(path)
         create_private(path)
         connection = file.connect(path, kind)
         former = file.prepare(connection, path)
@@ -82,6 +83,25 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
             way_out = " Restore it from a backup, or name another file." if _is_not_whole(error) else ""
             raise LogError(Reason.LOG_FILE_UNUSABLE, f"{path} can't be opened: {error}.{way_out}") from error
         raise
+
+
+def _refuse_emptied(path: Path) -> None:
+    """Refuses a file that lost all its content, before SQLite takes it for a new one and removes its write-ahead log.
+
+    Raises:
+        FileError: the file is empty, and its mark knows of rows.
+        OSError: the mark can't be read.
+    """
+    if not path.exists() or path.stat().st_size:
+        return
+    mark = Mark(path)
+    try:
+        said = mark.read()
+    finally:
+        mark.close()
+    if said is not None and said.highest:
+        why = f"{path} is empty, but events were acknowledged from it (its mark says so): it has lost its content."
+        raise FileError(Problem.UNUSABLE, f"{why} Restore it from a backup, or remove the empty file to begin an empty log.")
 
 
 def _is_not_whole(error: Exception) -> bool:
