@@ -1,5 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
-
 import { clone, create, isMessage, type DescMessage, type DescMethodUnary, type MessageShape } from "@bufbuild/protobuf";
 import { status as Code } from "@grpc/grpc-js";
 
@@ -161,7 +159,7 @@ export class Client implements AsyncDisposable {
         if (!(error instanceof ConflictError) || attempt === EDIT_ATTEMPTS || performance.now() + pause >= deadline) throw error;
         const version = error.metadata["version"];
         reached = version === undefined ? {} : { atLeastVersion: version }; // the server that answers reads may not have this version yet
-        await sleep(pause, undefined, options.signal === undefined ? {} : { signal: options.signal }).catch(() => undefined);
+        await this.#line.pause(pause, options.signal);
         options.signal?.throwIfAborted();
       }
     }

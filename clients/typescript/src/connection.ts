@@ -189,13 +189,12 @@ export class Connection {
       const state = channel.getConnectivityState(true);
       // In any other state the call itself goes ahead, or fails with the reason.
       if (state !== grpc.connectivityState.IDLE && state !== grpc.connectivityState.CONNECTING) return;
-      let changed = (): void => undefined;
+      let forget = (): void => undefined;
       const late = await new Promise<Error | undefined>((resolve) => {
-        changed = () => { resolve(undefined); };
-        signal?.addEventListener("abort", changed);
+        forget = whenAborted([signal], () => { resolve(undefined); });
         channel.watchConnectivityState(state, deadline, resolve);
       });
-      signal?.removeEventListener("abort", changed);
+      forget();
       if (late === undefined) continue;
       throw new UnavailableError("No connection established in time.", { code: grpc.status.UNAVAILABLE, cause: late });
     }

@@ -66,7 +66,7 @@ export class Line {
       const failure = await this.#attempt(address, method, bytes, within, change).catch((error: unknown) => { throw attempts.unsent(error); });
       if (!(failure instanceof TopicPoliciesError)) return failure;
       const wait = isAborted(limits.signal) ? undefined : attempts.failed(address, failure, Math.random());
-      if (wait !== undefined && performance.now() + wait < deadline && (await this.#pause(wait, limits.signal))) continue;
+      if (wait !== undefined && performance.now() + wait < deadline && (await this.pause(wait, limits.signal))) continue;
       const error = attempts.ended(failure);
       if (error instanceof OutcomeUnknownError) throw error;
       limits.signal?.throwIfAborted();
@@ -121,7 +121,7 @@ export class Line {
   }
 
   /** Waits; returns false if the call or the client was ended meanwhile. */
-  async #pause(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
+  async pause(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
     const ending = new AbortController();
     const forget = whenAborted([this.#closing.signal, signal], () => { ending.abort(); });
     try {

@@ -164,3 +164,24 @@ test("an edit whose async function does not end is ended by its signal, its time
   assert.ok((await edit) instanceof CancelledError);
   assert.equal(fake.requests.length, 0);
 });
+
+test("many calls at the same time, with one signal or none, are not reported as a leak of listeners", async (t) => {
+  const warnings: Error[] = [];
+  const note = (warning: Error): void => { warnings.push(warning); };
+  process.on("warning", note);
+  t.after(() => { process.off("warning", note); });
+  const client = open(t, await unusedAddress());
+  const elsewhere = open(t, `${await unusedAddress()},${await unusedAddress()}`);
+  const { signal } = new AbortController();
+  const ending = new AbortController();
+  const calls = Array.from({ length: 20 }, () => [
+    client.get(TOPIC, { signal: ending.signal }), elsewhere.get(TOPIC, { signal: ending.signal }), elsewhere.update(TOPIC, {}),
+    all(client.updateMany([{ topic: TOPIC, policies: {} }], { signal })),
+  ]).flat();
+  await sleep(300);
+  ending.abort();
+  client.close();
+  elsewhere.close();
+  await Promise.allSettled(calls);
+  assert.deepEqual(warnings, []);
+});
