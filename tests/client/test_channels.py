@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,22 @@ def config(server: Authority, *, clients: Authority | None = None) -> ServerConf
         certificate_file=identity.certificate, key_file=identity.key, client_ca_file=clients.certificate if clients is not None else None
     )
     return ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), tls=tls)
+
+
+def test_calls_to_this_machine_do_not_go_through_a_proxy_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        for variable in ("no_proxy", "no_grpc_proxy"):
+            monkeypatch.delenv(variable, raising=False)
+        for host in ("localhost", "127.0.0.1"):
+            target = f"{host}:{server.getsockname()[1]}"
+            with tp.Client(target, token="secret", timeout=0.5) as client, pytest.raises(tp.TopicPoliciesError):
+                client.get(TOPIC)
+            server.settimeout(5)
+            server.accept()[0].close()
+        proxy.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            proxy.accept()
 
 
 async def test_a_client_calls_only_a_server_whose_certificate_it_trusts(tmp_path: Path) -> None:

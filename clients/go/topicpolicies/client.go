@@ -82,6 +82,9 @@ func ask[Request, Answer any](
 	if err == nil {
 		return answer, unconfirmedSince(trailer), nil
 	}
+	if malformed := malformed(request); malformed != nil {
+		return nil, time.Time{}, malformed // gRPC reports it as INTERNAL, as it does a broken answer
+	}
 	_, requestID, _ := changeOf(request)
 	sent, ambiguous := noted.state()
 	return nil, time.Time{}, verdict{requestID, sent, ambiguous, ctx.Err(), c.target}.of(fromError(err))

@@ -42,8 +42,8 @@ func (c *Client) edit(
 	}
 	atLeast := ""
 	for attempt := 1; ; attempt++ {
-		result, err := c.editOnce(ctx, key, start, atLeast, change, options)
-		if !errors.Is(err, ErrConflict) || attempt == editAttempts {
+		result, sent, err := c.editOnce(ctx, key, start, atLeast, change, options)
+		if !sent || !errors.Is(err, ErrConflict) || attempt == editAttempts {
 			return result, err
 		}
 		start = nil
@@ -59,30 +59,32 @@ func (c *Client) edit(
 	}
 }
 
+// editOnce makes one attempt. sent reports whether the error, if there is one, is that of the update: one of the function may look the same.
 func (c *Client) editOnce(
 	ctx context.Context, key Key, start *PolicyDocument, atLeast string, change func(*TopicPolicies) error, options []func(*Update),
-) (UpdateResult, error) {
+) (result UpdateResult, sent bool, err error) {
 	document, err := c.startOf(ctx, key, start, atLeast)
 	if err != nil {
-		return UpdateResult{}, err
+		return UpdateResult{}, false, err
 	}
 	var update Update
 	for _, option := range options {
 		option(&update)
 	}
 	if update.SkipIfAbsent && !document.Exists() {
-		return unsent(document, UpdateOutcomeSkipped, update), nil
+		return unsent(document, UpdateOutcomeSkipped, update), false, nil
 	}
 	edited := clone(document.Policies)
 	if err := change(edited); err != nil {
-		return UpdateResult{}, err
+		return UpdateResult{}, false, err
 	}
 	mask := PathsBetween(clone(document.Policies), edited)
 	if len(mask) == 0 {
-		return unsent(document, UpdateOutcomeUnchanged, update), nil
+		return unsent(document, UpdateOutcomeUnchanged, update), false, nil
 	}
 	update.Key, update.Policies, update.Mask, update.ETag = document.Key, edited, mask, document.Version
-	return c.Update(ctx, update)
+	result, err = c.Update(ctx, update)
+	return result, true, err
 }
 
 // startOf returns the document to edit.

@@ -11,6 +11,7 @@ import (
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
@@ -164,6 +165,16 @@ func invalid(field, reason, description string) *Error {
 		Code: codes.InvalidArgument, Reason: reason, Message: description, kind: ErrInvalidArgument,
 		Violations: []Violation{{field, reason, description}},
 	}
+}
+
+// malformed returns the error of a request that can't be encoded, such as one with a text that is not UTF-8; nil if it can.
+func malformed(request any) *Error {
+	if message, ok := request.(proto.Message); ok {
+		if _, err := proto.Marshal(message); err != nil {
+			return invalid("", "MALFORMED_VALUE", "The request can't be encoded: "+err.Error())
+		}
+	}
+	return nil
 }
 
 // closed returns the error of calls that are made, or still in progress, when the client is closed.

@@ -35,8 +35,8 @@ type lane struct {
 	progress time.Time
 
 	mu      sync.Mutex
-	outbox  []*parcel
-	sent    int // how many changes were sent, in the order of their places
+	outbox  []*parcel // nil for those that were withdrawn
+	sent    int       // how many changes were sent or withdrawn, in the order of their places: that of the first one in outbox
 	closing bool
 	wake    chan struct{}
 }
@@ -78,6 +78,18 @@ func (l *lane) answered(sequence uint64, now time.Time) *parcel {
 		l.progress = now
 	}
 	return each
+}
+
+// withdraw removes a change from the stream. It reports whether the change was sent; if it was not, it will not be.
+func (l *lane) withdraw(each *parcel) (sent bool) {
+	delete(l.inFlight, each.change.GetSequence())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if each.place < l.sent {
+		return true
+	}
+	l.outbox[each.place-l.sent] = nil
+	return false
 }
 
 // hasSent reports whether a change was sent.
@@ -171,14 +183,17 @@ func (l *lane) send(ctx context.Context, stream grpc.BidiStreamingClient[pb.Upda
 func (l *lane) take() (batch []*pb.PolicyChangeRequest, closing bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	size := 0
+	size, passed := 0, 0
 	for _, each := range l.outbox {
-		if size += each.size; len(batch) == mostInBatch || (len(batch) > 0 && size > mostBytesInBatch) {
-			break
+		if each != nil {
+			if size += each.size; len(batch) == mostInBatch || (len(batch) > 0 && size > mostBytesInBatch) {
+				break
+			}
+			batch = append(batch, each.change)
 		}
-		batch = append(batch, each.change)
+		passed++
 	}
-	l.outbox = l.outbox[len(batch):]
-	l.sent += len(batch)
+	l.outbox = l.outbox[passed:]
+	l.sent += passed
 	return batch, l.closing
 }

@@ -108,12 +108,19 @@ type many struct {
 	events  chan func()
 }
 
+// read passes the changes on. given is closed only at their end, so that the end of the context does not look like it.
 func (m *many) read(changes iter.Seq[ChangeRequest]) {
-	defer close(m.given)
+	stopped := false
+	defer func() {
+		if !stopped { // also where the changes end the goroutine
+			close(m.given)
+		}
+	}()
 	for change := range changes {
 		select {
 		case m.given <- change:
 		case <-m.over.Done():
+			stopped = true
 			return
 		}
 	}
@@ -185,6 +192,10 @@ func (m *many) add(change ChangeRequest) {
 	m.parcels[m.next] = each
 	m.next++
 	m.bytes += each.size
+	if each.unsendable != nil {
+		m.settle(each, ChangeResult{Err: each.unsendable})
+		return
+	}
 	waiting := m.queues[each.namespace]
 	if waiting == nil {
 		waiting = &queue{inFlight: map[*parcel]struct{}{}}
@@ -295,32 +306,5 @@ func (m *many) sendNext(namespace string) {
 	m.send(namespace)
 	if m.queues[namespace].empty() {
 		delete(m.queues, namespace)
-	}
-}
-
-// look sends changes whose pause is over, and ends streams that no longer answer.
-func (m *many) look() {
-	for namespace := range m.queues {
-		m.send(namespace)
-	}
-	limit, now := m.client.retries.AttemptTimeout, m.now()
-	for _, stream := range m.lanes {
-		if limit > 0 && m.client.retries.repeats() && len(stream.inFlight) > 0 && now.Sub(stream.progress) > limit {
-			stream.cancel(errSilent)
-		}
-	}
-}
-
-// giveUp settles all changes that are left.
-func (m *many) giveUp(failure *Error) {
-	for _, stream := range m.lanes {
-		for _, each := range stream.inFlight {
-			if stream.hasSent(each) {
-				each.sent, each.ambiguous = true, true // it may have been made, as far as is known here
-			}
-		}
-	}
-	for _, each := range m.parcels {
-		m.settle(each, ChangeResult{Err: each.verdict(m).of(failure)})
 	}
 }

@@ -120,6 +120,9 @@ func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", noToken, err)
 	}
+	if strings.ContainsFunc(token, func(r rune) bool { return r < ' ' || r > '~' }) { // gRPC does not check it
+		return nil, fmt.Errorf("%s: metadata is printable ASCII; perhaps the token ends with a line break", noToken)
+	}
 	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 

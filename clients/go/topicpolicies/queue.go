@@ -11,16 +11,21 @@ import (
 
 // parcel is one change of UpdateMany, from when it is read until it is settled.
 type parcel struct {
-	change    *pb.PolicyChangeRequest
-	namespace string
-	requestID string // empty for a dry run
-	size      int
-	deadline  time.Time // set when the change is first sent
-	repeats   repeats
-	sent      bool // in any attempt
-	ambiguous bool
-	place     int // in the order of its lane
+	change     *pb.PolicyChangeRequest
+	namespace  string
+	requestID  string // empty for a dry run
+	size       int
+	unsendable *Error    // why the change can't be sent at all
+	deadline   time.Time // set when the change is first sent
+	repeats    repeats
+	sent       bool // in any attempt
+	ambiguous  bool
+	place      int // in the order of its lane
 }
+
+// mostBytesOfChange is the maximum size of a change: larger than any document that the service accepts. A larger one could make a message
+// too large for the service, which ends the stream, and with it the other changes.
+const mostBytesOfChange = 2 << 20
 
 // framing is the maximum number of bytes that a change adds to a message besides its request.
 const framing = 16
@@ -37,7 +42,11 @@ func (d Deletion) parcel() *parcel {
 
 func newParcel(key Key, request proto.Message, change *pb.PolicyChangeRequest) *parcel {
 	_, requestID, _ := changeOf(request)
-	return &parcel{change: change, namespace: namespaceOf(key.Topic), requestID: requestID, size: proto.Size(request) + framing}
+	each := &parcel{change: change, namespace: namespaceOf(key.Topic), requestID: requestID, size: proto.Size(request) + framing}
+	if each.unsendable = malformed(request); each.unsendable == nil && each.size > mostBytesOfChange {
+		each.unsendable = invalid("policies", "DOCUMENT_TOO_LARGE", "The change is larger than any document may be.")
+	}
+	return each
 }
 
 func (p *parcel) verdict(m *many) verdict {

@@ -129,26 +129,33 @@ func (w *Watch) connect() {
 	}
 	request, events := w.session.connect(time.Now())
 	w.pending = append(w.pending, events...)
+	if malformed := malformed(request); malformed != nil {
+		w.err = malformed
+		w.cancel()
+		return
+	}
 	ctx, end := context.WithCancel(w.client.line.tagged(w.ctx))
+	w.end = end
 	w.address = w.client.line.routes.address()
 	stub, err := w.client.line.stub(w.address)
 	if err == nil {
-		w.stream, err = stub.WatchPolicies(ctx, request)
+		err = w.patiently(func() (err error) {
+			w.stream, err = stub.WatchPolicies(ctx, request)
+			return err
+		})
 	}
 	if err != nil {
-		end()
-		w.stream = nil
 		w.broke(err)
-		return
 	}
-	w.end = end
 }
 
 func (w *Watch) receive() {
-	response, err := w.stream.Recv()
+	var response *pb.WatchPoliciesResponse
+	err := w.patiently(func() (err error) {
+		response, err = w.stream.Recv()
+		return err
+	})
 	if err != nil {
-		w.end()
-		w.stream = nil
 		w.broke(err)
 		return
 	}
@@ -156,7 +163,21 @@ func (w *Watch) receive() {
 	w.batch = response.GetEvents()
 }
 
+// patiently waits for the service, and ends the stream when the patience is over. The time in which the caller does not wait does not count.
+func (w *Watch) patiently(wait func() error) error {
+	if w.session.patience <= 0 {
+		return wait()
+	}
+	timer := time.AfterFunc(w.session.patience, w.end)
+	if err := wait(); timer.Stop() || err == nil {
+		return err
+	}
+	return &Error{Code: codes.DeadlineExceeded, Message: "The service was silent for too long.", kind: context.DeadlineExceeded}
+}
+
 func (w *Watch) broke(err error) {
+	w.end()
+	w.stream = nil
 	atEnd := errors.Is(err, io.EOF)
 	switch {
 	case atEnd && w.session.complete():

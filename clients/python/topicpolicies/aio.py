@@ -101,7 +101,7 @@ class AsyncClient:
         """
         addresses = addresses_of(target)
         trusted = (credentials or credentials_for(target, tls)) if channel is None else None
-        chosen = options_for(tls, options)
+        chosen = options_for(target, tls, options)
 
         def connect(address: str) -> aio.Channel:
             if channel is not None:

@@ -1,6 +1,6 @@
 import { status as Code } from "@grpc/grpc-js";
 
-import { OutcomeUnknownError, UnavailableError, type TopicPoliciesError } from "./errors.js";
+import { fromServiceError, OutcomeUnknownError, UnavailableError, type TopicPoliciesError } from "./errors.js";
 import { AGAIN, ambiguous, delayMs, neverSent, passingLimit, settled, unconnected, type RetryPolicy } from "./retries.js";
 import { refusedByFollower, type Routes } from "./routes.js";
 
@@ -68,6 +68,11 @@ export class Attempts {
     }
     this.#failures += 1;
     return delayMs(this.#policy, this.#failures, chance) + (error.retryAfterMs ?? 0);
+  }
+
+  /** Returns what the call throws if its last attempt could not be sent, given what it threw, such as the error of a token function. */
+  unsent(error: unknown): unknown {
+    return this.#change !== undefined && this.#unknown ? new OutcomeUnknownError(fromServiceError(error), this.#change.requestId) : error;
   }
 
   /** Returns the error that the call fails with, given the error of its last attempt. */

@@ -1,18 +1,17 @@
-import { setTimeout as sleep } from "node:timers/promises";
-
 import { clone, create, isMessage, type DescMessage, type DescMethodUnary, type MessageShape } from "@bufbuild/protobuf";
+import { status as Code } from "@grpc/grpc-js";
 
 import type { Change } from "./attempts.js";
 import { PolicyCache } from "./cache.js";
 import { DEFAULT_TARGET, type CallLimits, type ConnectionOptions } from "./connection.js";
 import type { Document, PoliciesInit } from "./documents.js";
-import { ConflictError } from "./errors.js";
+import { ConflictError, DeadlineExceededError } from "./errors.js";
 import { Scope, TopicPoliciesSchema, type TopicPolicies } from "./generated/topicpolicies/v1/policies_pb.js";
 import {
   EffectiveView, GetEffectivePolicyRequestSchema, GetServerInfoRequestSchema, ListPoliciesRequestSchema, TopicPoliciesService,
   UpdateOutcome,
 } from "./generated/topicpolicies/v1/service_pb.js";
-import { Line } from "./line.js";
+import { closed, Line } from "./line.js";
 import { Many, type Changes, type ManyOptions } from "./many.js";
 import { pathsBetween } from "./masks.js";
 import { namespaceOf } from "./names.js";
@@ -27,7 +26,7 @@ import { deleteResult, updateResult, type DeleteResult, type Settled, type Updat
 import { checkRetries, DEFAULT_RETRIES, delayMs, type RetryPolicy } from "./retries.js";
 import { WatchSession, type Selection } from "./session.js";
 import { stubOf, type Stub } from "./stub.js";
-import { checkLimit } from "./timeouts.js";
+import { checkLimit, within } from "./timeouts.js";
 import type { Answered } from "./unconfirmed.js";
 import { Watch } from "./watch.js";
 
@@ -133,34 +132,34 @@ export class Client implements AsyncDisposable {
    *
    * The change is made only if no other writer has changed the document meanwhile. If one has, the function, which may be async, is called
    * again with a fresh copy, up to 16 times in all, so it must do nothing but edit; after that the call throws a `ConflictError`. If the
-   * function throws, its error is thrown and nothing is sent.
+   * function throws, its error is thrown and nothing is sent. An async function that does not end is left when the call's time is over.
    *
    * The function has to change the copy in place. If it returns other policies, the call throws a `TypeError`, because they would be lost.
    */
   async edit(topic: string, change: (policies: TopicPolicies) => unknown, options: EditOptions = {}): Promise<UpdateResult> {
     const deadline = performance.now() + (options.timeoutMs ?? this.#timeoutMs);
     const { start, skipIfAbsent = false, ...shared } = options;
-    const within = (): EditOptions => ({ ...shared, timeoutMs: Math.max(deadline - performance.now(), 1) });
+    const rest = (): EditOptions => ({ ...shared, timeoutMs: Math.max(deadline - performance.now(), 1) });
     let reached: Pick<GetOptions, "atLeastVersion"> = {};
     for (let attempt = 1; ; attempt += 1) {
-      const document = (attempt === 1 ? start : undefined) ?? (await this.get(topic, { ...within(), ...reached }));
+      const document = (attempt === 1 ? start : undefined) ?? (await this.get(topic, { ...rest(), ...reached }));
       if (skipIfAbsent && document.policies === undefined) return unsent(document, UpdateOutcome.SKIPPED, options);
       const before = document.policies ?? create(TopicPoliciesSchema);
       const edited = clone(TopicPoliciesSchema, before);
-      const returned = await change(edited);
+      const returned = await this.#edited(change(edited), deadline, options.signal);
       if (returned !== edited && isMessage(returned, TopicPoliciesSchema)) {
         throw new TypeError("edit sends what was changed in the policies that it gives, not what is returned; change them in place");
       }
       const mask = pathsBetween(before, edited);
       if (mask.length === 0) return unsent(document, UpdateOutcome.UNCHANGED, options);
       try {
-        return await this.update(topic, edited, { ...within(), mask, etag: document.version });
+        return await this.update(topic, edited, { ...rest(), mask, etag: document.version });
       } catch (error) {
         const pause = delayMs(EDIT_PAUSES, attempt, Math.random());
         if (!(error instanceof ConflictError) || attempt === EDIT_ATTEMPTS || performance.now() + pause >= deadline) throw error;
         const version = error.metadata["version"];
         reached = version === undefined ? {} : { atLeastVersion: version }; // the server that answers reads may not have this version yet
-        await sleep(pause, undefined, options.signal === undefined ? {} : { signal: options.signal }).catch(() => undefined);
+        await this.#line.pause(pause, options.signal);
         options.signal?.throwIfAborted();
       }
     }
@@ -229,6 +228,16 @@ export class Client implements AsyncDisposable {
     const { topics = [], namespaces = [], scopes = [], bookmarkIntervalMs } = selection;
     const session = new WatchSession({ topics, namespaces, scopes, ...(bookmarkIntervalMs === undefined ? {} : { bookmarkIntervalMs }) });
     return new PolicyCache(this.#open(session), session.namespaces);
+  }
+
+  /** Waits for the function of an edit, if it is async. */
+  async #edited(returned: unknown, deadline: number, signal: AbortSignal | undefined): Promise<unknown> {
+    if (!(returned instanceof Promise)) return returned;
+    return within(returned, deadline - performance.now(), [signal, this.#line.closing], () => {
+      if (signal?.aborted === true) return signal.reason as Error;
+      if (this.#line.closing.aborted) return closed();
+      return new DeadlineExceededError("The function of the edit took too long; nothing was sent.", { code: Code.DEADLINE_EXCEEDED });
+    });
   }
 
   #open(session: WatchSession, signal?: AbortSignal): Watch {

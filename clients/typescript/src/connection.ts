@@ -6,7 +6,7 @@ import * as grpc from "@grpc/grpc-js";
 
 import { fromServiceError, invalid, UnavailableError } from "./errors.js";
 import { whenAborted } from "./signals.js";
-import { checkLimit, LONGEST_MS, LONGEST_TIMER_MS } from "./timeouts.js";
+import { checkLimit, LONGEST_MS, within } from "./timeouts.js";
 import { unconfirmedSince, type Answered } from "./unconfirmed.js";
 
 /** The service's default address. */
@@ -65,6 +65,14 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined;
 }
 
+/** How a stream is opened. */
+export interface StreamOptions {
+  /** How long its token may take; by default without limit. */
+  readonly timeoutMs?: number;
+  /** Ends the stream. */
+  readonly signal: AbortSignal;
+}
+
 /** How calls wait for a connection. */
 export interface Waiting {
   /** Whether there is no other address to try. */
@@ -112,6 +120,7 @@ export class Connection {
       "grpc.initial_reconnect_backoff_ms": 100,
       "grpc.max_reconnect_backoff_ms": 5000,
       "grpc.max_receive_message_length": 64 << 20,
+      ...(isLocal(target) ? { "grpc.enable_http_proxy": 0 } : {}), // an `http_proxy` of the environment is another machine
       ...(options.interceptors === undefined ? {} : { interceptors: [...options.interceptors] }),
       ...(tls !== false && tls.serverName !== undefined ? { "grpc.ssl_target_name_override": tls.serverName } : {}),
       ...options.channelOptions,
@@ -137,7 +146,7 @@ export class Connection {
         pathOf(method), asIs, (bytes) => fromBinary(method.output, bytes), request, metadata, { deadline },
         (error, answer) => {
           forget();
-          if (error !== null) reject(fromServiceError(error));
+          if (error !== null) reject(signal?.aborted === true && !this.#isConnected(call) ? neverConnected(error) : fromServiceError(error));
           else message = answer as MessageShape<O>; // grpc-js passes either an error or an answer
         },
       );
@@ -150,18 +159,25 @@ export class Connection {
    * Opens a stream of responses, which the signal ends, and which fails with grpc-js's own errors. The call does not wait for a connection:
    * the reader of the stream decides whether to try again.
    */
-  async serverStream<O extends DescMessage>(method: DescMethod & { output: O }, request: Buffer, signal: AbortSignal): Promise<Answers<O>> {
-    const metadata = await this.#metadata(false, signal);
+  async serverStream<O extends DescMessage>(
+    method: DescMethod & { output: O }, request: Buffer, { timeoutMs, signal }: StreamOptions,
+  ): Promise<Answers<O>> {
+    const metadata = await this.#metadata(false, signal, timeoutMs);
     await this.#connecting(Infinity, signal);
     const decoded = (bytes: Buffer): MessageShape<O> => fromBinary(method.output, bytes);
     return endedBy(signal, this.#client.makeServerStreamRequest(pathOf(method), asIs, decoded, request, metadata));
   }
 
   /** Opens a stream of responses and of encoded requests; otherwise like `serverStream`. */
-  async duplex<O extends DescMessage>(method: DescMethod & { output: O }, signal: AbortSignal): Promise<Duplex<O>> {
-    const metadata = await this.#metadata(false, signal);
+  async duplex<O extends DescMessage>(method: DescMethod & { output: O }, { timeoutMs, signal }: StreamOptions): Promise<Duplex<O>> {
+    const metadata = await this.#metadata(false, signal, timeoutMs);
     await this.#connecting(Infinity, signal);
     return endedBy(signal, this.#client.makeBidiStreamRequest(pathOf(method), asIs, (bytes) => fromBinary(method.output, bytes), metadata));
+  }
+
+  /** Whether a call has, or had, a connection. Until then its peer is the target, or unknown. */
+  #isConnected(call: grpc.Call): boolean {
+    return ![this.#client.getChannel().getTarget(), "unknown"].includes(call.getPeer());
   }
 
   /** Waits until the connection is established or fails, at most `CONNECTING_MS`, if there is another address to try. */
@@ -173,13 +189,12 @@ export class Connection {
       const state = channel.getConnectivityState(true);
       // In any other state the call itself goes ahead, or fails with the reason.
       if (state !== grpc.connectivityState.IDLE && state !== grpc.connectivityState.CONNECTING) return;
-      let changed = (): void => undefined;
+      let forget = (): void => undefined;
       const late = await new Promise<Error | undefined>((resolve) => {
-        changed = () => { resolve(undefined); };
-        signal?.addEventListener("abort", changed);
+        forget = whenAborted([signal], () => { resolve(undefined); });
         channel.watchConnectivityState(state, deadline, resolve);
       });
-      signal?.removeEventListener("abort", changed);
+      forget();
       if (late === undefined) continue;
       throw new UnavailableError("No connection established in time.", { code: grpc.status.UNAVAILABLE, cause: late });
     }
@@ -188,28 +203,23 @@ export class Connection {
   async #metadata(waitForReady: boolean, signal: AbortSignal | undefined, timeoutMs = Infinity): Promise<grpc.Metadata> {
     const metadata = new grpc.Metadata({ waitForReady });
     for (const [key, value] of Object.entries(this.#asker)) metadata.set(key, value);
-    const token = this.#token?.();
-    if (token !== undefined) metadata.set("authorization", `Bearer ${await this.#within(token, signal, timeoutMs)}`);
+    const given = this.#token?.();
+    if (given === undefined) return metadata;
+    const token = typeof given === "string" ? given : await within(given, timeoutMs, [signal, this.#closing.signal], noToken);
+    if (!/^[ -~]*$/.test(token)) { // grpc-js says so too, with the token in its message
+      throw invalid("token", "MALFORMED_TOKEN", "A token is metadata: printable ASCII. Perhaps this one ends with a line break.");
+    }
+    metadata.set("authorization", `Bearer ${token}`);
     return metadata;
   }
+}
 
-  /** Waits for a token, no longer than the call that it is for. Throws the error of a call that was not sent. */
-  async #within(token: string | Promise<string>, signal: AbortSignal | undefined, timeoutMs: number): Promise<string> {
-    if (typeof token === "string") return token;
-    let timer: NodeJS.Timeout | undefined;
-    let forget = (): void => undefined;
-    const over = new Promise<never>((_, reject) => {
-      const end = (): void => { reject(new UnavailableError("There was no token in time.", { code: grpc.status.UNAVAILABLE })); };
-      if (timeoutMs < LONGEST_TIMER_MS) timer = setTimeout(end, timeoutMs);
-      forget = whenAborted([signal, this.#closing.signal], end);
-    });
-    try {
-      return await Promise.race([token, over]);
-    } finally {
-      clearTimeout(timer);
-      forget();
-    }
-  }
+function neverConnected(cause: Error): UnavailableError {
+  return new UnavailableError("No connection established before the call was ended.", { code: grpc.status.UNAVAILABLE, cause });
+}
+
+function noToken(): UnavailableError {
+  return new UnavailableError("There was no token in time.", { code: grpc.status.UNAVAILABLE });
 }
 
 /** Cancels a stream when the signal is aborted, until the stream's status has arrived. */

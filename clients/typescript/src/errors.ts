@@ -1,4 +1,4 @@
-import { fromBinary } from "@bufbuild/protobuf";
+import { fromBinary, type DescMessage, type MessageShape } from "@bufbuild/protobuf";
 import { anyUnpack, type Any } from "@bufbuild/protobuf/wkt";
 import { status as Code, type ServiceError } from "@grpc/grpc-js";
 
@@ -76,7 +76,7 @@ export class ResourceExhaustedError extends TopicPoliciesError {}
 export class PermissionDeniedError extends TopicPoliciesError {}
 /** The service, or the change log behind it, can't be reached (UNAVAILABLE); nothing was done. */
 export class UnavailableError extends TopicPoliciesError {}
-/** A read, or a stream of many changes, was not answered in time (DEADLINE_EXCEEDED). */
+/** A read, a watch or a stream of many changes was not answered in time, or an edit's function took too long (DEADLINE_EXCEEDED). */
 export class DeadlineExceededError extends TopicPoliciesError {}
 /**
  * The client was closed, or a proxy or the service cancelled the call (CANCELLED). A call that the caller's own signal ends fails with the
@@ -120,6 +120,15 @@ const CLASSES: ReadonlyMap<Code, typeof TopicPoliciesError> = new Map([
 
 const CODES = Object.values(Code).filter((each): each is Code => typeof each === "number");
 
+/** Returns a detail of this type; undefined if it is of another one, or can't be decoded. */
+function unpacked<D extends DescMessage>(detail: Any, schema: D): MessageShape<D> | undefined {
+  try {
+    return anyUnpack(detail, schema);
+  } catch {
+    return undefined; // perhaps from a proxy: the code and the message are still good
+  }
+}
+
 /** Converts a status with its `google.rpc` details to an error. Details of other types are ignored. */
 export function fromStatus(number: number, message: string, details: readonly Any[], cause?: unknown): TopicPoliciesError {
   const code = CODES.find((known) => known.valueOf() === number) ?? Code.UNKNOWN;
@@ -129,14 +138,14 @@ export function fromStatus(number: number, message: string, details: readonly An
   let retryAfterMs: number | undefined;
   const violations: Violation[] = [];
   for (const detail of details) {
-    const info = anyUnpack(detail, ErrorInfoSchema);
+    const info = unpacked(detail, ErrorInfoSchema);
     if (info !== undefined) {
       ({ reason, metadata } = info);
       fromService = info.domain === DOMAIN;
     }
-    const delay = anyUnpack(detail, RetryInfoSchema)?.retryDelay;
+    const delay = unpacked(detail, RetryInfoSchema)?.retryDelay;
     if (delay !== undefined) retryAfterMs = Math.max(0, Number(delay.seconds) * 1000 + delay.nanos / 1e6);
-    for (const each of anyUnpack(detail, BadRequestSchema)?.fieldViolations ?? []) {
+    for (const each of unpacked(detail, BadRequestSchema)?.fieldViolations ?? []) {
       violations.push({ field: each.field, reason: each.reason, description: each.description });
     }
   }

@@ -1,15 +1,14 @@
-import { setTimeout as sleep } from "node:timers/promises";
-
 import type { DescMessage, DescMethodBiDiStreaming, DescMethodServerStreaming, DescMethodUnary, MessageShape } from "@bufbuild/protobuf";
 import { status as Code } from "@grpc/grpc-js";
 
 import { Attempts, type Change } from "./attempts.js";
-import { Connection, isLocal, type Answers, type CallOptions, type ConnectionOptions, type Duplex } from "./connection.js";
+import { Connection, isLocal, type Answers, type CallOptions, type ConnectionOptions, type Duplex, type StreamOptions } from "./connection.js";
 import { encoded } from "./encoding.js";
 import { CancelledError, FailedPreconditionError, OutcomeUnknownError, TopicPoliciesError } from "./errors.js";
 import { isRead, serviceConfig, unconnected, type RetryPolicy } from "./retries.js";
 import { addressesOf, Routes } from "./routes.js";
 import { whenAborted } from "./signals.js";
+import { pause } from "./timeouts.js";
 import type { Answered } from "./unconfirmed.js";
 
 /** The maximum number of open connections besides those to the addresses that the client was given. */
@@ -63,10 +62,11 @@ export class Line {
     const attempts = new Attempts(this.#retries, this.routes, change, this.#serviceConfig !== undefined && isRead(method));
     for (;;) {
       const address = attempts.address;
-      const failure = await this.#attempt(address, method, bytes, { ...limits, timeoutMs: deadline - performance.now() }, change);
+      const within = { ...limits, timeoutMs: deadline - performance.now() };
+      const failure = await this.#attempt(address, method, bytes, within, change).catch((error: unknown) => { throw attempts.unsent(error); });
       if (!(failure instanceof TopicPoliciesError)) return failure;
-      const pause = isAborted(limits.signal) ? undefined : attempts.failed(address, failure, Math.random());
-      if (pause !== undefined && performance.now() + pause < deadline && (await this.#pause(pause, limits.signal))) continue;
+      const wait = isAborted(limits.signal) ? undefined : attempts.failed(address, failure, Math.random());
+      if (wait !== undefined && performance.now() + wait < deadline && (await this.pause(wait, limits.signal))) continue;
       const error = attempts.ended(failure);
       if (error instanceof OutcomeUnknownError) throw error;
       limits.signal?.throwIfAborted();
@@ -87,16 +87,16 @@ export class Line {
 
   /** Opens a stream of responses from an address. */
   async serverStream<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodServerStreaming<I, O>, request: MessageShape<I>, address: string, signal: AbortSignal,
+    method: DescMethodServerStreaming<I, O>, request: MessageShape<I>, address: string, options: StreamOptions,
   ): Promise<Answers<O>> {
-    return this.#connection(address).serverStream(method, encoded(method.input, request), signal);
+    return this.#connection(address).serverStream(method, encoded(method.input, request), options);
   }
 
   /** Opens a stream of encoded requests to an address, and of responses. */
   async duplex<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodBiDiStreaming<I, O>, address: string, signal: AbortSignal,
+    method: DescMethodBiDiStreaming<I, O>, address: string, options: StreamOptions,
   ): Promise<Duplex<O>> {
-    return this.#connection(address).duplex(method, signal);
+    return this.#connection(address).duplex(method, options);
   }
 
   async #attempt<O extends DescMessage>(
@@ -121,13 +121,11 @@ export class Line {
   }
 
   /** Waits; returns false if the call or the client was ended meanwhile. */
-  async #pause(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
+  async pause(ms: number, signal: AbortSignal | undefined): Promise<boolean> {
     const ending = new AbortController();
     const forget = whenAborted([this.#closing.signal, signal], () => { ending.abort(); });
     try {
-      return await sleep(ms, true, { signal: ending.signal });
-    } catch {
-      return false;
+      return await pause(ms, ending.signal);
     } finally {
       forget();
     }
@@ -163,7 +161,8 @@ export class Line {
   }
 }
 
-function closed(cause?: unknown): CancelledError {
+/** The error of calls of a client that was closed. */
+export function closed(cause?: unknown): CancelledError {
   return new CancelledError("The client was closed.", { code: Code.CANCELLED, cause });
 }
 

@@ -1,5 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
-
 import { status as Code } from "@grpc/grpc-js";
 
 import type { Duplex } from "./connection.js";
@@ -13,7 +11,7 @@ import type { Deletion, Update } from "./requests.js";
 import type { Settled } from "./results.js";
 import type { RetryPolicy } from "./retries.js";
 import { whenAborted } from "./signals.js";
-import { checkLimit, LONGEST_TIMER_MS } from "./timeouts.js";
+import { checkLimit, LONGEST_TIMER_MS, pause } from "./timeouts.js";
 
 /** The options of `updateMany`. */
 export interface ManyOptions {
@@ -92,9 +90,9 @@ export class Many {
       const failure = yield* this.#over(this.#pipeline.connect());
       if (failure === undefined) continue;
       if (this.#isEnded()) return failure;
-      const pause = this.#pipeline.broke(failure, performance.now(), Math.random());
-      if (pause === undefined) return failure;
-      await sleep(pause, undefined, { signal: this.#ending.signal }).catch(nothing); // ended meanwhile
+      const wait = this.#pipeline.broke(failure, performance.now(), Math.random());
+      if (wait === undefined) return failure;
+      await pause(wait, this.#ending.signal);
     }
   }
 
@@ -102,7 +100,9 @@ export class Many {
   async *#over(address: string): AsyncGenerator<Settled, TopicPoliciesError | undefined> {
     let stream;
     try {
-      stream = await this.#line.duplex(TopicPoliciesService.method.updatePolicies, address, this.#ending.signal);
+      const timeoutMs = Math.min(this.#attemptMs, this.#pipeline.patientUntil - performance.now());
+      const options = { timeoutMs, signal: this.#ending.signal };
+      stream = await this.#line.duplex(TopicPoliciesService.method.updatePolicies, address, options);
     } catch (error) {
       return fromServiceError(error);
     }

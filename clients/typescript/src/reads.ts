@@ -1,5 +1,5 @@
 import { create } from "@bufbuild/protobuf";
-import { durationMs, timestampFromDate } from "@bufbuild/protobuf/wkt";
+import { durationMs, timestampFromDate, type Timestamp } from "@bufbuild/protobuf/wkt";
 import { status as Code } from "@grpc/grpc-js";
 
 import type { CallLimits } from "./connection.js";
@@ -121,7 +121,7 @@ export function getRequest(topic: string, scopes: readonly Scope[], { atLeastVer
     throw invalid("read_at", "CONTRADICTION", "Give only one of atLeastVersion, asOfTime and asOfVersion.");
   }
   if (atLeastVersion !== undefined) request.readAt = { case: "atLeastVersion", value: atLeastVersion };
-  if (asOfTime !== undefined) request.readAt = { case: "asOfTime", value: timestampFromDate(asOfTime) };
+  if (asOfTime !== undefined) request.readAt = { case: "asOfTime", value: timestampOf(asOfTime, "as_of_time") };
   if (asOfVersion !== undefined) request.readAt = { case: "asOfVersion", value: asOfVersion };
   return request;
 }
@@ -137,7 +137,7 @@ export function historyRequest(of: HistoryOf, options: HistoryOptions): ListHist
   const { scopes = [], startTime, endTime, actor, order, pageSize = 0 } = options;
   return create(ListHistoryRequestSchema, {
     ...of, scopes: [...scopes], pageSize,
-    ...(startTime && { startTime: timestampFromDate(startTime) }), ...(endTime && { endTime: timestampFromDate(endTime) }),
+    ...(startTime && { startTime: timestampOf(startTime, "start_time") }), ...(endTime && { endTime: timestampOf(endTime, "end_time") }),
     ...(actor !== undefined && { actor }), ...(order !== undefined && { order }),
   });
 }
@@ -153,4 +153,9 @@ export function serverInfoOf({ version, log, cluster, writerMode, features, limi
       updateTimeoutMs: limits?.updateTimeout === undefined ? 0 : durationMs(limits.updateTimeout),
     },
   };
+}
+
+function timestampOf(date: Date, field: string): Timestamp {
+  if (Number.isNaN(date.getTime())) throw invalid(field, "WRONG_VALUE", "This is no time: an invalid Date.");
+  return timestampFromDate(date);
 }

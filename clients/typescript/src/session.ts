@@ -85,7 +85,8 @@ class Part {
 export class WatchSession {
   readonly #request: WatchPoliciesRequest;
   readonly #parts = new Map<string, Part>();
-  readonly #patienceMs: number;
+  /** How long the service may be silent or unreachable. */
+  readonly patienceMs: number;
   #freshness = new Freshness();
   #quietSince: number | undefined;
   #failed = 0;
@@ -97,8 +98,11 @@ export class WatchSession {
       topics: [...topics], namespaces: [...namespaces], scopes: [...scopes], fromBeginning, endWhenSynced, includePrevious,
     });
     if (selection.mode !== undefined) this.#request.mode = selection.mode;
-    if (bookmarkIntervalMs !== undefined) this.#request.bookmarkInterval = durationFromMs(bookmarkIntervalMs);
-    this.#patienceMs = selection.patienceMs ?? Infinity;
+    if (bookmarkIntervalMs !== undefined) {
+      if (!Number.isFinite(bookmarkIntervalMs)) throw invalid("bookmarkIntervalMs", "WRONG_VALUE", "bookmarkIntervalMs is a number of milliseconds.");
+      this.#request.bookmarkInterval = durationFromMs(Math.round(bookmarkIntervalMs));
+    }
+    this.patienceMs = selection.patienceMs ?? Infinity;
     for (const name of [...topics.map(namespaceOf), ...namespaces]) {
       const token = resume?.namespaces.get(name);
       this.#parts.set(name, new Part(token, resume !== undefined && token === undefined));
@@ -159,11 +163,12 @@ export class WatchSession {
    */
   broke(error: TopicPoliciesError, now: number, chance: number): Interrupted {
     const renewable = error.reason === "CREDENTIALS_EXPIRED" && this.#failed === 0; // the next stream may have a newer token
-    if (FINAL.has(error.code) && !renewable) throw error;
+    const malformed = !error.fromService && error.reason === "MALFORMED_TOKEN"; // likewise: what the token function gave
+    if (FINAL.has(error.code) && !renewable && !malformed) throw error;
     this.#failed += 1;
     const full = error.code === Code.RESOURCE_EXHAUSTED && !passingLimit(error);
     const retryInMs = delayMs(full ? LONG_PAUSES : PAUSES, this.#failed, chance) + (error.retryAfterMs ?? 0);
-    if (now - (this.#quietSince ?? now) + retryInMs > this.#patienceMs) throw error;
+    if (now - (this.#quietSince ?? now) + retryInMs > this.patienceMs) throw error;
     return { kind: "interrupted", error, attempt: this.#failed, retryInMs };
   }
 

@@ -45,11 +45,11 @@ export function stubOf(line: Line, timeoutMs: number): Stub {
     getServerInfo: unary(methods.getServerInfo),
     watchPolicies: (request, { signal } = {}) =>
       answers(line, signal, (ending) => {
-        return line.serverStream(watchPolicies, create(watchPolicies.input, request), line.routes.address, ending);
+        return line.serverStream(watchPolicies, create(watchPolicies.input, request), line.routes.address, { signal: ending });
       }),
     updatePolicies: (requests, { signal } = {}) =>
       answers<typeof UpdatePoliciesResponseSchema>(line, signal, async (ending) => {
-        const stream: Updates = await line.duplex(updatePolicies, line.routes.address, ending);
+        const stream: Updates = await line.duplex(updatePolicies, line.routes.address, { signal: ending });
         void write(requests, stream, ending);
         return stream;
       }),

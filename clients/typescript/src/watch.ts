@@ -1,13 +1,12 @@
-import { setTimeout as sleep } from "node:timers/promises";
-
 import { status as Code } from "@grpc/grpc-js";
 
-import { fromServiceError, UnavailableError, type TopicPoliciesError } from "./errors.js";
+import { DeadlineExceededError, fromServiceError, UnavailableError, type TopicPoliciesError } from "./errors.js";
 import type { Interrupted, WatchEvent } from "./events.js";
 import { TopicPoliciesService, type WatchPoliciesRequest, type WatchPoliciesResponse } from "./generated/topicpolicies/v1/service_pb.js";
 import type { Line } from "./line.js";
 import type { WatchSession } from "./session.js";
 import { whenAborted } from "./signals.js";
+import { pause, within } from "./timeouts.js";
 import type { ResumeToken } from "./tokens.js";
 
 /**
@@ -81,7 +80,7 @@ export class Watch implements AsyncIterableIterator<WatchEvent>, AsyncDisposable
       if (failure.code === Code.RESOURCE_EXHAUSTED) this.#line.routes.leave(address);
       const interrupted: Interrupted = this.#session.broke(failure, performance.now(), Math.random());
       yield interrupted;
-      await sleep(interrupted.retryInMs, undefined, { signal: this.#closing.signal }).catch(() => undefined); // closed meanwhile
+      await pause(interrupted.retryInMs, this.#closing.signal);
     }
     return undefined;
   }
@@ -91,9 +90,13 @@ export class Watch implements AsyncIterableIterator<WatchEvent>, AsyncDisposable
     const signal = this.#closing.signal;
     let call;
     try {
-      call = await this.#line.serverStream(TopicPoliciesService.method.watchPolicies, request, address, signal);
-      for await (const response of call as AsyncIterable<WatchPoliciesResponse>) {
-        for (const event of this.#session.received(response, performance.now())) {
+      const timeoutMs = this.#session.patienceMs;
+      call = await this.#line.serverStream(TopicPoliciesService.method.watchPolicies, request, address, { timeoutMs, signal });
+      const responses = call[Symbol.asyncIterator]() as AsyncIterator<WatchPoliciesResponse, undefined>;
+      for (;;) {
+        const response = await within(responses.next(), timeoutMs, [], silent); // the time that the reader takes does not count
+        if (response.done === true) break;
+        for (const event of this.#session.received(response.value, performance.now())) {
           yield event;
           if (signal.aborted) break;
         }
@@ -109,4 +112,8 @@ export class Watch implements AsyncIterableIterator<WatchEvent>, AsyncDisposable
   #isClosed(): boolean {
     return this.#closing.signal.aborted;
   }
+}
+
+function silent(): DeadlineExceededError {
+  return new DeadlineExceededError("The service was silent for too long.", { code: Code.DEADLINE_EXCEEDED });
 }

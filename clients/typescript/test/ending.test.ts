@@ -1,10 +1,13 @@
 /** The time limit, the signal and the end of the client each end a call; invalid options and other failures end nothing else. */
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer, type Socket } from "node:net";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
 import {
-  CancelledError, Client, DEFAULT_RETRIES, InvalidArgumentError, NO_RETRIES, UnavailableError, type Settled,
+  CancelledError, Client, DEFAULT_RETRIES, DeadlineExceededError, InvalidArgumentError, NO_RETRIES, OutcomeUnknownError, UnavailableError,
+  type Settled,
 } from "../src/index.js";
 import { answer, failureOf, unusedAddress, open, serve } from "./fake.js";
 import { until } from "./sidecar.js";
@@ -112,4 +115,73 @@ test("calls of a client that is closed before it connects fail as cancelled, sin
   for (const error of await Promise.all(calls)) assert.ok(error instanceof CancelledError);
   const [settled] = await many;
   assert.ok(settled?.kind === "failed" && settled.error instanceof CancelledError);
+});
+
+test("a signal that ends a change for which there never was a connection ends it with its reason", async (t) => {
+  const sockets: Socket[] = [];
+  const silent = createServer((socket) => { sockets.push(socket); }).listen(0, "127.0.0.1"); // takes connections, and says nothing
+  await once(silent, "listening");
+  t.after(() => {
+    silent.close();
+    for (const socket of sockets) socket.destroy();
+  });
+  const place = silent.address();
+  const unready = `127.0.0.1:${typeof place === "object" ? (place?.port ?? 0) : 0}`;
+  for (const address of [await unusedAddress(), unready, `${await unusedAddress()},${unready}`]) {
+    const client = open(t, address);
+    await assert.rejects(client.update(TOPIC, { maxProducerPerTopic: 1 }, { signal: AbortSignal.timeout(200) }), { name: "TimeoutError" });
+  }
+  const fake = await serve(t, () => undefined);
+  const sent = open(t, fake.address).update(TOPIC, { maxProducerPerTopic: 1 }, { signal: AbortSignal.timeout(500) });
+  assert.ok((await failureOf(sent)) instanceof OutcomeUnknownError);
+});
+
+test("the wait for the token of a stream ends with its time", async (t) => {
+  const client = open(t, (await serve(t, () => answer())).address, { timeoutMs: 300, token: never });
+  const [settled] = await all(client.updateMany([{ topic: TOPIC, policies: { maxProducerPerTopic: 1 } }]));
+  assert.ok(settled?.kind === "failed" && settled.error instanceof UnavailableError);
+  const watch = client.watch({ namespaces: ["t/n"], patienceMs: 300 });
+  await assert.rejects(watch.next(), UnavailableError);
+});
+
+test("a watch of a silent service gives up when its patience is over, and the reader's own time does not count", async (t) => {
+  const watch = open(t, (await serve(t, () => answer())).address).watch({ namespaces: ["t/n"], patienceMs: 300 });
+  assert.equal((await watch.next()).value?.kind, "synced");
+  await sleep(500);
+  const began = performance.now();
+  await assert.rejects(watch.next(), DeadlineExceededError);
+  assert.ok(performance.now() - began > 250);
+});
+
+test("an edit whose async function does not end is ended by its signal, its time limit, and the client", async (t) => {
+  const fake = await serve(t, () => answer());
+  const client = open(t, fake.address);
+  await assert.rejects(client.edit(TOPIC, never, { signal: AbortSignal.timeout(50) }), { name: "TimeoutError" });
+  await assert.rejects(client.edit(TOPIC, never, { timeoutMs: 50 }), DeadlineExceededError);
+  const edit = failureOf(client.edit(TOPIC, never));
+  await sleep(50);
+  client.close();
+  assert.ok((await edit) instanceof CancelledError);
+  assert.equal(fake.requests.length, 0);
+});
+
+test("many calls at the same time, with one signal or none, are not reported as a leak of listeners", async (t) => {
+  const warnings: Error[] = [];
+  const note = (warning: Error): void => { warnings.push(warning); };
+  process.on("warning", note);
+  t.after(() => { process.off("warning", note); });
+  const client = open(t, await unusedAddress());
+  const elsewhere = open(t, `${await unusedAddress()},${await unusedAddress()}`);
+  const { signal } = new AbortController();
+  const ending = new AbortController();
+  const calls = Array.from({ length: 20 }, () => [
+    client.get(TOPIC, { signal: ending.signal }), elsewhere.get(TOPIC, { signal: ending.signal }), elsewhere.update(TOPIC, {}),
+    all(client.updateMany([{ topic: TOPIC, policies: {} }], { signal })),
+  ]).flat();
+  await sleep(300);
+  ending.abort();
+  client.close();
+  elsewhere.close();
+  await Promise.allSettled(calls);
+  assert.deepEqual(warnings, []);
 });

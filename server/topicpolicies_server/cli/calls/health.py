@@ -49,7 +49,7 @@ def health(
 def _check(chosen: Settings, service: str) -> str:
     """Returns the status that the first address reports that can be reached; if none can, the last one's error is raised."""
     chosen.check()
-    credentials, options = credentials_for(chosen.server, chosen.tls), options_for(chosen.tls, ())
+    credentials, options = credentials_for(chosen.server, chosen.tls), options_for(chosen.server, chosen.tls, ())
     *others, last = addresses_of(chosen.server)
     seconds = chosen.timeout_seconds / (len(others) + 1)
     for address in others:
