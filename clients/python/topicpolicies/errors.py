@@ -7,6 +7,7 @@ and, if the request is at fault, every violation. These come from the ``google.r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -24,6 +25,8 @@ _DETAILS_KEY = "grpc-status-details-bin"
 _CODES: Mapping[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 _NEVER_SENT = ("failed to connect to all addresses", "DNS resolution failed", "connections to all backends failing", "empty address list")
 """Parts of gRPC's messages for a call that got no connection, so that nothing was sent."""
+_AT_ADDRESS = re.compile(r"last error: [A-Z_]+: (\S+): (.*)", re.DOTALL)
+"""Which address failed last, and why, in such a message."""
 
 
 class Violation(NamedTuple):
@@ -127,6 +130,11 @@ class OutcomeUnknown(TopicPoliciesError):
 
     request_id: str = ""
 
+    @property
+    def never_sent(self) -> bool:
+        """No: an attempt was sent, even if the last one found no connection."""
+        return False
+
 
 _CLASSES: Mapping[grpc.StatusCode, type[TopicPoliciesError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
@@ -199,6 +207,23 @@ def from_rpc_error(error: grpc.RpcError) -> TopicPoliciesError:
                 break
             return from_status(code.value[0], message, status.details)
     return from_status(code.value[0], message, ())
+
+
+def clearer(former: TopicPoliciesError | None, error: TopicPoliciesError) -> TopicPoliciesError:
+    """Returns the error that says more about why there is no connection: ``error``, or that of an attempt before it.
+
+    Of a host with several addresses (``localhost`` usually has two), gRPC reports only the one that failed last. So a refusal at an address
+    where nobody listens can hide what is wrong at the other one.
+    """
+    if former is None or not (former.never_sent and error.never_sent):
+        return error
+    before, now = _AT_ADDRESS.search(former.message), _AT_ADDRESS.search(error.message)
+    hidden = before is not None and now is not None and before[1] != now[1] and not _refused(before[2]) and _refused(now[2])
+    return former if hidden else error
+
+
+def _refused(why: str) -> bool:
+    return why.endswith("Connection refused")
 
 
 def reason_name(number: int) -> str:
