@@ -65,6 +65,21 @@ def test_an_unknown_outcome_is_told_as_such_although_no_server_can_be_reached_me
     assert (code, error["request_id"]) == (6, "7" * 32)
 
 
+def test_why_no_server_can_be_reached_is_told_without_grpcs_words(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = terminal.run("info", "--server", "unix:/no/such", "--timeout", "0.1")
+    assert told.stderr.startswith("Error: No server can be reached at unix:/no/such (No such file or directory). Name it")
+    for words, said in (
+        ("UNKNOWN: ipv4:127.0.0.1:1: connection attempt timed out", "connection attempt timed out"),
+        ("UNKNOWN: ipv6:%5B::1%5D:1: Failed to connect to remote host: getsockopt(SO_ERROR): No route to host", "No route to host"),
+    ):
+
+        def silent(*_: object, why: str = words, **_extra: object) -> None:
+            raise Unavailable(f"failed to connect to all addresses; last error: {why}", code=StatusCode.UNAVAILABLE)
+
+        monkeypatch.setattr("topicpolicies.Client.get", silent)
+        assert f"No server can be reached at {terminal.address} ({said}). Name it" in terminal.run("get", TOPIC).stderr
+
+
 def test_the_services_names_of_fields_are_told_as_options(terminal: Terminal) -> None:
     terminal.write(A, "orders", 1)
     for arguments, said in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -50,6 +51,10 @@ or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id t
 
 _UNRESOLVED = "errors resolving "
 """A part of gRPC's message about a host name that can't be resolved. The strings below are likewise parts of its messages."""
+_LAST = re.compile(
+    r"last error: [A-Z_]+: \S+: (?:Failed to connect to remote host: |connect failed: .* error: )?(?:getsockopt\(SO_ERROR\): )?(.*)",
+    re.DOTALL,
+)
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _MISNAMED = "Hostname Verification Check failed"
 _NO_TLS = "WRONG_VERSION_NUMBER"
@@ -157,8 +162,8 @@ def _unreached(told: str, server: str, *, unknown: bool) -> str:
         return "The files of the TLS options can't be used: --tls-ca and --tls-certificate are PEM, and --tls-key is the certificate's key."
     if any(words in told for words in _BROKEN_OFF):
         return f"The server at {server} closed the connection at once: it may require TLS (--tls), or it is not a gRPC server."
-    refused = told.rpartition("Failed to connect to remote host: ")[2].rpartition(" error: ")[2].removeprefix("getsockopt(SO_ERROR): ")
-    detail = "the host name can't be resolved" if unknown else refused
+    last = _LAST.search(told)
+    detail = "the host name can't be resolved" if unknown else last[1] if last else told
     return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
 
 
