@@ -77,6 +77,9 @@ def main(arguments: list[str]) -> int:
     for name, run in COMMANDS.items():
         commands.add_parser(name, help=run.__doc__, add_help=False)
     chosen, rest = parser.parse_known_args(arguments[:1])
+    if chosen.command not in WITH_HELP and {"-h", "--help"} & set(arguments[1:]):
+        print(f"usage: dev.py {chosen.command} [ARGUMENT]...\n\n{COMMANDS[chosen.command].__doc__}")
+        return 0
     try:
         return COMMANDS[chosen.command](rest + arguments[1:])
     except Failure as failure:
@@ -168,6 +171,8 @@ def bench(arguments: list[str]) -> int:
 
 
 COMMANDS = {command.__name__: command for command in (demo, test, check, evidence, lint, generate, coordinates, lock, broker, bench)}
+WITH_HELP = ("demo", "broker", "bench")
+"""Commands whose programs have help of their own; the others would install and run all that they stand for first."""
 
 
 def is_measurement(name: str) -> bool:

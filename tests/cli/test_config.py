@@ -115,6 +115,12 @@ def test_the_table_is_folded_to_80_columns_and_nothing_is_cut_off(home: Path, mo
     assert "…" not in shown.stdout
     for name in options():
         assert f" {name} " in shown.stdout, name
+    monkeypatch.setattr(config_module, "console", lambda: Console(width=40, highlight=False, markup=False, emoji=False))
+    narrow = run(home, "--data", "p.db").stdout.splitlines()
+    assert max(map(len, narrow)) <= 40
+    rows = [[cell.strip() for cell in line.split("│")] for line in narrow if line.startswith("│")]
+    told = ["".join(row[column] for row in rows) for column in (1, 2, 3)]
+    assert all(name in told[0] for name in options()) and "p.db" in told[1] and "flag" in told[2]
     folded = "".join(line.split("│")[2].strip() for line in shown.stdout.splitlines() if line.startswith("│"))
     assert f"{home}/.local/share/topicpolicies/policies.db" in folded
 

@@ -118,6 +118,28 @@ def test_an_exported_document_is_declared_without_differences(document: TopicPol
     assert not steps(topics_of(declared, [TOPIC]), {(TOPIC, Scope.GLOBAL): here}, prune=("public/a",))
 
 
+@pytest.mark.parametrize("text", ["\x85", "a\x85b", "a\u2028b c " * 30, f"{'a' * 120}\x80?yword word \xa0[2026"])
+def test_an_exported_text_is_read_as_it_was(text: str) -> None:
+    document = TopicPolicies(replication_clusters=[text])
+    document.subscription_policies[text].dispatch_rate.dispatch_throttling_rate_in_msg = 1
+    topic = f"{TOPIC}{text}"
+    declared = parse(export([Document(topic, Scope.LOCAL, document, "v1")], []), "file.yaml")
+    assert [(each.topic, each.values) for each in declared.declarations] == [(topic, document)]
+
+
+def test_a_character_that_yaml_may_not_have_is_reported_with_its_line_and_what_to_write() -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        parse("version: 1\npolicies:\n  - topic: public/a/b\x07\n", "file.yaml")
+    (violation,) = caught.value.violations
+    assert (violation.field, violation.reason) == ("file.yaml:3", "NOT_YAML")
+    assert "U+0007" in violation.description and r'write "\u0007"' in violation.description and "\n" not in violation.description
+
+
+def test_a_second_document_in_a_file_is_told_in_a_sentence() -> None:
+    with pytest.raises(InvalidArgument, match=r"file\.yaml:2: expected a single document in the stream, but found another document"):
+        parse("version: 1\n---\nversion: 1\n", "file.yaml")
+
+
 def plan(text: str, present: TopicPolicies | None, prune: tuple[str, ...] | None = None) -> list[tuple[str, tuple[str, ...]]]:
     declared: Declared = parse(f"version: 1\npolicies:\n{text}", "file.yaml")
     here = {(TOPIC, Scope.LOCAL): Document(TOPIC, Scope.LOCAL, present, "v1")}

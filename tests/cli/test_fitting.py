@@ -110,6 +110,22 @@ def test_every_document_is_shown_within_the_width(settings: TopicPolicies, width
     assert max(map(len, shown(settings, width))) <= width
 
 
+@pytest.mark.parametrize("width", [80, 40, 20])
+def test_wide_characters_leave_room_for_the_values(width: int) -> None:
+    settings = TopicPolicies()
+    settings.subscription_policies["\u65e5\u672c\u8a9e" * 6].dispatch_rate.dispatch_throttling_rate_in_msg = 12345
+    written = shown(settings, width)
+    assert all(cell_len(line) <= width for line in written)
+    cells = [line.split("│") for line in written if line.startswith("│")]
+    assert "12345" in "".join(cell[2].strip() for cell in cells)
+    assert "\u65e5\u672c\u8a9e" * 6 in "".join(cell[1].strip() for cell in cells)
+
+
+@given(st.integers(1, 30), st.integers(20, 100))
+def test_the_short_form_with_wide_characters_fits(count: int, room: int) -> None:
+    assert cell_len(brief(TopicPolicies(replication_clusters=["\u65e5" * count]), room)) <= room
+
+
 def test_differences_fit_the_width_and_break_no_word() -> None:
     console, printed = terminal(80)
     console.print(show(between(TopicPolicies(max_producer_per_topic=1), demo_document(16)), console))

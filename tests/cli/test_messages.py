@@ -6,7 +6,7 @@ import pytest
 from grpc import StatusCode
 
 from tests.cli.conftest import TOPIC, A, Terminal
-from topicpolicies import DeadlineExceeded, TopicPoliciesError
+from topicpolicies import DeadlineExceeded, TopicPoliciesError, Unavailable
 from topicpolicies.errors import outcome_unknown
 
 
@@ -48,6 +48,54 @@ def test_a_server_that_does_not_answer_is_named_with_what_to_do(terminal: Termin
     assert told.exit_code == 5
     assert f"The server at {terminal.address} did not answer in time (--timeout)." in told.stderr
     assert f"topicpolicies doctor --server {terminal.address}" in told.stderr
+
+
+@pytest.mark.parametrize("cause", ["failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: lost", "errors resolving a"])
+def test_an_unknown_outcome_is_told_as_such_although_no_server_can_be_reached_meanwhile(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, cause: str
+) -> None:
+    def lost(*_: object, **_extra: object) -> None:
+        raise outcome_unknown(Unavailable(cause, code=StatusCode.UNAVAILABLE), "7" * 32)
+
+    monkeypatch.setattr("topicpolicies.Client.delete", lost)
+    told = terminal.run("delete", TOPIC)
+    assert told.exit_code == 6
+    assert told.stderr.startswith("Error: It is not known whether the change was made: ")
+    code, error = terminal.failing("delete", TOPIC)
+    assert (code, error["request_id"]) == (6, "7" * 32)
+
+
+def test_why_no_server_can_be_reached_is_told_without_grpcs_words(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = terminal.run("info", "--server", "unix:/no/such", "--timeout", "0.1")
+    assert told.stderr.startswith("Error: No server can be reached at unix:/no/such (No such file or directory). Name it")
+    for words, said in (
+        ("UNKNOWN: ipv4:127.0.0.1:1: connection attempt timed out", "connection attempt timed out"),
+        ("UNKNOWN: ipv6:%5B::1%5D:1: Failed to connect to remote host: getsockopt(SO_ERROR): No route to host", "No route to host"),
+    ):
+
+        def silent(*_: object, why: str = words, **_extra: object) -> None:
+            raise Unavailable(f"failed to connect to all addresses; last error: {why}", code=StatusCode.UNAVAILABLE)
+
+        monkeypatch.setattr("topicpolicies.Client.get", silent)
+        assert f"No server can be reached at {terminal.address} ({said}). Name it" in terminal.run("get", TOPIC).stderr
+
+
+def test_the_services_names_of_fields_are_told_as_options(terminal: Terminal) -> None:
+    terminal.write(A, "orders", 1)
+    for arguments, said in (
+        (("update", TOPIC, "max_message_size=5", "--must-not-exist"), "update it without --must-not-exist."),
+        (("update", TOPIC, "max_message_size=5", "--must-not-exist", "--etag", "1"), "Set either --must-not-exist or --etag, not both."),
+        (("get", TOPIC, "--as-of", "2999-01-01"), "The time is in the future"),
+    ):
+        assert said in terminal.run(*arguments).stderr
+
+
+@pytest.mark.parametrize("address", ["http://me:fish@host:1", "me:fish@host:1", "me:fish@host"])
+@pytest.mark.parametrize("command", [("get", TOPIC), ("health",), ("doctor",)])
+def test_a_password_in_the_address_of_a_server_is_refused_and_not_told(terminal: Terminal, command: tuple[str, ...], address: str) -> None:
+    for form in ("table", "json"):
+        told = terminal.run(*command, "--server", address, "--output", form)
+        assert told.exit_code == 2 and "HOST:PORT" in told.stderr and "fish" not in told.output
 
 
 def test_an_unknown_outcome_is_told_in_sentences() -> None:

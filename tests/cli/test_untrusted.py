@@ -47,3 +47,16 @@ def test_a_connection_that_fails_because_of_tls_is_reported_with_the_cause_and_t
     assert result.exit_code == 5
     assert result.stderr.startswith("Error: The ") and listening[kind] in result.stderr
     assert result.stderr.endswith(f"{message}\n")
+
+
+@pytest.mark.parametrize("kept", ["no certificate", ""], ids=["not PEM", "another key"])
+def test_tls_files_that_can_not_be_used_are_told(terminal: Terminal, listening: dict[str, str], tmp_path: Path, kept: str) -> None:
+    options: tuple[str, ...] = ("--tls-ca", str(tmp_path / "ours.pem"))
+    if kept:
+        (tmp_path / "ours.pem").write_text(kept)
+    else:
+        one, other = (Authority(tmp_path, name).identity(name) for name in ("one", "other"))
+        options = (*options, "--tls-certificate", str(one.certificate), "--tls-key", str(other.key))
+    result = terminal.run("info", "--server", listening["tls"], "--timeout", "1", *options)
+    assert result.exit_code == 5
+    assert result.stderr.startswith("Error: The files of the TLS options can't be used: ")

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from grpc import StatusCode
 
 from topicpolicies import ActorStanding, Changed, Document, Interrupted, Mirror, Origin, Scope, TopicPolicies, Unavailable
+from topicpolicies_server.cli.showing.json_forms import of_event
 from topicpolicies_server.cli.showing.watch_lines import line
 
 
@@ -25,3 +26,4 @@ def test_the_address_of_an_interruption_is_shown_unescaped() -> None:
     error = Unavailable("failed to connect: ipv6:%5B::1%5D:1: Connection refused", code=StatusCode.UNAVAILABLE)
     shown = line(Interrupted(error, 1, 0.1), Mirror(["public/a"]))
     assert shown is not None and shown.endswith("failed to connect: ipv6:[::1]:1: Connection refused")
+    assert of_event(Interrupted(error, 1, 0.1))["interrupted"]["error"]["message"] == "failed to connect: ipv6:[::1]:1: Connection refused"

@@ -124,6 +124,23 @@ def test_a_missing_file_is_wrong_usage(terminal: Terminal, tmp_path: Path, argum
     assert "none.yaml' does not exist" in result.stderr
 
 
+@pytest.mark.parametrize("option", ["-f", "--topics"])
+def test_a_name_that_no_file_can_have_is_reported_in_a_sentence(terminal: Terminal, tmp_path: Path, option: str) -> None:
+    file = tmp_path / "right.yaml"
+    file.write_text("version: 1\npolicies: []\n")
+    for command in ("plan", "apply"):
+        code, errors = run(terminal, command, *((option, "x" * 300) if option == "-f" else ("-f", str(file), option, "x" * 300)))
+        assert (code, errors) == (1, f"Error: {'x' * 300}: File name too long\n")
+
+
+def test_export_to_a_dash_writes_to_standard_output(terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    terminal.write(A, "orders", 1)
+    for form in ("table", "json"):
+        assert terminal.run("export", A, "-f", "-", "--output", form).stdout == terminal.run("export", A, "--output", form).stdout != ""
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize(
     "arguments",

@@ -12,8 +12,10 @@ from google.protobuf.any_pb2 import Any as AnyMessage
 
 import topicpolicies as tp
 from tests.client.statuses import Code, Refusal
-from topicpolicies.errors import TopicPoliciesError, Violation, from_rpc_error, from_status, outcome_unknown, reason_name
+from topicpolicies.errors import TopicPoliciesError, Violation, clearer, from_rpc_error, from_status, outcome_unknown, reason_name
+from topicpolicies.retries import Attempts, RetryPolicy
 from topicpolicies.v1 import errors_pb2
+from topicpolicies.watch_session import WatchSession
 
 
 class _Failed(grpc.RpcError):
@@ -111,6 +113,8 @@ def test_outcome_unknown_has_the_id_of_the_request_and_the_details_of_its_cause(
     assert "id-1" in str(error)
     assert error.__cause__ is cause
     assert (error.code, error.reason, error.metadata) == (Code.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN", {"a": "b"})
+    without = Refusal(Code.UNAVAILABLE, "failed to connect to all addresses").error
+    assert not outcome_unknown(without, "id-1").never_sent
 
 
 @pytest.mark.parametrize(
@@ -144,3 +148,41 @@ async def test_a_change_to_an_address_that_grpc_can_not_resolve_is_certainly_not
                     await change()
                 assert caught.value.never_sent
                 assert not isinstance(caught.value, tp.OutcomeUnknown)
+
+
+def at(address: str, why: str) -> Refusal:
+    """The status of a call for which gRPC found no connection; ``address``: the one that failed last."""
+    return Refusal(Code.UNAVAILABLE, f"failed to connect to all addresses; last error: UNKNOWN: {address}: {why}")
+
+
+HIDING = at("ipv6:%5B::1%5D:1", "Failed to connect to remote host: Connection refused")
+TELLING = at("ipv4:127.0.0.1:1", "Socket closed")
+
+
+@pytest.mark.parametrize(
+    ("former", "error", "kept"),
+    [
+        (None, HIDING, HIDING),
+        (TELLING, HIDING, TELLING),
+        (HIDING, TELLING, TELLING),
+        (TELLING, at("ipv4:127.0.0.1:1", "Connection refused"), at("ipv4:127.0.0.1:1", "Connection refused")),
+        (TELLING, at("ipv6:%5B::1%5D:1", "No route to host"), at("ipv6:%5B::1%5D:1", "No route to host")),
+        (TELLING, Refusal(Code.UNAVAILABLE, "The log can't be reached.", "LOG_UNREACHABLE"), None),
+    ],
+)
+def test_a_refusal_at_one_address_does_not_hide_what_is_wrong_at_another(
+    former: Refusal | None, error: Refusal, kept: Refusal | None
+) -> None:
+    assert clearer(former.error if former else None, error.error).message == (kept or error).message
+
+
+def test_the_clearer_error_of_two_addresses_is_raised_in_the_end_by_calls_and_watches() -> None:
+    tries = Attempts(RetryPolicy(), 1.0, None)
+    tries.failed(TELLING.error, 0.0, 0.5)
+    with pytest.raises(tp.Unavailable, match="Socket closed"):
+        tries.failed(HIDING.error, 1.0, 0.5)
+    session = WatchSession(namespaces=["a/b"], patience=1.0)
+    session.connect(0.0)
+    session.broke(TELLING.error, 0.0, 0.5)
+    with pytest.raises(tp.Unavailable, match="Socket closed"):
+        session.broke(HIDING.error, 1.0, 0.5)

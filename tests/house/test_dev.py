@@ -247,6 +247,16 @@ def test_progress_is_cut_at_the_terminals_width(monkeypatch: pytest.MonkeyPatch)
         assert "\r\x1b[K" + "x" * (columns - 1) + "\r" in terminal.getvalue()
 
 
+@pytest.mark.parametrize("command", sorted({*dev.COMMANDS} - {*dev.WITH_HELP}))
+def test_help_installs_and_runs_nothing(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], command: str) -> None:
+    for name in ("install", "install_brokers", "verify", "run"):
+        monkeypatch.setattr(dev, name, lambda *_, **_extra: pytest.fail("it began"))
+    for form in ("-h", "--help"):
+        assert dev.main([command, form]) == 0
+        told = capfd.readouterr().out
+        assert told.startswith(f"usage: dev.py {command} ") and str(dev.COMMANDS[command].__doc__) in told
+
+
 def test_if_no_broker_can_be_run_nothing_is_tested_and_the_command_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ and, if the request is at fault, every violation. These come from the ``google.r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -32,6 +33,8 @@ _NEVER_SENT = (
 """Parts of gRPC's messages for a call that got no connection, so that nothing was sent."""
 _NO_CHANNEL = "Failed to create channel to "
 """The beginning of gRPC's message for a call to an address that it can't read."""
+_AT_ADDRESS = re.compile(r"last error: [A-Z_]+: (\S+): (.*)", re.DOTALL)
+"""Which address failed last, and why, in such a message."""
 
 
 class Violation(NamedTuple):
@@ -136,6 +139,11 @@ class OutcomeUnknown(TopicPoliciesError):
 
     request_id: str = ""
 
+    @property
+    def never_sent(self) -> bool:
+        """No: an attempt was sent, even if the last one found no connection."""
+        return False
+
 
 _CLASSES: Mapping[grpc.StatusCode, type[TopicPoliciesError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: InvalidArgument,
@@ -208,6 +216,23 @@ def from_rpc_error(error: grpc.RpcError) -> TopicPoliciesError:
                 break
             return from_status(code.value[0], message, status.details)
     return from_status(code.value[0], message, ())
+
+
+def clearer(former: TopicPoliciesError | None, error: TopicPoliciesError) -> TopicPoliciesError:
+    """Returns the error that says more about why there is no connection: ``error``, or that of an attempt before it.
+
+    Of a host with several addresses (``localhost`` usually has two), gRPC reports only the one that failed last. So a refusal at an address
+    where nobody listens can hide what is wrong at the other one.
+    """
+    if former is None or not (former.never_sent and error.never_sent):
+        return error
+    before, now = _AT_ADDRESS.search(former.message), _AT_ADDRESS.search(error.message)
+    hidden = before is not None and now is not None and before[1] != now[1] and not _refused(before[2]) and _refused(now[2])
+    return former if hidden else error
+
+
+def _refused(why: str) -> bool:
+    return why.endswith("Connection refused")
 
 
 def reason_name(number: int) -> str:

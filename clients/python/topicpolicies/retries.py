@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from grpc import StatusCode
 
-from .errors import TopicPoliciesError, outcome_unknown
+from .errors import TopicPoliciesError, clearer, outcome_unknown
 
 _READ_AGAIN = frozenset({StatusCode.UNAVAILABLE, StatusCode.CANCELLED})
 _CHANGE_AGAIN = _READ_AGAIN | {StatusCode.DEADLINE_EXCEEDED}
@@ -94,6 +94,8 @@ class Attempts:
         self._failed = 0
         self._maybe_applied = False
         """Whether an earlier attempt may have made the change."""
+        self._clearest: TopicPoliciesError | None = None
+        """The error of an attempt that says most about why there is no connection."""
         self._redirected = False
         """Whether the call was sent to a leader at once, without a pause."""
 
@@ -115,8 +117,9 @@ class Attempts:
             The seconds to wait before the next attempt.
 
         Raises:
-            TopicPoliciesError: there is no next attempt; the error is ``error``, or ``OutcomeUnknown``.
+            TopicPoliciesError: there is no next attempt; the error is ``error``, a clearer one of a former attempt, or ``OutcomeUnknown``.
         """
+        self._clearest = error = clearer(self._clearest, error)
         if redirected and not self._redirected and now < self._deadline and self._policy is not NO_RETRIES:
             self._redirected = True
             return 0.0

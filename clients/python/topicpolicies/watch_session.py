@@ -30,7 +30,7 @@ from grpc import StatusCode
 
 from .arguments import instance, member, members, texts
 from .documents import Scope, is_known
-from .errors import TopicPoliciesError, Violation, invalid, reason_name, stream_ended
+from .errors import TopicPoliciesError, Violation, clearer, invalid, reason_name, stream_ended
 from .events import Bookmark, Changed, Entry, Gap, Interrupted, NamespaceState, Reset, Status, Synced, WatchEvent, WatchMode
 from .history import HistoryEntry, HistoryGap
 from .message_errors import errors_as_invalid_argument
@@ -126,6 +126,8 @@ class WatchSession:
         self._policy = policy or WATCH_PAUSES
         self._patience = seconds_of(patience, math.inf, "patience")
         self._quiet_since: float | None = None
+        self._clearest: TopicPoliciesError | None = None
+        """The error of a stream that says most about why there is no connection."""
         self._failed = 0
         self._before: deque[WatchEvent] = deque()
         """Events of the watch itself, which come before those of the stream."""
@@ -163,6 +165,7 @@ class WatchSession:
     def received(self, response: service_pb2.WatchPoliciesResponse, now: float) -> None:
         """Takes a message of the stream."""
         self._quiet_since = now
+        self._clearest = None
         self._arrived.extend(response.events)
 
     def next(self) -> WatchEvent | None:
@@ -205,9 +208,10 @@ class WatchSession:
             Seconds to wait before the next stream.
 
         Raises:
-            TopicPoliciesError: the watch gives up: another stream is pointless, or patience is over. It is ``error``.
+            TopicPoliciesError: the watch gives up: another stream is pointless, or patience is over. It is ``error``, or a clearer one.
         """
         self._failed += 1
+        self._clearest = error = clearer(self._clearest, error)
         crowded = error.code is StatusCode.RESOURCE_EXHAUSTED and not is_retryable_limit(error)
         delay = self._policy.longest_delay_seconds * (1 + chance) / 2 if crowded else self._policy.delay(self._failed, chance)
         delay += error.retry_seconds or 0.0

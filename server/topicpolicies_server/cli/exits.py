@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -50,11 +51,22 @@ or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id t
 
 _UNRESOLVED = "errors resolving "
 """A part of gRPC's message about a host name that can't be resolved. The strings below are likewise parts of its messages."""
+_LAST = re.compile(
+    r"last error: [A-Z_]+: \S+: (?:Failed to connect to remote host: |connect failed: .* error: )?(?:getsockopt\(SO_ERROR\): )?(.*)",
+    re.DOTALL,
+)
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _MISNAMED = "Hostname Verification Check failed"
 _NO_TLS = "WRONG_VERSION_NUMBER"
+_UNUSABLE = "Failed to create security handshaker"
 _BROKEN_OFF = ("recvmsg:Connection reset", "Socket closed")
 """A server accepted the connection and closed it, as one does that expects TLS."""
+_FIELDS = (
+    ("must_not_exist or etag", "--must-not-exist or --etag"),
+    ("without must_not_exist", "without --must-not-exist"),
+    ("as_of_time is", "The time is"),
+)
+"""Names of fields in messages of the service, and what the command line says instead."""
 _CODES = {
     StatusCode.INVALID_ARGUMENT: ExitCode.USAGE,
     StatusCode.ABORTED: ExitCode.CONFLICT,
@@ -109,7 +121,7 @@ def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     """Reports an error on standard error: as a sentence and the violations, or as one JSON document."""
     message = _for_the_command_line(error, server)
     if message != error.message:
-        error = type(error)(message, code=error.code, reason=error.reason, metadata=error.metadata)
+        error = type(error)(message, code=error.code, reason=error.reason, metadata=error.metadata, violations=error.violations)
     if output is Output.JSON:
         typer.echo(json.dumps({"error": error_json(error)}), err=True)
         return
@@ -123,13 +135,18 @@ def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
 
 def _for_the_command_line(error: TopicPoliciesError, server: str) -> str:
     """Returns the message of an error, with the options of the command line that help against it."""
+    if isinstance(error, OutcomeUnknown):  # says what to do, whatever the cause
+        return error.message
     unknown = _UNRESOLVED in error.message
     if server and (error.never_sent or unknown):
         return _unreached(error.message, server, unknown=unknown)
-    if server and error.code is StatusCode.DEADLINE_EXCEEDED and not error.from_service and not isinstance(error, OutcomeUnknown):
+    if server and error.code is StatusCode.DEADLINE_EXCEEDED and not error.from_service:
         return f"The server at {server} did not answer in time (--timeout). topicpolicies doctor --server {server} checks what is wrong."
     if error.reason == "CREDENTIALS_MISSING":
         return f"{error.message} Say --token-file FILE, or --tls-certificate FILE and --tls-key FILE."
+    for field, option in _FIELDS:
+        if field in error.message:
+            return error.message.replace(field, option)
     return error.message
 
 
@@ -141,9 +158,12 @@ def _unreached(told: str, server: str, *, unknown: bool) -> str:
         return f"The certificate of the server at {server} is for another name. Say --tls-server-name NAME if that is intended."
     if _NO_TLS in told:
         return f"The server at {server} does not use TLS. Say --no-tls if the network to it is safe."
+    if _UNUSABLE in told:
+        return "The files of the TLS options can't be used: --tls-ca and --tls-certificate are PEM, and --tls-key is the certificate's key."
     if any(words in told for words in _BROKEN_OFF):
         return f"The server at {server} closed the connection at once: it may require TLS (--tls), or it is not a gRPC server."
-    detail = "the host name can't be resolved" if unknown else told.rpartition("Failed to connect to remote host: ")[2]
+    last = _LAST.search(told)
+    detail = "the host name can't be resolved" if unknown else last[1] if last else told
     return f"No server can be reached at {server} ({detail}). Name it with --server or TOPICPOLICIES_SERVER."
 
 

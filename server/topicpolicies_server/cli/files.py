@@ -13,7 +13,8 @@ from grpc import StatusCode
 
 from topicpolicies import InvalidArgument, Violation
 
-STANDARD_INPUT = Path("-")
+STANDARD_INPUT = STANDARD_OUTPUT = Path("-")
+"""What the option of a file says for a stream."""
 
 
 @contextmanager

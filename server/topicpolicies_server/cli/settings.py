@@ -134,8 +134,10 @@ def check_target(server: str) -> None:
 
     Raises:
         InvalidArgument: the address is a URL.
-        typer.BadParameter: the address is invalid.
+        typer.BadParameter: the address is invalid. What may be a password is not repeated.
     """
+    if "@" in server and not server.startswith("unix"):
+        raise typer.BadParameter("An address is HOST:PORT: it has no scheme, name or password.", param_hint="--server")
     try:
         for address in addresses_of(server):
             places_of(address)

@@ -167,7 +167,9 @@ def _number(text: str) -> float | None:
 def _from_json(kind: FieldDescriptor, path: str, text: str) -> Any:
     """Returns an object, a map or a list from JSON, as the field of a message holds it."""
     try:
-        parsed = json.loads(text)
+        parsed = json.loads(text, object_pairs_hook=lambda pairs: _once(path, pairs))
+    except ValueProblem:
+        raise
     except (ValueError, RecursionError):
         parsed = text
     if parsed is None:
@@ -181,6 +183,16 @@ def _from_json(kind: FieldDescriptor, path: str, text: str) -> Any:
     except (json_format.ParseError, ValueProblem, RecursionError) as error:
         raise ValueProblem("WRONG_VALUE", f"{path}: {error}") from None
     return getattr(message, kind.name)
+
+
+def _once(path: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object of JSON, in which no name may stand twice: the former value would be lost."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueProblem("WRONG_VALUE", f'{path}: "{twice}" is given twice.')
+    return found
 
 
 def _json_kind(kind: FieldDescriptor) -> str:

@@ -92,7 +92,8 @@ def history(
             "The server does not follow the log now, because it can't or because topic policies are disabled: events may be missing.",
             err=True,
         )
-    typer.echo(f"{shown} event{'' if shown == 1 else 's'}", err=True)
+    more = "; there may be more: --limit" if shown == limit else ""
+    typer.echo(f"{shown} event{'' if shown == 1 else 's'}{more}", err=True)
 
 
 def diff(

@@ -15,7 +15,7 @@ from ...core.errors import PolicyError
 from ...core.names import parse_topic
 from ...escaping import printable
 from ..exits import ExitCode, error_json, exit_code, report, reporting
-from ..files import STANDARD_INPUT, check_there, name_of, read_text, write_text, wrong
+from ..files import STANDARD_INPUT, STANDARD_OUTPUT, check_there, name_of, read_text, write_text, wrong
 from ..interrupts import INTERRUPTED
 from ..settings import Output, ScopeNames, Settings, settings
 from ..showing import json_forms
@@ -62,8 +62,8 @@ def plan(context: typer.Context, file: File, prune: Prune = False, topics: Topic
           topicpolicies plan -f policies.yaml --topics -
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    _check_files(file, topics)
     with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen, _COMPARING):
+        _check_files(file, topics)
         planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
     if chosen.json:
         json_forms.write({"steps": [each.json() for each in planned]})
@@ -88,8 +88,8 @@ def apply(context: typer.Context, file: File, prune: Prune = False, topics: Topi
           --prune --reason "release 12" --output json
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
-    _check_files(file, topics)
     with reporting(chosen.output, chosen.server), chosen.client() as client:
+        _check_files(file, topics)
         with waiting(chosen, _COMPARING):
             planned = _plan(client, chosen, load(file), prune=prune, topics=topics)
         if chosen.json:
@@ -116,7 +116,7 @@ def export_(
     namespaces: Annotated[list[str], typer.Argument(metavar="NAMESPACE...", help="Namespaces: tenant/namespace.")],
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", dir_okay=False, help="The file to write; by default standard output.")
+        Path | None, typer.Option("--file", "-f", dir_okay=False, help="The file to write; by default, and with -, standard output.")
     ] = None,
 ) -> None:
     """Write a file that declares the present documents.
@@ -133,10 +133,10 @@ def export_(
         with waiting(chosen):
             documents = [document for namespace in namespaces for document in client.list(namespace, scopes=scope.scopes)]
         text = (export_json if chosen.json else export)(documents, dict.fromkeys(namespaces))
-        if file is not None:
+        if file is not None and file != STANDARD_OUTPUT:
             write_text(file, text)
-    if file is None:
-        typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
+            return
+    typer.echo(text.encode(), nl=False)  # UTF-8, as plan and apply read it, whatever the locale
 
 
 def _plan(client: Client, chosen: Settings, declared: Declared, *, prune: bool, topics: Path | None) -> list[Planned]:
@@ -172,6 +172,7 @@ def _check_files(file: Path, topics: Path | None) -> None:
 
     Raises:
         typer.BadParameter: a file does not exist, or both are standard input.
+        OSError: it is not known whether one exists.
     """
     check_there(file, "--file")
     check_there(topics, "--topics")

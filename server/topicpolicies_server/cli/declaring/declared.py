@@ -32,6 +32,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.reader import ReaderError
+from ruamel.yaml.representer import RoundTripRepresenter
 
 from topicpolicies import Document, Scope, TopicPolicies, Violation
 from topicpolicies.masks import Path
@@ -50,6 +52,9 @@ _WILD = "*?["
 _HALF = "half of a character (a surrogate without its other half)"
 _NOT_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters that JSON may contain literally, and YAML may not."""
+_NEXT_LINE = "\x85"
+_ENDLESS = 1 << 30
+"""The width of the lines that are written: a text that the library breaks into several is not always read as it was."""
 
 
 class Declaration(NamedTuple):
@@ -115,7 +120,14 @@ def parse(text: str, name: str) -> Declared:
         root = YAML(typ="rt", pure=True).load(text)
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
-        raise wrong("NOT_YAML", Violation(f"{name}:{line}", "NOT_YAML", f"{error.problem or error.context}.")) from None
+        told = f"{error.problem or error.context}"
+        if told.startswith("but ") and error.context:
+            told = f"{error.context}, {told}"
+        raise wrong("NOT_YAML", Violation(f"{name}:{line}", "NOT_YAML", f"{told}.")) from None
+    except ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        told = f'YAML may not have the character U+{error.character:04X} as it is: write "\\u{error.character:04X}", in double quotes.'
+        raise wrong("NOT_YAML", Violation(f"{name}:{line}", "NOT_YAML", told)) from None
     except (YAMLError, ValueError, TypeError, RecursionError) as error:
         raise wrong("NOT_YAML", Violation(f"{name}:1", "NOT_YAML", f"{error}")) from None
     declared = _declared(root, problems)
@@ -248,11 +260,23 @@ def _below(message: Message, path: Path) -> Iterator[Path]:
 # --- and back ---------------------------------------------------------------------------------------------------
 
 
+class _Representer(RoundTripRepresenter):
+    """Writes texts so that they are read as they were."""
+
+    def represent_str(self, data: str) -> Any:
+        """Escapes a text with U+0085, which counts as a line end where it stands as it is."""
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style='"' if _NEXT_LINE in data else None)
+
+
+_Representer.add_representer(str, _Representer.represent_str)
+
+
 def export(documents: Iterable[Document], namespaces: Iterable[str]) -> str:
     """Returns the YAML file that declares documents as they are."""
     yaml = YAML(typ="rt", pure=True)
+    yaml.Representer = _Representer
     yaml.default_flow_style = False
-    yaml.width = 140
+    yaml.width = _ENDLESS
     yaml.indent(mapping=2, sequence=4, offset=2)
     text = io.StringIO()
     yaml.dump(_declaring(documents, namespaces), text)

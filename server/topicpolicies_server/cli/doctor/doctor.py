@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from topicpolicies import Tls, TopicPoliciesError
+from topicpolicies import InvalidArgument, Tls, TopicPoliciesError
 from topicpolicies.addresses import addresses_of, places_of
 from topicpolicies.aio import AsyncClient
 
@@ -24,7 +24,7 @@ from ...config.option import ReadBy
 from ...config.sources import OptionValues
 from ..exits import ExitCode, reporting
 from ..serving.configured import configured
-from ..settings import Settings, settings
+from ..settings import Settings, check_target, settings
 from .certificates import certificates
 from .checks import Check, Finding, Level, Result, examine, failed, ok
 from .disk import disk
@@ -122,10 +122,9 @@ def _subject(
         at = config.metrics_listen
         metrics_at = str(at._replace(host="127.0.0.1") if at.unspecified else at)
     try:
-        for address in addresses_of(target):
-            places_of(address)
-    except ValueError as error:
-        raise typer.BadParameter(f"{error}.", param_hint="--server") from None
+        check_target(target)
+    except InvalidArgument as error:
+        raise typer.BadParameter(f"{error}", param_hint="--server") from None
     looked_at = dict.fromkeys([*namespaces, *([scratch] if scratch.count("/") == 1 else [])])
     if wrong := next((each for each in looked_at if each.count("/") != 1 or not all(each.split("/"))), None):
         raise typer.BadParameter(f'"{wrong}" is not a namespace: write tenant/namespace.', param_hint="--namespace")

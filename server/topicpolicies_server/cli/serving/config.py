@@ -28,6 +28,9 @@ from .serve import check_tls
 Sample = Annotated[bool, typer.Option("--sample", help="Print a file of options instead, with every option commented out.")]
 Reference = Annotated[bool, typer.Option("--reference", help="Print a table of all options instead, in Markdown.")]
 
+_WHOLE_NAMES = 60
+"""The least width of a terminal on which names of options stay whole: with less, they would leave no room for the values."""
+
 
 @configured(ReadBy.BOTH)
 def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sample = False, reference_table: Reference = False) -> None:
@@ -64,13 +67,14 @@ def config(context: typer.Context, in_force: OptionValues, *, sample_file: Sampl
 def _show(in_force: OptionValues) -> None:
     if in_force.file is not None:
         typer.echo(f"file: {printable(str(in_force.file))}")
-    table = Table(Column("option", no_wrap=True), "value", "from")
+    terminal = console()
+    table = Table(Column("option", overflow="fold", no_wrap=terminal.width >= _WHOLE_NAMES), "value", "from")
     for _, group in groupby(in_force.settings.values(), lambda setting: setting.option.section):
         for setting in group:
             told = written_value(setting.value, url=setting.option.url)
             table.add_row(*(Text(printable(cell), overflow="fold") for cell in (setting.option.name, told, _origin(setting))))
         table.add_section()
-    console().print(table)
+    terminal.print(table)
     if in_force.ignored:
         typer.echo(f"Not options, and ignored: {', '.join(map(printable, sorted(in_force.ignored)))}.", err=True)
 

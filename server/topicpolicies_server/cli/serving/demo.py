@@ -55,7 +55,7 @@ def demo(
     output = settings(context).output
     with contextlib.ExitStack() as stack:
         directory = data if data is not None else Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="topicpolicies-demo-")))
-        with reporting(output):
+        with starting("the demo", output):
             directory.mkdir(parents=True, exist_ok=True)
         with reporting_problems(output):
             log = directory / "demo.db"

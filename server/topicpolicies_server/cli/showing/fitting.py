@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from rich.cells import cell_len
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -19,13 +19,15 @@ from .paths import printable_path
 from .rendering import lines
 
 WIDEST_LINE = 100
-"""The most characters that a document's settings have in one line, on any terminal."""
+"""The most columns that a document's settings have in one line, on any terminal."""
 _WIDEST_VALUE = 24
 """The most characters that a value has in such a line."""
 _INDENT = "  "
 _BESIDE_A_CELL = 3
 """The columns that a cell takes beside its text: one border, and a blank at each side. The table has one more border."""
 _LEAST_CELL = 10
+_WIDEST_CHARACTER = 2
+"""The columns of a character of Chinese, for example. Room is counted in columns, not in characters."""
 
 
 class Row(NamedTuple):
@@ -60,7 +62,7 @@ def settings_rows(headers: Sequence[str], rows: Iterable[Row], terminal: Console
         *heading, last = _broken(row.path, room)
         if heading and heading == above:
             path = [last]
-        elif len(printable_path(row.path)) <= room:
+        elif cell_len(printable_path(row.path)) <= room:
             path, above = [printable_path(row.path)], []
         else:
             path, above = [*heading, last], heading
@@ -74,7 +76,7 @@ def _widths(headers: Sequence[str], rows: Sequence[Row], width: int) -> list[int
     """Returns the widths of the columns behind the paths: as wide as their cells, but together about half of ``width`` at most."""
     most = max(_LEAST_CELL, width // 2 // max(1, len(headers)) - _BESIDE_A_CELL)
     return [
-        min(most, max(len(header), *(len(row.cells[number]) for row in rows))) + _BESIDE_A_CELL if rows else len(header) + _BESIDE_A_CELL
+        min(most, max(map(cell_len, (header, *(row.cells[number] for row in rows))))) + _BESIDE_A_CELL
         for number, header in enumerate(headers)
     ]
 
@@ -86,11 +88,11 @@ def _broken(path: Path, room: int) -> list[str]:
     found = [segments[0]]
     for at, segment in enumerate(segments[1:], 1):
         last = at == len(segments) - 1
-        if not last and len(found[-1]) + len(segment) <= room:
+        if not last and cell_len(found[-1] + segment) <= room:
             found[-1] += segment
         else:
             found.append(_INDENT + segment)
-    return [line[at : at + max(1, room)] for line in found for at in range(0, len(line), max(1, room))]
+    return [part for line in found for part in chop_cells(line, max(_WIDEST_CHARACTER, room))]
 
 
 def broken(text: str, width: int) -> list[str]:
@@ -118,7 +120,7 @@ def brief(policies: TopicPolicies, room: int) -> str:
     for count in range(len(parts), 0, -1):
         more = f" and {len(parts) - count} more" if count < len(parts) else ""
         told = ", ".join(parts[:count]) + more
-        if len(told) <= room:
+        if cell_len(told) <= room:
             return told
     return f"{len(parts)} setting{'' if len(parts) == 1 else 's'}"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
+from urllib.parse import unquote
 
 import typer
 from google.protobuf import json_format
@@ -173,7 +174,8 @@ def of_event(event: WatchEvent) -> Json:
     """Returns the form of ``WatchEvent``. A change also has ``snapshot``: whether it is a document of the snapshot, and no change."""
     if isinstance(event, Interrupted):
         retry = {"attempt": event.attempt, "retry_in_seconds": round(event.retry_in_seconds, 3)}
-        return {"interrupted": {"error": error_json(event.error), **retry}}
+        error = error_json(event.error)  # in gRPC's messages addresses are quoted as in URLs
+        return {"interrupted": {"error": error | {"message": unquote(error["message"])}, **retry}}
     return {"namespace": event.namespace, **_content(event)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,7 +23,7 @@ def listed(documents: Sequence[Document], terminal: Console) -> None:
     """Prints documents: as a table, if the console is wide enough for one."""
     rows = [(printable(each.topic), each.scope.name, each.version) for each in documents]
     columns = zip(_HEADERS, *rows, strict=True)
-    room = terminal.width - sum(max(map(len, cells)) + 3 for cells in columns) - 4
+    room = terminal.width - sum(max(map(cell_len, cells)) + 3 for cells in columns) - 4
     shown = [
         brief(each.policies, room if room >= _LEAST_ROOM else terminal.width - 4) if each.policies is not None else "" for each in documents
     ]
