@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 
 import topicpolicies as tp
-from tests.client.fault_service import HANGS, FaultService
+from tests.client.fault_service import HANGS, Fault, FaultService
 from topicpolicies.pipelining import Pipeline
 from topicpolicies.retries import NO_RETRIES, RetryPolicy
 from topicpolicies.routes import Routes
@@ -50,6 +50,52 @@ async def test_an_open_stream_without_results_is_given_up_when_the_patience_ends
     assert 0.4 < time.monotonic() - began < 10
     assert [type(each.error) for each in taken] == [tp.OutcomeUnknown] * 3
     assert all(isinstance(each.error, tp.OutcomeUnknown) and each.error.request_id == each.request_id for each in taken)
+
+
+async def watched(address: str, taken: list[tp.WatchEvent], *, pause: float = 0.0) -> None:
+    async with tp.AsyncClient(address) as client:
+        async for event in client.watch(namespaces=["public/default"], patience=0.5):
+            taken.append(event)
+            await asyncio.sleep(pause)
+
+
+async def watched_in_a_thread(address: str, taken: list[tp.WatchEvent], *, pause: float = 0.0) -> None:
+    def watch() -> None:
+        with tp.Client(address) as client:
+            for event in client.watch(namespaces=["public/default"], patience=0.5):
+                taken.append(event)
+                time.sleep(pause)
+
+    await asyncio.to_thread(watch)
+
+
+@pytest.mark.parametrize("watch", [watched, watched_in_a_thread])
+@pytest.mark.parametrize("messages", [0, 1])
+async def test_a_watch_over_an_open_stream_without_messages_is_given_up_when_the_patience_ends(
+    address: str, service: FaultService, watch: Callable[..., Awaitable[None]], messages: int
+) -> None:
+    service.write("public/default", "orders", 1)
+    service.faults.append(Fault(None, after=messages))
+    taken: list[tp.WatchEvent] = []
+    began = time.monotonic()
+    with pytest.raises(tp.DeadlineExceeded, match="silent for too long"):
+        await asyncio.wait_for(watch(address, taken), 15)
+    assert 0.4 < time.monotonic() - began < 10
+    assert bool(taken) is bool(messages)
+    assert service.met["WatchPolicies"] == 1
+
+
+@pytest.mark.parametrize("watch", [watched, watched_in_a_thread])
+async def test_the_time_that_a_slow_caller_takes_is_not_counted_against_a_watch(
+    address: str, service: FaultService, watch: Callable[..., Awaitable[None]]
+) -> None:
+    for number in range(3):
+        service.write("public/default", f"orders-{number}", 1)
+    service.faults.append(Fault(None, after=3))
+    taken: list[tp.WatchEvent] = []
+    with pytest.raises(tp.DeadlineExceeded, match="silent for too long"):
+        await asyncio.wait_for(watch(address, taken, pause=0.6), 15)
+    assert len(taken) >= 3
 
 
 async def test_the_time_that_a_slow_caller_takes_is_not_counted_against_the_service(address: str) -> None:

@@ -96,7 +96,8 @@ class WatchOptions(Selection, total=False):
     include_previous: bool
     """Whether changes contain the document before the change."""
     patience: float | None
-    """Seconds without a message after which the watch, when its stream breaks, raises the error instead of trying again; None: never."""
+    """Seconds that the service may be silent or unreachable before the watch raises the error; None: without limit. They must be more than
+    those of ``bookmark_interval``. The time in which nobody waits for an event does not count."""
 
 
 class HistoryOptions(TypedDict, total=False):

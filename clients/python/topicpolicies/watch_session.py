@@ -124,7 +124,8 @@ class WatchSession:
                     progress.restart_reason = _NOT_COVERED if progress.token is None else _BROKEN_SNAPSHOT
         self._from_beginning = from_beginning
         self._policy = policy or WATCH_PAUSES
-        self._patience = seconds_of(patience, math.inf, "patience")
+        self.patience = seconds_of(patience, math.inf, "patience")
+        """How many seconds the service may be silent or unreachable."""
         self._quiet_since: float | None = None
         self._clearest: TopicPoliciesError | None = None
         """The error of a stream that says most about why there is no connection."""
@@ -217,7 +218,7 @@ class WatchSession:
         delay += error.retry_seconds or 0.0
         quiet = now - (self._quiet_since if self._quiet_since is not None else now)
         renewable = error.reason == _EXPIRED and self._failed == 1  # not after other failures: no newer token is to be had then
-        if (error.code in _FINAL and not renewable) or math.isinf(delay) or quiet + delay > self._patience:
+        if (error.code in _FINAL and not renewable) or math.isinf(delay) or quiet + delay > self.patience:
             raise error
         self._before.append(Interrupted(error, self._failed, delay))
         return delay

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -12,10 +13,11 @@ import grpc
 from grpc import aio
 
 from .connections import AsyncConnections, Connections
-from .errors import TopicPoliciesError, from_rpc_error, not_begun, stream_ended
+from .errors import DeadlineExceeded, TopicPoliciesError, from_rpc_error, not_begun, stream_ended
 from .events import WatchEvent
 from .stream_threads import too_late
 from .tasks import cancel_and_wait
+from .timeouts import Watchdog, limit_of
 from .tokens import ResumeToken
 from .watch_session import WatchSession
 
@@ -78,6 +80,9 @@ class Watch(_BaseWatch[Connections], Iterator[WatchEvent]):
     def __init__(self, connections: Connections, session: WatchSession) -> None:
         super().__init__(connections, session)
         self._closed = threading.Event()
+        watch = weakref.ref(self)
+        self._watchdog = Watchdog(lambda: _cancel_stream(watch()))
+        weakref.finalize(self, self._watchdog.close).atexit = False  # its thread does not keep the process from ending
 
     def __enter__(self) -> Self:
         return self
@@ -90,6 +95,7 @@ class Watch(_BaseWatch[Connections], Iterator[WatchEvent]):
         if too_late():
             return
         self._closed.set()
+        self._watchdog.close()
         if self._call is not None:
             self._call.cancel()
 
@@ -128,14 +134,16 @@ class Watch(_BaseWatch[Connections], Iterator[WatchEvent]):
             self._call.cancel()
 
     def _receive(self) -> None:
+        self._watchdog.begin(self._session.patience)
         try:
             response = next(self._call)
         except StopIteration:
             self._over(None)
         except grpc.RpcError as error:
             if not self._closed.is_set():
-                self._over(from_rpc_error(error))
+                self._over(_silent() if self._watchdog.expired else from_rpc_error(error))
         else:
+            self._watchdog.end()
             self._session.received(response, self._connections.clock.now())
 
 
@@ -194,8 +202,12 @@ class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
                 return event
             # A separate task: cancelling the caller must not cancel the read, because gRPC would end the stream with it.
             step = self._step = self._step or asyncio.ensure_future(self._begun())
-            await asyncio.wait({step})
+            waits = self._call is not None
+            done, _ = await asyncio.wait({step}, timeout=limit_of(self._session.patience) if waits else None)
             self._step = None
+            if not done:
+                self._give_up(step)
+                continue
             if step.cancelled() or self._closed.is_set():
                 continue
             if self._call is None:
@@ -229,6 +241,13 @@ class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
         except Exception as error:  # noqa: BLE001 - see Watch
             self._over(not_begun(error))
 
+    def _give_up(self, read: asyncio.Task[Any]) -> None:
+        """Ends a stream that was silent for too long."""
+        self._call.cancel()
+        read.cancel()
+        read.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # retrieved, or else asyncio logs that it never was
+        self._over(_silent())
+
     def _receive(self, read: asyncio.Task[Any]) -> None:
         """Takes what the finished task has read."""
         try:
@@ -240,3 +259,13 @@ class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
                 self._over(None)
             else:
                 self._session.received(response, self._connections.clock.now())
+
+
+def _silent() -> DeadlineExceeded:
+    return DeadlineExceeded("The service was silent for too long.", code=grpc.StatusCode.DEADLINE_EXCEEDED)
+
+
+def _cancel_stream(watch: Watch | None) -> None:
+    call = watch._call if watch is not None else None  # noqa: SLF001 (a watch's own)
+    if call is not None:
+        call.cancel()
