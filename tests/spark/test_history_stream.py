@@ -225,6 +225,8 @@ def test_a_stream_continues_after_its_log_was_replaced_and_reports_the_gap_once(
             end = reader.latestOffset(offset, ReadAllAvailable())
             found = [row for part in reader.partitions(offset, end) for batch in reader.read(part) for row in batch.to_pylist()]
             assert [row["policies"]["max_producer_per_topic"] for row in found[:-1]] == expected
+            logs = [row["log"] for row in found]
+            assert len({*logs[:-4]}) <= 1 and len({*logs[-4:]}) == 1 and logs[-4] not in logs[:-4], "the gap names the log that follows"
             assert found[-1]["action"] == "GAP" and HistoryGapReason.LOG_REPLACED.name.lower().replace("_", " ") in found[-1]["problem"]
             assert reader.latestOffset(end, ReadAllAvailable()) == end, "the gap is reported once"
 

@@ -23,7 +23,7 @@ def changed(changes: DataFrame) -> DataFrame:
     """
     acting = effective(changes).withColumn("who", actor()).withColumn("fields", differing("before", "policies"))
     made = acting.filter(~F.col("origin").isin("repair", "tombstone") & (F.size("fields") > 0))
-    return made.select(*KEY, "position", "published", "who", "origin", "request_id", "action", "fields", "before", "policies")
+    return made.select(*KEY, "log", "position", "published", "who", "origin", "request_id", "action", "fields", "before", "policies")
 
 
 def who(changes: DataFrame, *, topic: str = "", by: str = "", field: str = "") -> DataFrame:
