@@ -203,6 +203,13 @@ def test_the_report_is_one_self_contained_page_with_plots_and_escaped_text(spark
     assert "6 changes by 3 actors" in page
     assert "retention-bot" in page and "&lt;b&gt;bot" in page and "<b>bot" not in page
     assert "src=" not in page and "href=" not in page, "the page loads no other resources"
+    assert page.count("<circle") == 3, "an actor whose changes were all made in one hour is a point: a line of one point is not seen"
+
+
+def test_a_report_without_changes_says_so_for_each_of_its_parts(spark: SparkSession) -> None:
+    page = report(changed(frame(spark, CHANGES).filter("false")), "nothing", 2)
+    assert "0 changes by 0 actors" in page and "<svg" not in page
+    assert page.count("<p>None.</p>") == page.count("<h2>") == 6
 
 
 def test_the_times_of_a_report_are_utc_whatever_the_zones_of_python_and_of_the_session_are(

@@ -228,7 +228,13 @@ def test_the_copied_changes_are_counted_although_spark_forgets_the_progress_of_o
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(30, "30000 milliseconds"), (0.5, "500 milliseconds"), (1e-7, "1 milliseconds"), (86_400.0 * 30, "2592000000 milliseconds")],
+    [
+        (30, "30000 milliseconds"),
+        (0.5, "500 milliseconds"),
+        (1e-7, "1 milliseconds"),
+        (86_400.0 * 30, "2592000000 milliseconds"),
+        (float("inf"), f"{10**15} milliseconds"),
+    ],
 )
 def test_the_time_between_batches_is_in_whole_milliseconds(seconds: float, text: str) -> None:
     assert interval(seconds) == text

@@ -98,7 +98,14 @@ def test_a_history_stream_needs_namespaces_or_an_admin_url() -> None:
 def test_offsets_are_parsed_back_and_other_texts_are_refused() -> None:
     places = {ONE: HistoryPlace(WatchToken("log", ("b10c123", "")), ("1::5", "4:3:7")), TWO: HistoryPlace(None, ("1::5",))}
     assert places_of(offset_of(places)) == places
-    for wrong in ({}, {"format": FORMAT, "logs": {}}, {"format": FORMAT + 1, "history": {}}):
+    for wrong in (
+        {},
+        {"format": FORMAT, "logs": {}},
+        {"format": FORMAT + 1, "history": {}},
+        {"format": FORMAT, "history": []},
+        {"format": FORMAT, "history": {ONE: {"token": None}}},
+        {"format": FORMAT, "history": {ONE: {"token": {"log": "log"}, "gaps": []}}},
+    ):
         with pytest.raises(ValueError, match="not an offset"):
             places_of(wrong)
 
@@ -116,6 +123,21 @@ def test_each_gap_is_one_row_in_the_batch_in_which_it_is_new() -> None:
     (row,) = read_range(nobody, new[0])
     assert (row.namespace, row.action, row.published) == (ONE, "GAP", 7_000_000)
     assert row.problem == "events may be missing from 1970-01-01T00:00:03.000+00:00 to 1970-01-01T00:00:07.000+00:00: trimmed"
+
+
+def test_a_gap_where_a_log_was_replaced_is_reported_once_although_the_next_log_is_named_in_full_only_later() -> None:
+    token = WatchToken("pulsar:log:1:then", ("b1",))
+    absent, created = "2:3000:7000:pulsar:log:1:", "2:3000:7000:pulsar:log:1:now"
+    place = HistoryPlace(token, (absent,))
+    assert place.after(ScanResult(0, token, (created,), whole=True)) == place
+    later = place.after(ScanResult(1, WatchToken("pulsar:log:1:now", ("b5",)), (created,), whole=True))
+    assert [part.gaps for part in ranges_between({ONE: place}, {ONE: later})] == [()]
+    nobody = read_options({"address": "127.0.0.1:1", "namespaces": ONE})
+    (row,) = read_range(nobody, HistoryRange(ONE, token, token, (absent,)))
+    assert (row.log, row.problem) == (
+        "pulsar:log:1:",
+        "events may be missing from 1970-01-01T00:00:03.000+00:00 to 1970-01-01T00:00:07.000+00:00: log replaced",
+    )
 
 
 def test_reported_gaps_are_kept_in_the_offset_until_a_scan_of_the_whole_history() -> None:
