@@ -34,6 +34,8 @@ from topicpolicies_spark.history_stream import (
 from topicpolicies_spark.options import OptionError, read_options
 
 ONE, TWO, THREE = "acme/one", "acme/two", "other/three"
+KILLED = ("acme/killed", "acme/killed-too")
+"""Namespaces of the test that kills a query, which runs first if this module's tests run in one process."""
 _ROOT = Path(__file__).resolve().parents[2]
 _PROGRAM = """
 import sys
@@ -265,8 +267,8 @@ def stream_into(spark: SparkSession, address: str, directory: str, **trigger: An
     """Starts a query that writes the history of two namespaces to files."""
     options = {
         "address": address,
-        "namespaces": f"{ONE},{TWO}",
-        "topics": f"{topic(ONE, 'k')},{topic(TWO, 'k')}",
+        "namespaces": ",".join(KILLED),
+        "topics": ",".join(topic(namespace, "k") for namespace in KILLED),
         "maxRowsPerTrigger": "60",
     }
     writing = spark.readStream.format(NAME).options(**options).load().writeStream.format("parquet")
@@ -294,7 +296,7 @@ def test_a_stream_that_is_killed_and_restarted_writes_every_event_once(
             while True:
                 assert time.monotonic() < deadline and killed.poll() is None, (tmp_path / "log").read_text()
                 number += 1
-                for namespace in (ONE, TWO):
+                for namespace in KILLED:
                     client.update(topic(namespace, "k"), max_producer_per_topic=number)
                 time.sleep(0.2)
                 if 3 <= _count(written_at) < _count(planned_at):
@@ -306,14 +308,14 @@ def test_a_stream_that_is_killed_and_restarted_writes_every_event_once(
             os.killpg(killed.pid, signal.SIGKILL)
             killed.wait()
     assert _count(written_at) < _count(planned_at), "it was killed during a batch"
-    for namespace in (ONE, TWO):
+    for namespace in KILLED:
         client.update(topic(namespace, "k"), max_producer_per_topic=number + 1)
     query = stream_into(spark, target.address, str(tmp_path), availableNow=True)
     query.awaitTermination(120)
     assert query.exception() is None
     assert max(int(each["numInputRows"]) for each in query.recentProgress) <= 60
     taken = spark.read.parquet(str(tmp_path / "changes"))
-    for namespace in (ONE, TWO):
+    for namespace in KILLED:
         rows = (
             taken.filter(taken.namespace == namespace).orderBy("position").selectExpr("policies.max_producer_per_topic as value", "actor")
         )
