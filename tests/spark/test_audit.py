@@ -17,6 +17,7 @@ from topicpolicies_spark.audit.drift import drift, undeclared
 from topicpolicies_spark.audit.report import report
 from topicpolicies_spark.audit.state import before, since, state
 from topicpolicies_spark.options import time_of
+from topicpolicies_spark.rows import Change
 
 from .changes import NAMESPACE, change, frame
 
@@ -70,7 +71,55 @@ def test_who_lists_the_author_and_the_fields_of_each_change(spark: SparkSession)
     ]
     by_bot = who(frame(spark, CHANGES), by="retention-bot").collect()
     assert [row.topic for row in by_bot] == [f"persistent://{NAMESPACE}/b"]
-    assert who(frame(spark, CHANGES), topic=f"persistent://{NAMESPACE}/a", field="message_ttl_in_seconds").count() == 2
+    for topic in (f"persistent://{NAMESPACE}/a", f"{NAMESPACE}/a-partition-3"):
+        assert who(frame(spark, CHANGES), topic=topic, field="message_ttl_in_seconds").count() == 2
+
+
+def _of(log: str, *changes: Change) -> list[Change]:
+    return [each._replace(log=log) for each in changes]
+
+
+def test_documents_of_a_log_that_was_replaced_are_gone_whatever_their_positions_are(spark: SparkSession) -> None:
+    former = _of("first", *CHANGES[:3], change(4, "c", {"max_producer_per_topic": 4}))
+    gap = _of("second", change(10, "", None, action="GAP", position="")._replace(topic=None))
+    later = change(20, "a", {"max_producer_per_topic": 9})
+    logs = {
+        "not replaced": former,
+        "empty": former + gap,
+        "begun anew": [*former, *_of("second", change(1, "a", {"max_producer_per_topic": 9}, published=12_000_000)), *gap],
+        "restored": [*former, *_of("second", *CHANGES[:2]), *gap],
+        "restored and continued": [*former, *_of("second", *CHANGES[:2], later), *gap],
+        "a broker's": CHANGES[:3],
+    }
+    rows = frame(spark, [each._replace(namespace=name) for name, changes in logs.items() for each in changes])
+
+    def shown(as_of: str = "") -> dict[str, dict[str, int]]:
+        found: dict[str, dict[str, int]] = {}
+        for row in state(rows, as_of).collect():
+            found.setdefault(row.namespace, {})[row.topic.rpartition("/")[2]] = row.policies.max_producer_per_topic
+        return found
+
+    before = {"a": 1, "b": 2, "c": 4}
+    assert shown() == {
+        "not replaced": before,
+        "begun anew": {"a": 9},
+        "restored": {"a": 1, "b": 2},
+        "restored and continued": {"a": 9, "b": 2},
+        "a broker's": {"a": 1, "b": 2},
+    }
+    assert shown(AT(4)) == {name: before for name in logs if name != "a broker's"} | {"a broker's": {"a": 1, "b": 2}}
+    made = changed(rows).filter("namespace in ('begun anew', 'restored and continued') and topic like '%/a'")
+    found = sorted((row.namespace, row.position, *row.fields) for row in made.collect())
+    producers, seconds = "max_producer_per_topic", "message_ttl_in_seconds"
+    assert found == [
+        ("begun anew", "b10a1", producers),
+        ("begun anew", "b10a1", producers),
+        ("begun anew", "b10a3", seconds),
+        ("restored and continued", "b10a1", producers),
+        ("restored and continued", "b10a1", producers),
+        ("restored and continued", "b10a3", seconds),
+        ("restored and continued", "b10b20", producers),
+    ], "each event is compared with the one before it in its own log"
 
 
 def test_a_change_after_an_ignored_insert_is_compared_with_the_document_before_the_insert(spark: SparkSession) -> None:
@@ -155,6 +204,13 @@ def test_the_report_is_one_self_contained_page_with_plots_and_escaped_text(spark
     assert "6 changes by 3 actors" in page
     assert "retention-bot" in page and "&lt;b&gt;bot" in page and "<b>bot" not in page
     assert "src=" not in page and "href=" not in page, "the page loads no other resources"
+    assert page.count("<circle") == 3, "an actor whose changes were all made in one hour is a point: a line of one point is not seen"
+
+
+def test_a_report_without_changes_says_so_for_each_of_its_parts(spark: SparkSession) -> None:
+    page = report(changed(frame(spark, CHANGES).filter("false")), "nothing", 2)
+    assert "0 changes by 0 actors" in page and "<svg" not in page
+    assert page.count("<p>None.</p>") == page.count("<h2>") == 6
 
 
 def test_the_times_of_a_report_are_utc_whatever_the_zones_of_python_and_of_the_session_are(

@@ -45,6 +45,7 @@ def _run(*arguments: str) -> Result:
         ("drift", "nowhere"),
         ("drift", "nowhere", "--from", "2030-01-01", "--declared", "file"),
         ("who", "nowhere", "--since", "2030-13-01"),
+        ("who", ".", "--field", "retention"),
         ("churn", "nowhere", "--at-least", "0"),
     ],
 )
@@ -52,6 +53,7 @@ def test_wrong_arguments_are_refused_before_spark_starts(arguments: tuple[str, .
     result = _run(*arguments)
     assert result.exit_code == 2
     assert "Error" in result.output or "Usage" in result.output
+    assert arguments[-1] != "retention" or '"retention" is not a field' in result.output.replace("\n", " ")
 
 
 def test_what_comes_from_outside_is_shown_as_it_is_and_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
@@ -228,7 +230,13 @@ def test_the_copied_changes_are_counted_although_spark_forgets_the_progress_of_o
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(30, "30000 milliseconds"), (0.5, "500 milliseconds"), (1e-7, "1 milliseconds"), (86_400.0 * 30, "2592000000 milliseconds")],
+    [
+        (30, "30000 milliseconds"),
+        (0.5, "500 milliseconds"),
+        (1e-7, "1 milliseconds"),
+        (86_400.0 * 30, "2592000000 milliseconds"),
+        (float("inf"), f"{10**15} milliseconds"),
+    ],
 )
 def test_the_time_between_batches_is_in_whole_milliseconds(seconds: float, text: str) -> None:
     assert interval(seconds) == text

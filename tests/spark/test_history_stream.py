@@ -34,6 +34,8 @@ from topicpolicies_spark.history_stream import (
 from topicpolicies_spark.options import OptionError, read_options
 
 ONE, TWO, THREE = "acme/one", "acme/two", "other/three"
+KILLED = ("acme/killed", "acme/killed-too")
+"""Namespaces of the test that kills a query, which runs first if this module's tests run in one process."""
 _ROOT = Path(__file__).resolve().parents[2]
 _PROGRAM = """
 import sys
@@ -98,7 +100,14 @@ def test_a_history_stream_needs_namespaces_or_an_admin_url() -> None:
 def test_offsets_are_parsed_back_and_other_texts_are_refused() -> None:
     places = {ONE: HistoryPlace(WatchToken("log", ("b10c123", "")), ("1::5", "4:3:7")), TWO: HistoryPlace(None, ("1::5",))}
     assert places_of(offset_of(places)) == places
-    for wrong in ({}, {"format": FORMAT, "logs": {}}, {"format": FORMAT + 1, "history": {}}):
+    for wrong in (
+        {},
+        {"format": FORMAT, "logs": {}},
+        {"format": FORMAT + 1, "history": {}},
+        {"format": FORMAT, "history": []},
+        {"format": FORMAT, "history": {ONE: {"token": None}}},
+        {"format": FORMAT, "history": {ONE: {"token": {"log": "log"}, "gaps": []}}},
+    ):
         with pytest.raises(ValueError, match="not an offset"):
             places_of(wrong)
 
@@ -116,6 +125,21 @@ def test_each_gap_is_one_row_in_the_batch_in_which_it_is_new() -> None:
     (row,) = read_range(nobody, new[0])
     assert (row.namespace, row.action, row.published) == (ONE, "GAP", 7_000_000)
     assert row.problem == "events may be missing from 1970-01-01T00:00:03.000+00:00 to 1970-01-01T00:00:07.000+00:00: trimmed"
+
+
+def test_a_gap_where_a_log_was_replaced_is_reported_once_although_the_next_log_is_named_in_full_only_later() -> None:
+    token = WatchToken("pulsar:log:1:then", ("b1",))
+    absent, created = "2:3000:7000:pulsar:log:1:", "2:3000:7000:pulsar:log:1:now"
+    place = HistoryPlace(token, (absent,))
+    assert place.after(ScanResult(0, token, (created,), whole=True)) == place
+    later = place.after(ScanResult(1, WatchToken("pulsar:log:1:now", ("b5",)), (created,), whole=True))
+    assert [part.gaps for part in ranges_between({ONE: place}, {ONE: later})] == [()]
+    nobody = read_options({"address": "127.0.0.1:1", "namespaces": ONE})
+    (row,) = read_range(nobody, HistoryRange(ONE, token, token, (absent,)))
+    assert (row.log, row.problem) == (
+        "pulsar:log:1:",
+        "events may be missing from 1970-01-01T00:00:03.000+00:00 to 1970-01-01T00:00:07.000+00:00: log replaced",
+    )
 
 
 def test_reported_gaps_are_kept_in_the_offset_until_a_scan_of_the_whole_history() -> None:
@@ -225,6 +249,8 @@ def test_a_stream_continues_after_its_log_was_replaced_and_reports_the_gap_once(
             end = reader.latestOffset(offset, ReadAllAvailable())
             found = [row for part in reader.partitions(offset, end) for batch in reader.read(part) for row in batch.to_pylist()]
             assert [row["policies"]["max_producer_per_topic"] for row in found[:-1]] == expected
+            logs = [row["log"] for row in found]
+            assert len({*logs[:-4]}) <= 1 and len({*logs[-4:]}) == 1 and logs[-4] not in logs[:-4], "the gap names the log that follows"
             assert found[-1]["action"] == "GAP" and HistoryGapReason.LOG_REPLACED.name.lower().replace("_", " ") in found[-1]["problem"]
             assert reader.latestOffset(end, ReadAllAvailable()) == end, "the gap is reported once"
 
@@ -241,8 +267,8 @@ def stream_into(spark: SparkSession, address: str, directory: str, **trigger: An
     """Starts a query that writes the history of two namespaces to files."""
     options = {
         "address": address,
-        "namespaces": f"{ONE},{TWO}",
-        "topics": f"{topic(ONE, 'k')},{topic(TWO, 'k')}",
+        "namespaces": ",".join(KILLED),
+        "topics": ",".join(topic(namespace, "k") for namespace in KILLED),
         "maxRowsPerTrigger": "60",
     }
     writing = spark.readStream.format(NAME).options(**options).load().writeStream.format("parquet")
@@ -270,7 +296,7 @@ def test_a_stream_that_is_killed_and_restarted_writes_every_event_once(
             while True:
                 assert time.monotonic() < deadline and killed.poll() is None, (tmp_path / "log").read_text()
                 number += 1
-                for namespace in (ONE, TWO):
+                for namespace in KILLED:
                     client.update(topic(namespace, "k"), max_producer_per_topic=number)
                 time.sleep(0.2)
                 if 3 <= _count(written_at) < _count(planned_at):
@@ -282,14 +308,14 @@ def test_a_stream_that_is_killed_and_restarted_writes_every_event_once(
             os.killpg(killed.pid, signal.SIGKILL)
             killed.wait()
     assert _count(written_at) < _count(planned_at), "it was killed during a batch"
-    for namespace in (ONE, TWO):
+    for namespace in KILLED:
         client.update(topic(namespace, "k"), max_producer_per_topic=number + 1)
     query = stream_into(spark, target.address, str(tmp_path), availableNow=True)
     query.awaitTermination(120)
     assert query.exception() is None
     assert max(int(each["numInputRows"]) for each in query.recentProgress) <= 60
     taken = spark.read.parquet(str(tmp_path / "changes"))
-    for namespace in (ONE, TWO):
+    for namespace in KILLED:
         rows = (
             taken.filter(taken.namespace == namespace).orderBy("position").selectExpr("policies.max_producer_per_topic as value", "actor")
         )

@@ -117,3 +117,11 @@ def test_entry_intervals_know_the_added_entries_and_the_gaps_between_them() -> N
     assert whole.covers(Place(4, 0), Place(4, 3))
     assert not whole.covers(None, Place(4, 3)), "entries before the first are not known"
     assert not whole.covers(Place(4, 0), Place(4, 4))
+
+
+def test_the_end_of_a_closed_ledger_is_as_good_as_the_beginning_of_the_next() -> None:
+    for place, then in ((Place(4, 9), Place(7, -1)), (Place(7, 4), Place(9, -1)), (Place(7, 3), Place(7, 3)), (Place(9, 3), Place(9, 3))):
+        assert LEDGERS.settled(place) == then
+    deleted = Ledgers(Place(9, 3), [(12, 0)], False, None)
+    assert deleted.settled(Place(9, 3)) == Place(12, -1) and deleted.settled(Place(9, 2)) == Place(9, 2)
+    assert deleted.settled(Place(8, 2)) == Place(8, 2), "nothing tells how that ledger ended"

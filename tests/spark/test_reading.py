@@ -1,9 +1,9 @@
-"""A range of a log is read completely, whatever its entries consist of; a missing log is an error."""
+"""A range of a log is read completely, whatever its entries consist of; a missing log, or a missing part of one, is an error."""
 
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,6 +78,8 @@ class Library:
     def __init__(self, stands: list[Message], compacted: list[Message] | None = None) -> None:
         self.made: list[bool] = []
         """For each reader that was created, whether it reads compacted."""
+        self.opened: Callable[[], None] = lambda: None
+        """Called when a reader was created."""
         self._stands = stands
         self._compacted = compacted or []
 
@@ -86,6 +88,7 @@ class Library:
         self.made.append(is_read_compacted)
         behind = (start.ledger_id(), start.entry_id())
         found = self._compacted if is_read_compacted else self._stands
+        self.opened()
         return Reader([each for each in found if behind == (-1, -1) or each.at[:2] > behind])
 
     def close(self) -> None:
@@ -122,9 +125,9 @@ def _stats(*, end: str, first: int = 7, horizon: str = "") -> dict[str, Any]:
     return {"lastConfirmedEntry": end, "ledgers": [{"ledgerId": first, "entries": 10}], **compaction}
 
 
-def _message(entry: int, index: int, value: int) -> Message:
+def _message(entry: int, index: int, value: int, ledger: int = 7) -> Message:
     event = Event(PolicyKey("persistent://acme/orders/t", Scope.LOCAL), Action.UPDATE, split(TopicPolicies(max_producer_per_topic=value)))
-    return Message(MessageId(7, entry, index), Codec().encode(event))
+    return Message(MessageId(ledger, entry, index), Codec().encode(event))
 
 
 def _options(broker: AdminApi, **more: str) -> Options:
@@ -136,8 +139,8 @@ def _read(monkeypatch: pytest.MonkeyPatch, broker: AdminApi, library: Library, p
     return [(row.position, row.policies and row.policies["max_producer_per_topic"]) for row in read(_options(broker, **more), part)]
 
 
-def _row(entry: int, index: int, value: int) -> tuple[str, int]:
-    return position_of(MessageId(7, entry, index)), value
+def _row(entry: int, index: int, value: int, ledger: int = 7) -> tuple[str, int]:
+    return position_of(MessageId(ledger, entry, index)), value
 
 
 def test_every_message_of_a_batch_is_a_row_with_its_own_position(monkeypatch: pytest.MonkeyPatch, broker: AdminApi) -> None:
@@ -228,3 +231,75 @@ def test_a_log_that_is_deleted_or_replaced_before_it_is_read_fails_the_task(
     assert library.made == [], "a reader would create the topic"
     assert _read(monkeypatch, broker, library, part, failOnDataLoss="false") == []
     assert library.made == []
+
+
+TRUNCATED = _stats(end="9:3", first=9, horizon="9:3")
+TRUNCATED["cursors"]["__compaction"]["properties"] = {}
+COMPACTED = _stats(end="9:3", first=9, horizon="9:-1")
+COMPACTED["cursors"]["__compaction"]["properties"] = {"CompactedTopicLedger": 2}
+CUT = Range(LOG, Place(7, 3), Place(9, 3))
+
+
+@pytest.mark.parametrize(
+    ("part", "stats"),
+    [
+        (CUT, _stats(end="9:3", first=9)),
+        (CUT, _stats(end="9:3", first=9, horizon="7:2")),
+        (CUT._replace(end=Place(7, 8)), _stats(end="9:3", first=9, horizon="7:5")),
+        (CUT, TRUNCATED),
+        (CUT._replace(end=Place(7, 8)), {"lastConfirmedEntry": "7:9", "ledgers": [{"ledgerId": 9, "entries": 0}]}),
+        (CUT._replace(end=Place(9, -1)), {"lastConfirmedEntry": "9:-1", "ledgers": [{"ledgerId": 9, "entries": 0}]}),
+        (CUT._replace(start=Place(7, -1), end=Place(7, 8)), _stats(end="9:3", first=9)),
+        (CUT._replace(start=None, first=Place(7, 0)), _stats(end="9:3", first=9)),
+    ],
+    ids=["never compacted", "not so far", "not to the end", "truncated", "nothing newer", "empty", "behind an empty ledger", "beginning"],
+)
+def test_a_part_that_was_deleted_before_it_was_compacted_fails_the_task(
+    monkeypatch: pytest.MonkeyPatch, broker: AdminApi, part: Range, stats: dict[str, Any]
+) -> None:
+    broker.answers[STATS] = stats
+    library = Library([_message(0, -1, 1, ledger=9)])
+    with pytest.raises(DataLossError, match=r"acme/orders/0 \(.*up to .*failOnDataLoss"):
+        _read(monkeypatch, broker, library, part)
+    expected = [_row(0, -1, 1, ledger=9)] if part.end >= Place(9, 0) else []
+    assert _read(monkeypatch, broker, library, part, failOnDataLoss="false") == expected
+
+
+@pytest.mark.parametrize(
+    ("part", "stats"),
+    [
+        (CUT, COMPACTED),
+        (CUT, _stats(end="9:3", first=9, horizon="7:3")),
+        (CUT._replace(start=Place(8, -1)), _stats(end="9:3", first=9)),
+        (CUT._replace(start=Place(9, -1)), _stats(end="9:3", first=9)),
+        (CUT._replace(start=None), _stats(end="9:3", first=9)),
+        (CUT._replace(start=None, first=Place(7, 0)), COMPACTED),
+    ],
+    ids=["compacted", "compacted so far", "an empty ledger", "the same ledger", "a log's beginning", "a compacted beginning"],
+)
+def test_deleted_ledgers_that_were_compacted_or_empty_are_no_loss(
+    monkeypatch: pytest.MonkeyPatch, broker: AdminApi, part: Range, stats: dict[str, Any]
+) -> None:
+    broker.answers[STATS] = stats
+    library = Library([_message(0, -1, 1, ledger=9), _message(2, 0, 3, ledger=9)])
+    assert _read(monkeypatch, broker, library, part) == [_row(0, -1, 1, ledger=9), _row(2, 0, 3, ledger=9)]
+
+
+@pytest.mark.parametrize("then", [404, _stats(end="9:3", first=9), TRUNCATED], ids=["deleted", "never compacted", "truncated"])
+def test_a_ledger_that_is_deleted_while_it_is_read_fails_the_task_unless_it_was_read_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, broker: AdminApi, then: Any
+) -> None:
+    before = _stats(end="9:0")
+    before["ledgers"].append({"ledgerId": 9, "entries": 0})
+    broker.answers[STATS] = before
+    part = Range(LOG, Place(7, 7), Place(9, 0))
+    whole = Library([_message(8, -1, 1), _message(9, -1, 2), _message(0, -1, 3, ledger=9)])
+    cut = Library([_message(8, -1, 1), *([] if then == 404 else [_message(0, -1, 3, ledger=9)])])
+    for library in (whole, cut):
+        library.opened = lambda: broker.answers.update({STATS: then})
+    assert [value for _, value in _read(monkeypatch, broker, whole, part)] == [1, 2, 3]
+    broker.answers[STATS] = before
+    with pytest.raises(DataLossError, match=r"behind 7:7, up to 9:0"):
+        _read(monkeypatch, broker, cut, part)
+    broker.answers[STATS] = before
+    assert [value for _, value in _read(monkeypatch, broker, cut, part, failOnDataLoss="false")][:1] == [1]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pulsar
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.broker.admin import CHANGE_EVENTS, Admin
 from tests.broker.change_events import ChangeEvents
@@ -20,6 +22,9 @@ from topicpolicies_server.core.policies.documents import split
 from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_spark import NAME
+from topicpolicies_spark.offsets import DataLossError, offset_of
+from topicpolicies_spark.options import read_options
+from topicpolicies_spark.source import StreamReader
 
 pytestmark = [
     pytest.mark.slow,
@@ -207,3 +212,39 @@ def test_events_that_compaction_left_are_read_once_and_newer_ones_are_not_missed
     ]
     assert {("a", 6), ("b", 50)} <= set(newest)
     assert not {("a", 1), ("a", 2), ("a", 3)} & set(newest)
+
+
+def test_a_truncated_log_fails_a_stream_that_had_not_read_it_to_its_end(broker: Broker, namespace: str, admin: Admin) -> None:
+    def write(*values: int) -> None:
+        key = PolicyKey(f"persistent://{namespace}/t", Scope.LOCAL)
+        with ChangeEvents(broker.service_url, namespace) as log:
+            for value in values:
+                log.write(Event(key, Action.UPDATE, split(TopicPolicies(max_producer_per_topic=value))))
+
+    def batch(stream: StreamReader, start: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
+        end = stream.latestOffset(start, ReadAllAvailable())
+        found = [row for part in stream.partitions(start, end) for each in stream.read(part) for row in each.to_pylist()]
+        return end, [row["policies"]["max_producer_per_topic"] for row in found]
+
+    def truncate() -> None:
+        admin.call("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}/truncate")
+        admin.call("PUT", f"persistent/{namespace}/{CHANGE_EVENTS}/unload")  # begins a new ledger, and deletes the old one
+
+    stream = StreamReader(read_options(_options(broker, namespace)))
+    write(1, 2)
+    end, values = batch(stream, offset_of({}))
+    assert values == [1, 2]
+    truncate()
+    assert batch(stream, end) == (end, []), "it was read to its end"
+    write(3)
+    end, values = batch(stream, end)
+    assert values == [3]
+    write(4)
+    truncate()
+    with pytest.raises(DataLossError, match=namespace):
+        batch(stream, end)
+    write(5)
+    with pytest.raises(DataLossError, match=namespace):
+        batch(stream, end)
+    careless = StreamReader(read_options({**_options(broker, namespace), "failOnDataLoss": "false"}))
+    assert batch(careless, end)[1] == [5]

@@ -16,7 +16,7 @@ from topicpolicies_spark.source import BatchReader, RangePartition, StreamReader
 from .admin_api import AdminApi, admin_api
 
 ORDERS, BILLS = "persistent/acme/orders/__change_events", "persistent/acme/bills/__change_events"
-STATS = {"lastConfirmedEntry": "7:4", "ledgers": [{"ledgerId": 7, "entries": 0}]}
+STATS: dict[str, Any] = {"lastConfirmedEntry": "7:4", "ledgers": [{"ledgerId": 7, "entries": 0}]}
 ANSWERS: dict[str, Any] = {
     "namespaces/acme": ["acme/bills", "acme/orders"],
     f"{ORDERS}/partitions": {"partitions": 0},
@@ -80,3 +80,30 @@ def test_a_log_that_vanishes_between_two_requests_keeps_its_offset(broker: Admin
     before = {"acme/orders/0": Place(7, 2)}
     assert stream.latestOffset(offset_of(before), stream.getDefaultReadLimit()) == offset_of({**before, "acme/bills/0": END})
     assert _planned(BatchReader(stream.options).partitions()) == [("acme/bills/0", END)]
+
+
+def test_a_ledger_that_is_deleted_after_it_was_read_to_its_end_is_no_loss(broker: AdminApi) -> None:
+    stream, latest = _stream(broker, namespaces="acme/orders"), _stream(broker, namespaces="acme/orders", startingOffsets="latest")
+    taken = offset_of({"acme/orders/0": END})
+    closed = {"lastConfirmedEntry": "7:4", "ledgers": [{"ledgerId": 7, "entries": 5}, {"ledgerId": 9, "entries": 0}]}
+    deleted = {"lastConfirmedEntry": "7:4", "ledgers": [{"ledgerId": 9, "entries": 0}]}
+    for stats in (closed, deleted, {**deleted, "lastConfirmedEntry": "9:-1"}):
+        broker.answers[f"{ORDERS}/internalStats"] = stats
+        assert stream.latestOffset(taken, ReadAllAvailable()) == taken, "there is nothing new"
+        if stats is not closed:
+            assert latest.initialOffset() == offset_of({"acme/orders/0": Place(9, -1)})
+    broker.answers[f"{ORDERS}/internalStats"] = {"lastConfirmedEntry": "9:1", "ledgers": [{"ledgerId": 9, "entries": 0}]}
+    end = stream.latestOffset(taken, ReadAllAvailable())
+    assert end == offset_of({"acme/orders/0": Place(9, 1)})
+    (part,) = stream.partitions(taken, end)
+    assert isinstance(part, RangePartition) and part.range.start == Place(9, -1)
+    (other,) = _stream(broker, namespaces="acme/orders").partitions(taken, end)
+    assert isinstance(other, RangePartition) and other.range.start == END, "it did not see how the ledger ended"
+
+
+def test_a_range_from_the_beginning_knows_the_first_entry_of_its_log(broker: AdminApi) -> None:
+    broker.answers[f"{ORDERS}/internalStats"] = {"lastConfirmedEntry": "7:4", "ledgers": [{"ledgerId": 5, "entries": 0}, *STATS["ledgers"]]}
+    stream = _stream(broker, namespaces="acme/orders")
+    end = stream.latestOffset(offset_of({}), ReadAllAvailable())
+    for parts in (stream.partitions(offset_of({}), end), BatchReader(stream.options).partitions()):
+        assert [part.range.first for part in parts if isinstance(part, RangePartition)] == [Place(7, 0)]

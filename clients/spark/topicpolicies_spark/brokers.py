@@ -66,15 +66,46 @@ class Ledgers(NamedTuple):
     end: Place
     """The place of the last entry; entry -1: its ledger is empty."""
     ledgers: list[tuple[int, int]]
-    """The ledgers, the oldest first, each with its count of entries; the last ledger's count is taken from ``end``."""
+    """The ledgers that are left, the oldest first, each with its count of entries; for the ledger of ``end`` it is taken from there. Behind
+    that ledger there can be one to which nothing was added yet."""
     compacted: bool
     """Whether the log was ever compacted."""
     horizon: Place | None
     """The place up to which the log was compacted; None: not known."""
 
-    def has_lost(self, end: Place) -> bool:
-        """Returns whether no entry up to a place exists any more: all ledgers are newer, and the log was never compacted."""
-        return not self.compacted and bool(self.ledgers) and self.ledgers[0][0] > end.ledger
+    @property
+    def first(self) -> Place | None:
+        """The place of the first entry that is left in the ledgers; None: there is none."""
+        return next((Place(ledger, 0) for ledger, entries in self.ledgers if entries > 0), None)
+
+    def is_before_all(self, end: Place) -> bool:
+        """Returns whether all ledgers that are left are newer than a place."""
+        return bool(self.ledgers) and end.ledger < self.ledgers[0][0]
+
+    def has_lost(self, start: Place | None, end: Place) -> bool:
+        """Returns whether entries behind ``start``, up to and including ``end``, may be gone for good.
+
+        Ledgers are deleted from the oldest on. So entries are gone if the ledger of ``start`` is (that of ``end`` if ``start`` is None),
+        and compaction had not come so far. A ledger of which nothing was taken (entry -1) was empty when it was looked at: brokers delete
+        such a ledger when they load the topic, and nothing is lost with it.
+        """
+        if not self.is_before_all(end if start is None else start):
+            return False
+        needed = end if self.is_before_all(end) and end.entry >= 0 else start
+        return needed is not None and needed.entry >= 0 and not self.kept(needed)
+
+    def kept(self, place: Place) -> bool:
+        """Returns whether compaction has come as far as a place: what counts of the entries up to there is in the compacted log."""
+        return self.compacted and self.horizon is not None and self.horizon >= place
+
+    def settled(self, place: Place) -> Place:
+        """Returns the beginning of the next ledger, if a place is at the end of one to which nothing is added any more; else the place.
+
+        Once that ledger is deleted, nothing tells whether it had further entries.
+        """
+        following = next((ledger for ledger, _ in self.ledgers if ledger > place.ledger), None)
+        entries = dict(self.ledgers).get(place.ledger, self.end.entry + 1 if place.ledger == self.end.ledger else None)
+        return place if following is None or entries != place.entry + 1 else Place(following, -1)
 
     def after(self, start: Place | None, rows: int) -> Place:
         """Returns the place where a batch ends that begins behind ``start`` and may have ``rows`` rows.
@@ -210,12 +241,14 @@ def _partitions(answer: Any) -> int:
 def _ledgers(stats: Any) -> Ledgers:
     end = place_of(stats.get("lastConfirmedEntry")) or Place(-1, -1)
     ledgers = [(int(each["ledgerId"]), int(each["entries"])) for each in stats.get("ledgers") or ()]
-    ledgers = [(ledger, end.entry + 1 if ledger == end.ledger else max(entries, 0)) for ledger, entries in ledgers if ledger <= end.ledger]
-    if end.entry < 0 and (filled := [each for each in ledgers if each[1] > 0]):
+    ledgers = [(ledger, max(entries, end.entry + 1 if ledger == end.ledger else 0)) for ledger, entries in ledgers]
+    if end.entry < 0 and (filled := [each for each in ledgers if each[1] > 0 and each[0] <= end.ledger]):
         end = Place(filled[-1][0], filled[-1][1] - 1)
     compacted = int((stats.get("compactedLedger") or {}).get("ledgerId", -1)) != -1
-    horizon = place_of(((stats.get("cursors") or {}).get("__compaction") or {}).get("markDeletePosition"))
-    return Ledgers(end, ledgers, compacted, horizon)
+    cursor = (stats.get("cursors") or {}).get("__compaction") or {}
+    # A truncation moves the cursor too, but then it no longer names the compacted ledger.
+    moved = "CompactedTopicLedger" not in cursor.get("properties", ("CompactedTopicLedger",))
+    return Ledgers(end, ledgers, compacted, None if moved else place_of(cursor.get("markDeletePosition")))
 
 
 def _avro(answer: Any) -> str | None:

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 from grpc import StatusCode
 
@@ -21,6 +21,7 @@ from topicpolicies import (
     Gap,
     HistoryEntry,
     HistoryGap,
+    HistoryGapReason,
     NamespaceState,
     OutOfRange,
     Reset,
@@ -34,6 +35,14 @@ from topicpolicies import (
 
 PATIENCE_SECONDS = 60.0
 """How many seconds a sidecar may be out of reach, or unable to read the namespace's log, before the copy fails."""
+
+
+class FoundGap(NamedTuple):
+    """A gap that the sidecar has sent."""
+
+    gap: HistoryGap
+    log: str
+    """If the log was replaced, the identity of the one that follows; else empty."""
 
 
 class Copy(Iterator[HistoryEntry]):
@@ -50,7 +59,7 @@ class Copy(Iterator[HistoryEntry]):
         """
         self.place = behind
         """The place behind the events that were returned so far; None: before the first."""
-        self.gaps: list[HistoryGap] = []
+        self.gaps: list[FoundGap] = []
         """The gaps that the sidecar has sent so far."""
         self.reached = behind is not None and behind == until
         """Whether the copy has reached ``until``."""
@@ -76,6 +85,11 @@ class Copy(Iterator[HistoryEntry]):
         self._limit_wait(None)
         self._watch.close()
 
+    @property
+    def log(self) -> str:
+        """The identity of the log of the last event."""
+        return self.place.log if self.place is not None else ""
+
     def __next__(self) -> HistoryEntry:
         """Returns the next event.
 
@@ -92,8 +106,8 @@ class Copy(Iterator[HistoryEntry]):
                     if self._is_before_end(entry):
                         self._advance_to(self.place.folded(entry.partition, entry.position) if self.place is not None else None)
                         return entry
-                case Gap(gap=gap):
-                    self.gaps.append(gap)
+                case Gap(gap=gap):  # a bookmark of the next log stands before the gap
+                    self.gaps.append(FoundGap(gap, self.log if gap.reason is HistoryGapReason.LOG_REPLACED else ""))
                 case Synced(token=token):
                     self._advance_to(token)
                     self.synced = True

@@ -29,10 +29,10 @@ def read_history(options: Options, namespace: str) -> Iterator[Change]:
     with connected(options) as client, Copy(client, namespace, None) as copy:
         for entry in copy:
             if selects_entry(options, entry):
-                yield change_of(namespace, entry)
-        for gap in dict.fromkeys(copy.gaps):
+                yield change_of(namespace, entry, copy.log)
+        for gap, log in dict.fromkeys(copy.gaps):
             if selects_gap(options, gap):
-                yield gap_of(namespace, gap)
+                yield gap_of(namespace, gap, log)
 
 
 def selects_entry(options: Options, entry: HistoryEntry) -> bool:
@@ -48,8 +48,8 @@ def selects_gap(options: Options, gap: HistoryGap) -> bool:
     return options.until is None or gap.start is None or microseconds(gap.start) < options.until
 
 
-def change_of(namespace: str, entry: HistoryEntry) -> Change:
-    """Returns the row of an entry."""
+def change_of(namespace: str, entry: HistoryEntry, log: str) -> Change:
+    """Returns the row of an entry. ``log``: the identity of its log."""
     try:
         place = message_id_of(entry.position)
     except ValueError:
@@ -74,6 +74,7 @@ def change_of(namespace: str, entry: HistoryEntry) -> Change:
         base=None,
         policies=documents.value_of(document.policies) if document is not None and document.policies is not None else None,
         problem=entry.problem or None,
+        log=log or None,
     )
 
 
@@ -86,13 +87,13 @@ def _action(entry: HistoryEntry) -> str:
     return "UPDATE" if entry.document is not None and entry.document.exists else "DELETE"
 
 
-def gap_of(namespace: str, gap: HistoryGap) -> Change:
-    """Returns the row of a gap."""
+def gap_of(namespace: str, gap: HistoryGap, log: str) -> Change:
+    """Returns the row of a gap. ``log``: the identity of the log that follows, if the log was replaced; else empty."""
     reason = gap.reason.name.lower().replace("_", " ")
     begin = gap.start.isoformat(timespec="milliseconds") if gap.start is not None else "the beginning"
     end = gap.end.isoformat(timespec="milliseconds")
     return Change(
         namespace=namespace, topic=None, scope=None, partition=0, position="", ledger=None, entry=None,
         published=microseconds(gap.end), action="GAP", origin="history", producer="", actor=None, request_id=None, event_id=None,
-        mask=None, base=None, policies=None, problem=f"events may be missing from {begin} to {end}: {reason}",
+        mask=None, base=None, policies=None, problem=f"events may be missing from {begin} to {end}: {reason}", log=log or None,
     )  # fmt: skip

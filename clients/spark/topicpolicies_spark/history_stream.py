@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from topicpolicies import Client, HistoryGap, HistoryGapReason, Unavailable, WatchToken
 
 from . import rows
-from .copying import Copy, current_end
+from .copying import Copy, FoundGap, current_end
 from .history import change_of, gap_of, selects_entry, selects_gap
 from .options import Options, microseconds
 from .rows import Change
@@ -52,7 +52,7 @@ class HistoryPlace(NamedTuple):
 
     def after(self, found: ScanResult) -> HistoryPlace:
         """Returns the place behind what a scan found. Without rows the token stays, and only gaps are added."""
-        together = tuple(dict.fromkeys(self.gaps + found.gaps))
+        together = self.gaps + _unknown(found.gaps, self.gaps)
         if not found.rows:
             return HistoryPlace(self.token, together)
         return HistoryPlace(found.token, found.gaps if found.whole else together)
@@ -94,9 +94,12 @@ def places_of(offset: Mapping[str, Any]) -> dict[str, HistoryPlace]:
     Raises:
         ValueError: it is not an offset of a stream over a sidecar's history.
     """
-    if offset.get("format") != FORMAT or "history" not in offset:
-        raise ValueError(f"not an offset of a stream over a sidecar's history, so this query needs another checkpoint: {offset}")
-    return {name: _place_of_json(stored) for name, stored in offset["history"].items()}
+    try:
+        if offset["format"] == FORMAT:
+            return {name: _place_of_json(stored) for name, stored in offset["history"].items()}
+    except (AttributeError, LookupError, TypeError):
+        pass
+    raise ValueError(f"not an offset of a stream over a sidecar's history, so this query needs another checkpoint: {offset}")
 
 
 def _place_of_json(stored: Mapping[str, Any]) -> HistoryPlace:
@@ -110,7 +113,7 @@ def ranges_between(start: Mapping[str, HistoryPlace], end: Mapping[str, HistoryP
     for name, last in end.items():
         first = start.get(name, HistoryPlace())
         if first != last:
-            new = tuple(gap for gap in last.gaps if gap not in first.gaps)
+            new = _unknown(last.gaps, first.gaps)
             found.append(HistoryRange(name, first.token, last.token, new, first.gaps))
     return found
 
@@ -186,7 +189,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 taken += selects_entry(self.options, entry)
                 if taken == most:
                     break
-            gaps = tuple(dict.fromkeys(_kept(gap) for gap in copy.gaps if selects_gap(self.options, gap)))
+            gaps = tuple(dict.fromkeys(_kept(found) for found in copy.gaps if selects_gap(self.options, found.gap)))
             return ScanResult(taken, copy.place, gaps, copy.synced)
 
 
@@ -202,27 +205,35 @@ def read_range(options: Options, part: HistoryRange) -> Iterator[Change]:
         with connected(options) as client, Copy(client, part.namespace, part.start, part.end) as copy:
             for entry in copy:
                 if selects_entry(options, entry):
-                    yield change_of(part.namespace, entry)
+                    yield change_of(part.namespace, entry, copy.log)
             if not copy.reached:
                 problem = f"The sidecar's history of {part.namespace} ends before what was to be read of it."
                 raise Unavailable(problem, code=StatusCode.UNAVAILABLE)
             # Events that the history has dropped since the batch was planned are reported as gaps too.
-            dropped = (_kept(gap) for gap in copy.gaps if gap.reason is HistoryGapReason.TRIMMED and selects_gap(options, gap))
+            trimmed = (found for found in copy.gaps if found.gap.reason is HistoryGapReason.TRIMMED)
+            dropped = (_kept(found) for found in trimmed if selects_gap(options, found.gap))
             gaps = tuple(dict.fromkeys((*gaps, *(gap for gap in dropped if gap not in part.known))))
     for stored in gaps:
-        yield gap_of(part.namespace, _gap(stored))
+        yield gap_of(part.namespace, *_found(stored))
 
 
-def _kept(gap: HistoryGap) -> str:
-    """Returns a gap as offsets have it: its reason's number, and its beginning and end in milliseconds since 1970."""
+def _unknown(gaps: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the gaps that are not known. The log that follows does not count: Pulsar's are named in full once they exist."""
+    periods = {tuple(gap.split(":", 3)[:3]) for gap in known}
+    return tuple(gap for gap in dict.fromkeys(gaps) if tuple(gap.split(":", 3)[:3]) not in periods)
+
+
+def _kept(found: FoundGap) -> str:
+    """Returns a gap as offsets have it: its reason's number, its beginning and end in milliseconds since 1970, and the log that follows."""
+    gap, log = found
     begin = _milliseconds(gap.start) if gap.start is not None else ""
-    return f"{gap.reason.value}:{begin}:{_milliseconds(gap.end)}"
+    return f"{gap.reason.value}:{begin}:{_milliseconds(gap.end)}{f':{log}' if log else ''}"
 
 
-def _gap(stored: str) -> HistoryGap:
-    reason, begin, end = stored.split(":")
+def _found(stored: str) -> FoundGap:
+    reason, begin, end, *log = stored.split(":", 3)
     start = _EPOCH + timedelta(milliseconds=int(begin)) if begin else None
-    return HistoryGap(start, _EPOCH + timedelta(milliseconds=int(end)), HistoryGapReason(int(reason)))
+    return FoundGap(HistoryGap(start, _EPOCH + timedelta(milliseconds=int(end)), HistoryGapReason(int(reason))), "".join(log))
 
 
 def _milliseconds(time: datetime) -> int:

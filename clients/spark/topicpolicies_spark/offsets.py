@@ -11,10 +11,10 @@ FORMAT = 1
 
 
 class DataLossError(Exception):
-    """A log is gone before it was read as far as planned, and the option ``failOnDataLoss`` is on."""
+    """A log, or a part of it, is gone before it was read as far as planned, and the option ``failOnDataLoss`` is on."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """``names``: the names of the logs, as in offsets."""
+        """``names``: the names of the logs, as in offsets, or of their parts."""
         super().__init__(
             f"gone before they were read to where the batch ends: {', '.join(names)}. "
             "With the option failOnDataLoss=false the query continues without"
@@ -28,6 +28,13 @@ class Range(NamedTuple):
     start: Place | None
     """None: the range begins with the log."""
     end: Place
+    first: Place | None = None
+    """The first entry that the log had when the range was planned, if it begins with the log; None: not known, or there was none."""
+
+    @property
+    def described(self) -> str:
+        """The log's name, and which of its entries the range has."""
+        return f"{self.log.name} ({f'behind {self.start}, ' if self.start is not None else ''}up to {self.end})"
 
 
 def offset_of(places: Mapping[str, Place]) -> dict[str, Any]:
@@ -53,11 +60,13 @@ def missing(there: Container[str], start: Mapping[str, Place], end: Mapping[str,
     return [name for name, last in end.items() if name not in there and (name not in start or start[name] < last)]
 
 
-def ranges(logs: Iterable[Log], start: Mapping[str, Place], end: Mapping[str, Place]) -> list[Range]:
-    """Returns the ranges of ``logs`` between two offsets."""
+def ranges(
+    logs: Iterable[Log], start: Mapping[str, Place], end: Mapping[str, Place], firsts: Mapping[str, Place | None] | None = None
+) -> list[Range]:
+    """Returns the ranges of ``logs`` between two offsets. ``firsts``: the first entries of logs, as far as they are known."""
     found = []
     for log in logs:
         first, last = start.get(log.name), end.get(log.name)
         if last is not None and (first is None or first < last):
-            found.append(Range(log, first, last))
+            found.append(Range(log, first, last, (firsts or {}).get(log.name) if first is None else None))
     return found

@@ -59,6 +59,9 @@ def lines(
         path = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in curve.points)
         dash = ' stroke-dasharray="5 4"' if curve.dashed else ""
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
+        if len(curve.points) == 1:  # a line of one point is not seen
+            x, y = curve.points[0]
+            parts.append(f'<circle cx="{x_at(x):.1f}" cy="{y_at(y):.1f}" r="4" fill="{colour}"/>')
     return _svg(parts, x_title, y_title) + _legend([curve.name for curve in curves])
 
 

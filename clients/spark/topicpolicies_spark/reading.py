@@ -1,9 +1,9 @@
 """Reads one range of one change log, in an executor.
 
 Brokers compact these logs continuously, and delete ledgers whose entries were compacted. So a range is read twice if need be: first from
-the ledgers that are left, then from the compacted log, of which only entries that the first reading lacks are taken. A ledger is deleted
-only after it was compacted, so the second reading finds every entry that the first one missed, unless a newer event of its key
-superseded it.
+the ledgers that are left, then from the compacted log, of which only entries that the first reading lacks are taken. The second reading
+finds every entry that the first one missed, unless a newer event of its key superseded it. But if an administrator truncates a log, ledgers
+are deleted that were not compacted. So before the first reading, and behind it, the ledgers that are left tell whether that happened here.
 
 An entry is one message, or a batch of messages by a producer that batches. Ranges end behind entries, so a batch lies within one range.
 Message ids don't say how many messages a batch has: a batch ends where the library has no more, or where the next entry begins.
@@ -25,7 +25,7 @@ from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId
 from topicpolicies_server.logs.stamps import ANNOUNCEMENT
 
 from . import NAME
-from .brokers import Brokers, Place
+from .brokers import Brokers, Ledgers, Place
 from .offsets import DataLossError, Range
 from .options import Options
 from .rows import Change, change_of
@@ -76,7 +76,7 @@ def read(options: Options, part: Range) -> Iterator[Change]:
 
     Raises:
         ReadStalled: the broker sent nothing more for too long.
-        DataLossError: the log is gone, and the query is to fail then.
+        DataLossError: the log, or a part of the range, is gone, and the query is to fail then.
         LogError: the admin API did not answer.
         pulsar.PulsarException: the broker could not be read from.
     """
@@ -84,14 +84,14 @@ def read(options: Options, part: Range) -> Iterator[Change]:
 
     with Brokers(options) as brokers:
         held = brokers.ledgers(part.log)
-        if held is None or held.has_lost(part.end):  # must not be read: a reader of a topic that does not exist creates it
-            if options.fail_on_data_loss:
-                raise DataLossError([part.log.name])
-            return
+        if options.fail_on_data_loss and (held is None or held.has_lost(part.start or part.first, part.end)):
+            raise DataLossError([part.described])
+        if held is None or (held.is_before_all(part.end) and not held.compacted):
+            return  # nothing is left; and a reader of a topic that does not exist creates it
         client = _client(pulsar, options)
         try:
             codec_of = _codecs(brokers, part.log.namespace)
-            for at, message in _messages(pulsar, client, brokers, options, part):
+            for at, message in _messages(pulsar, client, brokers, options, part, held):
                 change = _row(at, message, part, codec_of)
                 if change is not None and options.published(change.published) and (not options.topics or change.topic in options.topics):
                     yield change
@@ -110,7 +110,13 @@ def _client(pulsar: Any, options: Options) -> Any:
     )
 
 
-def _messages(pulsar: Any, client: Any, brokers: Brokers, options: Options, part: Range) -> Iterator[tuple[MessageId, Any]]:
+def _messages(pulsar: Any, client: Any, brokers: Brokers, options: Options, part: Range, held: Ledgers) -> Iterator[tuple[MessageId, Any]]:
+    """Reads a range, and yields its messages. ``held``: the log's ledgers before.
+
+    Raises:
+        ReadStalled: the broker sent nothing more for too long.
+        DataLossError: a part of the range was deleted meanwhile, and the query is to fail then.
+    """
     seen = EntryIntervals()
     if not options.compacted:
         for at, message in _drain(pulsar, client, brokers, part, compacted=False):
@@ -119,12 +125,26 @@ def _messages(pulsar: Any, client: Any, brokers: Brokers, options: Options, part
         if seen.covers(part.start, part.end):
             return
         ledgers = brokers.ledgers(part.log)
-        if ledgers is None or not ledgers.compacted or ledgers.horizon is None:
+        if options.fail_on_data_loss and _missed(part, seen, held, ledgers):
+            raise DataLossError([part.described])
+        if ledgers is None or not ledgers.compacted:
             return
-        part = part._replace(end=min(part.end, ledgers.horizon))  # entries behind the horizon are not compacted yet, so none is deleted
+        if ledgers.horizon is not None:  # entries behind the horizon are not compacted yet, so none is deleted
+            part = part._replace(end=min(part.end, ledgers.horizon))
     for at, message in _drain(pulsar, client, brokers, part, compacted=True):
         if _entry(at) not in seen:
             yield at, message
+
+
+def _missed(part: Range, seen: EntryIntervals, before: Ledgers, after: Ledgers | None) -> bool:
+    """Returns whether a ledger was deleted before it was read to its end, or to the end of the range, and was not compacted so far."""
+    for ledger, entries in before.ledgers:
+        last = min(Place(ledger, entries - 1), part.end)
+        if last.ledger != ledger or last.entry < 0 or (part.start is not None and last <= part.start) or last in seen:
+            continue
+        if after is None or (after.is_before_all(last) and not after.kept(last)):
+            return True
+    return False
 
 
 def _drain(pulsar: Any, client: Any, brokers: Brokers, part: Range, *, compacted: bool) -> Iterator[tuple[MessageId, Any]]:

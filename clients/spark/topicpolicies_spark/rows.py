@@ -56,6 +56,9 @@ class Change(NamedTuple):
     """The whole document as its writer wrote it, in a history the document after the event; without secrets. Null: there is none."""
     problem: str | None
     """What is wrong with the entry, or what a gap may miss; null: nothing."""
+    log: str | None = None
+    """In a history, the identity of the event's log, because positions of different logs can't be compared; for a gap where the log was
+    replaced, that of the log that follows. Null otherwise."""
 
 
 SPARK_SCHEMA = types.StructType(
@@ -78,6 +81,7 @@ SPARK_SCHEMA = types.StructType(
         types.StructField("base", types.StringType()),
         types.StructField("policies", documents.SPARK_TYPE),
         types.StructField("problem", types.StringType()),
+        types.StructField("log", types.StringType()),
     ]
 )
 _ARROW = {

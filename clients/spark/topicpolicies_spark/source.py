@@ -77,7 +77,8 @@ class BatchReader(DataSourceReader):
         """Returns one task for each log."""
         found = _held(self.options)
         ends = {log.name: ledgers.end for log, ledgers in found.items()}
-        return [RangePartition(part) for part in ranges(found, {}, ends) if part.end.ledger >= 0]
+        firsts = {log.name: ledgers.first for log, ledgers in found.items()}
+        return [RangePartition(part) for part in ranges(found, {}, ends, firsts) if part.end.ledger >= 0]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads one log."""
@@ -132,12 +133,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.options = options
         self._target: dict[str, Place] | None = None
         """The place where the query ends, by log; None: it goes on without end."""
+        self._firsts: dict[str, Place | None] = {}
+        """The first entry that each log had when it was last looked at."""
+        self._ahead: dict[str, tuple[Place, Place]] = {}
+        """By log, the place up to which it was taken, at the end of a ledger, and the beginning of the next ledger, which is as good."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Returns the offset where a new stream begins."""
         if not self.options.from_latest:
             return offset_of({})
-        return offset_of({name: ledgers.end for name, ledgers in self._ledgers().items() if ledgers.end.ledger >= 0})
+        held = self._ledgers().items()
+        return offset_of({name: ledgers.settled(ledgers.end) for name, ledgers in held if ledgers.end.ledger >= 0})
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Returns the limit of a batch: the option ``maxRowsPerTrigger``."""
@@ -150,11 +156,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             DataLossError: a log is gone that was to be read up to the query's end.
         """
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        logs, target = self._ledgers(), self._target
+        logs, taken, target = self._ledgers(), places_of(start), self._target
+        wanted = logs
         if target is not None:
-            self._fail_if_missing(logs, places_of(start), target)
-            logs = {name: each._replace(end=min(each.end, target[name])) for name, each in logs.items() if name in target}
-        return offset_of(admit(places_of(start), logs, most))
+            self._fail_if_missing(logs, taken, target)
+            wanted = {name: each._replace(end=min(each.end, target[name])) for name, each in logs.items() if name in target}
+        for name, place in self._begins(taken).items():
+            if name in logs:
+                self._ahead[name] = taken[name], logs[name].settled(place)
+        begins = self._begins(taken)
+        ends = admit(begins, wanted, most)
+        return offset_of({name: taken[name] if end == begins.get(name) else end for name, end in ends.items()})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Makes the present ends of the logs the end of the query."""
@@ -169,14 +181,20 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = places_of(start), places_of(end)
         if first == last:
             return []
+        first = self._begins(first)
         with Brokers(self.options) as brokers:
             logs = brokers.logs()
         self._fail_if_missing({log.name for log in logs}, first, last)
-        return [RangePartition(part) for part in ranges(logs, first, last)]
+        return [RangePartition(part) for part in ranges(logs, first, last, self._firsts)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads one range."""
         return _read(self.options, partition)
+
+    def _begins(self, taken: Mapping[str, Place]) -> dict[str, Place]:
+        """Returns the places where the next batch begins: those up to which the logs were taken, or what ``_ahead`` has for them."""
+        ahead = {name: self._ahead.get(name, (None, place)) for name, place in taken.items()}
+        return {name: ahead[name][1] if ahead[name][0] == place else place for name, place in taken.items()}
 
     def _fail_if_missing(self, there: Container[str], start: Mapping[str, Place], end: Mapping[str, Place]) -> None:
         """Raises DataLossError if a log that has entries between two offsets is not in ``there``, unless ``failOnDataLoss`` is off."""
@@ -184,7 +202,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise DataLossError(gone)
 
     def _ledgers(self) -> dict[str, Ledgers]:
-        return {log.name: ledgers for log, ledgers in _held(self.options).items()}
+        found = {log.name: ledgers for log, ledgers in _held(self.options).items()}
+        self._firsts = {name: ledgers.first for name, ledgers in found.items()}
+        return found
 
 
 def _held(options: Options) -> dict[Log, Ledgers]:

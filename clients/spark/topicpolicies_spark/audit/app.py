@@ -26,6 +26,7 @@ from . import archive as archives
 from .attribution import changed, who
 from .churn import frequently_changed, reverted_fields
 from .declarations import declared
+from .differences import FIELDS
 from .drift import drift, undeclared
 from .report import report
 from .session import session
@@ -147,7 +148,7 @@ def show_state(
 @app.command("who")
 def show_who(
     archive: Archive,
-    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="Only this topic, by its full name.")] = "",
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="Only this topic.")] = "",
     by: Annotated[str, typer.Option("--by", metavar="ACTOR", help="Only this actor's changes.")] = "",
     field: Annotated[str, typer.Option("--field", metavar="FIELD", help="Only changes of this field, such as retention_policies.")] = "",
     since_time: Since = "",
@@ -157,6 +158,8 @@ def show_who(
 ) -> None:
     """Who changed what, and when; the newest change first."""
     _check(since_time, until_time)
+    if field and field not in FIELDS:
+        raise typer.BadParameter(f'"{field}" is not a field: the names are those of the API, such as retention_policies.')
     with _changes(archive) as changes:
         _show(_period(who(changes, topic=topic, by=by, field=field), since_time, until_time), limit, output, "Changes")
 

@@ -22,6 +22,8 @@ from ..rows import SPARK_SCHEMA
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 """The beginning of a place that is no directory of this machine, such as ``s3a://`` or ``dbfs:/``."""
 _CHANGES, _CHECKPOINT = "changes", "checkpoint"
+_LONGEST_SECONDS = 1e12
+"""The longest time between two batches, in seconds: Spark counts microseconds in 64 bits."""
 _LOOK_SECONDS = 1
 """How many seconds pass between two looks at the progress of a query."""
 
@@ -50,7 +52,7 @@ def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, eve
 
 def interval(seconds: float) -> str:
     """Returns a time as Spark reads it for a trigger: in whole milliseconds, at least one. Spark does not read ``1e+06 seconds``."""
-    return f"{max(1, round(seconds * 1_000))} milliseconds"
+    return f"{max(1, round(min(seconds, _LONGEST_SECONDS) * 1_000))} milliseconds"
 
 
 class Progressing(Protocol):

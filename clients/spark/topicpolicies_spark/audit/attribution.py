@@ -5,6 +5,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
+from topicpolicies.names import topic_name
+
 from .differences import differing
 from .state import KEY, effective
 
@@ -23,14 +25,17 @@ def changed(changes: DataFrame) -> DataFrame:
     """
     acting = effective(changes).withColumn("who", actor()).withColumn("fields", differing("before", "policies"))
     made = acting.filter(~F.col("origin").isin("repair", "tombstone") & (F.size("fields") > 0))
-    return made.select(*KEY, "position", "published", "who", "origin", "request_id", "action", "fields", "before", "policies")
+    return made.select(*KEY, "log", "position", "published", "who", "origin", "request_id", "action", "fields", "before", "policies")
 
 
 def who(changes: DataFrame, *, topic: str = "", by: str = "", field: str = "") -> DataFrame:
-    """Returns changes, the newest first. ``topic``, ``by`` (an actor) and ``field``: only changes of these; empty: of all."""
+    """Returns changes, the newest first.
+
+    ``topic`` (by any of its names), ``by`` (an actor) and ``field``: only changes of these; empty: of all.
+    """
     found = changed(changes)
     if topic:
-        found = found.filter(F.col("topic") == topic)
+        found = found.filter(F.col("topic") == topic_name(topic))
     if by:
         found = found.filter(F.col("who") == by)
     if field:

@@ -30,11 +30,11 @@ def reverted_fields(made: DataFrame, at_least: int) -> DataFrame:
         at_least: how many times changes of a field must have been undone.
     """
     values = F.array(*[F.struct(F.lit(field).alias("field"), comparable("policies", field).alias("value")) for field in FIELDS])
-    exploded = made.select(*KEY, "position", "published", "who", "fields", F.explode(values).alias("each"))
+    exploded = made.select(*KEY, "log", "position", "published", "who", "fields", F.explode(values).alias("each"))
     steps = exploded.filter(F.array_contains("fields", F.col("each.field"))).select(
-        *KEY, "position", "published", "who", F.col("each.field").alias("field"), F.col("each.value").alias("value")
+        *KEY, "log", "position", "published", "who", F.col("each.field").alias("field"), F.col("each.value").alias("value")
     )
-    in_order = Window.partitionBy(*KEY, "field").orderBy("position")
+    in_order = Window.partitionBy(*KEY, "log", "field").orderBy("position")
     followed = (
         steps.withColumn("other", F.lag("who").over(in_order))
         .withColumn("earlier", F.lag("value", 2).over(in_order))

@@ -51,7 +51,7 @@ def report(made: DataFrame, period: str, churn_at_least: int = 10, reverts_at_le
     parts = [
         f"<p>{count:,} changes by {len(actors):,} actors.</p>",
         "<h2>Changes by hour</h2>",
-        lines(_by_hour(hours, [row[0] for row in actors[:_ACTORS]]), "hours from the first", "changes per hour"),
+        lines(_by_hour(hours, [row[0] for row in actors[:_ACTORS]]), "hours from the first", "changes per hour") or "<p>None.</p>",
         "<h2>Who</h2>",
         _bars(actors, "changes by actor"),
         "<h2>What</h2>",

@@ -2,6 +2,9 @@
 
 For each policy key the last event counts (``SystemTopicBasedTopicPoliciesService``): an UPDATE sets the document, a DELETE or a message
 without a value removes it, and an INSERT sets the document only if there is none.
+
+A sidecar's history goes on if its log is replaced by another one. Positions of different logs can't be compared, and the documents of the
+former log are gone: so only the namespace's newest log counts.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ def effective(changes: DataFrame) -> DataFrame:
     """Returns the events that brokers act on, with the column ``before``: the document before the event, null if there was none."""
     acting = changes.filter(F.col("topic").isNotNull() & F.col("action").isin("INSERT", "UPDATE", "DELETE", "TOMBSTONE"))
     document = F.when(F.col("action").isin("INSERT", "UPDATE"), F.col("policies"))
-    in_order = Window.partitionBy(*KEY).orderBy("position")
+    in_order = Window.partitionBy(*KEY, "log").orderBy("position")
     placed = acting.withColumn("policies", document).withColumn("before", F.lag("policies").over(in_order))
     applied = placed.filter((F.col("action") != "INSERT") | F.col("before").isNull())
     return applied.withColumn("before", F.lag("policies").over(in_order))  # behind an INSERT that was ignored it is an earlier document
@@ -33,7 +36,7 @@ def state(changes: DataFrame, as_of: str = "") -> DataFrame:
         changes: the changes of an archive.
         as_of: an ISO time; empty: now.
     """
-    known = until(changes, as_of) if as_of else changes
+    known = _of_newest_logs(until(changes, as_of) if as_of else changes)
     acting = known.filter(F.col("topic").isNotNull() & F.col("action").isin("INSERT", "UPDATE", "DELETE", "TOMBSTONE"))
     inserts = acting.filter(F.col("action") == "INSERT").limit(1).count()
     candidates = effective(known) if inserts else acting  # current brokers write no INSERT, and an aggregation is cheaper than a window
@@ -42,6 +45,15 @@ def state(changes: DataFrame, as_of: str = "") -> DataFrame:
     )
     present = last.filter(F.col("last.action").isin("INSERT", "UPDATE"))
     return present.select(*KEY, F.col("last.position").alias("version"), "last.published", "last.actor", "last.producer", "last.policies")
+
+
+def _of_newest_logs(changes: DataFrame) -> DataFrame:
+    """Returns the changes of each namespace's newest log: the log of its latest event, or of a later gap where the log was replaced."""
+    if not changes.filter(F.col("log").isNotNull()).limit(1).count():
+        return changes  # brokers' logs, whose ledgers are numbered on if a log is replaced
+    logs = changes.groupBy("namespace", "log").agg(F.max("published").alias("last"))
+    newest = logs.groupBy("namespace").agg(F.max_by("log", F.struct("last", "log")).alias("newest"))
+    return changes.join(newest, "namespace").filter(F.col("log").eqNullSafe(F.col("newest"))).drop("newest")
 
 
 def until(changes: DataFrame, time: str) -> DataFrame:
