@@ -70,7 +70,7 @@ def test_lines_show_the_documents_and_interruptions(terminal: Terminal, proxy: P
         lines[1],
         f"# The namespace {A} begins again: the watch was interrupted before the snapshot was complete.",
         document,
-        f"# {A} is complete; changes follow",
+        f"# {A} is complete",
     ]
     assert lines[1].startswith("# interrupted, again in ")
     assert proxy.met["WatchPolicies"] == 1
@@ -116,7 +116,7 @@ def test_states_of_a_namespace_are_shown(terminal: Terminal) -> None:
         "# public/b is being read",
         "# public/b is followed",
         "- persistent://public/b/t LOCAL 0  no document",
-        "# public/b is complete; changes follow",
+        "# public/b is complete",
     ]
 
 
@@ -136,7 +136,7 @@ def test_mode_every_from_the_beginning_shows_every_change(recorded: Terminal) ->
         "max_producer_per_topic=1",
         "max_producer_per_topic: 1 -> 2",
         "deleted",
-        f"# {A} is complete; changes follow",
+        f"# {A} is complete",
     ]
     code, error = recorded.failing("watch", A, "--from-beginning")
     assert (code, error["reason"]) == (2, "CONTRADICTION")
@@ -216,7 +216,7 @@ def test_changes_are_shown_as_they_happen_until_the_watch_is_interrupted(termina
     else:
         topic = f"persistent://{A}/t LOCAL"
         assert without_times(lines) == [
-            f"# {A} is complete; changes follow",
+            f"# {A} is complete",
             f"~ {topic} {versions[0]} by somebody  max_producer_per_topic=5",
             f"~ {topic} {versions[1]} by somebody  max_producer_per_topic: 5 -> 6",
             f"- {topic} {versions[2]} by somebody  deleted",

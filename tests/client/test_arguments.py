@@ -93,6 +93,18 @@ def test_a_target_that_is_not_an_address_is_refused_by_the_constructor(make: Cal
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("make", [tp.Client, tp.AsyncClient])
+@pytest.mark.parametrize("retries", [5, 0, True])
+def test_retries_that_are_no_policy_are_refused(make: Callable[..., object], retries: object) -> None:
+    with pytest.raises(tp.InvalidArgument, match=f"retries must be a RetryPolicy, not {retries}"):
+        make("localhost:1", retries=retries)
+
+
+def test_a_cache_refuses_a_scope_that_is_none(unconnected: tp.Client) -> None:
+    with unconnected.cache(namespaces=[NAMESPACE]) as cache, pytest.raises(tp.InvalidArgument, match="scope must be one of"):
+        cache.get(TOPIC, "LOCAL")  # type: ignore[arg-type]
+
+
 def test_files_of_tls_can_be_given_as_strings(tmp_path: Path) -> None:
     own = Authority(tmp_path, "ours").identity("known")
     authority = str(Authority(tmp_path, "theirs").certificate)

@@ -55,3 +55,8 @@ def test_a_file_is_not_checked_for_changes_at_each_call(path: Path, monkeypatch:
     token = TokenFile(path)
     path.write_text("second")
     assert token() == "first"
+
+
+def test_a_file_that_is_no_token_is_read_only_as_far_as_a_token_may_reach() -> None:
+    with pytest.raises(InvalidArgument, match="has no bearer token in it"):
+        TokenFile("/dev/zero")

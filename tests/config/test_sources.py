@@ -212,6 +212,26 @@ def test_checkpoints_need_a_file_of_their_own(tmp_path: Path, option: str, what:
     assert found_problems == (f'The {what} and the checkpoints are both "{tmp_path / "one.db"}": give each a file of its own.',)
 
 
+@pytest.mark.parametrize("ending", ["-wal", "-shm", "-journal", "-mark", ".lock"])
+@pytest.mark.parametrize(
+    ("option", "what"), [("history", "history"), ("checkpoints", "checkpoints"), ("call_record_file", "record of calls")]
+)
+def test_no_file_is_one_that_stands_beside_another(tmp_path: Path, option: str, what: str, ending: str) -> None:
+    (tmp_path / "here").symlink_to(tmp_path)
+    beside = tmp_path / "here" / f"p.db{ending}"
+    found_problems = problems(flags={"data": tmp_path / "p.db", option: beside})
+    assert found_problems == (f'The {what} "{beside}" would be a file of the change log: give it another name.',)
+    assert problems(flags={"data": tmp_path / f"p.db{ending}", option: tmp_path / "p.db"})
+    assert not list(tmp_path.glob("p.db*")), "nothing was made"
+    made({"data": tmp_path / "p.db", option: tmp_path / f"q.db{ending}"})
+
+
+def test_the_record_of_calls_needs_a_file_of_its_own(tmp_path: Path) -> None:
+    assert problems(flags={"data": tmp_path / "p.db", "call_record_file": tmp_path / "p.db"}) == (
+        f'The change log and the record of calls are both "{tmp_path / "p.db"}": give each a file of its own.',
+    )
+
+
 def test_the_log_and_the_history_need_different_files(tmp_path: Path) -> None:
     (tmp_path / "here").symlink_to(tmp_path)
     found_problems = problems(flags={"data": tmp_path / "p.db", "history": tmp_path / "here" / "p.db"})

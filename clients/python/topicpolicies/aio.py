@@ -16,6 +16,7 @@ from grpc import aio
 
 from .addresses import DEFAULT_TARGET, addresses_of
 from .aio_changes import Source, run_changes
+from .arguments import instance
 from .cache import AsyncPolicyCache
 from .channels import Tls, Token, check_token, credentials_for, metadata_for, options_for
 from .clocks import AsyncClock, SystemClock
@@ -96,7 +97,7 @@ class AsyncClient:
 
         Raises:
             InvalidArgument: the actor, the token or ``metadata`` can't be sent as metadata, the token would go to another machine without
-                TLS, the target is a URL.
+                TLS, the target is a URL, ``retries`` is no ``RetryPolicy``.
             OSError: a file of ``tls`` can't be read.
         """
         addresses = addresses_of(target)
@@ -116,8 +117,8 @@ class AsyncClient:
         self._owns_channels = channel is None
         self._target = target
         self._timeout = seconds_of(timeout, timeout)
-        self._retries = retries or RetryPolicy()
-        self._pauses = retries or WATCH_PAUSES
+        self._retries = RetryPolicy() if retries is None else instance(retries, RetryPolicy, "retries")
+        self._pauses = WATCH_PAUSES if retries is None else retries
         self._clock: AsyncClock = clock or SystemClock()
         routes = Routes(addresses if channel is None else (target,), follows_leaders=channel is None)
         self._connections = AsyncConnections(connect, routes, metadata_for(actor, token, metadata), self._clock)

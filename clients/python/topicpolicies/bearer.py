@@ -11,6 +11,8 @@ from .errors import InvalidArgument, Violation, invalid
 
 LOOK_SECONDS = 1.0
 """Seconds between two checks whether a file has changed: calls are made more often than tokens change."""
+MOST_BYTES = 1 << 16
+"""How large a file of a token may be. Servers take much less."""
 
 
 class TokenFile:
@@ -62,7 +64,9 @@ class TokenFile:
         return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
     def _read(self) -> str:
-        token = self._path.read_bytes().decode("ascii", errors="replace").strip()
+        with self._path.open("rb") as file:
+            read = file.read(MOST_BYTES + 1)
+        token = read.decode("ascii", errors="replace").strip() if len(read) <= MOST_BYTES else ""
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise invalid("MALFORMED_TOKEN", Violation("token", "MALFORMED_TOKEN", f'The file "{self._path}" has no bearer token in it.'))
         return token

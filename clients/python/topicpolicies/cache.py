@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import Self
 
+from .arguments import member
 from .documents import Document, Scope
 from .errors import TopicPoliciesError, client_closed
 from .events import Status, WatchEvent
@@ -82,9 +83,12 @@ class _BaseCache:
         Args:
             topic: the topic's name, with or without its domain; a partition's name means its topic.
             scope: the scope of the document.
+
+        Raises:
+            InvalidArgument: the scope is none.
         """
         with self._lock:
-            return self._mirror.get(topic, scope)
+            return self._mirror.get(topic, member(scope, Scope, "scope"))
 
     def documents(self) -> list[Document]:
         """Returns all documents, ordered by topic and scope."""

@@ -13,6 +13,7 @@ from weakref import WeakSet
 import grpc
 
 from .addresses import DEFAULT_TARGET, addresses_of
+from .arguments import instance
 from .cache import PolicyCache
 from .changes import run_changes
 from .channels import Tls, Token, check_token, credentials_for, metadata_for, options_for
@@ -88,7 +89,7 @@ class Client:
 
         Raises:
             InvalidArgument: the actor, the token or ``metadata`` can't be sent as metadata, the token would go to another machine without
-                TLS, the target is a URL.
+                TLS, the target is a URL, ``retries`` is no ``RetryPolicy``.
             OSError: a file of ``tls`` can't be read.
         """
         addresses = addresses_of(target)
@@ -108,8 +109,8 @@ class Client:
         self._owns_channels = channel is None
         self._target = target
         self._timeout = seconds_of(timeout, timeout)
-        self._retries = retries or RetryPolicy()
-        self._pauses = retries or WATCH_PAUSES
+        self._retries = RetryPolicy() if retries is None else instance(retries, RetryPolicy, "retries")
+        self._pauses = WATCH_PAUSES if retries is None else retries
         self._clock: Clock = clock or SystemClock()
         routes = Routes(addresses if channel is None else (target,), follows_leaders=channel is None)
         self._connections = Connections(connect, routes, metadata_for(actor, token, metadata), self._clock)

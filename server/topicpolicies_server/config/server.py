@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +13,7 @@ from .authorization import AuthorizationConfig
 from .call_record import CallRecordConfig, Recorded
 from .checkpoints import CheckpointsConfig
 from .errors import ConfigError
-from .files import unreadable
+from .files import shared, unreadable
 from .history import HistoryConfig
 from .limits import Limits
 from .logs import EmbeddedLogConfig, LogConfig, PulsarLogConfig, Writer
@@ -115,12 +114,11 @@ class ServerConfig:
         problems += self._advertise_problems()
         if self.history is not None:
             problems += self.history.problems()
-            if isinstance(self.log, EmbeddedLogConfig) and self.log.path is not None and _same(self.log.path, self.history.path):
-                problems.append(f'The change log and the history are both "{self.history.path}": give each a file of its own.')
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
         problems += self._listen_problems()
         problems += self.authorization.problems(self.log, authenticated=self.authentication.enabled, show_secrets=self.show_secrets)
-        problems += self._checkpoints_problems() + self.call_record.problems()
+        problems += self.checkpoints.problems() if self.checkpoints is not None else []
+        problems += self.call_record.problems() + self._files_problems()
         problems += self.telemetry.problems() if self.telemetry is not None else []
         if problems:
             raise ConfigError(tuple(problems))
@@ -156,14 +154,14 @@ class ServerConfig:
             return [problem]
         return []
 
-    def _checkpoints_problems(self) -> list[str]:
-        if self.checkpoints is None:
-            return []
-        path, problems = self.checkpoints.path, self.checkpoints.problems()
-        for what, other in (("change log", self.log), ("history", self.history)):
-            if isinstance(other, EmbeddedLogConfig | HistoryConfig) and other.path is not None and _same(other.path, path):
-                problems.append(f'The {what} and the checkpoints are both "{path}": give each a file of its own.')
-        return problems
+    def _files_problems(self) -> list[str]:
+        files = {
+            "change log": self.log.path if isinstance(self.log, EmbeddedLogConfig) else None,
+            "history": self.history.path if self.history is not None else None,
+            "checkpoints": self.checkpoints.path if self.checkpoints is not None else None,
+            "record of calls": self.call_record.path,
+        }
+        return shared(files)
 
     def _advertise_problems(self) -> list[str]:
         if self.advertise:
@@ -209,11 +207,6 @@ class GuardConfig:
             problems.append("Name the namespaces to guard: tenant/namespace, with * for any characters.")
         if problems:
             raise ConfigError(tuple(problems))
-
-
-def _same(one: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, which need not exist yet."""
-    return Path(os.path.realpath(one)) == Path(os.path.realpath(other))
 
 
 def _guard_problems(patterns: tuple[str, ...]) -> list[str]:

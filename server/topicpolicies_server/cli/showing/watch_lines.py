@@ -28,7 +28,7 @@ def line(event: Changed | Gap | Synced | Bookmark | Status | Reset | Interrupted
         case Gap():
             return f"{_now()}  # {event.namespace}: {gap_line(event.gap)}"
         case Synced():
-            return f"{_now()}  # {event.namespace} is complete; changes follow"
+            return f"{_now()}  # {event.namespace} is complete"
         case Reset():
             return f"{_now()}  # {printable(event.message) or f'{event.namespace} begins anew'}"
         case Status():
