@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
+import resource
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from topicpolicies_server.checkpoints import file as checkpoints
+from topicpolicies_server.checkpoints.store import Store
+from topicpolicies_server.file_lock import FileLock
 from topicpolicies_server.history import file as history
+from topicpolicies_server.logs.avro import Codec
+from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite import file as log
+from topicpolicies_server.logs.sqlite.opening import open_file
 from topicpolicies_server.sqlite_file import JOURNAL_BYTES, FileError, Format, connect, create_private, prepare
 
 FORMS = pytest.mark.parametrize("form", [log.FORM, history.FORM, checkpoints.FORM], ids=lambda form: form.what)
@@ -37,3 +45,43 @@ def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(path)
     with pytest.raises(FileError, match="is not a regular file"):
         create_private(path)
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    """No file gets larger meanwhile than a few bytes, as if the disk were full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def open_log(path: Path) -> None:
+    lock = FileLock(path)
+    opened = open_file(path, lock, sqlite3.Connection, Codec())
+    opened.connection.close()
+    opened.mark.close()
+    lock.release()
+
+
+def open_history(path: Path) -> None:
+    history.prepare(path).close()
+
+
+def open_checkpoints(path: Path) -> None:
+    store = Store(path)
+    store.open()
+    store.close()
+
+
+@pytest.mark.parametrize("open_again", [open_log, open_history, open_checkpoints])
+def test_a_file_that_can_not_be_opened_on_a_full_disk_says_to_make_room(tmp_path: Path, open_again: Callable[[Path], None]) -> None:
+    path = tmp_path / "some.db"
+    open_again(path)
+    before = path.read_bytes()
+    with no_room(), pytest.raises((FileError, LogError), match=r"isk is full.*: make room\.$"):
+        open_again(path)
+    assert path.read_bytes() == before
+    open_again(path)

@@ -24,6 +24,8 @@ BUSY_SECONDS = 5.0
 """How long a statement waits while another program, such as an operator's tool, has the file locked."""
 JOURNAL_BYTES = 16 << 20
 """The length to which SQLite truncates the write-ahead log's file when it starts over; without this, never."""
+_LACKS_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+"""SQLite's codes of a write that failed, to the file or to the files beside it."""
 _CACHED_STATEMENTS = 64
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -73,6 +75,18 @@ class Format(NamedTuple):
     """The pragmas that are set on each connection, as ``name = value``."""
     shrinks: bool = False
     """Whether unused pages can be removed from the file (``incremental_vacuum``)."""
+
+
+def lacks_room(error: BaseException | None) -> bool:
+    """Whether an error is that of a write that failed, as on a full disk: what is in the file is good, and can't be written now."""
+    return getattr(error, "sqlite_errorcode", None) in _LACKS_ROOM
+
+
+def unusable(path: Path, error: Exception) -> FileError:
+    """Returns the error of a file that can't be opened or read because of ``error``."""
+    if lacks_room(error):
+        return FileError(Problem.UNUSABLE, f"{path} can't be opened, as its disk is full or can't be written ({error}): make room.")
+    return FileError(Problem.UNUSABLE, f"{path} can't be read: {error}.")
 
 
 def create_private(path: Path) -> None:
@@ -155,7 +169,7 @@ def prepare(connection: sqlite3.Connection, path: Path, form: Format) -> int:
             _rewrite(connection, form, *(form.migrations[version] for version in range(found, form.version)))
             _log.warning("%s %s was converted from format %d to %d", form.what, path, found, form.version)
     except ERRORS as error:
-        raise FileError(Problem.UNUSABLE, f"{path} can't be read: {error}.") from error
+        raise unusable(path, error) from error
     _close_to_others(path, form)
     return int(found)
 

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 from ..core.reading.restorable import KeyCells
 from ..file_lock import FileLock
-from ..sqlite_file import ERRORS, Damaged, FileError, Problem, checkpoint, create_private, give_back, unused_pages
+from ..sqlite_file import ERRORS, Damaged, FileError, Problem, checkpoint, create_private, give_back, lacks_room, unusable, unused_pages
 from . import file
 from .cells import key_cells_of
 from .file import Counted, NamespaceRow, Row
@@ -37,8 +37,6 @@ from .place import FileOwner, FilePlace
 _log = logging.getLogger(__name__)
 PAGE = 1_000
 """How many cells are read at a time."""
-_LACKS_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
-"""SQLite's codes of a write that failed, to the file or to the files beside it."""
 
 
 class Overtaken(Exception):
@@ -87,7 +85,7 @@ class Store:
                 self._open()
             except FileError as error:
                 self._let_go()
-                if _is_for_lack_of_room(error) or not self._place.is_replaceable:
+                if lacks_room(error.__cause__) or not self._place.is_replaceable:
                     raise
                 _log.warning("%s It is created anew.", error)
                 self._place.clear()
@@ -247,7 +245,7 @@ class Store:
             file.check_tables(self._connection)
             file.names(self._connection)
         except (*ERRORS, OSError) as error:
-            raise FileError(Problem.UNUSABLE, f"{self.path} can't be read: {error}.") from error
+            raise unusable(self.path, error) from error
         self._place.opened()
 
     def _writer(self) -> sqlite3.Connection:
@@ -265,11 +263,6 @@ class Store:
             with suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
-
-
-def _is_for_lack_of_room(error: FileError) -> bool:
-    """Whether a file can't be opened because the disk is full: what is in it is good, and can't be written again now."""
-    return getattr(error.__cause__, "sqlite_errorcode", None) in _LACKS_ROOM
 
 
 def _cells(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> Iterator[KeyCells]:

@@ -29,7 +29,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..sqlite_file import ERRORS, Damaged, FileError, Format, Problem, checksum, create_private
+from ..sqlite_file import ERRORS, Damaged, Format, checksum, create_private, unusable
 from ..sqlite_file import connect as _connect
 from ..sqlite_file import prepare as _prepare
 from .entries import UNTIMED, Followed, Gap, Marks, Row, Stream
@@ -93,7 +93,7 @@ def prepare(path: Path) -> sqlite3.Connection:
         connection = connect(path)
         connection.create_function("checksum", -1, checksum, deterministic=True)
     except ERRORS as error:
-        raise FileError(Problem.UNUSABLE, f"{path} can't be read: {error}.") from error
+        raise unusable(path, error) from error
     try:
         _prepare(connection, path, FORM)
     except BaseException:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..path_guard import PathGuard, is_moved, secure
-from ..sqlite_file import ERRORS, Damaged, FileError, Problem, close
+from ..sqlite_file import ERRORS, Damaged, close, unusable
 from . import file
 from .entries import Followed, Gap, GapReason, Marks, Noted, Rows, SetBack, Stream
 from .trimming import Bounds, trim
@@ -326,7 +326,7 @@ class Writer:
             return file.marks(self._connection)
         except ERRORS as error:
             self._connection.close()
-            raise FileError(Problem.UNUSABLE, f"{self._path} can't be read: {error}.") from error
+            raise unusable(self._path, error) from error
 
 
 def _topic_of(numbered: tuple[int, Noted]) -> str:

@@ -12,7 +12,7 @@ from ...core.errors import Kind
 from ...core.reasons import Reason
 from ...file_lock import FileLock
 from ...path_guard import PathGuard
-from ...sqlite_file import ERRORS, Damaged, FileError, Problem, check_pages, checkpoint, create_private
+from ...sqlite_file import ERRORS, Damaged, FileError, Problem, check_pages, checkpoint, create_private, lacks_room
 from ..avro import Codec
 from ..change_log import LogError
 from . import events, file, floors
@@ -81,6 +81,7 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
             raise damaged(path, error) from error
         if isinstance(error, (*ERRORS, OSError)):
             way_out = " Restore it from a backup, or name another file." if _is_not_whole(error) else ""
+            way_out = " Its disk is full, or can't be written: make room." if lacks_room(error) else way_out
             raise LogError(Reason.LOG_FILE_UNUSABLE, f"{path} can't be opened: {error}.{way_out}") from error
         raise
 
