@@ -397,6 +397,15 @@ def test_after_a_first_event_on_one_that_never_came_changes_of_others_are_not_un
     assert full.document == {TTL: b"1", RATE: b"2", SIZE: b"3", SUB_B: b"6", CLUSTERS: b"4"}
 
 
+def test_after_a_first_event_on_one_that_never_came_what_a_repair_has_told_since_is_not_undone() -> None:
+    full, joined, first, *_ = world = on_lost()
+    for script in (full, joined):
+        script.claim({TTL: b"1", SIZE: b"3", SUB_A: b"7"}, full.version, since="000001", upto="000002")
+    assert joined.document == {TTL: b"1", SIZE: b"3", SUB_A: b"7"} and joined.state.since == "000001"
+    both(full, joined, world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS))
+    assert joined.document == {TTL: b"1", SIZE: b"3", SUB_A: b"7", CLUSTERS: b"4"}
+
+
 @pytest.mark.parametrize("repeated", ["lost", "request-2"])
 def test_after_a_first_event_on_one_that_never_came_a_repeated_request_changes_nothing(repeated: str) -> None:
     _, joined, first, *_ = world = on_lost()

@@ -41,11 +41,11 @@ def continue_from_first(state: KeyState, placed: Placed, stamp: Stamp, document:
 
     Each of them is an operation without conditions, computed from the one before, so nothing is known here that the writer did not know.
     Meanwhile it may have learnt that an event before the first one never came, or that there was another. Returns None, and takes nothing,
-    if the head is no guess, if it is not so, or if the request may have been applied before.
+    if the head does not rest on that first event alone, if it is not so, or if the request may have been applied before.
     """
     known = state.joined
     trail = known.trail if known is not None else []
-    if known is None or not trail or trail[0].placed.position != known.dropped or not has_seen_more(state, stamp):
+    if known is None or not trail or not trail[0].placed.position == known.dropped == state.since or not has_seen_more(state, stamp):
         return None
     if stamp.etag is not None or stamp.skip_if_absent or (stamp.request_id and state.remembers(stamp.request_id) is not None):
         return None
