@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -34,13 +36,18 @@ def unforked(module: str, *arguments: str) -> tuple[int, str, str]:
     return ended.returncode, ended.stdout, ended.stderr
 
 
+GRPC = re.compile(r"[IWE]\d{4} ")
+"""Matches the beginning of a line by gRPC: it writes one, for example, if a free port of one address is taken at another."""
+
+
 @contextmanager
 def serving(*arguments: str, **environment: str) -> Iterator[list[str]]:
-    """Runs a server; yields its first two lines."""
+    """Runs a server; yields its first two lines, without those of gRPC."""
     with subprocess.Popen(command("serve", *arguments), env=PATHS | environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            yield [process.stderr.readline().strip() for _ in range(2)]
+            ours = (line.strip() for line in iter(process.stderr.readline, "") if not GRPC.match(line))
+            yield list(itertools.islice(ours, 2))
         finally:
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=20)
