@@ -85,6 +85,18 @@ def test_calls_to_this_machine_do_not_go_through_a_proxy_of_the_environment(monk
             proxy.accept()
 
 
+def test_of_several_addresses_that_of_this_machine_is_called_without_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as proxy:
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+        for variable in ("no_proxy", "no_grpc_proxy"):
+            monkeypatch.delenv(variable, raising=False)
+        target = f"127.0.0.1:{server.getsockname()[1]},policies.invalid:6680"
+        with tp.Client(target, tls=False, timeout=0.5) as client, pytest.raises(tp.TopicPoliciesError):
+            client.get(TOPIC)
+        server.settimeout(5)
+        server.accept()[0].close()
+
+
 async def test_a_client_calls_only_a_server_whose_certificate_it_trusts(tmp_path: Path) -> None:
     ours, others = Authority(tmp_path, "ours"), Authority(tmp_path, "others")
     async with Server(config(ours)) as server:

@@ -46,13 +46,10 @@ kept[:] = [kept, grpc]  # found by the collector, at the end
 """
 
 
-@pytest.mark.parametrize("stream", ["changes", "left", "watch"])
-async def test_a_program_that_ends_right_after_its_stream_was_closed_exits_without_errors(
-    address: str, service: FaultService, stream: str
-) -> None:
-    service.model.write("public/default", "orders", 1)
+async def ended(source: str, *arguments: str) -> tuple[int | None, str, str]:
+    """Runs a program to its end; returns its exit code, its output and its errors."""
     program = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, address, stream, TOPIC,
+        sys.executable, "-c", source, *arguments,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PYTHONPATH": ":".join(sys.path)},
     )  # fmt: skip
     try:
@@ -60,8 +57,17 @@ async def test_a_program_that_ends_right_after_its_stream_was_closed_exits_witho
     finally:
         if program.returncode is None:
             program.kill()
-    assert (program.returncode, errors.decode()) == (0, "")
-    assert output.decode().splitlines() == ["handled", "['MainThread']"]
+    return program.returncode, output.decode(), errors.decode()
+
+
+@pytest.mark.parametrize("stream", ["changes", "left", "watch"])
+async def test_a_program_that_ends_right_after_its_stream_was_closed_exits_without_errors(
+    address: str, service: FaultService, stream: str
+) -> None:
+    service.model.write("public/default", "orders", 1)
+    code, output, errors = await ended(PROGRAM, address, stream, TOPIC)
+    assert (code, errors) == (0, "")
+    assert output.splitlines() == ["handled", "['MainThread']"]
 
 
 CLOSES_LATE = """
@@ -97,16 +103,8 @@ async def test_a_client_that_a_finalizer_closes_while_the_interpreter_exits_does
     address: str, service: FaultService, stream: str
 ) -> None:
     service.model.write("public/default", "orders", 1)
-    program = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CLOSES_LATE, address, stream, TOPIC,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PYTHONPATH": ":".join(sys.path)},
-    )  # fmt: skip
-    try:
-        output, errors = await asyncio.wait_for(program.communicate(), 30)
-    finally:
-        if program.returncode is None:
-            program.kill()
-    assert (program.returncode, output.decode(), errors.decode()) == (0, "closed\n", "")
+    code, output, errors = await ended(CLOSES_LATE, address, stream, TOPIC)
+    assert (code, output, errors) == (0, "closed\n", "")
 
 
 class Call:

@@ -102,12 +102,13 @@ class AsyncClient:
         """
         addresses = addresses_of(target)
         trusted = (credentials or credentials_for(target, tls)) if channel is None else None
-        chosen = options_for(target, tls, options)
+        given = tuple(options)
 
         def connect(address: str) -> aio.Channel:
             if channel is not None:
                 return channel
             check_token(address, trusted, token)
+            chosen = options_for(address, tls, given)
             if trusted is None:
                 return aio.insecure_channel(address, options=chosen)
             return aio.secure_channel(address, trusted, options=chosen)

@@ -19,9 +19,7 @@ def text(value: str, field: str) -> str:
     Raises:
         InvalidArgument: it is not.
     """
-    if not isinstance(value, str):
-        raise _wrong(f"{field} must be a text, not {value!r}.", field)
-    return value
+    return _checked(value, str, "a text", field)
 
 
 def optional_text(value: str | None, field: str) -> str:
@@ -39,9 +37,7 @@ def whole(value: int, field: str) -> int:
     Raises:
         InvalidArgument: it is not.
     """
-    if not isinstance(value, int):
-        raise _wrong(f"{field} must be a whole number, not {value!r}.", field)
-    return value
+    return _checked(value, int, "a whole number", field)
 
 
 def instance(value: _T, kind: type, field: str) -> _T:
@@ -50,9 +46,7 @@ def instance(value: _T, kind: type, field: str) -> _T:
     Raises:
         InvalidArgument: it is not.
     """
-    if not isinstance(value, kind):
-        raise _wrong(f"{field} must be a {kind.__name__}, not {value!r}.", field)
-    return value
+    return _checked(value, kind, f"a {kind.__name__}", field)
 
 
 def member(value: _Member, kind: type[_Member], field: str) -> _Member:
@@ -104,6 +98,12 @@ def moment(value: datetime, field: str) -> datetime:
     """
     if not isinstance(value, datetime):
         raise _wrong(f"{field} must be a datetime, not {value!r}.", field)
+    return value
+
+
+def _checked(value: _T, kind: type, what: str, field: str) -> _T:
+    if not isinstance(value, kind):
+        raise _wrong(f"{field} must be {what}, not {value!r}.", field)
     return value
 
 

@@ -77,12 +77,12 @@ def credentials_for(target: str, tls: bool | Tls | None) -> grpc.ChannelCredenti
     return (tls if isinstance(tls, Tls) else Tls()).credentials()
 
 
-def options_for(target: str, tls: bool | Tls | None, options: Iterable[tuple[str, int | str]]) -> tuple[tuple[str, int | str], ...]:
-    """Returns the options of a channel: the defaults, the server's name of ``tls``, then ``options``."""
+def options_for(address: str, tls: bool | Tls | None, options: Iterable[tuple[str, int | str]]) -> tuple[tuple[str, int | str], ...]:
+    """Returns the options of the channel to an address: the defaults, the server's name of ``tls``, then ``options``."""
     name = tls.server_name if isinstance(tls, Tls) else None
     named = (("grpc.ssl_target_name_override", name),) if name else ()
     # gRPC would send what is meant for this machine, a token too, to the ``http_proxy`` of the environment, without TLS.
-    direct = (("grpc.enable_http_proxy", 0),) if all(map(is_local, addresses_of(target))) else ()
+    direct = (("grpc.enable_http_proxy", 0),) if is_local(address) else ()
     return (*OPTIONS, *named, *direct, *options)
 
 

@@ -94,12 +94,13 @@ class Client:
         """
         addresses = addresses_of(target)
         trusted = (credentials or credentials_for(target, tls)) if channel is None else None
-        chosen = options_for(target, tls, options)
+        given = tuple(options)
 
         def connect(address: str) -> grpc.Channel:
             if channel is not None:
                 return channel
             check_token(address, trusted, token)
+            chosen = options_for(address, tls, given)
             if trusted is None:
                 return grpc.insecure_channel(address, chosen)
             return grpc.secure_channel(address, trusted, chosen)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Sequence
 from typing import Annotated
 
 import grpc
 import typer
 
 from topicpolicies.addresses import addresses_of
-from topicpolicies.channels import credentials_for, options_for
+from topicpolicies.channels import Tls, credentials_for, options_for
 from topicpolicies.errors import DeadlineExceeded, Unavailable, from_rpc_error
 
 from ..exits import ExitCode, reporting
@@ -49,20 +48,19 @@ def health(
 def _check(chosen: Settings, service: str) -> str:
     """Returns the status that the first address reports that can be reached; if none can, the last one's error is raised."""
     chosen.check()
-    credentials, options = credentials_for(chosen.server, chosen.tls), options_for(chosen.server, chosen.tls, ())
+    credentials, tls = credentials_for(chosen.server, chosen.tls), chosen.tls
     *others, last = addresses_of(chosen.server)
     seconds = chosen.timeout_seconds / (len(others) + 1)
     for address in others:
         with contextlib.suppress(Unavailable, DeadlineExceeded):
-            return _check_at(address, credentials, options, service, seconds)
-    return _check_at(last, credentials, options, service, seconds)
+            return _check_at(address, credentials, tls, service, seconds)
+    return _check_at(last, credentials, tls, service, seconds)
 
 
-def _check_at(
-    address: str, credentials: grpc.ChannelCredentials | None, options: Sequence[tuple[str, int | str]], service: str, seconds: float
-) -> str:
+def _check_at(address: str, credentials: grpc.ChannelCredentials | None, tls: bool | Tls | None, service: str, seconds: float) -> str:
     from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415 - for this command only
 
+    options = options_for(address, tls, ())
     opened = grpc.insecure_channel(address, options) if credentials is None else grpc.secure_channel(address, credentials, options)
     with opened as channel:
         request = health_pb2.HealthCheckRequest(service=service)

@@ -123,8 +123,8 @@ async def _has_documents(client: AsyncClient, namespace: str) -> bool:
 async def _status(target: str, tls: bool | Tls | None, name: str) -> str:
     from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415 - for these checks only
 
-    credentials, options = credentials_for(target, tls), options_for(target, tls, ())
     address = addresses_of(target)[0]
+    credentials, options = credentials_for(target, tls), options_for(address, tls, ())
     opened = grpc.aio.insecure_channel(address, options) if credentials is None else grpc.aio.secure_channel(address, credentials, options)
     async with opened as channel:
         try:
