@@ -1,0 +1,533 @@
+"""The requests of the gate: the one module of ``tests/promises`` that knows the API's messages, but for the policies themselves.
+
+Tests call :class:`Api` and compare plain values. A watch's place is an opaque ``token`` here, whatever the API makes clients do to keep it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+import grpc
+from google.rpc import error_details_pb2, status_pb2
+
+from topicpolicies.v1 import service_pb2 as messages
+from topicpolicies.v1.errors_pb2 import ErrorReason
+from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, PolicyDocument, Scope, TopicPolicies
+from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
+
+__all__ = ["GLOBAL", "LOCAL", "Api", "Change", "Delete", "Document", "Effective", "Entry", "Event", "Page", "Refused", "Update"]
+
+LOCAL, GLOBAL = SCOPE_LOCAL, SCOPE_GLOBAL
+RECONNECTING = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
+"""Servers here start and end all the time: a connection is retried at once, and is not shared."""
+_SECONDS = 30.0
+_SERVICE = "topicpolicies.v1.TopicPoliciesService"
+
+
+class Refused(Exception):
+    """A status that is not OK, with its details."""
+
+    def __init__(self, status: status_pb2.Status) -> None:
+        """Reads the details of a status."""
+        self.code = grpc_name(status.code)
+        self.message: str = status.message
+        self.reason = ""
+        self.metadata: dict[str, str] = {}
+        self.violations: list[Violation] = []
+        self.retry_seconds: float | None = None
+        info, bad, retry = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest(), error_details_pb2.RetryInfo()
+        for detail in status.details:
+            if detail.Unpack(info):
+                self.reason, self.metadata = info.reason, dict(info.metadata)
+            elif detail.Unpack(bad):
+                self.violations = [Violation(each.field, each.reason, each.description) for each in bad.field_violations]
+            elif detail.Unpack(retry):
+                self.retry_seconds = retry.retry_delay.ToTimedelta().total_seconds()
+        super().__init__(f"{self.code} {self.reason}: {self.message}")
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One thing that is wrong with a request."""
+
+    field: str
+    reason: str
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """The document of one topic and scope."""
+
+    topic: str
+    scope: Scope.ValueType
+    version: str
+    policies: TopicPolicies | None
+    """None: there is no document."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """The answer to an update or a deletion."""
+
+    outcome: str
+    """APPLIED, UNCHANGED, SKIPPED, WOULD_APPLY; DELETED, ABSENT, WOULD_DELETE."""
+    version: str
+    previous_version: str
+    document: Document | None
+    previous: Document | None
+    request_id: str
+    replayed: bool
+
+
+@dataclass
+class Update:
+    """A change of one document: the populated fields of ``policies`` unless there is a ``mask``."""
+
+    topic: str
+    policies: TopicPolicies = field(default_factory=TopicPolicies)
+    mask: Sequence[str] = ()
+    scope: Scope.ValueType = LOCAL
+    lists: Mapping[str, str] = field(default_factory=dict)
+    """REPLACE, UNION or SUBTRACT, by the path of a list."""
+    version: str = ""
+    """The version that the document must have."""
+    exists: bool | None = None
+    """False: there must be no document."""
+    skip_if_absent: bool = False
+    request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    dry_run: bool = False
+    actor: str = ""
+    reason: str = ""
+    with_previous: bool = False
+
+    def message(self) -> messages.UpdatePolicyRequest:
+        """Returns the request."""
+        assert self.exists is not True, "the API can't ask for that yet"
+        request = messages.UpdatePolicyRequest(
+            topic=self.topic,
+            scope=self.scope,
+            policies=self.policies,
+            list_operations={path: messages.ListOperation.Value(f"LIST_OPERATION_{name}") for path, name in self.lists.items()},
+            etag=self.version,
+            must_not_exist=self.exists is False,
+            skip_if_absent=self.skip_if_absent,
+            request_id=self.request_id,
+            validate_only=self.dry_run,
+            actor=self.actor,
+            reason=self.reason,
+            include_previous=self.with_previous,
+        )
+        request.update_mask.paths.extend(self.mask)
+        return request
+
+
+@dataclass
+class Delete:
+    """The deletion of one document."""
+
+    topic: str
+    scope: Scope.ValueType = LOCAL
+    version: str = ""
+    request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    dry_run: bool = False
+    actor: str = ""
+    reason: str = ""
+    with_previous: bool = False
+
+    def message(self) -> messages.DeletePolicyRequest:
+        """Returns the request."""
+        return messages.DeletePolicyRequest(
+            topic=self.topic,
+            scope=self.scope,
+            etag=self.version,
+            request_id=self.request_id,
+            validate_only=self.dry_run,
+            actor=self.actor,
+            reason=self.reason,
+            include_previous=self.with_previous,
+        )
+
+
+@dataclass(frozen=True)
+class Effective:
+    """What brokers enforce."""
+
+    policies: TopicPolicies
+    sources: dict[str, str]
+    """TOPIC_LOCAL, TOPIC_GLOBAL, NAMESPACE or BROKER, by path."""
+    disabled: bool
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of a list or of a history."""
+
+    documents: list[Document]
+    next: str
+    token: bytes
+    """Of a list: where a watch continues."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One event of the log, as the history has it."""
+
+    document: Document
+    previous: Document | None
+    kind: str
+    outcome: str
+    time: datetime
+    changed: list[str]
+    actor: str
+    actor_standing: str
+    claimed_actor: str
+    principal: str
+    reason: str
+    request_id: str
+    mask: list[str]
+    producer: str
+    stale: bool
+    unexplained: bool
+    ambiguous: bool
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of a watch, and where the watch of its namespace stands behind it."""
+
+    kind: str
+    """change, entry, synced, bookmark, status, reset or gap."""
+    namespace: str
+    token: bytes | None
+    """Resumes the watch behind this event; None where it can't be resumed."""
+    document: Document | None = None
+    previous_version: str = ""
+    previous: Document | None = None
+    actor: str = ""
+    entry: Entry | None = None
+    state: str = ""
+    """Of a status: LOADING, READY, FAILED or DISABLED."""
+    reason: str = ""
+    """Of a status, a reset or a gap."""
+    message: str = ""
+
+
+class Api:
+    """One caller of a server. Methods raise :class:`Refused`."""
+
+    def __init__(
+        self, address: str, credentials: grpc.ChannelCredentials | None = None, metadata: Iterable[tuple[str, str | bytes]] = ()
+    ) -> None:
+        """Does not connect yet.
+
+        Args:
+            address: the host and the port.
+            credentials: TLS; without, the connection is plain.
+            metadata: sent with each call.
+        """
+        self._address, self._credentials, self._metadata = address, credentials, tuple(metadata)
+
+    async def __aenter__(self) -> Self:
+        """Makes the channel."""
+        if self._credentials is None:
+            self._channel = grpc.aio.insecure_channel(self._address, options=RECONNECTING)
+        else:
+            self._channel = grpc.aio.secure_channel(self._address, self._credentials, options=RECONNECTING)
+        self._stub: Any = TopicPoliciesServiceStub(self._channel)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Closes the channel."""
+        await self._channel.close()
+
+    async def update(self, topic: str, policies: TopicPolicies | Mapping[str, Any] | None = None, **options: Any) -> Change:
+        """Updates one document; ``options`` are those of :class:`Update`, and ``timeout``.
+
+        Args:
+            topic: the topic's full name.
+            policies: the values: a message, or the arguments of one.
+            options: as above.
+        """
+        timeout = options.pop("timeout", _SECONDS)
+        values = policies if isinstance(policies, TopicPolicies) else TopicPolicies(**(policies or {}))
+        return await self.send(Update(topic, values, **options), timeout)
+
+    async def delete(self, topic: str, **options: Any) -> Change:
+        """Deletes one document; ``options`` are those of :class:`Delete`, and ``timeout``."""
+        timeout = options.pop("timeout", _SECONDS)
+        return await self.send(Delete(topic, **options), timeout)
+
+    async def send(self, change: Update | Delete, timeout: float = _SECONDS) -> Change:
+        """Makes one change by a call of its own."""
+        method = self._stub.UpdatePolicy if isinstance(change, Update) else self._stub.DeletePolicy
+        return _change(await self._call(method, change.message(), timeout))
+
+    async def batch(self, changes: Sequence[Update | Delete], timeout: float = _SECONDS) -> list[Change | Refused]:
+        """Makes several changes in one request; each has its own answer, in their order."""
+        request = messages.UpdatePoliciesRequest()
+        for number, change in enumerate(changes, start=1):
+            item = request.changes.add(sequence=number)
+            if isinstance(change, Update):
+                item.update.CopyFrom(change.message())
+            else:
+                item.delete.CopyFrom(change.message())
+        answers: dict[int, Change | Refused] = {}
+        call = self._stub.UpdatePolicies(iter([request]), timeout=timeout, metadata=self._metadata)
+        try:
+            async for message in call:
+                for result in message.results:
+                    arm = result.WhichOneof("result")
+                    answers[result.sequence] = Refused(result.error) if arm == "error" else _change(getattr(result, arm))
+        except grpc.aio.AioRpcError as error:
+            raise _refused(error) from None
+        return [answers[number] for number in range(1, len(changes) + 1)]
+
+    async def get(self, topic: str, scope: Scope.ValueType = LOCAL, at_least_version: str = "", timeout: float = _SECONDS) -> Document:
+        """Reads one document."""
+        request = messages.GetPolicyRequest(topic=topic, scopes=[scope])
+        if at_least_version:
+            request.at_least_version = at_least_version
+        return await self._one(request, timeout)
+
+    async def as_of(self, topic: str, moment: datetime | str, scope: Scope.ValueType = LOCAL) -> Document:
+        """Reads a document as it was at a moment, or at a version."""
+        request = messages.GetPolicyRequest(topic=topic, scopes=[scope])
+        if isinstance(moment, str):
+            request.as_of_version = moment
+        else:
+            request.as_of_time.FromDatetime(moment)
+        return await self._one(request, _SECONDS)
+
+    async def effective(self, topic: str, timeout: float = _SECONDS) -> Effective:
+        """Reads what brokers enforce."""
+        answer = await self._call(self._stub.GetEffectivePolicy, messages.GetEffectivePolicyRequest(topic=topic), timeout)
+        sources = {each.path: messages.PolicySource.Name(each.source).removeprefix("POLICY_SOURCE_") for each in answer.sources}
+        return Effective(answer.policies, sources, answer.disabled)
+
+    async def page(self, namespace: str, size: int = 0, after: str = "", scopes: Sequence[Scope.ValueType] = ()) -> Page:
+        """Reads one page of a namespace's documents."""
+        request = messages.ListPoliciesRequest(namespace=namespace, scopes=scopes, page_size=size, page_token=after)
+        answer = await self._call(self._stub.ListPolicies, request, _SECONDS)
+        return Page([_document(each) for each in answer.documents], answer.next_page_token, answer.token.SerializeToString())
+
+    async def documents(self, namespace: str, size: int = 0) -> list[Document]:
+        """Reads all documents of a namespace."""
+        page = await self.page(namespace, size)
+        found = page.documents
+        while page.next:
+            page = await self.page(namespace, size, page.next)
+            found += page.documents
+        return found
+
+    async def history(
+        self,
+        topic: str = "",
+        namespace: str = "",
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        actor: str | None = None,
+        newest_first: bool = False,
+        size: int = 0,
+    ) -> list[Entry]:
+        """Reads the whole history of a topic or a namespace, page by page."""
+        order = messages.HISTORY_ORDER_NEWEST_FIRST if newest_first else messages.HISTORY_ORDER_OLDEST_FIRST
+        request = messages.ListHistoryRequest(topic=topic, namespace=namespace, order=order, page_size=size, actor=actor)
+        if since is not None:
+            request.start_time.FromDatetime(since)
+        if until is not None:
+            request.end_time.FromDatetime(until)
+        found: list[Entry] = []
+        while True:
+            answer = await self._call(self._stub.ListHistory, request, _SECONDS)
+            found += map(_entry, answer.entries)
+            if not answer.next_page_token:
+                return found
+            request.page_token = answer.next_page_token
+
+    async def info(self) -> dict[str, str]:
+        """Reads the server's version, log (EMBEDDED, PULSAR, MEMORY) and writer mode (SOLE, SHARED, EXCLUSIVE, READ_ONLY)."""
+        answer = await self._call(self._stub.GetServerInfo, messages.GetServerInfoRequest(), _SECONDS)
+        log = messages.LogKind.Name(answer.log).removeprefix("LOG_KIND_")
+        return {"version": answer.version, "log": log, "writer": messages.WriterMode.Name(answer.writer_mode).removeprefix("WRITER_MODE_")}
+
+    async def watch(
+        self,
+        namespaces: Sequence[str] = (),
+        topics: Sequence[str] = (),
+        *,
+        scopes: Sequence[Scope.ValueType] = (),
+        mode: str = "LATEST",
+        resume: Mapping[str, bytes | None] | None = None,
+        bookmark_seconds: float | None = None,
+        until_synced: bool = False,
+        with_previous: bool = False,
+        timeout: float | None = 60,
+    ) -> AsyncIterator[Event]:
+        """Watches; ends with the stream.
+
+        Args:
+            namespaces: all topics of these.
+            topics: these topics.
+            scopes: only these; none means both.
+            mode: LATEST, EVERY or ENTRIES.
+            resume: tokens of earlier events, by namespace.
+            bookmark_seconds: how often the place is told where nothing changes.
+            until_synced: the server ends the stream when all namespaces are complete.
+            with_previous: with the documents before the changes.
+            timeout: ends the stream with DEADLINE_EXCEEDED.
+        """
+        request = messages.WatchPoliciesRequest(
+            namespaces=namespaces,
+            topics=topics,
+            scopes=scopes,
+            mode=messages.WatchMode.Value(f"WATCH_MODE_{mode}"),
+            end_when_synced=until_synced,
+            include_previous=with_previous,
+        )
+        if bookmark_seconds is not None:
+            request.bookmark_interval.FromTimedelta(timedelta(seconds=bookmark_seconds))
+        places: dict[str, messages.WatchToken | None] = {}
+        for namespace, token in (resume or {}).items():
+            if token is not None:
+                request.resume[namespace].ParseFromString(token)
+                places[namespace] = messages.WatchToken.FromString(token)
+        call = self._stub.WatchPolicies(request, timeout=timeout, metadata=self._metadata)
+        try:
+            async for message in call:
+                for event in message.events:
+                    yield _event(event, places, mode)
+        except grpc.aio.AioRpcError as error:
+            raise _refused(error) from None
+        finally:
+            call.cancel()
+
+    async def send_bytes(self, method: str, content: bytes, timeout: float = _SECONDS) -> bytes:
+        """Calls a unary method with bytes that no generated code made.
+
+        Args:
+            method: its name in the service.
+            content: the message as it goes over the wire.
+            timeout: seconds.
+        """
+        plain: Callable[[bytes], bytes] = bytes
+        call = self._channel.unary_unary(f"/{_SERVICE}/{method}", request_serializer=plain, response_deserializer=plain)
+        answer: bytes = await self._call(call, content, timeout)
+        return answer
+
+    async def _one(self, request: messages.GetPolicyRequest, timeout: float) -> Document:
+        (document,) = (await self._call(self._stub.GetPolicy, request, timeout)).documents
+        return _document(document)
+
+    async def _call(self, method: Any, request: Any, timeout: float) -> Any:
+        try:
+            return await method(request, timeout=timeout, metadata=self._metadata)
+        except grpc.aio.AioRpcError as error:
+            raise _refused(error) from None
+
+
+def grpc_name(code: int) -> str:
+    """Returns the name of a status code."""
+    return next(each.name for each in grpc.StatusCode if each.value[0] == code)
+
+
+def _refused(error: grpc.aio.AioRpcError) -> Refused:
+    status = status_pb2.Status(code=error.code().value[0], message=error.details() or "")
+    for key, value in error.trailing_metadata() or ():
+        if key == "grpc-status-details-bin":
+            status.MergeFromString(value if isinstance(value, bytes) else value.encode())
+            status.message = error.details() or ""
+    return Refused(status)
+
+
+def _document(document: PolicyDocument) -> Document:
+    policies = document.policies if document.HasField("policies") else None
+    return Document(document.topic, document.scope, document.version, policies)
+
+
+def _optional(message: Any, name: str) -> Document | None:
+    return _document(getattr(message, name)) if message.HasField(name) else None
+
+
+def _change(answer: messages.UpdatePolicyResponse | messages.DeletePolicyResponse) -> Change:
+    if isinstance(answer, messages.UpdatePolicyResponse):
+        outcome = messages.UpdateOutcome.Name(answer.outcome).removeprefix("UPDATE_OUTCOME_")
+    else:
+        outcome = messages.DeleteOutcome.Name(answer.outcome).removeprefix("DELETE_OUTCOME_")
+    document, previous = _optional(answer, "document"), _optional(answer, "previous")
+    return Change(outcome, answer.version, answer.previous_version, document, previous, answer.request_id, answer.replayed)
+
+
+def _entry(entry: messages.HistoryEntry) -> Entry:
+    origin = entry.origin
+    return Entry(
+        document=_document(entry.document),
+        previous=_optional(entry, "previous"),
+        kind=messages.HistoryKind.Name(entry.kind).removeprefix("HISTORY_KIND_"),
+        outcome=messages.HistoryOutcome.Name(entry.outcome).removeprefix("HISTORY_OUTCOME_"),
+        time=entry.time.ToDatetime(),
+        changed=list(entry.changed.paths),
+        actor=origin.actor,
+        actor_standing=messages.ActorStanding.Name(origin.actor_standing).removeprefix("ACTOR_STANDING_"),
+        claimed_actor=origin.claimed_actor,
+        principal=origin.principal,
+        reason=origin.reason,
+        request_id=origin.request_id,
+        mask=list(origin.update_mask.paths),
+        producer=origin.producer_name,
+        stale=entry.stale,
+        unexplained=entry.unexplained,
+        ambiguous=entry.ambiguous,
+    )
+
+
+def _event(event: messages.WatchEvent, places: dict[str, messages.WatchToken | None], mode: str) -> Event:
+    """Returns an event, and keeps where the watch of its namespace stands (docs/watch.md, "Tokens")."""
+    namespace, kind = event.namespace, str(event.WhichOneof("content"))
+    content: dict[str, Any] = {}
+    place = places.get(namespace)
+    if kind == "change":
+        change = event.change
+        _fold(place, change.partition, change.position)
+        content = {
+            "document": _document(change.document),
+            "previous_version": change.previous_version,
+            "previous": _optional(change, "previous"),
+            "actor": change.origin.actor,
+        }
+    elif kind == "entry":
+        _fold(place, event.entry.partition, event.entry.position)
+        content = {"entry": _entry(event.entry), "document": _document(event.entry.document)}
+    elif kind == "bookmark":
+        synced = event.bookmark.kind == messages.BOOKMARK_KIND_SYNCED
+        kind = "synced" if synced else "bookmark"
+        if synced or place is not None or mode == "ENTRIES":
+            places[namespace] = event.bookmark.token
+    elif kind == "status":
+        state = messages.NamespaceState.Name(event.status.state).removeprefix("NAMESPACE_STATE_")
+        content = {"state": state, "reason": _reason(event.status.reason), "message": event.status.message}
+    elif kind == "reset":
+        places[namespace] = None
+        content = {"reason": _reason(event.reset.reason), "message": event.reset.message}
+    elif kind == "gap":
+        content = {"reason": messages.HistoryGapReason.Name(event.gap.reason).removeprefix("HISTORY_GAP_REASON_")}
+    place = places.get(namespace)
+    return Event(kind=kind, namespace=namespace, token=None if place is None else place.SerializeToString(), **content)
+
+
+def _reason(reason: ErrorReason.ValueType) -> str:
+    return ErrorReason.Name(reason).removeprefix("ERROR_REASON_")
+
+
+def _fold(place: messages.WatchToken | None, partition: int, position: str) -> None:
+    if place is None or not position:
+        return
+    while len(place.positions) <= partition:
+        place.positions.append("")
+    place.positions[partition] = max(place.positions[partition], position)
