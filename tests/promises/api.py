@@ -20,11 +20,11 @@ from topicpolicies.v1.errors_pb2 import ErrorReason
 from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, PolicyDocument, Scope, TopicPolicies
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
-__all__ = ["GLOBAL", "LOCAL", "Api", "Change", "Delete", "Document", "Effective", "Entry", "Event", "Page", "Refused", "Update"]
-
 LOCAL, GLOBAL = SCOPE_LOCAL, SCOPE_GLOBAL
 RECONNECTING = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
 """Servers here start and end all the time: a connection is retried at once, and is not shared."""
+INTERRUPTED = {"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED", "UNKNOWN", "INTERNAL"}
+"""Codes of calls of which it is not known whether they were made: their server was killed, or could not be reached."""
 _SECONDS = 30.0
 _SERVICE = "topicpolicies.v1.TopicPoliciesService"
 
