@@ -13,7 +13,7 @@ import pytest
 from tests.validators.links import Link, chain
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from .api import GLOBAL, LOCAL, Api, Change, Delete, Refused, Update
+from .api import GLOBAL, LOCAL, Api, Change, Delete, Document, Refused, Update
 from .conftest import Serving
 
 CONTRADICTION = "CONTRADICTION"
@@ -43,8 +43,9 @@ async def test_the_answers_of_a_topic_form_one_chain_of_versions(api: Api, topic
 
 async def test_changes_of_different_fields_at_once_are_all_in_the_document(api: Api, topic: str) -> None:
     names = [each.name for each in TopicPolicies.DESCRIPTOR.fields if each.cpp_type == each.CPPTYPE_INT32 and not each.is_repeated]
-    await asyncio.gather(*(api.update(topic, {name: number}) for number, name in enumerate(names, 1) for _ in range(3)))
-    assert (await api.get(topic)).policies == TopicPolicies(**{name: number for number, name in enumerate(names, 1)})
+    values: dict[str, Any] = {name: number for number, name in enumerate(names, 1)}
+    await asyncio.gather(*(api.update(topic, {name: value}) for name, value in values.items() for _ in range(3)))
+    assert (await api.get(topic)).policies == TopicPolicies(**values)
 
 
 async def test_an_answer_has_the_document_and_the_one_before_it(api: Api, topic: str) -> None:
@@ -55,7 +56,7 @@ async def test_an_answer_has_the_document_and_the_one_before_it(api: Api, topic:
     assert second.document == await api.get(topic)
     gone = await api.delete(topic, with_previous=True)
     assert (gone.outcome, gone.previous, gone.previous_version) == ("DELETED", second.document, second.version)
-    assert gone.document == await api.get(topic) and gone.document is not None and gone.document.policies is None
+    assert gone.document == await api.get(topic) == Document(topic, LOCAL, gone.version, None)
     assert first.version < second.version < gone.version, "of one key, string order is log order"
     assert (await api.update(topic, limit(2))).previous is None, "it was not asked for"
 
@@ -159,12 +160,13 @@ async def test_a_repeat_after_sigkill_gets_the_first_answer(serving: Serving, to
     server = await serving()
     sent = [Update(topic, TopicPolicies(**limit(value))) for value in range(1, 4)]
     deletion = Delete(f"{topic}-deleted")
+    requests: list[Update | Delete] = [*sent, deletion]
     async with Api(server.address) as api:
         await api.update(deletion.topic, limit(1))
-        answers = [await api.send(each) for each in (*sent, deletion)]
+        answers = [await api.send(each) for each in requests]
         server.kill()
         await server.start()
-        again = [await api.send(each) for each in (*sent, deletion)]
+        again = [await api.send(each) for each in requests]
         assert [(each.version, each.previous_version) for each in again] == [(each.version, each.previous_version) for each in answers]
         assert all(each.replayed for each in again)
         assert (await api.get(topic)).policies == TopicPolicies(**limit(3))
