@@ -6,7 +6,7 @@ Tests call :class:`Api` and compare plain values. A watch's place is an opaque `
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -25,6 +25,12 @@ RECONNECTING = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_
 """Servers here start and end all the time: a connection is retried at once, and is not shared."""
 INTERRUPTED = {"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED", "UNKNOWN", "INTERNAL"}
 """Codes of calls of which it is not known whether they were made: their server was killed, or could not be reached."""
+MALFORMED_TOKENS = (
+    messages.WatchToken(log="x" * 1_025).SerializeToString(),
+    messages.WatchToken(log="x", positions=["1" * 257]).SerializeToString(),
+    messages.WatchToken(log="x", positions=["1"] * 1_025).SerializeToString(),
+)
+"""What no server gives as a watch's place."""
 _SECONDS = 30.0
 _SERVICE = "topicpolicies.v1.TopicPoliciesService"
 
@@ -216,6 +222,8 @@ class Event:
     reason: str = ""
     """Of a status, a reset or a gap."""
     message: str = ""
+    confirmed: float = 0.0
+    """Of synced and bookmark: everything up to this time, in seconds by the server's clock, was sent; 0: nothing is confirmed."""
 
 
 class Api:
@@ -368,8 +376,9 @@ class Api:
         bookmark_seconds: float | None = None,
         until_synced: bool = False,
         with_previous: bool = False,
+        from_beginning: bool = False,
         timeout: float | None = 60,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event]:
         """Watches; ends with the stream.
 
         Args:
@@ -381,6 +390,7 @@ class Api:
             bookmark_seconds: how often the place is told where nothing changes.
             until_synced: the server ends the stream when all namespaces are complete.
             with_previous: with the documents before the changes.
+            from_beginning: EVERY begins with the first change that the history has, not with a snapshot.
             timeout: ends the stream with DEADLINE_EXCEEDED.
         """
         request = messages.WatchPoliciesRequest(
@@ -390,6 +400,7 @@ class Api:
             mode=messages.WatchMode.Value(f"WATCH_MODE_{mode}"),
             end_when_synced=until_synced,
             include_previous=with_previous,
+            from_beginning=from_beginning,
         )
         if bookmark_seconds is not None:
             request.bookmark_interval.FromTimedelta(timedelta(seconds=bookmark_seconds))
@@ -509,6 +520,7 @@ def _event(event: messages.WatchEvent, places: dict[str, messages.WatchToken | N
         kind = "synced" if synced else "bookmark"
         if synced or place is not None or mode == "ENTRIES":
             places[namespace] = event.bookmark.token
+        content = {"confirmed": event.bookmark.confirmed_time.ToMilliseconds() / 1000}
     elif kind == "status":
         state = messages.NamespaceState.Name(event.status.state).removeprefix("NAMESPACE_STATE_")
         content = {"state": state, "reason": _reason(event.status.reason), "message": event.status.message}

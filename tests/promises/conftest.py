@@ -19,12 +19,8 @@ from tests.ports import free_port
 from .api import Api
 from .server_process import ServerProcess
 
-CLUSTER = """
-cluster = "standalone"
-[clusters]
-standalone = []
-eu = []
-"""
+CLUSTER = 'cluster = "standalone"\n'
+"""A cluster file with the cluster's name, without which no LOCAL list of clusters is accepted, and nothing else."""
 _numbers = itertools.count()
 
 
