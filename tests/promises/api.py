@@ -172,12 +172,12 @@ class Effective:
 
 @dataclass(frozen=True)
 class Page:
-    """A page of a list or of a history."""
+    """A page of a list."""
 
     documents: list[Document]
     next: str
     token: bytes
-    """Of a list: where a watch continues."""
+    """Where a watch continues."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +201,16 @@ class Entry:
     stale: bool
     unexplained: bool
     ambiguous: bool
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """A page of a history."""
+
+    entries: list[Entry]
+    next: str
+    gaps: list[str]
+    """Why events may be missing: COMPACTED, LOG_REPLACED, OVERRUN or TRIMMED."""
 
 
 @dataclass(frozen=True)
@@ -333,31 +343,53 @@ class Api:
             found += page.documents
         return found
 
-    async def history(
+    async def history(self, topic: str = "", namespace: str = "", **options: Any) -> list[Entry]:
+        """Reads the whole history of a topic or a namespace, page by page; ``options`` are those of ``history_page``."""
+        found: list[Entry] = []
+        page = await self.history_page(topic, namespace, **options)
+        found += page.entries
+        while page.next:
+            page = await self.history_page(topic, namespace, **options, after=page.next)
+            found += page.entries
+        return found
+
+    async def history_page(
         self,
         topic: str = "",
         namespace: str = "",
         *,
+        scopes: Sequence[Scope.ValueType] = (),
         since: datetime | None = None,
         until: datetime | None = None,
         actor: str | None = None,
         newest_first: bool = False,
         size: int = 0,
-    ) -> list[Entry]:
-        """Reads the whole history of a topic or a namespace, page by page."""
+        after: str = "",
+    ) -> HistoryPage:
+        """Reads one page of the history of a topic or a namespace.
+
+        Args:
+            topic: of this topic.
+            namespace: of this namespace.
+            scopes: only these; none means both.
+            since: only events of this time or later.
+            until: only events before this time.
+            actor: only events of this actor; "": only those without one.
+            newest_first: the order.
+            size: the most entries.
+            after: where the page before ended.
+        """
         order = messages.HISTORY_ORDER_NEWEST_FIRST if newest_first else messages.HISTORY_ORDER_OLDEST_FIRST
-        request = messages.ListHistoryRequest(topic=topic, namespace=namespace, order=order, page_size=size, actor=actor)
+        request = messages.ListHistoryRequest(
+            topic=topic, namespace=namespace, scopes=scopes, order=order, page_size=size, page_token=after, actor=actor
+        )
         if since is not None:
             request.start_time.FromDatetime(since)
         if until is not None:
             request.end_time.FromDatetime(until)
-        found: list[Entry] = []
-        while True:
-            answer = await self._call(self._stub.ListHistory, request, _SECONDS)
-            found += map(_entry, answer.entries)
-            if not answer.next_page_token:
-                return found
-            request.page_token = answer.next_page_token
+        answer = await self._call(self._stub.ListHistory, request, _SECONDS)
+        gaps = [messages.HistoryGapReason.Name(each.reason).removeprefix("HISTORY_GAP_REASON_") for each in answer.gaps]
+        return HistoryPage([_entry(each) for each in answer.entries], answer.next_page_token, gaps)
 
     async def info(self) -> dict[str, str]:
         """Reads the server's version, log (EMBEDDED, PULSAR, MEMORY) and writer mode (SOLE, SHARED, EXCLUSIVE, READ_ONLY)."""
