@@ -75,6 +75,8 @@ class Document:
     version: str
     policies: TopicPolicies | None
     """None: there is no document."""
+    disabled: bool = False
+    """Whether topic policies are disabled for the topic, so that its document is not shown."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +170,8 @@ class Effective:
     sources: dict[str, str]
     """TOPIC_LOCAL, TOPIC_GLOBAL, NAMESPACE or BROKER, by path."""
     disabled: bool
+    local_version: str
+    global_version: str
 
 
 @dataclass(frozen=True)
@@ -322,11 +326,12 @@ class Api:
             request.as_of_time.FromDatetime(moment)
         return await self._one(request, _SECONDS)
 
-    async def effective(self, topic: str, timeout: float = _SECONDS) -> Effective:
-        """Reads what brokers enforce."""
-        answer = await self._call(self._stub.GetEffectivePolicy, messages.GetEffectivePolicyRequest(topic=topic), timeout)
+    async def effective(self, topic: str, view: str = "ENFORCED") -> Effective:
+        """Reads what brokers enforce, or what the admin API answers (APPLIED_LOCAL, APPLIED_GLOBAL)."""
+        request = messages.GetEffectivePolicyRequest(topic=topic, view=messages.EffectiveView.Value(f"EFFECTIVE_VIEW_{view}"))
+        answer = await self._call(self._stub.GetEffectivePolicy, request, _SECONDS)
         sources = {each.path: messages.PolicySource.Name(each.source).removeprefix("POLICY_SOURCE_") for each in answer.sources}
-        return Effective(answer.policies, sources, answer.disabled)
+        return Effective(answer.policies, sources, answer.disabled, answer.local_version, answer.global_version)
 
     async def page(self, namespace: str, size: int = 0, after: str = "", scopes: Sequence[Scope.ValueType] = ()) -> Page:
         """Reads one page of a namespace's documents."""
@@ -491,7 +496,7 @@ def _refused(error: grpc.aio.AioRpcError) -> Refused:
 
 def _document(document: PolicyDocument) -> Document:
     policies = document.policies if document.HasField("policies") else None
-    return Document(document.topic, document.scope, document.version, policies)
+    return Document(document.topic, document.scope, document.version, policies, document.disabled)
 
 
 def _optional(message: Any, name: str) -> Document | None:

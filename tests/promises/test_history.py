@@ -141,8 +141,9 @@ async def test_the_history_is_filtered_by_topic_scope_actor_and_time(api: Api, n
 
 async def test_pages_neither_repeat_nor_hide_what_comes_between_them(api: Api, namespace: str, topic: str) -> None:
     await series(api, topic, 10)
+    extra = itertools.count(100)
     for newest_first in (True, False):
-        found, after, extra = [], "", itertools.count(100)
+        found, after = [], ""
         while True:
             page = await api.history_page(topic, size=3, after=after, newest_first=newest_first)
             found += values(page.entries)
