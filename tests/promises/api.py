@@ -6,7 +6,7 @@ Tests call :class:`Api` and compare plain values. A watch's place is an opaque `
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -580,3 +580,45 @@ def _fold(place: messages.WatchToken | None, partition: int, position: str) -> N
     while len(place.positions) <= partition:
         place.positions.append("")
     place.positions[partition] = max(place.positions[partition], position)
+
+
+async def _first(events: AsyncGenerator[Event]) -> Event:
+    try:
+        return await anext(events)
+    finally:
+        await events.aclose()
+
+
+async def _one_of_a_batch(api: Api, change: Update) -> Change:
+    (result,) = await api.batch([change])
+    if isinstance(result, Refused):
+        raise result
+    return result
+
+
+_VALUE = TopicPolicies(max_consumer_per_topic=3)
+METHODS: dict[str, tuple[str, Callable[[Api, str], Awaitable[object]]]] = {
+    "UpdatePolicy": ("change", lambda api, topic: api.send(Update(topic, _VALUE))),
+    "UpdatePolicy, a dry run": ("change", lambda api, topic: api.send(Update(topic, _VALUE, dry_run=True))),
+    "UpdatePolicies": ("change", lambda api, topic: _one_of_a_batch(api, Update(topic, _VALUE))),
+    "DeletePolicy": ("change", lambda api, topic: api.delete(f"{topic}-absent")),
+    "GetPolicy": ("read", lambda api, topic: api.get(topic)),
+    "GetPolicy, as of a version": ("history", lambda api, topic: api.as_of(topic, "0")),
+    "GetEffectivePolicy": ("read", lambda api, topic: api.effective(topic)),
+    "ListPolicies": ("read", lambda api, topic: api.page(namespace_of(topic))),
+    "ListHistory": ("history", lambda api, topic: api.history_page(namespace=namespace_of(topic))),
+    "ListHistory, of a topic": ("history", lambda api, topic: api.history_page(topic)),
+    "WatchPolicies": ("watch", lambda api, topic: _first(api.watch([namespace_of(topic)]))),
+    "WatchPolicies, of a topic": ("watch", lambda api, topic: _first(api.watch(topics=[topic]))),
+    "WatchPolicies, every change": ("watch history", lambda api, topic: _first(api.watch(topics=[topic], mode="EVERY"))),
+    "WatchPolicies, the history": ("watch history", lambda api, topic: _first(api.watch([namespace_of(topic)], mode="ENTRIES"))),
+    "GetServerInfo": ("", lambda api, topic: api.info()),
+}
+"""A call of every method, by its name and a note: the permissions that it needs, and the call for a topic."""
+SERVICE = {each.name for each in messages.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods}
+"""The methods of the service."""
+
+
+def namespace_of(topic: str) -> str:
+    """Returns the namespace of a topic's full name."""
+    return topic.partition("://")[2].rpartition("/")[0]
