@@ -130,12 +130,6 @@ def generate(arguments: list[str]) -> int:
     return run(PYTHON, "proto/generate.py", *arguments)
 
 
-def coordinates(arguments: list[str]) -> int:
-    """Give all packages the names that coordinates.toml has, after a change of it; with --check, only say what has another name."""
-    install("dev")
-    return run(PYTHON, "proto/coordinates.py", *arguments)
-
-
 def lock(arguments: list[str]) -> int:
     """Write the lock files anew after a change of pyproject.toml; with --upgrade, take the newest versions."""
     install("dev")
@@ -170,7 +164,7 @@ def bench(arguments: list[str]) -> int:
     return hand_over(PYTHON, "-m", "bench", *arguments)
 
 
-COMMANDS = {command.__name__: command for command in (demo, test, check, evidence, lint, generate, coordinates, lock, broker, bench)}
+COMMANDS = {command.__name__: command for command in (demo, test, check, evidence, lint, generate, lock, broker, bench)}
 WITH_HELP = ("demo", "broker", "bench")
 """Commands whose programs have help of their own; the others would install and run all that they stand for first."""
 
@@ -227,7 +221,6 @@ def files_in_memory() -> Iterator[None]:
 INSPECTIONS: Steps = {
     "lint": (PROGRAMS / "ruff", "check"),
     "format": (PROGRAMS / "ruff", "format", "--check"),
-    "coordinates": (PYTHON, "proto/coordinates.py", "--check"),
     "Protobuf lint": (PYTHON, "proto/buf.py", "lint"),
     "Protobuf compatibility": (PYTHON, "proto/buf.py", "breaking"),
     "types": (PROGRAMS / "mypy",),
