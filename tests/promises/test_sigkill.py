@@ -83,6 +83,7 @@ async def test_a_server_killed_again_and_again_under_load_loses_nothing_and_appl
 
 @pytest.mark.evidence
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(5))
 async def test_a_server_killed_many_more_times_under_load_loses_nothing_and_applies_nothing_twice(place: Place, part: int) -> None:
     await assert_killed_for_nothing(place, MANY_KILLS, SEED + 1 + part)
 
