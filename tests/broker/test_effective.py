@@ -24,7 +24,7 @@ from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies_server.core.names import Scope as OurScope
 from topicpolicies_server.core.policies.documents import family, split
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(300), pytest.mark.xdist_group("levels")]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 _SECONDS = 60
 _ASIDE = ("offload_policies", "subscription_policies")
 """Policies that a broker does not keep per topic: offload policies are merged into the ledger's configuration, and the rates of

@@ -28,7 +28,7 @@ from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.core.rules import RULES
 
 # These tests share clusters and tenants that they add to the broker.
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("rules")]
+pytestmark = [pytest.mark.broker]
 
 _SECONDS = 30
 _DOCS = Path(__file__).parents[2] / "docs" / "rules.md"

@@ -85,7 +85,7 @@ async def eventually_shows(admin: Admin, topic: str, policy: str, value: object)
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("version", ["4.2.4", pytest.param("4.0.0", marks=pytest.mark.xdist_group("old broker"))])
+@pytest.mark.parametrize("version", ["4.2.4", "4.0.0"])
 @pytest.mark.parametrize("partitions", [0, 3], ids=["plain", "3-partitions"])
 async def test_brokers_skip_announcements_and_write_again_once_the_leader_has_ended(
     broker_of: BrokerOf, version: str, partitions: int
@@ -145,7 +145,7 @@ async def test_a_sidecar_that_only_reads_does_not_lead_and_brokers_can_still_wri
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("version", ["4.2.4", pytest.param("4.0.0", marks=pytest.mark.xdist_group("old broker"))])
+@pytest.mark.parametrize("version", ["4.2.4", "4.0.0"])
 async def test_while_a_broker_is_connected_for_writing_no_refusal_names_a_former_leader(broker_of: BrokerOf, version: str) -> None:
     broker = await asyncio.to_thread(broker_of, version)
     with broker.admin() as admin:

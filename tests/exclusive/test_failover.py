@@ -28,7 +28,6 @@ from .load import RETRIES, Load
 from .raw_log import intruders
 from .witness import Witness
 
-pytestmark = pytest.mark.xdist_group("failover")  # one broker for all, and three sidecars at a time
 KILLS = 8
 MANY_KILLS = 20
 """The number of kills in each part of the further evidence."""
@@ -125,6 +124,7 @@ async def test_leaders_killed_and_suspended_under_load_lose_nothing_and_write_no
 @pytest.mark.evidence
 @pytest.mark.broker
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(5))
 async def test_many_more_leaders_killed_and_suspended_lose_nothing_and_write_nothing_after_successors(cluster: Cluster, part: int) -> None:
     await assert_succeeded(cluster, MANY_KILLS, SEED + 1 + part)
 

@@ -14,7 +14,7 @@ from tests.shared.interrupted import Plan
 
 from .restarts import VERSION, restarts
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(420), pytest.mark.xdist_group("old broker")]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(420)]
 PLAN = Plan(seconds=40.0, restart_every=12.0, compact_every=6.0, quiet=75.0, topics=10)
 
 

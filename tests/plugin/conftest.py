@@ -1,4 +1,4 @@
-"""The broker with the plug-in that the tests of this folder share; they run in one process (group `plug-in`)."""
+"""The broker with the plug-in that the tests of this folder share; each process of a run has its own."""
 
 from __future__ import annotations
 

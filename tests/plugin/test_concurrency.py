@@ -13,7 +13,7 @@ from tests.stubs import one, reading
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("plug-in")]
+pytestmark = [pytest.mark.broker]
 
 _ROUNDS = 30
 _FIELDS = {

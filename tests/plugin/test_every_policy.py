@@ -18,7 +18,7 @@ from topicpolicies.v1.policies_pb2 import Scope as ScopeNumber
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.names import Scope
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("plug-in")]
+pytestmark = [pytest.mark.broker]
 
 _WHICH = [(case, scope) for case in CASES for scope in case.scopes]
 _SECONDS = 30

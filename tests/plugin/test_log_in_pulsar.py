@@ -15,7 +15,7 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.names import Scope
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("plug-in, log in pulsar")]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
 _SECONDS = 30
 _SETTABLE = [case for case in CASES if case.need is Need.NOTHING and case.settable]

@@ -17,7 +17,7 @@ from tests.stubs import one, reading
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, Scope, TopicPolicies
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("plug-in")]
+pytestmark = [pytest.mark.broker]
 
 _SECONDS = 30
 both_scopes = pytest.mark.parametrize("scope", [SCOPE_LOCAL, SCOPE_GLOBAL], ids=["LOCAL", "GLOBAL"])

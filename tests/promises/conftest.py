@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import grpc
 import pytest
 
 from tests.broker.admin import Admin, AdminError
@@ -72,9 +73,9 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
     """Starts servers of the test's own, on ``policies.db`` in its folder unless options name another log; kills them at the end."""
     servers: list[ServerProcess] = []
 
-    async def start(*options: str) -> ServerProcess:
+    async def start(*options: str, credentials: grpc.ChannelCredentials | None = None) -> ServerProcess:
         data = () if {"--data", "--pulsar"} & {*options} else ("--data", str(tmp_path / "policies.db"))
-        servers.append(ServerProcess([*data, *options], tmp_path / f"server-{len(servers)}.log"))
+        servers.append(ServerProcess([*data, *options], tmp_path / f"server-{len(servers)}.log", credentials=credentials))
         await servers[-1].start()
         return servers[-1]
 

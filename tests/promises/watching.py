@@ -7,7 +7,9 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from .api import Api, Document, Event, Scope
+from topicpolicies.v1.policies_pb2 import Scope
+
+from .api import Api, Document, Event
 
 PATIENCE = 30.0
 
