@@ -67,8 +67,8 @@ class Following:
         ends: Sequence[End],
         readers: Sequence[PartitionReader],
         last: Callable[[int], Awaitable[MessageId]],
-        throttled: Callable[[], Awaitable[str]],
         *,
+        throttled: Callable[[], Awaitable[str]] | None = None,
         resumed: bool = False,
     ) -> None:
         """Use ``connect``. ``last`` asks the broker for a partition's last message, ``throttled`` for a rate that slows the log down."""
@@ -148,7 +148,7 @@ class Following:
 
         throttled = functools.partial(access.topics.throttled, layout.namespace, access.facts.dialect)
         ends, readers = [end for _, end in parts], [reader for reader, _ in parts]
-        return cls(layout, creation_of(connected_to), ends, readers, last, throttled, resumed=begun is not None)
+        return cls(layout, creation_of(connected_to), ends, readers, last, throttled=throttled, resumed=begun is not None)
 
     @property
     def connected(self) -> bool:
@@ -224,7 +224,8 @@ class Following:
 
     async def _look_for_rates(self) -> None:
         """Logs which rate slows the log down, once."""
-        known, self._throttled = self._throttled, await self._ask_throttled()
+        known = self._throttled
+        self._throttled = await self._ask_throttled() if self._ask_throttled is not None else ""
         if self._throttled not in ("", known):
             _log.warning("%s Until then changes are seen late, and may time out.", self._throttled)
 
