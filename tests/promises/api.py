@@ -210,6 +210,7 @@ class Event:
     previous_version: str = ""
     previous: Document | None = None
     actor: str = ""
+    producer: str = ""
     entry: Entry | None = None
     state: str = ""
     """Of a status: LOADING, READY, FAILED or DISABLED."""
@@ -304,9 +305,10 @@ class Api:
             request.as_of_time.FromDatetime(moment)
         return await self._one(request, _SECONDS)
 
-    async def effective(self, topic: str, timeout: float = _SECONDS) -> Effective:
-        """Reads what brokers enforce."""
-        answer = await self._call(self._stub.GetEffectivePolicy, messages.GetEffectivePolicyRequest(topic=topic), timeout)
+    async def effective(self, topic: str, view: str = "ENFORCED", timeout: float = _SECONDS) -> Effective:
+        """Reads what brokers enforce, or what the admin API answers with ``applied=true`` (``APPLIED_LOCAL``, ``APPLIED_GLOBAL``)."""
+        which = messages.EffectiveView.Value(f"EFFECTIVE_VIEW_{view}")
+        answer = await self._call(self._stub.GetEffectivePolicy, messages.GetEffectivePolicyRequest(topic=topic, view=which), timeout)
         sources = {each.path: messages.PolicySource.Name(each.source).removeprefix("POLICY_SOURCE_") for each in answer.sources}
         return Effective(answer.policies, sources, answer.disabled)
 
@@ -500,6 +502,7 @@ def _event(event: messages.WatchEvent, places: dict[str, messages.WatchToken | N
             "previous_version": change.previous_version,
             "previous": _optional(change, "previous"),
             "actor": change.origin.actor,
+            "producer": change.origin.producer_name,
         }
     elif kind == "entry":
         _fold(place, event.entry.partition, event.entry.position)

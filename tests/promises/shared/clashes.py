@@ -12,11 +12,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.broker.admin import Admin
+from tests.promises.api import Api, Update
+from tests.promises.change_log import Stored
 from tests.promises.server_process import ServerProcess
-from tests.stubs import AsyncStub
-from topicpolicies.v1 import service_pb2
-from topicpolicies_server.core.names import PolicyKey
-from topicpolicies_server.core.policies.events import Placed
 
 from .acknowledged import Acknowledged, Cell
 from .raw_log import RawLog
@@ -43,24 +41,24 @@ class Field:
         self.log = log
         self.acknowledged = Acknowledged()
         self._latest_seconds = _LATEST_SECONDS
-        self._brokers: dict[PolicyKey, bool] = {}
-        """By key: whether a broker wrote its newest event."""
+        self._brokers: dict[str, bool] = {}
+        """By topic: whether a broker wrote its newest event."""
         log.listeners.append(self._note)
 
     @property
     def stale(self) -> int:
         """The number of documents that brokers show wrongly and wrote last."""
-        return sum(self._brokers[key] for key in self.log.wrong_keys)
+        return sum(self._brokers[topic] for topic in self.log.wrong_topics)
 
     async def undone(self, seconds: float) -> list[str]:
         """Describes the cells that the broker still shows wrongly after this time."""
         wrong = await asyncio.to_thread(wrongly_shown, self.place.broker.admin, self.acknowledged, seconds)
         return [f"the broker shows {cell} as {number}, not {self.acknowledged.newest[cell]}" for cell, number in wrong.items()]
 
-    async def clash(self, stub: AsyncStub) -> None:
+    async def clash(self, api: Api) -> None:
         """Has the client and an administrator change each topic once, all at the same time."""
         with ThreadPoolExecutor(len(self.place.topics)) as threads, self.place.broker.admin() as admin:
-            await asyncio.gather(*(self._client(stub, topic) for topic in self.place.topics), self._administrators(threads, admin))
+            await asyncio.gather(*(self._client(api, topic) for topic in self.place.topics), self._administrators(threads, admin))
 
     async def _administrators(self, threads: ThreadPoolExecutor, admin: Admin) -> None:
         loop, chance = asyncio.get_running_loop(), random.Random(self.acknowledged.total)
@@ -72,23 +70,20 @@ class Field:
         later = [(topic, chance.uniform(0, chance.choice((_LATEST_SECONDS, self._latest_seconds)))) for topic in self.place.topics]
         await asyncio.gather(*(loop.run_in_executor(threads, set_later, *each) for each in later))
 
-    async def _client(self, stub: AsyncStub, topic: str) -> None:
+    async def _client(self, api: Api, topic: str) -> None:
         numbers = {cell: self.acknowledged.next(cell) for cell in (Cell(topic, owned) for owned in TOGETHER)}
-        request = service_pb2.UpdatePolicyRequest(topic=topic)
+        update = Update(topic, mask=[cell.owned.path for cell in numbers])
         for cell, number in numbers.items():
-            request.policies.MergeFrom(cell.owned.policies(number))
-            request.update_mask.paths.append(cell.owned.path)
+            update.policies.MergeFrom(cell.owned.policies(number))
         began = time.monotonic()
-        answer = await stub.UpdatePolicy(request, timeout=30)
+        answer = await api.send(update)
         self._latest_seconds = max(_LATEST_SECONDS, 0.8 * self._latest_seconds + 0.2 * (time.monotonic() - began))
-        assert answer.outcome == service_pb2.UPDATE_OUTCOME_APPLIED, answer
+        assert answer.outcome == "APPLIED", answer
         for cell, number in numbers.items():
             self.acknowledged.acknowledge(cell, number, "sidecars")
 
-    def _note(self, events: Sequence[Placed]) -> None:
-        for placed in events:
-            if placed.event is not None:
-                self._brokers[placed.event.key] = placed.event.stamp is None
+    def _note(self, stored: Stored) -> None:
+        self._brokers[stored.topic] = stored.by_broker
 
 
 async def leave_stale(fields: Sequence[Field], server: ServerProcess, keys: int) -> None:
@@ -96,9 +91,9 @@ async def leave_stale(fields: Sequence[Field], server: ServerProcess, keys: int)
 
     ``server`` is the client's sidecar, whose repairs must be paused.
     """
-    async with server.stub() as stub:
+    async with Api(server.address) as api:
         for _ in range(_TRIES):
-            await asyncio.gather(*(field.clash(stub) for field in fields))
+            await asyncio.gather(*(field.clash(api) for field in fields))
             await asyncio.sleep(_REST_SECONDS)
             if all(field.stale >= keys for field in fields):
                 return

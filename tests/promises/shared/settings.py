@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from topicpolicies.v1.policies_pb2 import DispatchRate, PublishRate, SubscribeRate, SubscriptionPolicies, TopicPolicies
-from topicpolicies_server.core.policies import documents
-from topicpolicies_server.core.policies.documents import Setting, Settings
 
 
 class Owned(NamedTuple):
     """A setting that only one writer changes."""
 
-    setting: Setting
+    setting: str
+    """Its name: the field of the document, and the key of a map's entry."""
     path: str
     """The path in field masks."""
     rest: str
@@ -26,11 +25,37 @@ class Owned(NamedTuple):
     """Returns the body of the admin API's request."""
     of_json: Callable[[Any], int]
     """Returns the number in the admin API's answer; 0 if it is not set."""
+    stored: tuple[str, ...]
+    """Where the number is in a document of the log, by the names of the broker's schema."""
 
-    def of(self, settings: Settings | None) -> int:
-        """Returns the number in a document of the core; 0 if it is not set."""
-        value = (settings or {}).get(self.setting)
-        return 0 if value is None else self.read(documents.join({self.setting: value}))
+    def of(self, document: Mapping[str, Any]) -> int:
+        """Returns the number in a document of the log; 0 if it is not set."""
+        value: Any = document
+        for name in self.stored:
+            value = (value or {}).get(name)
+        return int(value or 0)
+
+    def put(self, document: Mapping[str, Any], number: int) -> dict[str, Any]:
+        """Returns a document of the log with another number."""
+        name, *rest = self.stored
+        value: Any = number
+        if rest:
+            value = {**_OTHERS.get(name, _DISPATCH), rest[-1]: number}
+        if len(rest) > 1:
+            value = {**document[name], rest[0]: {rest[1]: value}}
+        return {**document, name: value}
+
+
+_DISPATCH = {"dispatchThrottlingRateInByte": -1, "relativeToPublishRate": False, "ratePeriodInSecond": 1}
+_OTHERS: Mapping[str, Mapping[str, Any]] = {
+    "publishRate": {"publishThrottlingRateInByte": -1},
+    "subscribeRate": {"ratePeriodInSecond": 30},
+}
+"""The other leaves of rates that are made for a number."""
+
+
+def _camel(name: str) -> str:
+    return TopicPolicies.DESCRIPTOR.fields_by_name[name].json_name
 
 
 def _number(name: str, rest: str) -> Owned:
@@ -42,6 +67,7 @@ def _number(name: str, rest: str) -> Owned:
         lambda policies: int(getattr(policies, name)),
         lambda number: number,
         lambda answer: int(answer or 0),
+        (_camel(name),),
     )
 
 
@@ -63,6 +89,7 @@ def _rate(name: str, rest: str, make: Callable[[int], Any], leaf: str, member: s
         lambda document: int(getattr(getattr(document, name), leaf)),
         lambda number: {member: number},
         lambda answer: int((answer or {}).get(member, 0)),
+        (_camel(name), member),
     )
 
 
@@ -79,6 +106,7 @@ def _subscription(name: str) -> Owned:
         ),
         lambda number: {"dispatchThrottlingRateInMsg": number},
         lambda answer: int((answer or {}).get("dispatchThrottlingRateInMsg", 0)),
+        ("subscriptionPolicies", name, "dispatchRate", "dispatchThrottlingRateInMsg"),
     )
 
 
@@ -119,4 +147,3 @@ CLIENTS: tuple[Owned, ...] = (
 )
 """The settings that clients of the sidecars change, each with one client."""
 ALL = (*REST, *CLIENTS)
-BY_SETTING = {owned.setting: owned for owned in ALL}

@@ -1,6 +1,6 @@
 """Sidecars that are restarted in turn under load, while a real broker compacts their log: nothing is lost or undone.
 
-This is a short run; ``python -m tests.shared.restarts`` makes longer ones.
+This is a short run; ``python -m tests.promises.shared.restarts`` makes longer ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(420)]
 PLAN = Plan(seconds=40.0, restart_every=8.0, compact_every=6.0, quiet=75.0, topics=10)
 
 
-async def test_sidecars_that_are_restarted_in_turn_lose_nothing_and_undo_nothing(broker: Broker, tmp_path: Path) -> None:
+async def test_restarts_during_compaction_lose_nothing(broker: Broker, tmp_path: Path) -> None:
     outcome = await restarts(broker, PLAN, tmp_path)
     print(outcome)
     assert len(outcome.restarts) >= 3 and outcome.compactions >= 3

@@ -20,11 +20,11 @@ from pathlib import Path
 
 from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.shared.acknowledged import Acknowledged, Cell
-from tests.shared.interrupted import Outcome, Plan, Run, parser, plan_of, show, timed_log, to_standard_error
+from tests.shared.interrupted import Outcome, Plan, Run, parser, plan_of, show, to_standard_error
+from tests.shared.raw_log import now_ms
 from tests.shared.rest import set_over_rest, wrongly_shown
 from tests.shared.run import Place
 from tests.shared.settings import Owned
-from tests.shared.wrong_times import now_ms
 
 from .guarding import Guarding, launch
 from .healings import healings, taken_back
@@ -86,7 +86,7 @@ async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[s
     place = await asyncio.to_thread(Place, broker, topics=plan.topics, partitions=plan.partitions, prefix="restarts")
     outcome = Outcome(f"a guard beside {broker.version}, restarted every {plan.restart_every:g} s, {place.name}", plan.seconds)
     acknowledged = Acknowledged()
-    async with timed_log(place) as log:
+    async with place.log() as log:
         run = Run(place, log, outcome, progress)
         lives = Lives(run, home)
         try:

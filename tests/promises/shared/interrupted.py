@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 
+from .raw_log import RawLog, Wrong, now_ms
 from .run import Place
-from .wrong_times import TimedLog, now_ms, wrong_after
 
 _STORY = 20
 
@@ -46,7 +47,7 @@ class Outcome:
     """The number of restarts, by the signal that ended the process."""
     compactions: int = 0
     conflicts: int = 0
-    """The number of events in the log that were computed from an old document."""
+    """The number of documents in the log that lack a change, because they were computed from an old one."""
     repairs: int = 0
     """The number of repairs in the log."""
     lost: dict[str, list[str]] = field(default_factory=dict)
@@ -97,7 +98,7 @@ class Run:
         attended: held during a compaction or a restart, which must not be interrupted.
     """
 
-    def __init__(self, place: Place, log: TimedLog, outcome: Outcome, progress: Callable[[str], None]) -> None:
+    def __init__(self, place: Place, log: RawLog, outcome: Outcome, progress: Callable[[str], None]) -> None:
         self.place = place
         self.log = log
         self.outcome = outcome
@@ -186,9 +187,19 @@ class Run:
         outcome.wrong_after_ms = wrong_after(log.wrong_times, self.ended, now_ms())
 
 
-def timed_log(place: Place) -> TimedLog:
-    """Returns the log of a place."""
-    return TimedLog(place.broker.service_url, place.broker.admin_url, place.namespace)
+def wrong_after(wrongs: Sequence[Wrong], ended: Sequence[int], over: int) -> list[int]:
+    """Returns the longest time for which a document was wrong between each of these moments and the next one.
+
+    Args:
+        wrongs: the times in which documents were wrong.
+        ended: the moments at which processes were ended, in order.
+        over: the end of the run.
+    """
+    longest = []
+    for since, until in itertools.pairwise([*ended, over]):
+        parts = (min(each.until, until) - max(each.since, since) for each in wrongs)
+        longest.append(max([0, *parts]))
+    return longest
 
 
 def to_standard_error(line: str) -> None:

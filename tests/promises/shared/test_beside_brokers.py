@@ -1,6 +1,6 @@
 """Two sidecars and administrators of a real broker: every acknowledged change is there in the end and is never undone meanwhile.
 
-These are short runs; ``python -m tests.shared`` makes longer ones. The same load with a naive second writer loses changes.
+These are short runs; ``python -m tests.promises.shared`` makes longer ones. The same load with a naive second writer loses changes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,7 @@ SECONDS = 4.0
 
 @pytest.mark.parametrize("partitions", [0, 3], ids=["plain", "3-partitions"])
 @pytest.mark.parametrize("topics", [1, 50])
-async def test_no_acknowledged_change_of_sidecars_or_administrators_is_lost_or_undone(
-    broker: Broker, topics: int, partitions: int, tmp_path: Path
-) -> None:
+async def test_nothing_is_lost_or_undone_beside_brokers(broker: Broker, topics: int, partitions: int, tmp_path: Path) -> None:
     report = await beside_sidecars(Place(broker, topics=topics, partitions=partitions), SECONDS, tmp_path)
     print(report)
     assert report.lost == {who: [] for who in report.lost} and len(report.lost) == 4, str(report)
@@ -30,14 +28,14 @@ async def test_no_acknowledged_change_of_sidecars_or_administrators_is_lost_or_u
     assert report.changes["admin REST"] >= 4 and report.changes["sidecars"] >= 100, str(report)
     assert min(report.heads) >= report.acknowledged / 2
     assert report.log["stale"] > 0 and report.log["repairs"] > 0, "without conflicts the run proves nothing"
-    assert report.log["unexplained"] == 0 and report.log["ambiguous"] == 0, str(report)
     for metrics in report.metrics:
-        assert metrics["conflicts broker"] > 0 and metrics["unexplained_events"] == metrics["repairs_due"] == 0
+        assert metrics["conflicts broker"] > 0
+        assert metrics["unexplained_events"] == metrics["ambiguous_events"] == metrics["repairs_due"] == 0, str(report)
         assert metrics["updates APPLIED"] > 0
     assert sum(metrics["repairs published"] for metrics in report.metrics) == report.log["repairs"]
 
 
-async def test_a_naive_second_writer_loses_changes_under_the_same_load(broker: Broker) -> None:
+async def test_a_naive_writer_undoes_changes(broker: Broker) -> None:
     report = await beside_naive_writer(Place(broker, topics=1, partitions=0), SECONDS)
     print(report)
     assert report.log["went back"] > 0 and report.log["repairs"] == 0

@@ -1,4 +1,4 @@
-"""Longer runs: ``python -m tests.shared --seconds 60``, each beside the same load of a naive second writer.
+"""Longer runs: ``python -m tests.promises.shared --seconds 60``, each beside the same load of a naive second writer.
 
 Ends with 1 if anything is lost.
 """
@@ -38,7 +38,7 @@ def wrong(report: Report) -> bool:
 
 def main() -> int:
     """Runs with the options of the command line."""
-    parser = argparse.ArgumentParser(prog="python -m tests.shared", description=(__doc__ or "").splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m tests.promises.shared", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--version", choices=LOG4J_OF, default=LATEST)
     parser.add_argument("--seconds", type=float, default=60.0, help="of load in each run")
     parser.add_argument("--topics", type=int, nargs="+", default=[1, 50])

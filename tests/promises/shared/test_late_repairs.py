@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.pulsar_broker import Broker, OwnBroker
+from tests.promises.api import Api
 from tests.promises.server_process import ServerProcess
 
 from .clashes import TOGETHER, Field, leave_stale
@@ -53,10 +54,10 @@ def process(broker: Broker, output: Path, *options: str) -> ServerProcess:
 
 async def asked(server: ServerProcess, fields: list[Field]) -> list[str]:
     """Describes the cells that a sidecar shows wrongly. Has it load all logs."""
-    async with server.stub() as stub:
-        wrong = [(field, await wrongly_answered(stub, field.place.topics, field.acknowledged)) for field in fields]
+    async with Api(server.address) as api:
+        wrong = [(field, await wrongly_answered(api, field.place.topics, field.acknowledged)) for field in fields]
     return [
-        f"{cell} is told as {number}, not {field.acknowledged.newest.get(cell, 0)}"
+        f"{cell} is answered as {number}, not {field.acknowledged.newest.get(cell, 0)}"
         for field, each in wrong
         for cell, number in each.items()
     ]
@@ -80,7 +81,7 @@ async def repaired(fields: list[Field]) -> None:
 async def met(fields: list[Field]) -> None:
     """Asserts that a sidecar that starts now reads late repairs, one at least of several settings."""
     for field in fields:
-        late = await late_repairs(field.place)
+        late = await asyncio.to_thread(late_repairs, field.place)
         print(f"{field.place.name}: {len(late)} late repairs, after", *(each.late_ms for each in late), "ms")
         assert late, "compaction left a stale event and its late repair"
         assert max(len(each.restored) for each in late) >= len(TOGETHER)
@@ -89,8 +90,8 @@ async def met(fields: list[Field]) -> None:
 @contextlib.asynccontextmanager
 async def watched(server: ServerProcess, fields: list[Field]) -> AsyncIterator[list[Heads]]:
     """Watches all fields on a sidecar."""
-    async with server.stub() as stub:
-        heads = [Heads(stub, field.place.namespace) for field in fields]
+    async with Api(server.address) as api:
+        heads = [Heads(api, field.place.namespace) for field in fields]
         watches = [asyncio.create_task(each.follow()) for each in heads]
         try:
             for each in heads:
@@ -132,9 +133,7 @@ async def nothing_is_undone(broker: Broker, first: ServerProcess | None, fields:
 
 
 @pytest.mark.stages_compaction
-async def test_a_sidecar_that_starts_after_the_late_repairs_of_a_restarted_one_undoes_nothing(
-    broker: Broker, fields: list[Field], tmp_path: Path
-) -> None:
+async def test_late_repairs_of_a_restarted_sidecar_are_believed(broker: Broker, fields: list[Field], tmp_path: Path) -> None:
     first = process(broker, tmp_path / "first.log")
     await first.start()
     try:
@@ -156,9 +155,7 @@ async def test_a_sidecar_that_starts_after_the_late_repairs_of_a_restarted_one_u
 
 
 @pytest.mark.stages_compaction
-async def test_a_sidecar_that_starts_after_repairs_that_were_paused_undoes_nothing(
-    broker: Broker, fields: list[Field], tmp_path: Path
-) -> None:
+async def test_late_repairs_after_a_pause_are_believed(broker: Broker, fields: list[Field], tmp_path: Path) -> None:
     first = process(broker, tmp_path / "first.log")
     await first.start()
     try:

@@ -1,4 +1,4 @@
-"""Two sidecars that are restarted in turn under load: ``python -m tests.shared.restarts --seconds 300``.
+"""Two sidecars that are restarted in turn under load: ``python -m tests.promises.shared.restarts --seconds 300``.
 
 The restarts alternate between SIGTERM and SIGKILL, while administrators of a real 4.2.4 broker and clients of both sidecars write and the
 log is compacted.
@@ -18,21 +18,19 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-import grpc
-
 from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.ports import free_port
+from tests.promises.api import Api, Refused
 from tests.promises.server_process import ServerProcess
-from topicpolicies.v1 import service_pb2
 
 from .acknowledged import Acknowledged, Cell
 from .clients import wrongly_answered
 from .heads import Heads
-from .interrupted import Outcome, Plan, Run, parser, plan_of, show, timed_log, to_standard_error
+from .interrupted import Outcome, Plan, Run, parser, plan_of, show, to_standard_error
+from .raw_log import now_ms
 from .rest import set_over_rest, wrongly_shown
 from .run import Place, scrape, sidecar
 from .settings import CLIENTS, REST, Owned
-from .wrong_times import now_ms
 
 _PAUSE_SECONDS = 0.02
 _AWAY_SECONDS = 0.2
@@ -79,8 +77,8 @@ class Sidecar:
 
     @contextlib.asynccontextmanager
     async def _watched(self) -> AsyncIterator[Heads]:
-        async with self.server.stub() as stub:
-            heads = Heads(stub, self._namespace)
+        async with Api(self.server.address) as api:
+            heads = Heads(api, self._namespace)
             watch = asyncio.create_task(heads.follow())
             try:
                 yield heads
@@ -97,7 +95,7 @@ async def restarts(broker: Broker, plan: Plan, home: Path, progress: Callable[[s
     outcome = Outcome(f"two sidecars beside {broker.version}, one restarted every {plan.restart_every:g} s, {place.name}", plan.seconds)
     acknowledged = Acknowledged()
     sidecars = [Sidecar(broker, place.namespace, home / f"sidecar-{number}.log") for number in range(2)]
-    async with timed_log(place) as log, contextlib.AsyncExitStack() as stack:
+    async with place.log() as log, contextlib.AsyncExitStack() as stack:
         run = Run(place, log, outcome, progress)
         for each in sidecars:
             stack.push_async_callback(each.end, signal.SIGKILL)
@@ -142,19 +140,17 @@ def administrate(run: Run, owned: Owned, acknowledged: Acknowledged) -> None:
 async def change(run: Run, server: ServerProcess, owned: Owned, acknowledged: Acknowledged) -> None:
     """Changes one setting, of one topic after the other, as a client of a sidecar; pauses after an error."""
     chance = random.Random(owned.setting)
-    async with server.stub() as stub:
+    async with Api(server.address) as api:
         while not run.over:
             cell = Cell(chance.choice(run.place.topics), owned)
             number = acknowledged.next(cell)
-            request = service_pb2.UpdatePolicyRequest(topic=cell.topic, policies=owned.policies(number))
-            request.update_mask.paths.append(owned.path)
             try:
-                answer = await stub.UpdatePolicy(request, timeout=_REQUEST_SECONDS)
-            except grpc.aio.AioRpcError as error:
-                acknowledged.errors[f"sidecar {error.code().name}"] += 1
+                answer = await api.update(cell.topic, owned.policies(number), mask=[owned.path], timeout=_REQUEST_SECONDS)
+            except Refused as error:
+                acknowledged.errors[f"sidecar {error.code}"] += 1
                 await asyncio.sleep(_AWAY_SECONDS)
                 continue
-            assert answer.outcome == service_pb2.UPDATE_OUTCOME_APPLIED, answer
+            assert answer.outcome == "APPLIED", answer
             acknowledged.acknowledge(cell, number, "sidecars")
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -165,10 +161,10 @@ async def judge(run: Run, sidecars: list[Sidecar], acknowledged: Acknowledged, h
     outcome.changes, outcome.errors = dict(acknowledged.changes), dict(acknowledged.errors)
     wrong = {"the broker": await asyncio.to_thread(wrongly_shown, place.broker.admin, acknowledged, 3.0)}
     for number, each in enumerate(sidecars):
-        async with each.server.stub() as stub:
-            wrong[f"sidecar {number}"] = await wrongly_answered(stub, place.topics, acknowledged)
-    async with sidecar(place.broker, home / "late.log") as (late, _), late.stub() as stub:
-        wrong["a sidecar started afterwards"] = await wrongly_answered(stub, place.topics, acknowledged)
+        async with Api(each.server.address) as api:
+            wrong[f"sidecar {number}"] = await wrongly_answered(api, place.topics, acknowledged)
+    async with sidecar(place.broker, home / "late.log") as (late, _), Api(late.address) as api:
+        wrong["a sidecar started afterwards"] = await wrongly_answered(api, place.topics, acknowledged)
     outcome.lost = {
         who: [f"{cell}: {number}, not {acknowledged.newest.get(cell, 0)}" for cell, number in each.items()] for who, each in wrong.items()
     }
@@ -182,7 +178,7 @@ async def _due(sidecars: list[Sidecar]) -> float:
 
 def main() -> int:
     """Runs with the options of the command line."""
-    options = parser("python -m tests.shared.restarts", (__doc__ or "").splitlines()[0]).parse_args()
+    options = parser("python -m tests.promises.shared.restarts", (__doc__ or "").splitlines()[0]).parse_args()
     with tempfile.TemporaryDirectory() as home, OwnBroker() as broker:
         return show(asyncio.run(restarts(broker, plan_of(options), Path(home))), options.output)
 
