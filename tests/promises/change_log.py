@@ -134,7 +134,13 @@ class ChangeLog:
         about = {"domain": "persistent", "tenant": tenant, "namespace": namespace, "topic": local, "policies": policies}
         return {"actionType": "UPDATE", "eventType": "TOPIC_POLICY", "replicateTo": None, "topicPoliciesEvent": about, **members}
 
-    def write_event(self, key: str, event: Mapping[str, Any] | None, clusters: Sequence[str] | None = None) -> None:
+    def write_event(
+        self,
+        key: str,
+        event: Mapping[str, Any] | None,
+        clusters: Sequence[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         """Appends an event as it is; None: a tombstone."""
         schema, producer = self._writing(key)
         content = None
@@ -142,7 +148,7 @@ class ChangeLog:
             written = io.BytesIO()
             fastavro.schemaless_writer(written, schema, event)
             content = written.getvalue()
-        producer.send(content, partition_key=key, replication_clusters=None if clusters is None else list(clusters))
+        producer.send(content, properties, partition_key=key, replication_clusters=None if clusters is None else list(clusters))
 
     def headers(self) -> list[dict[str, str]]:
         """Returns, of an unpartitioned log, what the admin API tells of each message: its headers, by their names."""

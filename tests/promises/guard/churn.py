@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tests.broker.admin import Admin
-from tests.shared.acknowledged import Cell
-from tests.shared.raw_log import RawLog
-from tests.shared.rest import path_of, still_wrong
-from tests.shared.settings import Owned
+from tests.promises.shared.acknowledged import Cell
+from tests.promises.shared.raw_log import RawLog
+from tests.promises.shared.rest import path_of, still_wrong
+from tests.promises.shared.settings import Owned
 
 from .storm import THREADS, Storm
 

@@ -14,9 +14,9 @@ import httpx
 
 from tests.broker.pulsar_broker import Broker
 from tests.ports import free_port
-from tests.shared.run import scrape
+from tests.promises.shared.run import scrape
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[3]
 _SECONDS = 60
 _QUIET_SECONDS = 0.5
 

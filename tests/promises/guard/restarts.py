@@ -1,4 +1,4 @@
-"""A guard that is ended and started again and again under a storm: ``python -m tests.guard.restarts --seconds 300``.
+"""A guard that is ended and started again and again under a storm: ``python -m tests.promises.guard.restarts --seconds 300``.
 
 It is ended by SIGTERM and by SIGKILL in turn, while administrators make overlapping changes at a real 4.0.0, and the log is compacted: from
 time to time, and each time between the end of one guard and the start of the next. Changes that were undone then are known only from the
@@ -19,12 +19,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.broker.pulsar_broker import Broker, OwnBroker
-from tests.shared.acknowledged import Acknowledged, Cell
-from tests.shared.interrupted import Outcome, Plan, Run, parser, plan_of, show, to_standard_error
-from tests.shared.raw_log import now_ms
-from tests.shared.rest import set_over_rest, wrongly_shown
-from tests.shared.run import Place
-from tests.shared.settings import Owned
+from tests.promises.shared.acknowledged import Acknowledged, Cell
+from tests.promises.shared.interrupted import Outcome, Plan, Run, parser, plan_of, show, to_standard_error
+from tests.promises.shared.raw_log import now_ms
+from tests.promises.shared.rest import set_over_rest, wrongly_shown
+from tests.promises.shared.run import Place
+from tests.promises.shared.settings import Owned
 
 from .guarding import Guarding, launch
 from .healings import healings, taken_back
@@ -127,7 +127,7 @@ async def overlapping(run: Run, acknowledged: Acknowledged) -> None:
 
 def main() -> int:
     """Runs with the options of the command line."""
-    options = parser("python -m tests.guard.restarts", (__doc__ or "").splitlines()[0]).parse_args()
+    options = parser("python -m tests.promises.guard.restarts", (__doc__ or "").splitlines()[0]).parse_args()
     with tempfile.TemporaryDirectory() as home, OwnBroker(VERSION) as broker:
         return show(asyncio.run(restarts(broker, plan_of(options), Path(home))), options.output)
 

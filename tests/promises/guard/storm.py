@@ -9,11 +9,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tests.broker.admin import Admin
-from tests.shared.acknowledged import Acknowledged, Cell
-from tests.shared.raw_log import RawLog
-from tests.shared.rest import set_over_rest, wrongly_shown
-from tests.shared.settings import CLIENTS, REST, Owned
-from topicpolicies_server.core.policies.documents import Setting
+from tests.promises.shared.acknowledged import Acknowledged, Cell
+from tests.promises.shared.raw_log import RawLog
+from tests.promises.shared.rest import set_over_rest, wrongly_shown
+from tests.promises.shared.settings import CLIENTS, REST, Owned
 
 THREADS: tuple[Owned, ...] = (*REST, *CLIENTS[:2])
 """The setting of each thread."""
@@ -94,7 +93,7 @@ async def storm(
     return result
 
 
-SEQUENCE: dict[Setting, tuple[str, object]] = {
+SEQUENCE: dict[str, tuple[str, object]] = {
     "inactive_topic_policies": (
         "inactiveTopicPolicies",
         {"inactiveTopicDeleteMode": "delete_when_no_subscriptions", "maxInactiveDurationSeconds": 3600, "deleteWhileInactive": True},

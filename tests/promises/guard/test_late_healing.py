@@ -11,8 +11,8 @@ import pytest
 
 from tests.broker.fixtures import MakeBroker
 from tests.broker.pulsar_broker import Broker
-from tests.shared.late_repairs import LateRepair, late_repairs
-from tests.shared.run import Place
+from tests.promises.shared.late_repairs import LateRepair, late_repairs
+from tests.promises.shared.run import Place
 
 from .guarding import guarding
 from .healings import Healing, healings, taken_back
@@ -28,7 +28,7 @@ RECALLS_NOTHING = ("--recalled-entries", "0")
 
 
 @pytest.mark.stages_compaction
-async def test_a_guard_that_starts_after_late_healings_takes_none_of_them_back(make_broker: MakeBroker, tmp_path: Path) -> None:
+async def test_late_healings_are_believed(make_broker: MakeBroker, tmp_path: Path) -> None:
     old = make_broker("4.0.0")  # a broker that has run for long is fast, and loses hardly any change
     await asyncio.to_thread(old.start)
     beside, after = await asyncio.gather(healed_late(old, tmp_path, stays=True), healed_late(old, tmp_path, stays=False))
@@ -75,7 +75,7 @@ async def healed_late(old: Broker, home: Path, *, stays: bool) -> Ending:
             await asyncio.to_thread(place.compact)
             first.process.send_signal(signal.SIGUSR2)
             await first.at_rest(lambda: log.wrong)
-            late.extend(await late_repairs(place))
+            late.extend(await asyncio.to_thread(late_repairs, place))
             assert len(late) >= LEAST_LATE, "some healings came late, after stale events that compaction left"
             if not stays:
                 first.process.terminate()

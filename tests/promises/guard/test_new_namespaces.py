@@ -11,9 +11,9 @@ import pytest
 
 from tests.broker.fixtures import BrokerOf
 from tests.broker.pulsar_broker import Broker
-from tests.shared.acknowledged import Acknowledged
-from tests.shared.rest import wrongly_shown
-from tests.shared.run import Place
+from tests.promises.shared.acknowledged import Acknowledged
+from tests.promises.shared.rest import wrongly_shown
+from tests.promises.shared.run import Place
 
 from .guarding import guarding
 from .storm import overlapping_changes

@@ -9,7 +9,7 @@ import pytest
 
 from tests.broker.fixtures import BrokerOf
 from tests.broker.pulsar_broker import Broker
-from tests.shared.run import Place
+from tests.promises.shared.run import Place
 
 from .churn import churn
 from .guarding import guarding
@@ -32,7 +32,7 @@ def old(broker_of: BrokerOf) -> Broker:
 
 
 @pytest.mark.timeout(900)  # a guard that has just started may wait for a minute, and each round waits for changes to appear
-async def test_an_old_broker_loses_changes_without_a_guard_and_none_with_one(old: Broker, tmp_path: Path) -> None:
+async def test_an_old_broker_loses_changes_and_none_under_a_guard(old: Broker, tmp_path: Path) -> None:
     place = Place(old, topics=TOPICS, partitions=0, prefix="unguarded")
     without = await storm(old.admin, place.topics, 1)
     place = Place(old, topics=TOPICS, partitions=0, prefix="guarded")
@@ -56,26 +56,25 @@ async def test_an_old_broker_loses_changes_without_a_guard_and_none_with_one(old
 
 
 @pytest.mark.timeout(900)
-async def test_with_removals_of_unset_settings_at_most_one_change_in_a_thousand_is_lost_under_a_guard(old: Broker, tmp_path: Path) -> None:
+async def test_with_removals_at_most_one_in_a_thousand_is_lost(old: Broker, tmp_path: Path) -> None:
     place = Place(old, topics=TOPICS, partitions=0, prefix="churned-alone")
     without = await churn(old.admin, place.topics, 1, REMOVALS)
     place = Place(old, topics=TOPICS, partitions=0, prefix="churned")
     async with place.log() as log, guarding(old, tmp_path / "guard.log", place.namespace) as guard:
         await guard.loaded(1)
-        under = await churn(old.admin, place.topics, ROUNDS, REMOVALS, lambda: guard.at_rest(lambda: log.wrong), log)
+        under = await churn(old.admin, place.topics, ROUNDS, REMOVALS, lambda: guard.at_rest, log)
         metrics = await guard.metrics()
         print(f"4.0.0, {under.removals} of {under.changes} changes removals, {under.of_unset} of what was unset:")
-        print(f"lost {without.lost[0]} of {without.changes} in one round without a guard, {sum(under.lost)} in {ROUNDS} rounds with one;")
-        print(f"the log: {dict(log.counts)}; brokers wrong for at most {log.longest_wrong_ms} ms")
+        print(f"lost {without.lost[0]} of {without.changes} in one round without a guard, {sum(under.lost)} in {ROUNDS} rounds with one")
         print("\n\n".join(under.stories))
         assert without.lost[0] > 0, "the old broker lost nothing, so the test shows nothing"
         assert under.changes == len(THREADS) * TOPICS * ROUNDS
         assert under.removals > under.changes * REMOVALS / 2 and under.of_unset > under.changes * REMOVALS**2 / 2
         assert metrics["conflicts broker"] > under.changes / 100 and metrics["repairs published"] == log.counts["repairs"] > 0
-        assert sum(under.lost) <= under.changes / 1_000 and under.topics <= log.doubtful, "\n\n".join(under.stories)
+        assert sum(under.lost) <= under.changes / 1_000, "\n\n".join(under.stories)
 
 
-async def test_a_sequence_of_calls_on_new_topics_loses_nothing_under_a_guard(old: Broker, tmp_path: Path) -> None:
+async def test_a_sequence_of_calls_on_new_topics_is_kept(old: Broker, tmp_path: Path) -> None:
     lost = 0
     for _ in range(5):  # it is a race, which seldom loses a change
         place = Place(old, topics=SEQUENCES, partitions=0, prefix="sequence")
@@ -95,7 +94,7 @@ async def test_a_sequence_of_calls_on_new_topics_loses_nothing_under_a_guard(old
         assert not gone, "\n\n".join(log.story(each.split(" ")[0]) for each in gone)
 
 
-async def test_a_guard_with_report_only_logs_what_it_would_heal_and_writes_nothing(old: Broker, tmp_path: Path) -> None:
+async def test_report_only_logs_and_writes_nothing(old: Broker, tmp_path: Path) -> None:
     place = Place(old, topics=4, partitions=0, prefix="reported")
     async with place.log() as log, guarding(old, tmp_path / "guard.log", place.namespace, "--report-only") as guard:
         await guard.loaded(1)
@@ -109,7 +108,7 @@ async def test_a_guard_with_report_only_logs_what_it_would_heal_and_writes_nothi
 
 
 @pytest.mark.parametrize("partitions", [0, 3], ids=["plain", "3-partitions"])
-async def test_a_guard_of_a_healthy_broker_publishes_nothing(broker: Broker, partitions: int, tmp_path: Path) -> None:
+async def test_beside_a_healthy_broker_a_guard_writes_nothing(broker: Broker, partitions: int, tmp_path: Path) -> None:
     place = Place(broker, topics=TOPICS, partitions=partitions, prefix="healthy")
     tenant, _, prefix = place.namespace.rpartition("/")
     await storm(broker.admin, place.topics[:1], 1)  # so that there is a log: a guard notices a new one only after some seconds

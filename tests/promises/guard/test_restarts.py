@@ -1,6 +1,6 @@
 """A guard that is restarted under a storm, at a real 4.0.0 whose log is compacted meanwhile: no change is lost or taken back.
 
-This is a short run; ``python -m tests.guard.restarts`` makes longer ones.
+This is a short run; ``python -m tests.promises.guard.restarts`` makes longer ones.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.fixtures import BrokerOf
-from tests.shared.interrupted import Plan
+from tests.promises.shared.interrupted import Plan
 
 from .restarts import VERSION, restarts
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(420), py
 PLAN = Plan(seconds=40.0, restart_every=12.0, compact_every=6.0, quiet=75.0, topics=10)
 
 
-async def test_a_guard_that_is_restarted_under_a_storm_loses_nothing_and_takes_nothing_back(broker_of: BrokerOf, tmp_path: Path) -> None:
+async def test_a_guard_restarted_under_a_storm_loses_nothing(broker_of: BrokerOf, tmp_path: Path) -> None:
     outcome = await restarts(broker_of(VERSION), PLAN, tmp_path)
     print(outcome)
     assert set(outcome.restarts) == {"SIGTERM", "SIGKILL"} and outcome.compactions >= 3
