@@ -6,7 +6,7 @@ from pathlib import Path
 
 import grpc
 
-from tests.broker.change_events import ChangeEvents
+from tests.logs.change_events import ChangeEvents
 from tests.broker.pulsar_broker import Broker
 from tests.stubs import async_stub
 from topicpolicies.v1 import service_pb2

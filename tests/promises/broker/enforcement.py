@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.broker.jars import BrokerUnavailableError, jars, java
-from tests.broker.policy_case import filled
 from tests.broker.pulsar_broker import Broker
+from tests.promises.broker.policy_case import filled
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 _SOURCES = Path(__file__).parent / "java"

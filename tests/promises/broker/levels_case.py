@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.broker.policy_case import HERE
-from tests.broker.policy_cases import CASES
+from tests.promises.broker.policy_case import HERE, Scope
+from tests.promises.broker.policy_cases import CASES
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.names import Scope
 
 BROKER_SETTINGS = {
     "maxProducersPerTopic": "71",

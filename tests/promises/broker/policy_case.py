@@ -12,8 +12,6 @@ from google.protobuf.message import Message
 
 from tests.broker.admin import Admin, AdminError
 from topicpolicies.v1 import policies_pb2 as pb
-from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.policies.documents import GROUPS, Setting
 
 SUBSCRIPTION = "billing"
 HERE = "standalone"
@@ -24,6 +22,21 @@ SHADOWS = ("shadow-one", "shadow-two")
 """Local names of the topics that ``prepare`` creates for ``Need.SHADOW_TOPICS``."""
 NAMESPACE = "{namespace}"
 """Stands for ``tenant/namespace`` in the values of cases; ``Case.in_namespace`` replaces it."""
+
+GROUPS: Mapping[str, str] = {
+    "delayed_delivery_enabled": "delayed_delivery",
+    "delayed_delivery_max_delay_in_millis": "delayed_delivery",
+    "delayed_delivery_tick_time_millis": "delayed_delivery",
+}
+"""The fields that one call of the admin API sets together, and the name of their setting."""
+
+
+class Scope(enum.IntEnum):
+    """The scope of a document."""
+
+    LOCAL = pb.SCOPE_LOCAL
+    GLOBAL = pb.SCOPE_GLOBAL
+
 
 BOTH = (Scope.LOCAL, Scope.GLOBAL)
 LOCAL_ONLY = (Scope.LOCAL,)
@@ -67,7 +80,8 @@ class Example(NamedTuple):
 class Case(NamedTuple):
     """One policy: a setting of the document."""
 
-    setting: Setting
+    setting: str
+    """A field of the document, ``delayed_delivery``, or a map's field and a key, separated by a slash."""
     path: str
     """The endpoint below the topic."""
     examples: tuple[Example, ...]
@@ -160,6 +174,23 @@ def comparable(policies: pb.TopicPolicies) -> pb.TopicPolicies:
         elements[:] = sorted(elements)
     policies.subscription_types_enabled[:] = sorted(policies.subscription_types_enabled)
     return policies
+
+
+def settings(policies: pb.TopicPolicies) -> dict[str, pb.TopicPolicies]:
+    """Returns the settings of a document, each as a document of its own."""
+    found: dict[str, pb.TopicPolicies] = {}
+    for field, value in policies.ListFields():
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            for key in value:
+                getattr(found.setdefault(f"{field.name}/{key}", pb.TopicPolicies()), field.name)[key].CopyFrom(value[key])
+        else:
+            only = pb.TopicPolicies()
+            only.CopyFrom(policies)
+            for other, _ in policies.ListFields():
+                if other.name != field.name:
+                    only.ClearField(other.name)
+            found.setdefault(GROUPS.get(field.name, field.name), pb.TopicPolicies()).MergeFrom(only)
+    return found
 
 
 def prepare(admin: Admin, case: Case, namespace: str, topic: str) -> tuple[str, Case]:

@@ -20,22 +20,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.broker.policy_case import ELSEWHERE, HERE, LOCAL_ONLY, NAMESPACE, SHADOWS, SUBSCRIPTION, Case, Example, Need, filled
+from tests.promises.broker.policy_case import ELSEWHERE, HERE, LOCAL_ONLY, NAMESPACE, SHADOWS, SUBSCRIPTION, Case, Example, Need, filled
 from topicpolicies.v1 import policies_pb2 as pb
-from topicpolicies_server.core.policies.documents import Setting
 
 
-def _case(setting: Setting, path: str, *examples: Example, **options: Any) -> Case:
+def _case(setting: str, path: str, *examples: Example, **options: Any) -> Case:
     return Case(setting, path, examples, **options)
 
 
-def _number(setting: Setting, path: str, one: int, other: int, **options: Any) -> Case:
+def _number(setting: str, path: str, one: int, other: int, **options: Any) -> Case:
     """Returns the case of a policy that is one number."""
     examples = [Example(pb.TopicPolicies(**{setting: value}), value) for value in (one, other)]  # type: ignore[arg-type]
     return _case(setting, path, *examples, **options)
 
 
-def _flag(setting: Setting, path: str, **options: Any) -> Case:
+def _flag(setting: str, path: str, **options: Any) -> Case:
     """Returns the case of a policy that is true or false."""
     examples = [Example(pb.TopicPolicies(**{setting: value}), value) for value in (True, False)]  # type: ignore[arg-type]
     return _case(setting, path, *examples, **options)
@@ -59,7 +58,7 @@ _SLOW = _rate(100, 2**20, 5, relative=True)
 _FAST = _rate(-1, 2**33, 1, relative=False)
 
 
-def _rates(setting: Setting, path: str) -> Case:
+def _rates(setting: str, path: str) -> Case:
     """Returns the case of a dispatch rate."""
     return _case(setting, path, *(Example(pb.TopicPolicies(**{setting: rate}), members) for rate, members in (_SLOW, _FAST)))  # type: ignore[arg-type]
 
@@ -75,7 +74,7 @@ def _quota(kind: str, first: tuple[int, int, str], second: tuple[int, int, str])
     return _case(f"back_log_quota_map/{kind}", "backlogQuota", *examples, query={"backlogQuotaType": kind}, answer_path="backlogQuotaMap")
 
 
-def _object(setting: Setting, path: str, *members: dict[str, Any], **options: Any) -> Case:
+def _object(setting: str, path: str, *members: dict[str, Any], **options: Any) -> Case:
     """Returns the case of a policy that is an object, whose JSON has the leaves as members of the same names."""
     examples = []
     for each in members:

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from google.protobuf import text_format
 
+from tests.promises.broker.policy_case import Scope
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.names import Scope
 
 TAKEN = 204
 """The status of a call that succeeded."""

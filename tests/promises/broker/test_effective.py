@@ -11,18 +11,16 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.broker.admin import Admin
-from tests.broker.enforcement import Agent, document
 from tests.broker.fixtures import BrokerOf
 from tests.broker.jars import LATEST
-from tests.broker.levels_case import BROKER_SETTINGS, NAMESPACE_CALLS, topic_document
-from tests.broker.policy_case import SUBSCRIPTION, Case, comparable
-from tests.broker.policy_cases import CASES
 from tests.broker.pulsar_broker import Broker, OwnBroker
+from tests.promises.blocking import BlockingApi
+from tests.promises.broker.enforcement import Agent, document
+from tests.promises.broker.levels_case import BROKER_SETTINGS, NAMESPACE_CALLS, topic_document
+from tests.promises.broker.policy_case import SUBSCRIPTION, Case, Scope, comparable, settings
+from tests.promises.broker.policy_cases import CASES
 from tests.promises.server_process import ServerProcess
-from topicpolicies import Client, EffectiveView, PolicySource, Scope
 from topicpolicies.v1 import policies_pb2 as pb
-from topicpolicies_server.core.names import Scope as OurScope
-from topicpolicies_server.core.policies.documents import family, split
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(300), pytest.mark.xdist_group("levels")]
 _SECONDS = 60
@@ -43,7 +41,7 @@ class Levels(NamedTuple):
 
     broker: Broker
     admin: Admin
-    client: Client
+    api: BlockingApi
     agent: Agent
     namespaces: Mapping[str, str]
     """By name: one without policies (``bare``) and one with every policy (``full``)."""
@@ -64,23 +62,21 @@ def levels(broker_of: BrokerOf, tmp_path_factory: pytest.TempPathFactory) -> Ite
         process = ServerProcess(["--pulsar", own.service_url, "--admin-url", own.admin_url], home / "server.log")
         stack.callback(process.kill)
         asyncio.run(process.start())
-        with own.admin() as admin, Client(process.address) as client:
+        with own.admin() as admin, BlockingApi(process.address) as api:
             (home / "agent").mkdir()
-            made = Levels(
-                own, admin, client, Agent(LATEST, home / "agent"), {kind: admin.create_namespace(kind) for kind in ("bare", "full")}
-            )
+            made = Levels(own, admin, api, Agent(LATEST, home / "agent"), {kind: admin.create_namespace(kind) for kind in ("bare", "full")})
             _plant(made)
             yield made
 
 
 @pytest.mark.parametrize("namespace", ["bare", "full"])
 @pytest.mark.parametrize("topic", TOPICS)
-def test_effective_policies_are_what_the_broker_enforces(levels: Levels, namespace: str, topic: str) -> None:
+def test_effective_values_are_what_the_broker_enforces(levels: Levels, namespace: str, topic: str) -> None:
     name = levels.topic(namespace, topic)
-    found = levels.client.effective(name)
+    found = levels.api.effective(name)
     enforced = levels.agent.ask(levels.broker, [f"persistent://{name}"])[f"persistent://{name}"]
     ours, theirs = _fields(found.policies), _fields(document(enforced))
-    assert {setting: value for setting, value in ours.items() if family(setting) not in _ASIDE} == theirs
+    assert {setting: value for setting, value in ours.items() if setting.partition("/")[0] not in _ASIDE} == theirs
     assert len(theirs) > 28
     assert enforced["keptByLedger"]["retentionSizeInMB"] == found.policies.retention_policies.retention_size_in_mb
     for key, subscription in (("ofSubscription", SUBSCRIPTION), ("ofOtherSubscription", "other")):
@@ -92,29 +88,29 @@ def test_effective_policies_are_what_the_broker_enforces(levels: Levels, namespa
 @pytest.mark.parametrize("namespace", ["bare", "full"])
 @pytest.mark.parametrize("topic", TOPICS)
 @pytest.mark.parametrize("scope", Scope, ids=lambda scope: scope.name)
-def test_the_applied_view_equals_the_admin_apis_answer_with_applied_true(levels: Levels, namespace: str, topic: str, scope: Scope) -> None:
+def test_the_applied_view_is_the_admin_apis_applied_true(levels: Levels, namespace: str, topic: str, scope: Scope) -> None:
     name = levels.topic(namespace, topic)
-    view = EffectiveView.APPLIED_LOCAL if scope is Scope.LOCAL else EffectiveView.APPLIED_GLOBAL
-    found = levels.client.effective(name, view=view).policies
+    view = f"APPLIED_{scope.name}"
+    found = levels.api.effective(name, view).policies
     for case in CASES:
-        call = case.reading_call(OurScope(scope))
+        call = case.reading_call(scope)
         query = {**call.query, "applied": "true"}
         answer = levels.admin.call("GET", f"persistent/{name}/{call.path}", **query)
         assert _fields(_only(case, found)) == _fields(comparable(case.read(answer))), case.setting
 
 
-def test_each_value_names_the_level_that_it_comes_from(levels: Levels) -> None:
-    both = levels.client.effective(levels.topic("full", "both")).sources
-    assert {both[field] for field in ("max_producer_per_topic", "retention_policies", "dispatch_rate")} == {PolicySource.TOPIC_LOCAL}
-    global_ = levels.client.effective(levels.topic("full", "global")).sources
-    assert global_["max_producer_per_topic"] is PolicySource.TOPIC_GLOBAL
-    assert global_[f"subscription_policies.{SUBSCRIPTION}"] is PolicySource.TOPIC_GLOBAL
-    assert global_["auto_subscription_creation_override"] is PolicySource.NAMESPACE, "the broker ignores the GLOBAL one"
-    nothing = levels.client.effective(levels.topic("full", "nothing")).sources
-    assert nothing["back_log_quota_map.destination_storage"] is PolicySource.NAMESPACE
-    assert nothing["back_log_quota_map.message_age"] is PolicySource.BROKER
-    bare = levels.client.effective(levels.topic("bare", "nothing")).sources
-    assert {bare[field] for field in ("max_producer_per_topic", "retention_policies", "publish_rate")} == {PolicySource.BROKER}
+def test_each_value_names_its_level(levels: Levels) -> None:
+    both = levels.api.effective(levels.topic("full", "both")).sources
+    assert {both[field] for field in ("max_producer_per_topic", "retention_policies", "dispatch_rate")} == {"TOPIC_LOCAL"}
+    global_ = levels.api.effective(levels.topic("full", "global")).sources
+    assert global_["max_producer_per_topic"] == "TOPIC_GLOBAL"
+    assert global_[f"subscription_policies.{SUBSCRIPTION}"] == "TOPIC_GLOBAL"
+    assert global_["auto_subscription_creation_override"] == "NAMESPACE", "the broker ignores the GLOBAL one"
+    nothing = levels.api.effective(levels.topic("full", "nothing")).sources
+    assert nothing["back_log_quota_map.destination_storage"] == "NAMESPACE"
+    assert nothing["back_log_quota_map.message_age"] == "BROKER"
+    bare = levels.api.effective(levels.topic("bare", "nothing")).sources
+    assert {bare[field] for field in ("max_producer_per_topic", "retention_policies", "publish_rate")} == {"BROKER"}
 
 
 def _plant(levels: Levels) -> None:
@@ -128,9 +124,9 @@ def _plant(levels: Levels) -> None:
         levels.admin.create_topic(name)
         levels.admin.call("GET", f"persistent/{name}/stats")  # loads the topic
     for scope in (Scope.GLOBAL, Scope.LOCAL):  # one after the other: of two at once the broker may apply the later first
-        wanted, changed = topic_document(OurScope(scope)), [name for name, scopes in names if scope in scopes]
+        wanted, changed = topic_document(scope), [name for name, scopes in names if scope in scopes]
         for name in changed:
-            levels.client.update(name, wanted, scope=scope)
+            levels.api.update(name, wanted, scope=scope)
         _await_ledgers(levels, changed, wanted, scope)
 
 
@@ -148,13 +144,13 @@ def _await_ledgers(levels: Levels, topics: list[str], wanted: pb.TopicPolicies, 
         assert time.monotonic() < deadline, f"the broker has not taken over {kept}: {waiting}"
         time.sleep(1)
         for name in waiting:
-            levels.client.update(name, compaction_threshold=1, scope=scope)
-            levels.client.update(name, compaction_threshold=wanted.compaction_threshold, scope=scope)
+            levels.api.update(name, {"compaction_threshold": 1}, scope=scope)
+            levels.api.update(name, {"compaction_threshold": wanted.compaction_threshold}, scope=scope)
 
 
 def _fields(policies: pb.TopicPolicies) -> dict[str, str]:
     """Returns a document's settings as text."""
-    return {setting: str(pb.TopicPolicies.FromString(value)) for setting, value in split(comparable(policies)).items()}
+    return {setting: str(value) for setting, value in settings(comparable(policies)).items()}
 
 
 def _only(case: Case, found: pb.TopicPolicies) -> pb.TopicPolicies:
@@ -164,8 +160,7 @@ def _only(case: Case, found: pb.TopicPolicies) -> pb.TopicPolicies:
         only = pb.TopicPolicies()
         only.subscription_policies[key].dispatch_rate.CopyFrom(found.subscription_dispatch_rate)
         return only
-    value = split(found).get(case.setting)
-    return pb.TopicPolicies.FromString(value) if value is not None else pb.TopicPolicies()
+    return settings(found).get(case.setting, pb.TopicPolicies())
 
 
 def _json(rate: pb.DispatchRate) -> dict[str, Any]:

@@ -11,22 +11,18 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-import grpc
 import pytest
 
-from tests.broker.admin import Admin
-from tests.broker.policy_case import Case, Example, Need, comparable, prepare, replicated_namespace, stop_replicating
-from tests.broker.policy_cases import CASES
+from tests.broker.admin import Admin, AdminError
 from tests.broker.pulsar_broker import Broker
+from tests.promises.blocking import BlockingApi
 from tests.promises.server_process import ServerProcess
-from tests.stubs import each, one, reading
-from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.policies_pb2 import PolicyDocument, TopicPolicies
-from topicpolicies.v1.policies_pb2 import Scope as ScopeNumber
-from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
-from topicpolicies_server.core.names import Scope
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+
+from .policy_case import Case, Need, Scope, comparable, prepare, replicated_namespace, settings, stop_replicating
+from .policy_cases import CASES
 
 _SECONDS = 30
 SHOWN_AS_FALSE = {"dispatcher_pause_on_ack_state_persistent_enabled", "schema_validation_enforced"}
@@ -41,21 +37,13 @@ class Sidecar(NamedTuple):
     """A server on the shared broker, and the namespaces that tests use."""
 
     process: ServerProcess
-    stub: TopicPoliciesServiceStub
+    api: BlockingApi
     namespaces: dict[Need, str]
     """The namespaces, by what a case needs."""
 
-    def get(self, topic: str, scope: Scope, at_least_version: str | None = None) -> PolicyDocument:
-        """GetPolicy."""
-        return one(self.stub.GetPolicy(reading(topic, ScopeNumber.ValueType(scope), at_least_version), timeout=_SECONDS))
-
-    def update(self, topic: str, scope: Scope, mask: tuple[str, ...], policies: TopicPolicies) -> service_pb2.UpdatePolicyResponse:
-        """UpdatePolicy."""
-        request = service_pb2.UpdatePolicyRequest(
-            topic=topic, scope=ScopeNumber.ValueType(scope), policies=policies, request_id=str(uuid.uuid4())
-        )
-        request.update_mask.paths.extend(mask)
-        return self.stub.UpdatePolicy(request, timeout=_SECONDS)
+    def policies(self, topic: str, scope: Scope) -> TopicPolicies:
+        """Returns a topic's document with sorted lists, empty if there is none."""
+        return comparable(self.api.get(topic, scope).policies or TopicPolicies())
 
 
 @pytest.fixture(scope="module", params=[0, 3], ids=["plain", "3-partitions"])
@@ -67,11 +55,51 @@ def sidecar(request: pytest.FixtureRequest, broker: Broker, admin: Admin, tmp_pa
     output: Path = tmp_path_factory.mktemp("sidecar") / "server.log"
     process = ServerProcess(["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--show-secrets"], output)
     asyncio.run(process.start())
-    with grpc.insecure_channel(process.address) as channel:
-        needs = {Need.NOTHING: own, Need.SHADOW_TOPICS: own, Need.TWO_CLUSTERS: replicated}
-        yield Sidecar(process, TopicPoliciesServiceStub(channel), needs)
+    with BlockingApi(process.address) as api:
+        yield Sidecar(process, api, {Need.NOTHING: own, Need.SHADOW_TOPICS: own, Need.TWO_CLUSTERS: replicated})
     process.kill()
     stop_replicating(admin, replicated)
+
+
+def test_every_setting_has_a_case() -> None:
+    families = {case.setting.partition("/")[0] for case in CASES}
+    grouped = {each.partition("/")[0] for each in settings_of_every_field()}
+    assert families == grouped
+    assert len({case.setting for case in CASES}) == len(CASES)
+
+
+def settings_of_every_field() -> set[str]:
+    """Returns the settings of a document in which every field is set."""
+    found = TopicPolicies()
+    for field in TopicPolicies.DESCRIPTOR.fields:
+        if field.message_type is not None and field.message_type.GetOptions().map_entry:
+            getattr(found, field.name)["key"].SetInParent()
+        elif field.is_repeated:
+            getattr(found, field.name).append("" if field.enum_type is None else 1)
+        elif field.message_type is not None:
+            getattr(found, field.name).SetInParent()
+        else:
+            setattr(found, field.name, 1)
+    return set(settings(found))
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case.setting) for case in CASES])
+def test_the_values_of_a_case_differ_in_every_leaf(case: Case) -> None:
+    one, other = (example.policies for example in case.examples)
+    assert settings(one).keys() == settings(other).keys() == {case.setting}
+    values = [_by_leaf(policies, case) for policies in (one, other)]
+    assert values[0].keys() == values[1].keys() and values[0]
+    assert [path for path in values[0] if values[0][path] == values[1][path]] == []
+
+
+def _by_leaf(policies: TopicPolicies, case: Case) -> dict[str, Any]:
+    found = {}
+    for path in case.leaf_paths():
+        value: Any = policies
+        for name in path.split("."):
+            value = getattr(value, name) if hasattr(value, "DESCRIPTOR") else value[name]
+        found[path] = list(value) if isinstance(value, (list, tuple)) or hasattr(value, "extend") else value
+    return found
 
 
 @pytest.fixture
@@ -90,64 +118,49 @@ def soon(read: Callable[[], _T], expected: _T) -> None:
 
 
 @every_field
-def test_the_admin_api_shows_every_policy_that_grpc_sets(sidecar: Sidecar, admin: Admin, prepared: tuple[str, Case], scope: Scope) -> None:
+def test_what_is_set_here_is_shown_by_the_admin_api(sidecar: Sidecar, admin: Admin, prepared: tuple[str, Case], scope: Scope) -> None:
     topic, case = prepared
 
     def shown() -> TopicPolicies:
         return comparable(case.read(case.reading_call(scope).on(admin, topic)))
 
     for example in case.examples:
-        sidecar.update(topic, scope, case.mask, example.policies)
+        sidecar.api.update(topic, example.policies, mask=case.mask, scope=scope)
         soon(shown, comparable(example.policies))
-    cleared = sidecar.update(topic, scope, case.mask, TopicPolicies())
-    assert cleared.document.policies == TopicPolicies()
+    cleared = sidecar.api.update(topic, mask=case.mask, scope=scope)
+    assert cleared.document is not None and cleared.document.policies == TopicPolicies()
     soon(shown, TopicPolicies(**{case.setting: False}) if case.setting in SHOWN_AS_FALSE else TopicPolicies())  # type: ignore[arg-type]
 
 
 @every_field
-def test_grpc_shows_and_streams_every_policy_that_the_admin_api_sets(
-    sidecar: Sidecar, admin: Admin, prepared: tuple[str, Case], scope: Scope
-) -> None:
+def test_what_the_admin_api_sets_is_read_and_streamed(sidecar: Sidecar, admin: Admin, prepared: tuple[str, Case], scope: Scope) -> None:
     topic, case = prepared
     if not case.settable:
-        _refused_by_the_broker(admin, case, topic, scope)
+        with pytest.raises(AdminError):
+            case.setting_call(case.examples[0], scope).on(admin, topic)
         return
-    request = service_pb2.WatchPoliciesRequest(topics=[topic], scopes=[ScopeNumber.ValueType(scope)], mode=service_pb2.WATCH_MODE_EVERY)
-    stream = sidecar.stub.WatchPolicies(request, timeout=4 * _SECONDS)
-    changes = (event.change for event in each(stream) if event.HasField("change"))
-    assert not next(changes).document.HasField("policies")
-    streamed: list[TopicPolicies] = []
-    wanted: list[TopicPolicies] = []
+    stream = sidecar.api.watch(topics=[topic], scopes=[scope], mode="EVERY", timeout=4 * _SECONDS)
+    changes = (event for event in stream if event.document is not None)
+    first = next(changes).document
+    assert first is not None and first.policies is None
+    wanted = []
     for example in case.examples:
         case.setting_call(example, scope).on(admin, topic)
         wanted.append(comparable(example.policies))
-        soon(lambda: comparable(sidecar.get(topic, scope).policies), wanted[-1])
+        soon(lambda: sidecar.policies(topic, scope), wanted[-1])
     if case.removable:
         case.removing_call(scope).on(admin, topic)
         wanted.append(comparable(case.removed))
-        soon(lambda: comparable(sidecar.get(topic, scope).policies), wanted[-1])
-    versions: list[str] = []
-    for change in itertools.islice(changes, len(wanted)):
-        streamed.append(comparable(change.document.policies))
-        versions.append(change.document.version)
-        assert change.origin.producer_name.startswith("standalone")
-        assert not change.origin.request_id, "a broker wrote it"
-    stream.cancel()
-    assert streamed == wanted
+        soon(lambda: sidecar.policies(topic, scope), wanted[-1])
+    streamed = [event.document for event in itertools.islice(changes, len(wanted)) if event.document is not None]
+    stream.close()  # type: ignore[attr-defined]
+    versions = [document.version for document in streamed]
+    assert [comparable(document.policies or TopicPolicies()) for document in streamed] == wanted
     assert versions == sorted(set(versions))
-    assert sidecar.get(topic, scope, versions[-1]).version == versions[-1]
+    assert sidecar.api.get(topic, scope, versions[-1]).version == versions[-1]
 
 
-def _refused_by_the_broker(admin: Admin, case: Case, topic: str, scope: Scope) -> None:
-    """Asserts that the broker's admin API refuses the values of a case that it can't set."""
-    from tests.broker.admin import AdminError  # noqa: PLC0415
-
-    example: Example = case.examples[0]
-    with pytest.raises(AdminError):
-        case.setting_call(example, scope).on(admin, topic)
-
-
-def test_every_document_survives_a_compaction_and_a_restart_of_the_sidecar(sidecar: Sidecar, admin: Admin) -> None:
+def test_documents_survive_a_compaction_and_a_restart(sidecar: Sidecar, admin: Admin) -> None:
     namespace = sidecar.namespaces[Need.NOTHING]
     prefix = f"{namespace}/kept-{uuid.uuid4().hex[:6]}"
     written: dict[tuple[str, Scope], tuple[str, TopicPolicies]] = {}
@@ -159,33 +172,23 @@ def test_every_document_survives_a_compaction_and_a_restart_of_the_sidecar(sidec
         for example in case.examples:
             if by_broker:
                 case.setting_call(example, scope).on(admin, topic)
-                soon(lambda topic=topic, scope=scope: comparable(sidecar.get(topic, scope).policies), comparable(example.policies))  # type: ignore[misc]
+                soon(lambda topic=topic, scope=scope: sidecar.policies(topic, scope), comparable(example.policies))  # type: ignore[misc]
             else:
-                sidecar.update(topic, scope, case.mask, example.policies)
+                sidecar.api.update(topic, example.policies, mask=case.mask, scope=scope)
             superseded += 1
-        now = sidecar.get(topic, scope)
-        written[topic, scope] = (now.version, now.policies)
+        written[topic, scope] = (sidecar.api.get(topic, scope).version, sidecar.policies(topic, scope))
     gone = f"{prefix}-gone"
     admin.create_topic(gone)
-    sidecar.update(gone, Scope.LOCAL, ("max_producer_per_topic",), TopicPolicies(max_producer_per_topic=3))
-    assert sidecar.stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=gone)).outcome == service_pb2.DELETE_OUTCOME_DELETED
+    sidecar.api.update(gone, {"max_producer_per_topic": 3})
+    assert sidecar.api.delete(gone).outcome == "DELETED"
     time.sleep(0.5)  # the tombstone follows at once; a client can't see when
     admin.compact_change_events(namespace)
     sidecar.process.kill()
     asyncio.run(sidecar.process.start())
     assert superseded == 2 * len(written) > 60
-    soon(lambda: _answers(sidecar, gone), True)
-    for (topic, scope), (version, policies) in written.items():
-        found = sidecar.get(topic, scope)
-        assert found.version == version
-        assert comparable(found.policies) == comparable(policies)
-    assert not sidecar.get(gone, Scope.LOCAL).HasField("policies")
-
-
-def _answers(sidecar: Sidecar, topic: str) -> bool:
-    """Whether the restarted server answers: the channel may still be backing off."""
-    try:
-        sidecar.get(topic, Scope.LOCAL)
-    except grpc.RpcError:
-        return False
-    return True
+    with BlockingApi(sidecar.process.address) as api:
+        for (topic, scope), (version, policies) in written.items():
+            found = api.get(topic, scope)
+            assert found.version == version
+            assert comparable(found.policies or TopicPolicies()) == policies
+        assert api.get(gone).policies is None

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
-import grpc
 import pulsar
 import pytest
 
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker
-from tests.promises.server_process import ServerProcess
-from tests.stubs import each, one, reading
-from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, Scope, TopicPolicies
-from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
+from tests.promises.blocking import BlockingApi
+from tests.promises.conftest import Sidecars
+
+from .policy_case import Scope
 
 _SECONDS = 30
 
 
-@pytest.fixture(scope="module")
-def stub(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TopicPoliciesServiceStub]:
-    """A server on the shared broker."""
-    output: Path = tmp_path_factory.mktemp("sidecar") / "server.log"
-    process = ServerProcess(["--pulsar", broker.service_url, "--admin-url", broker.admin_url], output)
-    asyncio.run(process.start())
-    with grpc.insecure_channel(process.address) as channel:
-        yield TopicPoliciesServiceStub(channel)
-    process.kill()
+@pytest.fixture
+def api(sidecars: Sidecars) -> Iterator[BlockingApi]:
+    """A caller of a server on the shared broker."""
+    with BlockingApi(sidecars.one.address) as api:
+        yield api
 
 
 @pytest.fixture(params=[0, 3], ids=["plain", "3-partitions"])
@@ -69,21 +61,20 @@ def becomes(client: pulsar.Client, topic: str, admitted: bool) -> None:
         time.sleep(0.05)
 
 
-def limit(stub: TopicPoliciesServiceStub, topic: str, scope: Scope.ValueType) -> None:
+def limit(api: BlockingApi, topic: str, scope: Scope) -> None:
     """Limits a topic to one producer."""
-    stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=topic, scope=scope, policies=TopicPolicies(max_producer_per_topic=1)))
+    api.update(topic, {"max_producer_per_topic": 1}, scope=scope)
 
 
-@pytest.mark.parametrize("scope", [SCOPE_LOCAL, SCOPE_GLOBAL], ids=["LOCAL", "GLOBAL"])
-def test_a_limit_holds_for_a_loaded_topic_and_ends_with_its_policy(
-    stub: TopicPoliciesServiceStub, admin: Admin, client: pulsar.Client, topic: str, scope: Scope.ValueType
+@pytest.mark.parametrize("scope", [Scope.LOCAL, Scope.GLOBAL], ids=["LOCAL", "GLOBAL"])
+def test_a_limit_holds_for_a_loaded_topic_and_ends_with_it(
+    api: BlockingApi, admin: Admin, client: pulsar.Client, topic: str, scope: Scope
 ) -> None:
     first = client.create_producer(topic)
     assert second_producer(client, topic)
-    limit(stub, topic, scope)
+    limit(api, topic, scope)
     becomes(client, topic, admitted=False)
-    deleted = stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=topic, scope=scope))
-    assert deleted.outcome == service_pb2.DELETE_OUTCOME_DELETED
+    assert api.delete(topic, scope=scope).outcome == "DELETED"
     becomes(client, topic, admitted=True)
     stats = admin.call("GET", f"persistent/{topic.removeprefix('persistent://')}/stats")
     assert [publisher["producerName"] for publisher in stats["publishers"]] == [first.producer_name()], "the topic was not reloaded"
@@ -91,37 +82,33 @@ def test_a_limit_holds_for_a_loaded_topic_and_ends_with_its_policy(
     first.close()
 
 
-def test_a_limit_of_the_admin_api_ends_with_a_delete_over_grpc(
-    stub: TopicPoliciesServiceStub, admin: Admin, client: pulsar.Client, topic: str
-) -> None:
+def test_a_delete_ends_a_limit_of_the_admin_api(api: BlockingApi, admin: Admin, client: pulsar.Client, topic: str) -> None:
     path = f"persistent/{topic.removeprefix('persistent://')}"
     with contextlib.closing(client.create_producer(topic)):
         admin.call("POST", f"{path}/maxProducers", 1)
         becomes(client, topic, admitted=False)
         deadline = time.monotonic() + _SECONDS
-        while not one(stub.GetPolicy(reading(topic))).HasField("policies"):
+        while api.get(topic).policies is None:
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=topic))
+        api.delete(topic)
         becomes(client, topic, admitted=True)
         assert admin.call("GET", f"{path}/maxProducers") is None
 
 
-def test_the_policies_of_a_topic_that_the_broker_deletes_are_deleted_too(
-    stub: TopicPoliciesServiceStub, admin: Admin, client: pulsar.Client, topic: str
-) -> None:
+def test_a_deleted_topic_has_no_policies_any_more(api: BlockingApi, admin: Admin, client: pulsar.Client, topic: str) -> None:
     client.create_producer(topic).close()
-    limit(stub, topic, SCOPE_LOCAL)
-    stream = stub.WatchPolicies(service_pb2.WatchPoliciesRequest(topics=[topic], scopes=[SCOPE_LOCAL]), timeout=_SECONDS)
-    documents = (event.change.document for event in each(stream) if event.HasField("change"))
-    assert next(documents).HasField("policies")
+    limit(api, topic, Scope.LOCAL)
+    stream = api.watch(topics=[topic], scopes=[Scope.LOCAL], timeout=_SECONDS)
+    documents = (event.document for event in stream if event.document is not None)
+    assert next(documents).policies is not None
     path = f"persistent/{topic.removeprefix('persistent://')}"
     deadline = time.monotonic() + _SECONDS
     while admin.call("GET", f"{path}/maxProducers") != 1:  # a broker removes only policies that it has read
         assert time.monotonic() < deadline
         time.sleep(0.02)
     admin.call("DELETE", path)
-    while next(documents).HasField("policies"):
+    while next(documents).policies is not None:
         pass
-    stream.cancel()
-    assert not one(stub.GetPolicy(reading(topic))).HasField("policies")
+    stream.close()
+    assert api.get(topic).policies is None

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import grpc
 import pytest
 
 from tests.broker.pulsar_broker import Broker, OwnBroker
+from tests.promises.api import Api, Refused
 from tests.promises.server_process import ServerProcess
-from topicpolicies.v1.service_pb2 import GetPolicyRequest
 
 from .raw_log import RawLog
 
@@ -25,15 +24,15 @@ class Cluster:
     """The sidecars, and the log that they write."""
 
     def __init__(self, broker: Broker, servers: list[ServerProcess], namespace: str, raw: RawLog) -> None:
-        self._broker = broker
+        self.broker = broker
         self.servers = servers
         self.namespace = namespace
         self.raw = raw
 
     @property
-    def targets(self) -> str:
-        """The addresses of all sidecars, separated by commas."""
-        return ",".join(server.address for server in self.servers)
+    def targets(self) -> list[str]:
+        """The addresses of all sidecars."""
+        return [server.address for server in self.servers]
 
     @property
     def topics(self) -> list[str]:
@@ -49,18 +48,18 @@ class Cluster:
 
     async def compact(self) -> None:
         """Compacts all partitions of the log, and waits until that is done."""
-        with self._broker.admin() as admin:
+        with self.broker.admin() as admin:
             await asyncio.to_thread(admin.compact_change_events, self.namespace)
 
     async def start(self, server: ServerProcess) -> None:
         """Starts a sidecar, and waits until it has loaded the namespace, which it can lead from then on."""
         await server.start()
-        async with asyncio.timeout(60), server.stub() as stub:
+        async with asyncio.timeout(60), Api(server.address) as api:
             while True:  # a busy broker may not answer in time; the server then answers UNAVAILABLE, and clients repeat
                 try:
-                    await stub.GetPolicy(GetPolicyRequest(topic=self.topics[0]), timeout=30)
-                except grpc.aio.AioRpcError as error:
-                    if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    await api.get(self.topics[0])
+                except Refused as error:
+                    if error.code != "UNAVAILABLE":
                         raise
                     await asyncio.sleep(0.1)
                 else:

@@ -1,4 +1,4 @@
-"""A change log as it is stored, message by message, and the leader in whose term each message was written."""
+"""A change log as it is stored, message by message: which producer wrote what. The term of a leader is the term of its producer."""
 
 from __future__ import annotations
 
@@ -10,25 +10,18 @@ from typing import Any, NamedTuple
 import pulsar
 from pulsar.schema import BytesSchema
 
-ANNOUNCEMENT = "tp-leader"
-
-
-class Message(NamedTuple):
-    """The writer of a message."""
-
-    producer: str
-    announces: bool
-    """Whether the message announces that its producer leads."""
+LEADER = "topicpolicies/"
+"""The beginning of a leader's producer name, ``topicpolicies/CLUSTER/TERM/ADDRESS``."""
 
 
 class Intruder(NamedTuple):
-    """A message that a producer wrote outside its own term."""
+    """A message of a producer after which another one had written already."""
 
     partition: str
     number: int
     producer: str
     term: str
-    """The producer whose term it was; empty before the first term."""
+    """The producer that had written last."""
 
 
 class RawLog:
@@ -36,8 +29,8 @@ class RawLog:
 
     def __init__(self, service_url: str, namespace: str, partitions: int) -> None:
         """Connects, which creates the log if there is none; ``partitions`` is 0 for a plain log."""
-        self.messages: dict[str, list[Message]] = defaultdict(list)
-        """The messages by partition, in order."""
+        self.producers: dict[str, list[str]] = defaultdict(list)
+        """The producers of the messages by partition, in order."""
         self._lock = threading.Lock()
         self._client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
         topic = f"persistent://{namespace}/__change_events"
@@ -47,19 +40,24 @@ class RawLog:
 
     @property
     def leader(self) -> str:
-        """The address that the newest leader announced; empty before the first."""
+        """The address of the newest leader; empty before the first."""
         terms = self.terms(self._partitions[0])
-        return terms[-1].split("/", 3)[3] if terms else ""
+        return leader_of(terms[-1]) if terms else ""
 
     def terms(self, partition: str) -> list[str]:
-        """Returns the producers that announced themselves in a partition, in order."""
+        """Returns the producers of leaders that have written into a partition, in order."""
         with self._lock:
-            return [message.producer for message in self.messages[partition] if message.announces]
+            return list(dict.fromkeys(each for each in self.producers[partition] if each.startswith(LEADER)))
 
     @property
     def partitions(self) -> Sequence[str]:
         """The topics of the partitions; the exclusive producer of the first one is the seat of the leader."""
         return self._partitions
+
+    def stored(self) -> list[tuple[str, list[str]]]:
+        """Returns the producers of all messages, by partition."""
+        with self._lock:
+            return [(partition, list(self.producers[partition])) for partition in self._partitions]
 
     def close(self) -> None:
         """Disconnects."""
@@ -67,19 +65,25 @@ class RawLog:
 
     def _note(self, reader: Any, message: Any) -> None:
         del reader
-        partition = message.topic_name()
         with self._lock:
-            self.messages[partition].append(Message(message.producer_name(), ANNOUNCEMENT in message.properties()))
+            self.producers[message.topic_name()].append(message.producer_name())
 
 
-def intruders(messages: Iterable[tuple[str, Sequence[Message]]]) -> list[Intruder]:
-    """Returns the messages that come after the announcement of another producer than their own, or before any announcement."""
+def leader_of(producer: str) -> str:
+    """Returns the address of a leader, by the name of its producer."""
+    return producer.split("/", 3)[3]
+
+
+def intruders(stored: Iterable[tuple[str, Sequence[str]]]) -> list[Intruder]:
+    """Returns the messages of a producer after which another one had written: its term was over."""
     found = []
-    for partition, entries in messages:
+    for partition, producers in stored:
+        over: set[str] = set()
         term = ""
-        for number, message in enumerate(entries):
-            if message.announces:
-                term = message.producer
-            elif message.producer != term:
-                found.append(Intruder(partition, number, message.producer, term))
+        for number, producer in enumerate(producers):
+            if producer in over:
+                found.append(Intruder(partition, number, producer, term))
+            elif producer != term:
+                over.add(term)
+                term = producer
     return found

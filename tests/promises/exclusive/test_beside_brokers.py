@@ -3,70 +3,58 @@
 from __future__ import annotations
 
 import asyncio
-import random
-import uuid
-from contextlib import suppress
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.broker.admin import Admin, AdminError
 from tests.broker.fixtures import BrokerOf
 from tests.broker.pulsar_broker import Broker
-from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
-from topicpolicies_server.config import Limits
-from topicpolicies_server.core.chains.sequencer import Request, Result
-from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.fold.fold import FoldContext
-from topicpolicies_server.logs.change_log import NotLeader
-from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
-from topicpolicies_server.namespaces.namespace import Namespace
-from topicpolicies_server.namespaces.registry import Registry
-from topicpolicies_server.rpc.requests import Author, read_update
+from tests.promises.api import Api, Change, Refused
+from tests.promises.server_process import ServerProcess
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+
+pytestmark = pytest.mark.broker
+VERSIONS = ["4.2.4", pytest.param("4.0.0", marks=pytest.mark.xdist_group("old broker"))]
+IMPATIENT = ("--update-timeout-seconds", "4")
+SECONDS = 40
 
 
-class Sidecar:
-    """A sidecar in this process that leads the log or tries to."""
-
-    def __init__(self, broker: Broker, address: str, **limits: float) -> None:
-        self.log = PulsarLog(broker.service_url, broker.admin_url, advertised=lambda: address, limits=PulsarLimits(close_seconds=3.0))
-        self.registry = Registry(self.log, Limits(**limits), FoldContext(), seed=random.getrandbits(32))  # type: ignore[arg-type]
-
-    def of(self, namespace: str) -> Namespace:
-        return self.registry.get(namespace)
-
-    async def producers(self, topic: str, value: int) -> Result:
-        """Sets ``max_producer_per_topic``."""
-        return await self.of(topic.removeprefix("persistent://").rsplit("/", 1)[0]).update(setting(topic, value))
-
-    async def close(self) -> None:
-        await self.registry.close()
-        await self.log.close()
+@contextlib.asynccontextmanager
+async def sidecar(broker: Broker, output: Path, *options: str) -> AsyncIterator[tuple[ServerProcess, Api]]:
+    """Runs a sidecar that leads or tries to."""
+    server = ServerProcess(["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--writer", "exclusive", *options], output)
+    await server.start()
+    try:
+        async with Api(server.address) as api:
+            yield server, api
+    finally:
+        await asyncio.to_thread(server.stop)
 
 
-def setting(topic: str, value: int) -> Request:
-    message = UpdatePolicyRequest(topic=topic, request_id=str(uuid.uuid4()))
-    message.policies.max_producer_per_topic = value
-    message.update_mask.paths.append("max_producer_per_topic")
-    return read_update(message, Author())[1]
-
-
-async def refused(sidecar: Sidecar, topic: str) -> PolicyError:
-    with pytest.raises(PolicyError) as caught:
-        await sidecar.producers(topic, 99)
+async def refused(api: Api, topic: str) -> Refused:
+    """Returns the refusal of an update at a sidecar that does not lead."""
+    with pytest.raises(Refused) as caught:
+        await api.update(topic, {"max_producer_per_topic": 99})
+    assert (caught.value.code, caught.value.reason) == ("UNAVAILABLE", "NOT_LEADER")
     return caught.value
 
 
-async def in_time(sidecar: Sidecar, topic: str) -> Result:
+async def in_time(api: Api, topic: str, value: int) -> Change:
     """Repeats an update until the sidecar leads."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SECONDS):
         while True:
             try:
-                return await sidecar.producers(topic, 2)
-            except NotLeader:
+                return await api.update(topic, {"max_producer_per_topic": value})
+            except Refused as error:
+                assert error.code == "UNAVAILABLE", error
                 await asyncio.sleep(0.02)
 
 
-def a_topic(admin: Admin, partitions: int) -> tuple[str, str]:
+def a_topic(admin: Admin, partitions: int = 0) -> tuple[str, str]:
     """Creates a namespace and a topic in it, and returns their names."""
     namespace = admin.create_namespace("led")
     if partitions:
@@ -75,105 +63,78 @@ def a_topic(admin: Admin, partitions: int) -> tuple[str, str]:
     return namespace, f"{namespace}/orders"
 
 
-async def eventually_shows(admin: Admin, topic: str, policy: str, value: object) -> None:
-    async with asyncio.timeout(20):
+async def call(admin: Admin, method: str, topic: str, policy: str, value: Any = None) -> Any:
+    """Makes a call of the admin API."""
+    return await asyncio.to_thread(admin.call, method, f"persistent/{topic}/{policy}", value)
+
+
+async def becomes(admin: Admin, topic: str, policy: str, value: object) -> None:
+    """Waits until a broker shows a value."""
+    async with asyncio.timeout(SECONDS):
         while True:
-            with suppress(AdminError):  # while the broker loads the namespace again
-                if await asyncio.to_thread(admin.call, "GET", f"persistent/{topic}/{policy}") == value:
+            with contextlib.suppress(AdminError):  # while the broker loads the namespace again
+                if await call(admin, "GET", topic, policy) == value:
                     return
             await asyncio.sleep(0.1)
 
 
-@pytest.mark.broker
-@pytest.mark.parametrize("version", ["4.2.4", pytest.param("4.0.0", marks=pytest.mark.xdist_group("old broker"))])
+@pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("partitions", [0, 3], ids=["plain", "3-partitions"])
-async def test_brokers_skip_announcements_and_write_again_once_the_leader_has_ended(
-    broker_of: BrokerOf, version: str, partitions: int
-) -> None:
+async def test_brokers_obey_leaders_and_write_again_after_them(broker_of: BrokerOf, version: str, partitions: int, tmp_path: Path) -> None:
     broker = await asyncio.to_thread(broker_of, version)
     with broker.admin() as admin:
-        namespace, topic = a_topic(admin, partitions)
-        full = f"persistent://{topic}"
-        for term, address in enumerate(("one:1", "two:2"), start=1):
-            sidecar = Sidecar(broker, address)
-            assert (await sidecar.producers(full, term)).version
-            await eventually_shows(admin, topic, "maxProducers", term)
-            if partitions:  # without partitions the broker retries for half a minute
-                with pytest.raises(AdminError) as locked_out:
-                    await asyncio.to_thread(admin.call, "POST", f"persistent/{topic}/maxConsumers", 99)
-                assert locked_out.value.status == 500
-            await sidecar.close()
-        await asyncio.to_thread(admin.call, "POST", f"persistent/{topic}/maxConsumers", 7)
+        namespace, topic = await asyncio.to_thread(a_topic, admin, partitions)
+        for term in (1, 2):
+            async with sidecar(broker, tmp_path / f"{term}.log") as (_, api):
+                assert (await in_time(api, f"persistent://{topic}", term)).version
+                await becomes(admin, topic, "maxProducers", term)
+                if partitions:  # without partitions the broker retries for half a minute
+                    with pytest.raises(AdminError) as locked_out:
+                        await call(admin, "POST", topic, "maxConsumers", 99)
+                    assert locked_out.value.status == 500
+        await call(admin, "POST", topic, "maxConsumers", 7)
         await asyncio.to_thread(admin.compact_change_events, namespace)
         await asyncio.to_thread(admin.call, "PUT", f"namespaces/{namespace}/unload")
-        await eventually_shows(admin, topic, "maxProducers", 2)
-        await eventually_shows(admin, topic, "maxConsumers", 7)
+        await becomes(admin, topic, "maxProducers", 2)
+        await becomes(admin, topic, "maxConsumers", 7)
 
 
-@pytest.mark.broker
-async def test_a_follower_names_the_leader_reads_its_changes_and_leads_after_it(broker: Broker, admin: Admin) -> None:
-    _, topic = a_topic(admin, 3)
-    full = f"persistent://{topic}"
-    leader, follower = Sidecar(broker, "leader:1"), Sidecar(broker, "follower:2")
-    written = await leader.producers(full, 1)
-    error = await refused(follower, full)
-    assert isinstance(error, NotLeader)
-    assert error.metadata["leader"] == "leader:1"
-    namespace = follower.of(topic.rsplit("/", 1)[0])
-    head = await namespace.get(setting(full, 0).key, written.version)
-    assert head is not None
-    assert (head.version, head.document) == (written.version, written.document)
-    await leader.close()
-    assert (await in_time(follower, full)).previous == written.version
-    await follower.close()
+async def test_a_follower_names_the_leader_reads_its_changes_and_leads_after_it(broker: Broker, admin: Admin, tmp_path: Path) -> None:
+    """Of four namespaces each sidecar leads those that it was called for first, until it ends."""
+    topics = [f"persistent://{(await asyncio.to_thread(a_topic, admin, number % 2 * 3))[1]}" for number in range(4)]
+    async with sidecar(broker, tmp_path / "two.log") as (two, second):
+        async with sidecar(broker, tmp_path / "one.log", "--advertise", "one.example:6680") as (_, first):
+            firsts = [first, second, first, second]
+            written = [await in_time(leader, topic, 1) for leader, topic in zip(firsts, topics, strict=True)]
+            for leader, topic, change in zip(firsts, topics, written, strict=True):
+                follower, address = (second, "one.example:6680") if leader is first else (first, two.address)
+                assert (await refused(follower, topic)).metadata["leader"] == address
+                read = await follower.get(topic, at_least_version=change.version)
+                assert (read.version, read.policies) == (change.version, TopicPolicies(max_producer_per_topic=1))
+        for topic, change in zip(topics, written, strict=True):
+            assert (await in_time(second, topic, 2)).previous_version == change.version
 
 
-@pytest.mark.broker
-async def test_a_sidecar_that_only_reads_does_not_lead_and_brokers_can_still_write(broker: Broker, admin: Admin) -> None:
-    namespace, topic = a_topic(admin, 0)
-    await asyncio.to_thread(admin.call, "POST", f"persistent/{topic}/maxConsumers", 3)
-    reader = Sidecar(broker, "reader:1")
-    assert await reader.of(namespace).get(setting(f"persistent://{topic}", 0).key) is not None
-    await asyncio.sleep(0.5)
-    await asyncio.to_thread(admin.call, "POST", f"persistent/{topic}/maxConsumers", 4)  # the broker still writes
-    # The broker's producer is still connected, so no sidecar can lead, and the refusal names no leader.
-    writer = Sidecar(broker, "writer:2", update_timeout_seconds=4.0)
-    error = await refused(writer, f"persistent://{topic}")
-    assert isinstance(error, NotLeader)
-    assert "leader" not in error.metadata
-    await asyncio.gather(reader.close(), writer.close())
+async def test_a_sidecar_that_only_reads_leaves_the_log_to_brokers(broker: Broker, admin: Admin, tmp_path: Path) -> None:
+    _, topic = await asyncio.to_thread(a_topic, admin)
+    await call(admin, "POST", topic, "maxConsumers", 3)
+    async with sidecar(broker, tmp_path / "one.log", *IMPATIENT) as (_, api):
+        assert (await api.get(f"persistent://{topic}")).policies == TopicPolicies(max_consumer_per_topic=3)
+        await asyncio.sleep(0.5)
+        await call(admin, "POST", topic, "maxConsumers", 4)
+        # The broker's producer is still connected, so no sidecar can lead, and the refusal names no leader.
+        assert "leader" not in (await refused(api, f"persistent://{topic}")).metadata
 
 
-@pytest.mark.broker
-@pytest.mark.parametrize("version", ["4.2.4", pytest.param("4.0.0", marks=pytest.mark.xdist_group("old broker"))])
-async def test_while_a_broker_is_connected_for_writing_no_refusal_names_a_former_leader(broker_of: BrokerOf, version: str) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_no_refusal_names_a_former_leader(broker_of: BrokerOf, version: str, tmp_path: Path) -> None:
     broker = await asyncio.to_thread(broker_of, version)
     with broker.admin() as admin:
-        _, topic = a_topic(admin, 0)
-        former = Sidecar(broker, "former:1")
-        written = await former.producers(f"persistent://{topic}", 1)
-        await eventually_shows(admin, topic, "maxProducers", 1)
-        await former.close()
-        await asyncio.to_thread(admin.call, "POST", f"persistent/{topic}/maxConsumers", 3)
-    writer = Sidecar(broker, "writer:2", update_timeout_seconds=4.0)
-    error = await refused(writer, f"persistent://{topic}")
-    assert isinstance(error, NotLeader)
-    assert "leader" not in error.metadata
-    head = await writer.of(topic.rsplit("/", 1)[0]).get(setting(f"persistent://{topic}", 0).key, written.version)
-    assert head is not None
-    await writer.close()
-
-
-@pytest.mark.broker
-async def test_sidecars_lead_different_namespaces_and_take_over_those_of_one_that_has_ended(broker: Broker, admin: Admin) -> None:
-    topics = [f"persistent://{a_topic(admin, 0)[1]}" for _ in range(4)]
-    one, two = Sidecar(broker, "one:1"), Sidecar(broker, "two:2")
-    firsts = [one, two, one, two]
-    written = [await sidecar.producers(topic, 1) for sidecar, topic in zip(firsts, topics, strict=True)]
-    for sidecar, topic in zip(firsts, topics, strict=True):  # the first writer keeps leading
-        other, address = (two, "one:1") if sidecar is one else (one, "two:2")
-        assert (await refused(other, topic)).metadata["leader"] == address
-    await one.close()
-    results = [await in_time(two, topic) for topic in topics]
-    assert [result.previous for result in results] == [result.version for result in written]
-    await two.close()
+        _, topic = await asyncio.to_thread(a_topic, admin)
+        async with sidecar(broker, tmp_path / "former.log") as (_, former):
+            written = await in_time(former, f"persistent://{topic}", 1)
+            await becomes(admin, topic, "maxProducers", 1)
+        await call(admin, "POST", topic, "maxConsumers", 3)
+    async with sidecar(broker, tmp_path / "writer.log", *IMPATIENT) as (_, api):
+        assert "leader" not in (await refused(api, f"persistent://{topic}")).metadata
+        assert (await api.get(f"persistent://{topic}", at_least_version=written.version)).policies is not None

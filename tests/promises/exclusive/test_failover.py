@@ -10,21 +10,17 @@ import random
 import statistics
 import time
 import uuid
+from collections.abc import Awaitable
 
-import grpc
 import pytest
-from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status
 
+from tests.promises.api import Api, Refused
 from tests.promises.server_process import ServerProcess
-from tests.stubs import one, reading
 from tests.validators.links import chain
-from topicpolicies import AsyncClient
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 
 from .conftest import SESSION_SECONDS, Cluster
-from .load import RETRIES, Load
+from .load import Caller, Load, holding
 from .raw_log import intruders
 from .witness import Witness
 
@@ -69,63 +65,52 @@ async def in_the_middle(load: Load, chance: random.Random) -> int:
     return len(load.in_flight)
 
 
-async def refused(awaitable: object) -> tuple[grpc.StatusCode, ErrorInfo]:
-    """Returns the status code and the error info of a call that must fail."""
-    info = ErrorInfo()
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await awaitable  # type: ignore[misc]
-    metadata = dict(caught.value.trailing_metadata() or ())
-    assert Status.FromString(metadata["grpc-status-details-bin"]).details[0].Unpack(info)
-    return caught.value.code(), info
-
-
-def held_update(topic: str, value: int) -> UpdatePolicyRequest:
-    """Returns an update that is sent to one server only."""
-    request = UpdatePolicyRequest(topic=topic, policies=TopicPolicies(), request_id=str(uuid.uuid4()))
-    request.policies.subscription_policies[HELD].dispatch_rate.dispatch_throttling_rate_in_msg = value
-    request.update_mask.paths.append(f"subscription_policies.`{HELD}`.dispatch_rate.dispatch_throttling_rate_in_msg")
-    return request
+async def refused(call: Awaitable[object]) -> Refused:
+    """Returns the refusal of a call."""
+    with pytest.raises(Refused) as caught:
+        await call
+    return caught.value
 
 
 async def stopped_for_longer_than_its_session(cluster: Cluster, load: Load, takeovers: Takeovers, value: int) -> str:
     """Suspends the leader until another one leads, and checks its answers when it resumes. Returns why it refused the held update."""
     leader = await cluster.leader()
     topic = load.topics[0]
-    async with leader.stub() as stub, AsyncClient(cluster.targets, retries=RETRIES) as client:
-        await stub.GetPolicy(reading(topic), timeout=10)  # connects the stub
+    async with Api(leader.address) as api, Caller(cluster.targets) as client:
+        await api.get(topic)  # connects it
         began = time.monotonic()
         leader.pause()
-        request = held_update(topic, value)
-        held = asyncio.ensure_future(stub.UpdatePolicy(request, timeout=60))
+        update = holding(topic, HELD, value, str(uuid.uuid4()))
+        held = asyncio.ensure_future(api.send(update, timeout=60))
         successor = await taken_over(cluster, load, leader, takeovers, began)
         assert takeovers.seconds[-1] >= SESSION_SECONDS / 2, "another sidecar leads only after the session has ended"
         await asyncio.sleep(0.5)
         leader.resume()
-        code, info = await refused(held)
+        found = await refused(held)
         # LOG_UNREACHABLE: its connections were closed meanwhile, and it accepts no update until it has new ones.
         refusals = {("UNAVAILABLE", "NOT_LEADER"), ("UNAVAILABLE", "LOG_UNREACHABLE"), ("DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN")}
-        assert (code.name, info.reason) in refusals
-        await load.update(client, topic, HELD, value, request.request_id)  # the repeat settles the update
-        code, later = await refused(stub.UpdatePolicy(held_update(topic, -1), timeout=30))
+        assert (found.code, found.reason) in refusals
+        await load.update(client, topic, HELD, value, update.request_id)  # the repeat settles the update
+        later = await refused(api.send(holding(topic, HELD, -1, str(uuid.uuid4()))))
         while later.reason == "LOG_UNREACHABLE" and time.monotonic() < began + 60:
-            code, later = await refused(stub.UpdatePolicy(held_update(topic, -1), timeout=30))
-        assert (code.name, later.reason, later.metadata["leader"]) == ("UNAVAILABLE", "NOT_LEADER", successor.address)
-        read = one(await stub.GetPolicy(reading(topic, at_least_version=load.links[topic][-1].version), timeout=30))
-        assert read.policies.subscription_policies[HELD].dispatch_rate.dispatch_throttling_rate_in_msg == value, "a follower serves reads"
-    return str(info.reason)
+            later = await refused(api.send(holding(topic, HELD, -1, str(uuid.uuid4()))))
+        assert (later.code, later.reason, later.metadata["leader"]) == ("UNAVAILABLE", "NOT_LEADER", successor.address)
+        read = (await api.get(topic, at_least_version=load.links[topic][-1].version)).policies or TopicPolicies()
+        assert read.subscription_policies[HELD].dispatch_rate.dispatch_throttling_rate_in_msg == value, "a follower serves reads"
+    return found.reason
 
 
 @pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.timeout(600)
-async def test_leaders_killed_and_suspended_under_load_lose_nothing_and_write_nothing_after_their_successors(cluster: Cluster) -> None:
+async def test_killed_and_suspended_leaders_lose_nothing_and_write_nothing_later(cluster: Cluster) -> None:
     await assert_succeeded(cluster, KILLS, SEED)
 
 
 @pytest.mark.evidence
 @pytest.mark.broker
 @pytest.mark.timeout(600)
-async def test_many_more_leaders_killed_and_suspended_lose_nothing_and_write_nothing_after_successors(cluster: Cluster, part: int) -> None:
+async def test_many_more_killed_and_suspended_leaders_lose_nothing(cluster: Cluster, part: int) -> None:
     await assert_succeeded(cluster, MANY_KILLS, SEED + 1 + part)
 
 
@@ -169,9 +154,9 @@ async def no_update_was_lost(cluster: Cluster, load: Load) -> None:
         assert not found.forks
         assert not found.loose
         for server in cluster.servers:
-            async with server.stub() as stub:
-                final = one(await stub.GetPolicy(reading(topic, at_least_version=found.links[-1].version), timeout=30))
-            assert final.version == found.links[-1].version
+            async with Api(server.address) as api:
+                final = await api.get(topic, at_least_version=found.links[-1].version)
+            assert final.policies is not None and final.version == found.links[-1].version
             entries = final.policies.subscription_policies.items()
             values = {name: entry.dispatch_rate.dispatch_throttling_rate_in_msg for name, entry in entries}
             assert values == {name: value for (at, name), value in load.last.items() if at == topic}
@@ -181,9 +166,9 @@ async def no_update_was_lost(cluster: Cluster, load: Load) -> None:
 def written_in_turns(cluster: Cluster, load: Load) -> int:
     """Asserts on the stored log that leaders wrote only in their own terms. Returns the number of terms."""
     raw = cluster.raw
-    stored = {partition: list(raw.messages[partition]) for partition in raw.partitions}
-    assert intruders(stored.items()) == []
-    assert sum(not message.announces for messages in stored.values() for message in messages) >= load.answered
+    stored = raw.stored()
+    assert intruders(stored) == []
+    assert sum(len(producers) for _, producers in stored) >= load.answered
     terms = raw.terms(raw.partitions[0])
     assert len(terms) == len(set(terms))
     for partition in raw.partitions:
@@ -194,7 +179,7 @@ def written_in_turns(cluster: Cluster, load: Load) -> int:
 
 @pytest.mark.broker
 @pytest.mark.timeout(180)
-async def test_a_followers_watch_streams_every_change_in_order_across_failovers_and_compactions(cluster: Cluster) -> None:
+async def test_a_followers_watch_has_every_change_across_failovers(cluster: Cluster) -> None:
     load, kills, chance = Load(cluster.targets, cluster.topics, SEED), Takeovers(), random.Random(SEED)
     witnesses = [Witness(server.address, cluster.namespace) for server in cluster.servers]
     watching = [asyncio.create_task(witness.watch()) for witness in witnesses]
@@ -238,4 +223,4 @@ async def test_a_followers_watch_streams_every_change_in_order_across_failovers_
             versions = [link.version for link in found.links]
             assert witness.shown[topic] == list(zip(["0", *versions], versions, strict=False)), "each change once, in order"
     assert len(cluster.raw.terms(cluster.raw.partitions[0])) > KILLS_WHILE_COMPACTED
-    assert intruders((partition, list(cluster.raw.messages[partition])) for partition in cluster.raw.partitions) == []
+    assert intruders(cluster.raw.stored()) == []

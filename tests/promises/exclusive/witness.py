@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
-from topicpolicies import AsyncClient, WatchMode
-from topicpolicies.events import Changed, Reset, Synced
-from topicpolicies_server.logs.producer_names import leader_of
+from tests.promises.api import Api
+
+from .raw_log import leader_of
 
 
 class Witness:
@@ -28,16 +28,15 @@ class Witness:
 
     async def watch(self) -> None:
         """Watches until it is cancelled."""
-        async with AsyncClient(self.address) as client:
-            async for event in client.watch(namespaces=[self._namespace], mode=WatchMode.EVERY):
-                if isinstance(event, Synced):
+        async with Api(self.address) as api:
+            async for event in api.watch([self._namespace], mode="EVERY", timeout=None):
+                if event.kind == "synced":
                     self.synced.set()
-                elif isinstance(event, Reset):
+                elif event.kind == "reset":
                     self.restarted = True
-                elif isinstance(event, Changed) and not event.snapshot:
+                elif event.document is not None and self.synced.is_set():
                     self.shown[event.document.topic].append((event.previous_version, event.document.version))
-                    assert event.origin is not None, "a change of the log"
-                    self.leaders.add(leader_of(event.origin.producer_name))
+                    self.leaders.add(leader_of(event.producer))
                 self._news.set()
 
     async def until_shown(self, topic: str, version: str) -> None:

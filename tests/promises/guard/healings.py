@@ -1,6 +1,6 @@
 """The lines that guards log of their healings, and whether a healing took back an earlier one.
 
-Every setting is a number that only grows (``tests/promises/shared/settings``). So a healing to less than an earlier healing's number undid it.
+Every setting is a number that only grows (``shared/settings``). So a healing to less than an earlier healing's number undid it.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,9 +12,8 @@ from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker
 from tests.promises.api import Api
 from tests.promises.change_log import ChangeLog, Stored, admin_path
+from tests.promises.conftest import Sidecars
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-
-from .run import sidecar
 
 SECONDS = 20
 
@@ -55,18 +53,17 @@ class Both(NamedTuple):
 
 
 @pytest.fixture
-async def both(broker: Broker, admin: Admin, tmp_path: Path) -> AsyncIterator[Both]:
+async def both(broker: Broker, admin: Admin, sidecars: Sidecars) -> AsyncIterator[Both]:
     namespace = await asyncio.to_thread(admin.create_namespace, "stale")
     admin.compact_only_on_request(namespace)
     await asyncio.to_thread(admin.create_topic, f"{namespace}/orders")
     await asyncio.to_thread(admin.call, "POST", f"persistent/{namespace}/orders/maxProducers", 1)
     topic = f"persistent://{namespace}/orders"
-    async with sidecar(broker, tmp_path / "one.log") as (one, _), sidecar(broker, tmp_path / "two.log") as (two, _):
-        async with Api(one.address) as first, Api(two.address) as second:
-            with ChangeLog(broker, namespace) as log:
-                made = Both((first, second), log, admin, topic)
-                await made.become(max_producer_per_topic=1)
-                yield made
+    async with Api(sidecars.one.address) as first, Api(sidecars.two.address) as second:
+        with ChangeLog(broker, namespace) as log:
+            made = Both((first, second), log, admin, topic)
+            await made.become(max_producer_per_topic=1)
+            yield made
 
 
 async def test_a_document_of_an_old_base_changes_only_what_it_changed(both: Both) -> None:
