@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Generator
 from concurrent.futures import Future
+from queue import Queue
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -24,6 +25,7 @@ class BlockingApi:
         self._api = Api(address, metadata=metadata)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._watches: list[Future[None]] = []
 
     def __enter__(self) -> Self:
         """Makes the channel."""
@@ -32,7 +34,8 @@ class BlockingApi:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Closes the channel."""
+        """Ends all watches, and closes the channel."""
+        self.stop()
         self._wait(self._api.__aexit__(None, None, None))
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_SECONDS)
@@ -66,17 +69,32 @@ class BlockingApi:
         """As ``Api.effective``."""
         return self._wait(self._api.effective(topic, view))
 
-    def watch(self, **options: Any) -> Iterator[Event]:
-        """As ``Api.watch``; close the iterator to end the watch."""
-        events = self._api.watch(**options)
+    def watch(self, **options: Any) -> Generator[Event, None, None]:
+        """As ``Api.watch``; close the generator, or call ``stop`` in another thread, to end the watch."""
+        events: Queue[Event | Refused | None] = Queue()
+        watching = asyncio.run_coroutine_threadsafe(self._watch(events, options), self._loop)
+        self._watches.append(watching)
         try:
-            while True:
-                try:
-                    yield self._wait(anext(events), None)  # type: ignore[arg-type]
-                except StopAsyncIteration:
-                    return
+            while (event := events.get()) is not None:
+                if isinstance(event, Refused):
+                    raise event
+                yield event
         finally:
-            self._wait(events.aclose())  # type: ignore[attr-defined]
+            watching.cancel()
+
+    def stop(self) -> None:
+        """Ends all watches."""
+        for watching in self._watches:
+            watching.cancel()
+
+    async def _watch(self, events: Queue[Event | Refused | None], options: dict[str, Any]) -> None:
+        try:
+            async for event in self._api.watch(**options):
+                events.put(event)
+        except Refused as error:
+            events.put(error)
+        finally:
+            events.put(None)
 
     def _wait(self, call: Coroutine[Any, Any, T], seconds: float | None = 4 * _SECONDS) -> T:
         waiting: Future[T] = asyncio.run_coroutine_threadsafe(call, self._loop)

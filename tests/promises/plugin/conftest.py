@@ -8,7 +8,7 @@ import pulsar
 import pytest
 
 from tests.broker.admin import Admin
-from tests.plugin.pair import Pair
+from tests.promises.plugin.pair import Pair
 
 
 @pytest.fixture(scope="session")

@@ -7,15 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import grpc
 import httpx
 
 from tests.broker.admin import Admin
 from tests.broker.configuration import Ports
 from tests.broker.pulsar_broker import OwnBroker
 from tests.java_build import plugin_jar
+from tests.promises.blocking import BlockingApi
 from tests.promises.server_process import ServerProcess
-from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
 SERVICE = "topicpolicies.broker.SidecarTopicPoliciesService"
 """The class of the plug-in in the broker's configuration."""
@@ -59,20 +58,13 @@ class Pair:
             **KEEP_TOPICS,
         }
         self.broker = OwnBroker(settings={**own, **bare, **(settings or {})}, ports=ports, plugins=[plugin_jar()])
-        self._channel: grpc.Channel | None = None
+        self.api = BlockingApi(self.sidecar.address)
+        self.api.__enter__()
 
     @property
     def admin(self) -> Admin:
         """The broker's admin API; close it after use."""
         return self.broker.admin()
-
-    @property
-    def stub(self) -> TopicPoliciesServiceStub:
-        """A stub of the sidecar. Calls need ``wait_for_ready`` if the sidecar may be starting."""
-        if self._channel is None:
-            options = [("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
-            self._channel = grpc.insecure_channel(self.sidecar.address, options=options)
-        return TopicPoliciesServiceStub(self._channel)
 
     def start_sidecar(self) -> None:
         """Starts the sidecar, and waits until it serves."""
@@ -87,7 +79,6 @@ class Pair:
 
     def close(self) -> None:
         """Ends both processes."""
-        if self._channel is not None:
-            self._channel.close()
+        self.api.__exit__(None, None, None)
         self.broker.close()
         self.sidecar.kill()

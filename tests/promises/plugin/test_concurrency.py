@@ -7,10 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.plugin.enforcement import soon
-from tests.plugin.pair import Pair
-from tests.stubs import one, reading
-from topicpolicies.v1 import service_pb2
+from tests.promises.plugin.enforcement import soon
+from tests.promises.plugin.pair import Pair
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("plug-in")]
@@ -28,7 +26,7 @@ _FIELDS = {
 }
 
 
-def test_eight_threads_over_the_admin_api_and_a_grpc_client_on_one_topic_lose_no_change(pair: Pair, topic: str) -> None:
+def test_eight_administrators_and_a_client_lose_nothing(pair: Pair, topic: str) -> None:
     conflicts = pair.metric("conflicts_total")
     done = threading.Event()
 
@@ -42,8 +40,7 @@ def test_eight_threads_over_the_admin_api_and_a_grpc_client_on_one_topic_lose_no
         writes = 0
         while not done.is_set():
             writes += 1
-            policies = TopicPolicies(message_ttl_in_seconds=writes)
-            pair.stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=topic, policies=policies), timeout=30)
+            pair.api.update(topic, {"message_ttl_in_seconds": writes})
         return writes
 
     with ThreadPoolExecutor(len(_FIELDS) + 1) as threads:
@@ -54,7 +51,7 @@ def test_eight_threads_over_the_admin_api_and_a_grpc_client_on_one_topic_lose_no
             done.set()
         writes = beside.result()
     expected = TopicPolicies(message_ttl_in_seconds=writes, **dict.fromkeys(_FIELDS.values(), _ROUNDS))  # type: ignore[arg-type]
-    assert one(pair.stub.GetPolicy(reading(topic), timeout=30)).policies == expected
+    assert pair.api.get(topic).policies == expected
     with pair.admin as admin:
         soon(lambda: bool(admin.call("GET", f"persistent/{topic}/messageTTL") == writes), "the broker has the other writer's last change")
         assert {path: admin.call("GET", f"persistent/{topic}/{path}") for path in _FIELDS} == dict.fromkeys(_FIELDS, _ROUNDS)

@@ -10,18 +10,14 @@ from typing import Any
 import pytest
 
 from tests.broker.admin import Admin, AdminError
-from tests.broker.policy_case import Call, Case, Need, comparable, prepare, replicated_namespace, stop_replicating
-from tests.broker.policy_cases import CASES
-from tests.plugin.pair import Pair
-from tests.stubs import one, reading
-from topicpolicies.v1.policies_pb2 import Scope as ScopeNumber
+from tests.promises.broker.policy_case import Call, Case, Need, Scope, comparable, prepare, replicated_namespace, stop_replicating
+from tests.promises.broker.policy_cases import CASES
+from tests.promises.plugin.pair import Pair
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.names import Scope
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("plug-in")]
 
 _WHICH = [(case, scope) for case in CASES for scope in case.scopes]
-_SECONDS = 30
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +38,7 @@ def namespaces(pair: Pair, admin: Admin) -> Iterator[dict[tuple[str, Need], str]
 
 
 @pytest.mark.parametrize(("case", "scope"), _WHICH, ids=[f"{case.setting}-{scope.name}" for case, scope in _WHICH])
-def test_a_broker_with_the_plug_in_answers_like_a_stock_broker_and_the_sidecar_has_the_values(
+def test_a_broker_with_the_plug_in_answers_like_a_stock_broker(
     pair: Pair, own: Admin, admin: Admin, namespaces: dict[tuple[str, Need], str], case: Case, scope: Scope
 ) -> None:
     local = f"{case.setting.replace('/', '-')}-{scope.name}-{uuid.uuid4().hex[:4]}".lower()
@@ -55,7 +51,7 @@ def test_a_broker_with_the_plug_in_answers_like_a_stock_broker_and_the_sidecar_h
         for example in here.examples:
             answers[name] += [_answer(call, client, topic) for call in (here.setting_call(example, scope), here.reading_call(scope))]
             if name == "own":
-                held.append(one(pair.stub.GetPolicy(reading(topic, ScopeNumber.ValueType(scope)), timeout=_SECONDS)).policies)
+                held.append(pair.api.get(topic, scope).policies or TopicPolicies())
         answers[name] += [_answer(call, client, topic) for call in (here.removing_call(scope), here.reading_call(scope))]
         answers[name] = [json.loads(json.dumps(answer).replace(namespace, "NAMESPACE")) for answer in answers[name]]
     assert answers["own"] == answers["stock"]

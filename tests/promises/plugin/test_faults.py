@@ -10,9 +10,9 @@ import pulsar
 import pytest
 
 from tests.broker.admin import Admin, AdminError
-from tests.plugin.enforcement import admits_another_producer, soon
-from tests.plugin.pair import Pair
-from topicpolicies.v1 import service_pb2
+from tests.promises.api import Update
+from tests.promises.plugin.enforcement import admits_another_producer, soon
+from tests.promises.plugin.pair import Pair
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("plug-in")]
@@ -31,9 +31,7 @@ def without_sidecar(pair: Pair, topic: str) -> Iterator[None]:
         pair.start_sidecar()
 
 
-def test_without_the_sidecar_the_broker_enforces_known_policies_and_refuses_changes_until_it_is_back(
-    pair: Pair, own: Admin, topic: str, client: pulsar.Client
-) -> None:
+def test_without_the_sidecar_known_policies_hold_and_changes_are_refused(pair: Pair, own: Admin, topic: str, client: pulsar.Client) -> None:
     first = client.create_producer(f"persistent://{topic}")
     own.call("POST", f"persistent/{topic}/maxProducers", 1)
     pair.sidecar.kill()
@@ -46,11 +44,7 @@ def test_without_the_sidecar_the_broker_enforces_known_policies_and_refuses_chan
     with pytest.raises(AdminError, match="503"):
         own.call("POST", f"persistent/{topic}/maxProducers", 2)
     pair.start_sidecar()
-    pair.stub.UpdatePolicy(
-        service_pb2.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=2)),
-        timeout=_SECONDS,
-        wait_for_ready=True,
-    )
+    pair.api.patiently(Update(topic, TopicPolicies(max_producer_per_topic=2)))
     soon(lambda: admits_another_producer(client, topic), "the broker has caught up")
     own.call("POST", f"persistent/{topic}/maxConsumers", 4)
     assert own.call("GET", f"persistent/{topic}/maxConsumers") == 4
@@ -68,7 +62,7 @@ def test_an_update_waits_for_a_sidecar_that_is_being_restarted(pair: Pair, own: 
 
 
 @pytest.mark.usefixtures("without_sidecar")
-def test_a_topic_of_a_namespace_whose_policies_are_not_known_fails_to_load_with_that_reason(pair: Pair, own: Admin, topic: str) -> None:
+def test_a_topic_whose_policies_are_not_known_fails_to_load(pair: Pair, own: Admin, topic: str) -> None:
     unknown = own.create_namespace("unknown")
     with ThreadPoolExecutor(6) as threads:
         began = time.monotonic()
@@ -87,7 +81,7 @@ def test_a_topic_of_a_namespace_whose_policies_are_not_known_fails_to_load_with_
 
 
 @pytest.mark.usefixtures("without_sidecar")
-def test_each_of_many_updates_without_the_sidecar_is_refused_with_status_503(own: Admin, topic: str) -> None:
+def test_updates_without_the_sidecar_are_refused_with_503(own: Admin, topic: str) -> None:
     def refused(value: int) -> bool:
         try:
             own.call("POST", f"persistent/{topic}/maxProducers", value)

@@ -7,17 +7,15 @@ from collections.abc import Iterator
 import pulsar
 import pytest
 
-from tests.broker.policy_case import Case, Need, comparable, prepare
-from tests.broker.policy_cases import CASES
-from tests.plugin.enforcement import admits_another_producer, soon
-from tests.plugin.pair import Pair
-from topicpolicies.v1 import service_pb2
+from tests.promises.api import Delete, Update
+from tests.promises.broker.policy_case import Case, Need, Scope, comparable, prepare
+from tests.promises.broker.policy_cases import CASES
+from tests.promises.plugin.enforcement import admits_another_producer, soon
+from tests.promises.plugin.pair import Pair
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.names import Scope
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("plug-in, log in pulsar")]
 
-_SECONDS = 30
 _SETTABLE = [case for case in CASES if case.need is Need.NOTHING and case.settable]
 
 
@@ -65,12 +63,8 @@ def test_a_change_over_grpc_takes_effect_on_a_loaded_topic(bare: Pair) -> None:
         admin.create_topic(topic)
     client = pulsar.Client(bare.broker.service_url, operation_timeout_seconds=20, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
     client.create_producer(f"persistent://{topic}")
-    bare.stub.UpdatePolicy(
-        service_pb2.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=1)),
-        timeout=_SECONDS,
-        wait_for_ready=True,
-    )
+    bare.api.patiently(Update(topic, TopicPolicies(max_producer_per_topic=1)))
     soon(lambda: not admits_another_producer(client, topic), "the second producer is refused")
-    bare.stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=topic), timeout=_SECONDS)
+    bare.api.patiently(Delete(topic))
     soon(lambda: admits_another_producer(client, topic), "the second producer is admitted")
     client.close()

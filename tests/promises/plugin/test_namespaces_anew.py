@@ -9,14 +9,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import grpc
 import pytest
 
 from tests.broker.admin import Admin, AdminError
-from tests.plugin.enforcement import soon
-from tests.plugin.pair import Pair
-from tests.stubs import each, one, reading
-from topicpolicies.v1 import service_pb2
+from tests.promises.api import Event, Refused
+from tests.promises.blocking import BlockingApi
+from tests.promises.plugin.enforcement import soon
+from tests.promises.plugin.pair import Pair
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("plug-in, namespaces anew")]
@@ -53,34 +52,35 @@ class Watching:
     """A watch of a namespace that stays open all the time, like those of brokers."""
 
     def __init__(self, pair: Pair, namespace: str) -> None:
-        self.events: list[service_pb2.WatchEvent] = []
-        self.ended: grpc.RpcError | None = None
-        self._call = pair.stub.WatchPolicies(service_pb2.WatchPoliciesRequest(namespaces=[namespace]))
+        self.events: list[Event] = []
+        self.ended: Refused | None = None
+        self._api = BlockingApi(pair.sidecar.address)
+        self._api.__enter__()
+        self._watch = self._api.watch(namespaces=[namespace], timeout=None)
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     @property
     def values(self) -> Sequence[int]:
         """The values of the first topic that the watch has sent."""
-        documents = [event.change.document for event in list(self.events) if event.HasField("change")]
-        shown = [document for document in documents if document.HasField("policies") and document.topic.endswith("/topic-0")]
-        return [document.policies.max_producer_per_topic for document in shown]
+        documents = [event.document for event in list(self.events) if event.document is not None]
+        return [each.policies.max_producer_per_topic for each in documents if each.policies is not None and each.topic.endswith("/topic-0")]
 
     @property
     def failures(self) -> int:
         """How often the watch has sent the state FAILED."""
-        states = [event.status.state for event in list(self.events) if event.HasField("status")]
-        return states.count(service_pb2.NAMESPACE_STATE_FAILED)
+        return [event.state for event in list(self.events)].count("FAILED")
 
     def close(self) -> None:
         """Ends the watch."""
-        self._call.cancel()
+        self._api.stop()
         self._thread.join(_CALL_SECONDS)
+        self._api.__exit__(None, None, None)
 
     def _read(self) -> None:
         try:
-            self.events.extend(each(self._call))
-        except grpc.RpcError as error:
+            self.events.extend(self._watch)
+        except Refused as error:
             self.ended = error
 
 
@@ -119,11 +119,10 @@ class Life:
                 self._admin.call("POST", f"persistent/{topic}/{kind}", value)
             assert self._admin.call("GET", f"persistent/{topic}/{kind}") == value
         with self._timed("read at the sidecar"):
-            answer = one(self._pair.stub.GetPolicy(reading(topic), timeout=_CALL_SECONDS))
+            answer = self._pair.api.get(topic, timeout=_CALL_SECONDS)
         assert answer.policies == TopicPolicies(max_producer_per_topic=value, max_consumer_per_topic=value)
-        update = service_pb2.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(message_ttl_in_seconds=value))
         with self._timed("change at the sidecar"):
-            self._pair.stub.UpdatePolicy(update, timeout=_CALL_SECONDS)
+            self._pair.api.update(topic, {"message_ttl_in_seconds": value}, timeout=_CALL_SECONDS)
 
     @contextlib.contextmanager
     def _timed(self, what: str) -> Iterator[None]:
@@ -136,7 +135,7 @@ def _wait_until_sent(watching: Watching, life: Life) -> None:
     soon(lambda: life.newest in watching.values, "the watch has sent the value of this life")
 
 
-def test_a_namespace_that_is_deleted_and_created_again_during_a_watch_is_served_at_once(bare: Pair) -> None:
+def test_a_namespace_that_is_created_anew_is_served_at_once(bare: Pair) -> None:
     namespace, later = "public/anew", []
     with bare.admin as admin:
         first = Life(bare, admin, namespace, 0)
@@ -158,7 +157,7 @@ def test_a_namespace_that_is_deleted_and_created_again_during_a_watch_is_served_
     assert max(slowest.values()) < _SOON_SECONDS, slowest
 
 
-def test_a_namespace_and_its_policies_are_deleted_although_the_sidecar_learns_first_that_it_is_gone(bare: Pair) -> None:
+def test_a_namespace_is_deleted_although_the_sidecar_learns_it_first(bare: Pair) -> None:
     with bare.admin as admin, ThreadPoolExecutor(1) as thread:
         for number in range(2):
             life = Life(bare, admin, "public/half-way", number)

@@ -11,33 +11,30 @@ import pytest
 
 from tests.broker.admin import Admin
 from tests.clients.toolchains import go_build
-from tests.plugin.enforcement import admits_another_producer, soon
-from tests.plugin.pair import Pair
-from tests.stubs import one, reading
-from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, Scope, TopicPolicies
+from tests.promises.broker.policy_case import Scope
+from tests.promises.plugin.enforcement import admits_another_producer, soon
+from tests.promises.plugin.pair import Pair
+from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("plug-in")]
 
 _SECONDS = 30
-both_scopes = pytest.mark.parametrize("scope", [SCOPE_LOCAL, SCOPE_GLOBAL], ids=["LOCAL", "GLOBAL"])
+both_scopes = pytest.mark.parametrize("scope", Scope, ids=lambda scope: scope.name)
 
 
-def limit(pair: Pair, topic: str, scope: Scope.ValueType) -> None:
+def limit(pair: Pair, topic: str, scope: Scope) -> None:
     """Limits a topic to one producer."""
-    pair.stub.UpdatePolicy(
-        service_pb2.UpdatePolicyRequest(topic=topic, scope=scope, policies=TopicPolicies(max_producer_per_topic=1)), timeout=_SECONDS
-    )
+    pair.api.update(topic, {"max_producer_per_topic": 1}, scope=scope)
 
 
-def exists(pair: Pair, topic: str, scope: Scope.ValueType) -> bool:
+def exists(pair: Pair, topic: str, scope: Scope) -> bool:
     """Whether the sidecar has a document."""
-    return one(pair.stub.GetPolicy(reading(topic, scope), timeout=_SECONDS)).HasField("policies")
+    return pair.api.get(topic, scope).policies is not None
 
 
 @both_scopes
 @pytest.mark.parametrize("partitions", [0, 2])
-def test_a_topic_loads_with_its_policies(pair: Pair, own: Admin, client: pulsar.Client, scope: Scope.ValueType, partitions: int) -> None:
+def test_a_topic_loads_with_its_policies(pair: Pair, own: Admin, client: pulsar.Client, scope: Scope, partitions: int) -> None:
     topic = f"{own.create_namespace('loads')}/topic"
     limit(pair, topic, scope)
     own.create_topic(topic, partitions=partitions)
@@ -48,13 +45,13 @@ def test_a_topic_loads_with_its_policies(pair: Pair, own: Admin, client: pulsar.
 
 @both_scopes
 def test_a_limit_holds_for_a_loaded_topic_and_ends_with_its_policy(
-    pair: Pair, own: Admin, client: pulsar.Client, topic: str, scope: Scope.ValueType
+    pair: Pair, own: Admin, client: pulsar.Client, topic: str, scope: Scope
 ) -> None:
     first = client.create_producer(f"persistent://{topic}")
     assert admits_another_producer(client, topic)
     limit(pair, topic, scope)
     soon(lambda: not admits_another_producer(client, topic), "the second producer is refused")
-    pair.stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=topic, scope=scope), timeout=_SECONDS)
+    pair.api.delete(topic, scope=scope)
     soon(lambda: admits_another_producer(client, topic), "the second producer is admitted")
     publishers = own.call("GET", f"persistent/{topic}/stats")["publishers"]
     assert [each["producerName"] for each in publishers] == [first.producer_name()], "the topic was not reloaded"
@@ -80,17 +77,16 @@ def test_the_admin_api_shows_its_own_change_at_once_and_those_of_others_soon(pai
     for value in range(1, 30):
         own.call("POST", f"persistent/{topic}/maxProducers", value)
         assert own.call("GET", f"persistent/{topic}/maxProducers") == value
-    policies = TopicPolicies(max_consumer_per_topic=7)
-    pair.stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=topic, policies=policies), timeout=_SECONDS)
+    pair.api.update(topic, {"max_consumer_per_topic": 7})
     soon(lambda: bool(own.call("GET", f"persistent/{topic}/maxConsumers") == 7), "the broker has the other writer's change")
     assert own.call("GET", f"persistent/{topic}/maxProducers") == 29
 
 
 def test_the_policies_of_a_deleted_topic_are_deleted_too(pair: Pair, own: Admin, topic: str) -> None:
-    for scope in (SCOPE_LOCAL, SCOPE_GLOBAL):
+    for scope in Scope:
         limit(pair, topic, scope)
     own.call("DELETE", f"persistent/{topic}")
-    soon(lambda: not exists(pair, topic, SCOPE_LOCAL) and not exists(pair, topic, SCOPE_GLOBAL), "no policies are left")
+    soon(lambda: not exists(pair, topic, Scope.LOCAL) and not exists(pair, topic, Scope.GLOBAL), "no policies are left")
 
 
 def test_a_partitioned_topic_that_leaves_the_cluster_keeps_only_its_global_policies(pair: Pair, own: Admin) -> None:
@@ -100,15 +96,15 @@ def test_a_partitioned_topic_that_leaves_the_cluster_keeps_only_its_global_polic
     own.call("PUT", "tenants/leaving", {"adminRoles": [], "allowedClusters": clusters})
     own.call("PUT", f"namespaces/{namespace}", {"replication_clusters": ["standalone"]})
     own.create_topic(topic, partitions=2)
-    for scope in (SCOPE_LOCAL, SCOPE_GLOBAL):
+    for scope in Scope:
         limit(pair, topic, scope)
     for partition in range(2):
         own.call("GET", f"persistent/{topic}-partition-{partition}/stats")  # only a loaded partition leaves
     own.call("POST", f"namespaces/{namespace}/replication", clusters)
     own.call("POST", f"persistent/{topic}/replication", ["abroad"], isGlobal="true")
-    soon(lambda: not exists(pair, topic, SCOPE_LOCAL), "the local policies are gone")
+    soon(lambda: not exists(pair, topic, Scope.LOCAL), "the local policies are gone")
     assert own.call("GET", f"persistent/{namespace}") == [], "the partitions are gone too"
-    kept = one(pair.stub.GetPolicy(reading(topic, SCOPE_GLOBAL), timeout=_SECONDS))
+    kept = pair.api.get(topic, Scope.GLOBAL)
     assert kept.policies == TopicPolicies(max_producer_per_topic=1, replication_clusters=["abroad"])
 
 
