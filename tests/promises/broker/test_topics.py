@@ -45,7 +45,7 @@ async def test_a_partitions_name_means_its_topic(api: Api, admin: Admin, home: s
     documents = await api.documents(home)
     assert {(each.topic, each.scope) for each in documents} == {(topic, LOCAL), (topic, GLOBAL)}
     async with asyncio.timeout(SECONDS):
-        while await asyncio.to_thread(admin.call, "GET", f"persistent/{home}/orders/maxProducers") != 2:
+        while await asyncio.to_thread(admin.call, "GET", f"persistent/{home}/orders/maxProducers") != 2:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert (await api.delete(f"{topic}-partition-0")).outcome == "DELETED"
     assert (await api.get(topic)).policies is None

@@ -1,4 +1,4 @@
-"""The broker with the plug-in that the tests of this folder share; they run in one process (group `plug-in`)."""
+"""The brokers with the plug-in that the tests of this folder share, each in one process (groups `plug-in` and `plug-in, log in pulsar`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ import pytest
 from tests.broker.admin import Admin
 from tests.promises.plugin.pair import Pair
 
+BARE = {
+    "forceDeleteNamespaceAllowed": "true",
+    "topicPoliciesSidecarLoadTimeoutSeconds": "30",
+    "topicPoliciesSidecarRequestTimeoutSeconds": "20",
+}
+"""The plug-in's default timeouts: the first topic of a broker that has just started is slow, and its times are not measured."""
+
 
 @pytest.fixture(scope="session")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
@@ -18,6 +25,18 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     try:
         made.start_sidecar()
         made.broker.start()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="session")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """A broker without system topics, whose namespaces may be deleted with their topics, and a sidecar whose log is in it."""
+    made = Pair(tmp_path_factory.mktemp("bare"), log_in_pulsar=True, settings=BARE)
+    try:
+        made.broker.start()
+        made.start_sidecar()
         yield made
     finally:
         made.close()

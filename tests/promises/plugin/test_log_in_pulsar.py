@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pulsar
 import pytest
 
@@ -17,18 +15,6 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("plug-in, log in pulsar")]
 
 _SETTABLE = [case for case in CASES if case.need is Need.NOTHING and case.settable]
-
-
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A broker without system topics, and a sidecar whose log is in it."""
-    made = Pair(tmp_path_factory.mktemp("bare"), log_in_pulsar=True)
-    try:
-        made.broker.start()
-        made.start_sidecar()
-        yield made
-    finally:
-        made.close()
 
 
 def _set_and_read(pair: Pair, case: Case, topic: str, scope: Scope) -> TopicPolicies:

@@ -18,7 +18,7 @@ from tests.promises.plugin.enforcement import soon
 from tests.promises.plugin.pair import Pair
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("plug-in, namespaces anew")]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("plug-in, log in pulsar")]
 
 _PAUSES = (0.0, 1.0, 4.0, 0.0, 12.0, 2.0, 25.0)
 """Seconds for which the namespace does not exist before it is created again; the sidecar's retries become seconds apart meanwhile."""
@@ -26,26 +26,8 @@ _TOPICS = 3
 _SOON_SECONDS = 5.0
 """How long a request may take in a namespace that was just created again, on a machine of two cores that also runs other tests."""
 _CALL_SECONDS = 30
-_SETTINGS = {
-    "forceDeleteNamespaceAllowed": "true",
-    "topicPoliciesSidecarLoadTimeoutSeconds": "30",
-    "topicPoliciesSidecarRequestTimeoutSeconds": "20",
-}
-"""The plug-in's default timeouts: the first topic of a broker that has just started is slow, and its times are not measured."""
 _FACTS_SECONDS = 11
 """After this time the sidecar's facts about a namespace have expired, and it requests them from the broker again."""
-
-
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """A broker without system topics, whose namespaces may be deleted with their topics, and a sidecar whose log is in it."""
-    made = Pair(tmp_path_factory.mktemp("anew"), log_in_pulsar=True, settings=_SETTINGS)
-    try:
-        made.broker.start()
-        made.start_sidecar()
-        yield made
-    finally:
-        made.close()
 
 
 class Watching:

@@ -3,104 +3,101 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import NamedTuple
 
-import pulsar
 import pytest
 
-from tests.broker.admin import CHANGE_EVENTS
 from tests.broker.fixtures import MakeBroker
-from tests.logs.pulsar.conftest import eventually
+from tests.broker.pulsar_broker import Broker
+from tests.promises.api import GLOBAL, LOCAL, Api, Refused, Update
+from tests.promises.change_log import GLOBAL_PREFIX, ChangeLog
 from tests.promises.server_process import ServerProcess
-from topicpolicies import AsyncClient, Changed, Scope
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.logs.routing import GLOBAL_PREFIX
 
 OLD, NEW = "4.0.0", "4.2.4"
 WHILE_UPGRADED = 20
 
 
-class Message(NamedTuple):
-    """One message of the log, as it is stored."""
-
-    key: str
-    tombstone: bool
-
-
-def stored(service_url: str, namespace: str) -> list[Message]:
-    """Returns all messages of a namespace's log. Blocking."""
-    client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-    try:
-        reader = client.create_reader(f"persistent://{namespace}/{CHANGE_EVENTS}", pulsar.MessageId.earliest)
-        found = []
-        while reader.has_message_available():
-            message = reader.read_next(10_000)
-            found.append(Message(message.partition_key(), not message.data()))
-        return found
-    finally:
-        client.close()
+def stored(broker: Broker, namespace: str) -> list[tuple[str, bool]]:
+    """Returns the keys of all messages of a namespace's log, and whether each is a tombstone. Blocking."""
+    with ChangeLog(broker, namespace) as log:
+        return [(each.key, each.event is None) for each in log.stored()]
 
 
-def finds(message: Message, service_url: str, namespace: str) -> bool:
-    """Whether a message is stored. Blocking."""
-    return message in stored(service_url, namespace)
+async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float) -> None:
+    """Waits until a condition holds."""
+    async with asyncio.timeout(seconds):
+        while not await condition():
+            await asyncio.sleep(0.2)
+
+
+async def patiently(api: Api, topic: str, value: int) -> None:
+    """Sets the number of producers, and repeats the request while the broker is away."""
+    update = Update(topic, TopicPolicies(max_producer_per_topic=value))
+    async with asyncio.timeout(120):
+        while True:
+            try:
+                await api.send(update)
+            except Refused as error:
+                assert error.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED"), error
+                await asyncio.sleep(0.2)
+            else:
+                return
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.stages_compaction  # a compaction erases the tombstone that the test looks for
-async def test_the_tombstone_of_a_global_document_is_written_once_a_4_0_0_broker_is_upgraded(
-    make_broker: MakeBroker, tmp_path: Path
-) -> None:
+async def test_a_broker_is_upgraded_while_a_sidecar_runs(make_broker: MakeBroker, tmp_path: Path) -> None:
     broker = make_broker(OLD)
     await asyncio.to_thread(broker.start)
     with broker.admin() as admin:
         namespace = admin.create_namespace()
         admin.create_topic(f"{namespace}/orders")
-    topic = f"persistent://{namespace}/orders"
+    topic, seen = f"persistent://{namespace}/orders", list[int]()
     server = ServerProcess(["--pulsar", broker.service_url, "--admin-url", broker.admin_url], tmp_path / "server.log")
     await server.start()
+
+    async def watch(api: Api) -> None:
+        async for event in api.watch(topics=[topic], scopes=[LOCAL], timeout=None):
+            if event.document is not None and event.document.policies is not None:
+                seen.append(event.document.policies.max_producer_per_topic)
+
+    async def buried() -> bool:
+        return (GLOBAL_PREFIX + topic, True) in await asyncio.to_thread(stored, broker, namespace)
+
+    async def obeyed() -> bool:
+        with broker.admin() as admin:
+            return bool(await asyncio.to_thread(admin.call, "GET", f"persistent/{namespace}/orders/maxProducers") == WHILE_UPGRADED - 1)
+
     try:
-        async with AsyncClient(server.address) as client:
-            seen: list[int] = []
-
-            async def watch() -> None:
-                async for event in client.watch(topics=[topic], scopes=[Scope.LOCAL]):
-                    if isinstance(event, Changed) and event.document.policies is not None:
-                        seen.append(event.document.policies.max_producer_per_topic)
-
-            watching = asyncio.create_task(watch())
-            await client.update(topic, max_producer_per_topic=1)
-            await client.update(topic, scope=Scope.GLOBAL, max_consumer_per_topic=7)
-            await client.delete(topic, scope=Scope.GLOBAL)
-            before = await asyncio.to_thread(stored, broker.service_url, namespace)
-            assert {message.key for message in before if not message.tombstone} == {topic}, "both scopes have one key"
-            assert not any(message.tombstone for message in before), "a tombstone would be the LOCAL document's"
+        async with Api(server.address) as api:
+            watching = asyncio.create_task(watch(api))
+            await api.update(topic, {"max_producer_per_topic": 1})
+            await api.update(topic, {"max_consumer_per_topic": 7}, scope=GLOBAL)
+            await api.delete(topic, scope=GLOBAL)
+            before = await asyncio.to_thread(stored, broker, namespace)
+            assert {key for key, tombstone in before if not tombstone} == {topic}, "both scopes have one key"
+            assert not any(tombstone for _, tombstone in before), "a tombstone would be the LOCAL document's"
 
             await asyncio.to_thread(broker.stop)
             broker.upgrade(NEW)
             starting = asyncio.create_task(asyncio.to_thread(broker.start))
             for value in range(2, WHILE_UPGRADED):  # the updates wait for the broker
-                await client.update(topic, timeout=60, max_producer_per_topic=value)
+                await patiently(api, topic, value)
             await starting
 
-            buried = Message(GLOBAL_PREFIX + topic, tombstone=True)
-            await eventually(
-                lambda: asyncio.to_thread(finds, buried, broker.service_url, namespace), 150
-            )  # the sidecar looks up the brokers' versions once a minute
-            await client.update(topic, scope=Scope.GLOBAL, timeout=60, max_consumer_per_topic=8)
-            assert (await asyncio.to_thread(stored, broker.service_url, namespace))[-1].key == GLOBAL_PREFIX + topic
-            both = await client.get_both(topic)
-            assert {scope: document.policies for scope, document in both.items()} == {
-                Scope.LOCAL: TopicPolicies(max_producer_per_topic=WHILE_UPGRADED - 1),
-                Scope.GLOBAL: TopicPolicies(max_consumer_per_topic=8),
-            }
-            await eventually(lambda: seen[-1:] == [WHILE_UPGRADED - 1])
-            assert seen == sorted(set(seen)), "each value at most once, in order, up to the last"
+            await eventually(buried, 150)  # the sidecar looks up the brokers' versions once a minute
+            await api.update(topic, {"max_consumer_per_topic": 8}, scope=GLOBAL, timeout=60)
+            assert (await asyncio.to_thread(stored, broker, namespace))[-1][0] == GLOBAL_PREFIX + topic
+            assert (await api.get(topic)).policies == TopicPolicies(max_producer_per_topic=WHILE_UPGRADED - 1)
+            assert (await api.get(topic, GLOBAL)).policies == TopicPolicies(max_consumer_per_topic=8)
+            await eventually(obeyed, 30)
+            assert seen == sorted(set(seen)) and seen[-1] == WHILE_UPGRADED - 1, "each value at most once, in order, up to the last"
             watching.cancel()
-            with broker.admin() as admin:
-                assert admin.call("GET", "brokers/version").startswith(NEW)
-                await eventually(lambda: admin.call("GET", f"persistent/{namespace}/orders/maxProducers") == WHILE_UPGRADED - 1)
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
     finally:
         server.kill()
