@@ -99,13 +99,13 @@ async def test_a_watch_on_either_sidecar_has_the_changes_of_all_writers(sidecars
     """And a token of one sidecar resumes a watch on the other one, which misses nothing and repeats nothing."""
     (namespace,) = {topic.removeprefix("persistent://").rsplit("/", 1)[0] for topic in topics}
     seen: list[list[Event]] = [[], []]
-    half = asyncio.Event()
+    synced = [asyncio.Event(), asyncio.Event()]
 
-    async def watch(api: Api, found: list[Event], wanted: int, resume: dict[str, bytes | None] | None = None) -> None:
-        async for event in api.watch([namespace], mode="EVERY", resume=resume, bookmark_seconds=1):
+    async def watch(number: int, found: list[Event], wanted: int, resume: dict[str, bytes | None] | None = None) -> None:
+        async for event in (one, two)[number].watch([namespace], mode="EVERY", resume=resume):
             found.append(event)
             if event.kind == "synced":
-                half.set()
+                synced[number].set()
             if sum(each.kind == "change" for each in found) >= wanted:
                 return
 
@@ -118,8 +118,8 @@ async def test_a_watch_on_either_sidecar_has_the_changes_of_all_writers(sidecars
     async with Api(sidecars.one.address) as one, Api(sidecars.two.address) as two:
         await one.get(topics[0])
         expected = 2 * len(topics) * CHANGES
-        watches = [asyncio.create_task(watch(api, found, expected)) for api, found in zip((one, two), seen, strict=True)]
-        await half.wait()
+        watches = [asyncio.create_task(watch(number, found, expected)) for number, found in enumerate(seen)]
+        await asyncio.gather(*(each.wait() for each in synced))
         for number in range(1, CHANGES + 1):
             await change(number)
         await asyncio.wait_for(asyncio.gather(*watches), 30)
@@ -132,7 +132,7 @@ async def test_a_watch_on_either_sidecar_has_the_changes_of_all_writers(sidecars
         middle = changes[len(changes) // 2]
         behind = changes[len(changes) // 2 + 1 :]
         assert middle.token is not None
-        await asyncio.wait_for(watch(two, rest, len(behind), {namespace: middle.token}), 30)
+        await asyncio.wait_for(watch(1, rest, len(behind), {namespace: middle.token}), 30)
         assert not [event for event in rest if event.kind == "reset"]
         resumed = {event.document.version for event in rest if event.document is not None}
         assert resumed == {event.document.version for event in behind if event.document is not None}

@@ -62,7 +62,7 @@ async def test_with_removals_at_most_one_in_a_thousand_is_lost(old: Broker, tmp_
     place = Place(old, topics=TOPICS, partitions=0, prefix="churned")
     async with place.log() as log, guarding(old, tmp_path / "guard.log", place.namespace) as guard:
         await guard.loaded(1)
-        under = await churn(old.admin, place.topics, ROUNDS, REMOVALS, lambda: guard.at_rest, log)
+        under = await churn(old.admin, place.topics, ROUNDS, REMOVALS, guard.at_rest, log)
         metrics = await guard.metrics()
         print(f"4.0.0, {under.removals} of {under.changes} changes removals, {under.of_unset} of what was unset:")
         print(f"lost {without.lost[0]} of {without.changes} in one round without a guard, {sum(under.lost)} in {ROUNDS} rounds with one")

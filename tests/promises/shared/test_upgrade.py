@@ -29,7 +29,7 @@ def stored(broker: Broker, namespace: str) -> list[tuple[str, bool]]:
 async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float) -> None:
     """Waits until a condition holds."""
     async with asyncio.timeout(seconds):
-        while not await condition():
+        while not await condition():  # noqa: ASYNC110
             await asyncio.sleep(0.2)
 
 
