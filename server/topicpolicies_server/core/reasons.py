@@ -86,6 +86,7 @@ class Reason(enum.StrEnum):
     TOPIC_NOT_FOUND = enum.auto()
     TOPIC_POLICIES_DISABLED = enum.auto()
     TOPIC_POLICIES_OFF = enum.auto()
+    TOPIC_POLICIES_ELSEWHERE = enum.auto()
     READ_ONLY = enum.auto()
     EVENT_TOO_LARGE = enum.auto()
     SCHEMA_CANNOT_EXPRESS = enum.auto()

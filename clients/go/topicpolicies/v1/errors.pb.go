@@ -186,6 +186,9 @@ const (
 	ErrorReason_ERROR_REASON_TOPIC_POLICIES_DISABLED ErrorReason = 73
 	// Topic policies are turned off on the brokers. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_TOPIC_POLICIES_OFF ErrorReason = 74
+	// The brokers do not read the namespace's change log: they keep topic policies in the metadata store, or nowhere. Nothing was changed, nor
+	// created. Also the reason for a namespace of a watch that is not read. FAILED_PRECONDITION. Repeat: no.
+	ErrorReason_ERROR_REASON_TOPIC_POLICIES_ELSEWHERE ErrorReason = 161
 	// This server is read-only. FAILED_PRECONDITION. Repeat: no. Metadata: namespace.
 	ErrorReason_ERROR_REASON_READ_ONLY ErrorReason = 75
 	// The event would be larger than the log allows. INVALID_ARGUMENT. Repeat: no.
@@ -412,6 +415,7 @@ var (
 		72:  "ERROR_REASON_TOPIC_NOT_FOUND",
 		73:  "ERROR_REASON_TOPIC_POLICIES_DISABLED",
 		74:  "ERROR_REASON_TOPIC_POLICIES_OFF",
+		161: "ERROR_REASON_TOPIC_POLICIES_ELSEWHERE",
 		75:  "ERROR_REASON_READ_ONLY",
 		76:  "ERROR_REASON_EVENT_TOO_LARGE",
 		77:  "ERROR_REASON_SCHEMA_CANNOT_EXPRESS",
@@ -557,6 +561,7 @@ var (
 		"ERROR_REASON_TOPIC_NOT_FOUND":            72,
 		"ERROR_REASON_TOPIC_POLICIES_DISABLED":    73,
 		"ERROR_REASON_TOPIC_POLICIES_OFF":         74,
+		"ERROR_REASON_TOPIC_POLICIES_ELSEWHERE":   161,
 		"ERROR_REASON_READ_ONLY":                  75,
 		"ERROR_REASON_EVENT_TOO_LARGE":            76,
 		"ERROR_REASON_SCHEMA_CANNOT_EXPRESS":      77,
@@ -659,7 +664,7 @@ var File_topicpolicies_v1_errors_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xae&\n" +
+	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xda&\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\x1f\n" +
@@ -736,7 +741,8 @@ const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	" ERROR_REASON_NAMESPACE_NOT_FOUND\x10G\x12 \n" +
 	"\x1cERROR_REASON_TOPIC_NOT_FOUND\x10H\x12(\n" +
 	"$ERROR_REASON_TOPIC_POLICIES_DISABLED\x10I\x12#\n" +
-	"\x1fERROR_REASON_TOPIC_POLICIES_OFF\x10J\x12\x1a\n" +
+	"\x1fERROR_REASON_TOPIC_POLICIES_OFF\x10J\x12*\n" +
+	"%ERROR_REASON_TOPIC_POLICIES_ELSEWHERE\x10\xa1\x01\x12\x1a\n" +
 	"\x16ERROR_REASON_READ_ONLY\x10K\x12 \n" +
 	"\x1cERROR_REASON_EVENT_TOO_LARGE\x10L\x12&\n" +
 	"\"ERROR_REASON_SCHEMA_CANNOT_EXPRESS\x10M\x12'\n" +

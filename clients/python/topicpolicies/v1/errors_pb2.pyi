@@ -195,6 +195,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_TOPIC_POLICIES_OFF: _ErrorReason.ValueType  # 74
     """Topic policies are turned off on the brokers. FAILED_PRECONDITION. Repeat: no."""
+    ERROR_REASON_TOPIC_POLICIES_ELSEWHERE: _ErrorReason.ValueType  # 161
+    """The brokers do not read the namespace's change log: they keep topic policies in the metadata store, or nowhere. Nothing was changed, nor
+    created. Also the reason for a namespace of a watch that is not read. FAILED_PRECONDITION. Repeat: no.
+    """
     ERROR_REASON_READ_ONLY: _ErrorReason.ValueType  # 75
     """This server is read-only. FAILED_PRECONDITION. Repeat: no. Metadata: namespace."""
     ERROR_REASON_EVENT_TOO_LARGE: _ErrorReason.ValueType  # 76
@@ -561,6 +565,10 @@ FAILED_PRECONDITION. Repeat: no.
 """
 ERROR_REASON_TOPIC_POLICIES_OFF: ErrorReason.ValueType  # 74
 """Topic policies are turned off on the brokers. FAILED_PRECONDITION. Repeat: no."""
+ERROR_REASON_TOPIC_POLICIES_ELSEWHERE: ErrorReason.ValueType  # 161
+"""The brokers do not read the namespace's change log: they keep topic policies in the metadata store, or nowhere. Nothing was changed, nor
+created. Also the reason for a namespace of a watch that is not read. FAILED_PRECONDITION. Repeat: no.
+"""
 ERROR_REASON_READ_ONLY: ErrorReason.ValueType  # 75
 """This server is read-only. FAILED_PRECONDITION. Repeat: no. Metadata: namespace."""
 ERROR_REASON_EVENT_TOO_LARGE: ErrorReason.ValueType  # 76
