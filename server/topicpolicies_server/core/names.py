@@ -27,6 +27,11 @@ MAX_NAME_LENGTH = 1024
 """Most characters of the name of a topic or namespace that is accepted."""
 CHANGE_EVENTS = "__change_events"
 """The local name of the topic that is the change log of a namespace."""
+_SYSTEM_TOPICS = frozenset({CHANGE_EVENTS, *(f"__transaction_buffer_snapshot{kind}" for kind in ("", "_indexes", "_segments"))})
+_PENDING_ACKS = "__transaction_pending_ack"
+"""How the names of the topics with a subscription's pending acknowledgements end."""
+_SYSTEM_NAMESPACE = re.compile(r"pulsar/system|(pulsar|sla-monitor)/[^:]+:\d+")
+"""Pulsar's own namespace, and those of single brokers."""
 SYSTEM_READER = "__system_reader"
 """The prefix of the subscriptions of readers of system topics (``SystemTopicNames.SYSTEM_READER_PREFIX``)."""
 
@@ -58,6 +63,11 @@ class TopicName(NamedTuple):
     def namespace(self) -> str:
         """``tenant/namespace``."""
         return f"{self.tenant}/{self.namespace_part}"
+
+    @property
+    def is_system_topic(self) -> bool:
+        """Whether the topic is one of Pulsar's own (``BrokerService.isSystemTopic``), such as a change log or one of transactions."""
+        return self.local in _SYSTEM_TOPICS or self.local.endswith(_PENDING_ACKS) or _SYSTEM_NAMESPACE.fullmatch(self.namespace) is not None
 
     def __str__(self) -> str:
         return f"{self.domain}://{self.tenant}/{self.namespace_part}/{self.local}"

@@ -25,6 +25,7 @@ class Reason(enum.StrEnum):
     TOO_MANY_SELECTORS = enum.auto()
     REPEATED_SCOPE = enum.auto()
     MALFORMED_NAME = enum.auto()
+    SYSTEM_TOPIC = enum.auto()
     MALFORMED_REQUEST_ID = enum.auto()
     MALFORMED_TOKEN = enum.auto()
     MALFORMED_VERSION = enum.auto()

@@ -56,6 +56,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A scope is named twice. INVALID_ARGUMENT. Repeat: no."""
     ERROR_REASON_MALFORMED_NAME: _ErrorReason.ValueType  # 13
     """The name of a topic or namespace does not have Pulsar's form. INVALID_ARGUMENT. Repeat: no."""
+    ERROR_REASON_SYSTEM_TOPIC: _ErrorReason.ValueType  # 162
+    """The topic is one of Pulsar's own system topics: its policies can be read and deleted, but not set. INVALID_ARGUMENT. Repeat: no."""
     ERROR_REASON_MALFORMED_REQUEST_ID: _ErrorReason.ValueType  # 14
     """A request id is not a UUID. INVALID_ARGUMENT. Repeat: no."""
     ERROR_REASON_MALFORMED_TOKEN: _ErrorReason.ValueType  # 15
@@ -426,6 +428,8 @@ ERROR_REASON_REPEATED_SCOPE: ErrorReason.ValueType  # 12
 """A scope is named twice. INVALID_ARGUMENT. Repeat: no."""
 ERROR_REASON_MALFORMED_NAME: ErrorReason.ValueType  # 13
 """The name of a topic or namespace does not have Pulsar's form. INVALID_ARGUMENT. Repeat: no."""
+ERROR_REASON_SYSTEM_TOPIC: ErrorReason.ValueType  # 162
+"""The topic is one of Pulsar's own system topics: its policies can be read and deleted, but not set. INVALID_ARGUMENT. Repeat: no."""
 ERROR_REASON_MALFORMED_REQUEST_ID: ErrorReason.ValueType  # 14
 """A request id is not a UUID. INVALID_ARGUMENT. Repeat: no."""
 ERROR_REASON_MALFORMED_TOKEN: ErrorReason.ValueType  # 15
