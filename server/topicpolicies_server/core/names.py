@@ -17,7 +17,8 @@ _MOST_PARTITIONS = 2**31
 """The index of a partition is a Java ``int``, below this."""
 _PART = re.compile(r"[-=:.\w]+", re.ASCII)
 """What Pulsar allows as the name of a tenant or namespace (``NamedEntity``)."""
-_DOMAINS = ("persistent", "non-persistent")
+DOMAINS = ("persistent", "non-persistent")
+"""The domains of topics that have policies here. Pulsar 5 has two more, ``topic`` and ``segment``."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _FULL = re.compile(r"(persistent|non-persistent)://([-=:.\w]+)/([-=:.\w]+)/([^/\x00-\x1f\x7f\ud800-\udfff]+)", re.ASCII)
 """Full names without control characters and without lone surrogates, which are not valid Unicode."""
@@ -97,8 +98,8 @@ def _parse_any(text: str, field: str) -> TopicName:
         problem = "a topic is needed"
     elif len(text) > MAX_NAME_LENGTH:
         problem = f"the name is longer than {MAX_NAME_LENGTH} characters"
-    elif domain not in _DOMAINS:
-        problem = f'the domain "{domain}" is neither "persistent" nor "non-persistent"'
+    elif domain not in DOMAINS:
+        problem = f'topics of the domain "{domain}" are not supported, only those of "persistent" and "non-persistent"'
     elif len(parts) == 4 and all(parts):
         problem = "four parts are a name of Pulsar's old form, with a cluster, which is not supported here"
     elif len(parts) != 3 or not all(parts):
