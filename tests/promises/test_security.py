@@ -492,7 +492,7 @@ async def test_tokens_of_an_openid_connect_issuer_are_accepted(serving: Serving,
     options += ["--oidc-jwks-file", str(tmp_path / "jwks.json"), "--authorization", str(tmp_path / "roles.toml")]
     server = await serving(*options)
     right: dict[str, Any] = {"sub": "reader", "iss": issuer, "aud": "sidecar", "exp": time.time() + 600}
-    wrong = [{"aud": "another"}, {"iss": "https://other.example"}, {"exp": time.time() - 1}]
+    wrong: list[dict[str, Any]] = [{"aud": "another"}, {"iss": "https://other.example"}, {"exp": time.time() - 1}]
     for claims, accepted in [(right, True), *(({**right, **each}, False) for each in wrong)]:
         shown_ = token(key, "RS256", {"kid": "one"}, **claims)
         async with Api(server.address, metadata=(("authorization", f"Bearer {shown_}"),)) as api:
