@@ -214,7 +214,7 @@ policies:
     assert shell.json("get", orders)["policies"] == {"max_producer_per_topic": 5}
 
 
-def test_a_wrong_file_is_refused_with_all_of_its_errors_and_nothing_is_sent(shell: Shell, namespace: str, tmp_path: Path) -> None:
+def test_a_wrong_file_is_refused_with_all_errors_and_nothing_is_sent(shell: Shell, namespace: str, tmp_path: Path) -> None:
     path = tmp_path / "policies.yaml"
     head, end = "version: 1\npolicies:\n", "set: {max_producer_per_topic: -1}\n"
     path.write_text(f"{head}  - topic: {namespace}/a\n    set: {{no_such: 1}}\n  - topic: nowhere\n    {end}")
