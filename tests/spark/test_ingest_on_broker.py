@@ -15,15 +15,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.broker.admin import Admin, AdminError
-from tests.broker.change_events import ChangeEvents
 from tests.broker.pulsar_broker import Broker
+from tests.logs.change_events import ChangeEvents
 from topicpolicies_spark.audit import archive as archives
 from topicpolicies_spark.audit.state import state
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.xdist_group("spark beside brokers"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 _ROOT = Path(__file__).resolve().parents[2]

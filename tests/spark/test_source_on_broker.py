@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.broker.admin import CHANGE_EVENTS, Admin
-from tests.broker.change_events import ChangeEvents
 from tests.broker.pulsar_broker import Broker
+from tests.logs.change_events import ChangeEvents
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split
@@ -29,7 +29,6 @@ from topicpolicies_spark.source import StreamReader
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(240),
-    pytest.mark.xdist_group("spark beside brokers"),  # one Spark and one broker for all
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 

@@ -2,7 +2,8 @@
 
 Between two updates that come alone, gRPC and the kernel push the interpreter's code for an update out of the processor's caches: such an
 update costs two to three times what it costs right after another update. So while many calls are under way, those that arrive within a few
-milliseconds wait for each other and go through the same code one right after the other (``docs/benchmarks.md`` has what that brings).
+milliseconds wait for each other and go through the same code one right after the other
+(0.47 of an empty echo with 64 in flight in place of 0.42).
 
 With few calls it is of no use: they would wait for each other, and then all for the same answer of the log. So it depends on how many are
 inside:

@@ -1,7 +1,7 @@
 """The connections of one client of the admin API, and how many requests may be in flight over them.
 
 The HTTP library has a queue for its connections, too. But it scans all requests that wait whenever one comes or goes: with a thousand of
-them the process did nothing else (docs/benchmarks.md, "Many namespaces"). So requests wait in a queue of their own (``fair_limit``).
+them the process did nothing else. So requests wait in a queue of their own (``fair_limit``).
 """
 
 from __future__ import annotations
