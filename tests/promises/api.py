@@ -230,6 +230,7 @@ class Event:
     previous_version: str = ""
     previous: Document | None = None
     actor: str = ""
+    producer: str = ""
     entry: Entry | None = None
     state: str = ""
     """Of a status: LOADING, READY, FAILED or DISABLED."""
@@ -326,10 +327,10 @@ class Api:
             request.as_of_time.FromDatetime(moment)
         return await self._one(request, _SECONDS)
 
-    async def effective(self, topic: str, view: str = "ENFORCED") -> Effective:
-        """Reads what brokers enforce, or what the admin API answers (APPLIED_LOCAL, APPLIED_GLOBAL)."""
+    async def effective(self, topic: str, view: str = "ENFORCED", timeout: float = _SECONDS) -> Effective:
+        """Reads what brokers enforce, or what the admin API answers with ``applied=true`` (``APPLIED_LOCAL``, ``APPLIED_GLOBAL``)."""
         request = messages.GetEffectivePolicyRequest(topic=topic, view=messages.EffectiveView.Value(f"EFFECTIVE_VIEW_{view}"))
-        answer = await self._call(self._stub.GetEffectivePolicy, request, _SECONDS)
+        answer = await self._call(self._stub.GetEffectivePolicy, request, timeout)
         sources = {each.path: messages.PolicySource.Name(each.source).removeprefix("POLICY_SOURCE_") for each in answer.sources}
         return Effective(answer.policies, sources, answer.disabled, answer.local_version, answer.global_version)
 
@@ -548,6 +549,7 @@ def _event(event: messages.WatchEvent, places: dict[str, messages.WatchToken | N
             "previous_version": change.previous_version,
             "previous": _optional(change, "previous"),
             "actor": change.origin.actor,
+            "producer": change.origin.producer_name,
         }
     elif kind == "entry":
         _fold(place, event.entry.partition, event.entry.position)

@@ -192,7 +192,7 @@ async def test_at_synced_the_snapshot_is_complete_while_others_write(api: Api, n
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_watch_that_is_cut_and_resumed_all_the_time_misses_and_repeats_nothing(api: Api, namespace: str, mode: str) -> None:
+async def test_a_watch_cut_and_resumed_all_the_time_misses_and_repeats_nothing(api: Api, namespace: str, mode: str) -> None:
     load, copy, chance, seen = Load(namespace, 5), Copy(), random.Random(5), []
     await put(api, load.topics[0], 1)
     for event in await whole(api, [namespace], mode=mode):
