@@ -188,7 +188,7 @@ def settings(policies: pb.TopicPolicies) -> dict[str, pb.TopicPolicies]:
             only.CopyFrom(policies)
             for other, _ in policies.ListFields():
                 if other.name != field.name:
-                    only.ClearField(other.name)
+                    only.ClearField(other.name)  # type: ignore[arg-type]
             found.setdefault(GROUPS.get(field.name, field.name), pb.TopicPolicies()).MergeFrom(only)
     return found
 

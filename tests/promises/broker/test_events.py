@@ -80,7 +80,6 @@ def log(broker: Broker, admin: Admin, sidecars: Sidecars) -> Iterator[Log]:
         pytest.param({"policies": GLOBAL_LIMIT}, GLOBAL_PREFIX, (1, 7), id="global update"),
         pytest.param({"policies": GLOBAL_LIMIT}, "", (1, 7), id="global update without the key's prefix"),
         pytest.param({"policies": {**LIMIT, "isGlobal": None}}, GLOBAL_PREFIX, (7, 2), id="no scope, whatever the key says"),
-        pytest.param({"actionType": "INSERT"}, "", (1, 2), id="insert where there is one"),
         pytest.param({"actionType": "NONE"}, "", (1, 2), id="none"),
         pytest.param({"eventType": "TRANSACTION_BUFFER_SNAPSHOT"}, "", (1, 2), id="of another kind"),
         pytest.param({"actionType": "DELETE"}, "", (0, 2), id="delete"),
@@ -100,6 +99,14 @@ def test_an_event_means_to_a_sidecar_what_it_means_to_a_broker(
     log.settle()
     assert log.at_the_broker(topic) == shown
     assert log.at_the_sidecar(topic) == shown
+
+
+def test_an_insert_where_there_is_a_document_loses_nothing(log: Log) -> None:
+    """A broker keeps its document, and would show nothing of the insert; the sidecar repairs that."""
+    topic = log.create("inserted-too")
+    log.log.write(topic, {"maxProducerPerTopic": 1})
+    log.log.write(topic, {"maxProducerPerTopic": 7}, action="INSERT")
+    until(lambda: log.at_the_broker(topic) == log.at_the_sidecar(topic) == (7, 0), "the insert is lost")
 
 
 def test_an_insert_where_there_is_none_and_a_tombstone(log: Log) -> None:

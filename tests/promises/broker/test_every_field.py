@@ -153,7 +153,7 @@ def test_what_the_admin_api_sets_is_read_and_streamed(sidecar: Sidecar, admin: A
         wanted.append(comparable(case.removed))
         soon(lambda: sidecar.policies(topic, scope), wanted[-1])
     streamed = [event.document for event in itertools.islice(changes, len(wanted)) if event.document is not None]
-    stream.close()  # type: ignore[attr-defined]
+    stream.close()
     versions = [document.version for document in streamed]
     assert [comparable(document.policies or TopicPolicies()) for document in streamed] == wanted
     assert versions == sorted(set(versions))

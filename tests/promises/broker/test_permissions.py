@@ -79,7 +79,8 @@ async def address(secured: Broker, tmp_path: Path) -> AsyncIterator[str]:
     key.write_bytes(secured.security.tokens.secret)
     token.write_text(secured.token(SIDECAR) or "")
     log = ["--pulsar", secured.service_url, "--admin-url", secured.admin_url, "--pulsar-token-file", str(token)]
-    callers = ["--authentication-providers", "token", "--token-secret-key", str(key), "--proxy-roles", ",".join(PROXIES)]
+    callers = ["--authentication-providers", "token", "--token-secret-key", str(key)]
+    callers += [word for proxy in PROXIES for word in ("--proxy-roles", proxy)]
     permitted = ["--authorization-by-brokers", "--authorization-cache-seconds", "2", "--history", str(tmp_path / "history.db")]
     server = ServerProcess([*log, *callers, *permitted], tmp_path / "server.log")
     await server.start()

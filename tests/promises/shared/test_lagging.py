@@ -74,7 +74,7 @@ def sidecars(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         try:
             for server in servers:
                 asyncio.run(server.start())
-            yield proxy, *servers
+            yield proxy, servers[0], servers[1]
         finally:
             for server in servers:
                 server.kill()
