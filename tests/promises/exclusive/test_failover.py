@@ -25,11 +25,11 @@ from .raw_log import intruders
 from .witness import Witness
 
 pytestmark = pytest.mark.xdist_group("failover")  # one broker for all, and three sidecars at a time
-KILLS = 8
+KILLS = 4
 MANY_KILLS = 20
 """The number of kills in each part of the further evidence."""
 KILLS_WHILE_COMPACTED = 2
-STOPS = 3
+STOPS = 2
 CLIENTS = 8
 SEED = 11
 HELD = "held"
