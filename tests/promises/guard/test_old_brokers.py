@@ -67,7 +67,8 @@ async def test_with_removals_at_most_one_in_a_thousand_is_lost(old: Broker, tmp_
         metrics = await guard.metrics()
         print(f"4.0.0, {under.removals} of {under.changes} changes removals, {under.of_unset} of what was unset:")
         print(
-            f"lost {without.lost[0]} of {without.changes} in one round without a guard, {sum(under.lost)} in {CHURNED_ROUNDS} rounds with one"
+            f"lost {without.lost[0]} of {without.changes} in one round without a guard,"
+            f" {sum(under.lost)} in {CHURNED_ROUNDS} rounds with one"
         )
         print("\n\n".join(under.stories))
         assert without.lost[0] > 0, "the old broker lost nothing, so the test shows nothing"
