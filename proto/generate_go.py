@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from proto import compiler, coordinates, tools
+from proto import compiler, tools
 
 OUT = tools.ROOT / "clients" / "go"
 """Where the committed code is."""
@@ -24,7 +25,7 @@ def generate(out: Path, proto: Path) -> None:
         ValueError: the definitions do not compile; protoc has said why on standard error.
     """
     plugins = [f"--plugin=protoc-gen-{name}={tools.go_tool(*tool)}" for name, tool in tools.GO_GENERATORS.items()]
-    module = coordinates.wanted()["go.module"]
+    (module,) = re.findall(r"^module (\S+)$", (OUT / "go.mod").read_text(), re.MULTILINE)
     options = [f"--go_out={out}", f"--go_opt=module={module}", f"--go-grpc_out={out}", f"--go-grpc_opt=module={module}"]
     if not compiler.compiled(proto, [*plugins, *options], compiler.definitions(proto)):
         raise ValueError("the definitions did not compile for Go")

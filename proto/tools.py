@@ -1,20 +1,14 @@
-"""The programs of other languages that generating and testing need, pinned, and found or refused with a sentence that says what to do.
-
-Standard library only: ``python -m proto.tools`` has the generators at hand before anything of Python is installed.
-"""
+"""The programs of other languages that generating and testing need, pinned, and found or refused with a sentence that says what to do."""
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -78,7 +72,7 @@ def node_modules() -> Path:
         ToolMissingError: Node or npm is missing, or npm failed.
     """
     node()
-    wanted = _packages(TYPESCRIPT / "package-lock.json")
+    wanted = hashlib.sha256((TYPESCRIPT / "package-lock.json").read_bytes()).hexdigest()
     if not _STAMP.exists() or _STAMP.read_text() != wanted:
         npm = shutil.which("npm")
         if npm is None:
@@ -88,14 +82,6 @@ def node_modules() -> Path:
             raise ToolMissingError(f"npm could not install what {TYPESCRIPT / 'package-lock.json'} says:\n{done.stdout[-2000:]}")
         _STAMP.write_text(wanted)
     return _STAMP.parent
-
-
-def _packages(lock: Path) -> str:
-    """What changes with the packages that a lock file names, and not with the name of the package that they are for."""
-    named = json.loads(lock.read_text())
-    named.pop("name", None)
-    named["packages"][""].pop("name", None)
-    return hashlib.sha256(json.dumps(named, sort_keys=True).encode()).hexdigest()
 
 
 def _program(name: str, question: Sequence[str], needed: tuple[int, int], purpose: str) -> str:
@@ -122,17 +108,3 @@ def _quietly(command: Sequence[str], directory: Path, environment: dict[str, str
         text=True,
         check=False,
     )
-
-
-def main() -> int:
-    """Has all generators of other languages at hand; 1 if one is not to be had."""
-    with ThreadPoolExecutor() as threads:
-        had = [threads.submit(node_modules), *(threads.submit(go_tool, *generator) for generator in GO_GENERATORS.values())]
-    missing = [str(error) for error in (each.exception() for each in had) if error is not None]
-    for problem in missing:
-        print(problem, file=sys.stderr)
-    return 1 if missing else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -65,18 +65,7 @@ def own_tests(*modules: str, environment: Mapping[str, str]) -> str:
         return _maven(*options, "test", environment=environment)
 
 
-def generated(sources: Path) -> str:
-    """Has Maven generate the stubs in a copy of the packages, and returns its output.
-
-    Raises:
-        BrokerUnavailableError: Java or Maven is missing.
-        BuildError: the generation failed.
-    """
-    with _BUILD.alone():  # Maven's own repository is shared
-        return _maven("--projects=stubs", "generate-sources", sources=sources)
-
-
-def _maven(*arguments: str, sources: Path = SOURCES, environment: Mapping[str, str] | None = None) -> str:
+def _maven(*arguments: str, environment: Mapping[str, str] | None = None) -> str:
     """Runs Maven, and returns its output.
 
     It runs with the machine's own settings, which may name a mirror; if an artifact can't be resolved, it runs again with Central only.
@@ -85,7 +74,7 @@ def _maven(*arguments: str, sources: Path = SOURCES, environment: Mapping[str, s
     program = shutil.which("mvn")
     if program is None:
         raise BrokerUnavailableError("Maven (mvn) is missing: it builds the Java packages.")
-    command = [program, "--batch-mode", "--no-transfer-progress", "--strict-checksums", f"--file={sources}", *arguments]
+    command = [program, "--batch-mode", "--no-transfer-progress", "--strict-checksums", f"--file={SOURCES}", *arguments]
     done = _run(command, environment)
     if done.returncode and _UNRESOLVED.search(done.stdout):
         empty = _home() / "empty"

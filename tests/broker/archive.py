@@ -1,18 +1,16 @@
 """Archives of the classes of brokers (class data sharing), with which they start in two thirds of the time and of the processor time.
 
-``python -m tests.broker.archive 4.2.4 4.0.0`` makes those that are missing, each by starting and stopping its broker. A broker without an
-archive starts too.
+``python -m tests.broker.archive`` resolves the jars of all brokers, and makes the archive of the newest one by starting and stopping it. A
+broker without an archive starts too.
 """
 
-import argparse
 import hashlib
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.broker.jars import LATEST, BrokerUnavailableError, class_archive, jars, java
+from tests.broker.jars import LATEST, LOG4J_OF, BrokerUnavailableError, class_archive, jars, java
 from tests.broker.pulsar_broker import OwnBroker
 
 
@@ -50,14 +48,11 @@ def _fingerprint(lib: Path) -> str:
 
 
 def main() -> int:
-    """Makes the archives of the versions on the command line. Returns 1 if a broker can't be run here."""
-    parser = argparse.ArgumentParser(description="Archive the classes of Pulsar brokers, so that they start sooner.")
-    parser.add_argument("versions", nargs="*", default=[LATEST])
-    versions = parser.parse_args().versions
+    """Has all brokers at hand. Returns 1 if one can't be run here."""
     try:
-        with ThreadPoolExecutor(len(versions)) as threads:
-            for line in threads.map(make, versions):
-                print(line, flush=True)
+        for version in LOG4J_OF:
+            print(f"broker {version}: {jars(version)}", flush=True)
+        print(make(LATEST))
     except BrokerUnavailableError as error:
         print(error, file=sys.stderr)
         return 1

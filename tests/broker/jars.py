@@ -1,17 +1,14 @@
 """Resolves the jars of a Pulsar broker through Maven, once per version, into a cache directory.
 
 A broker needs no Pulsar distribution and no container engine: the jars that ``pulsar-broker`` depends on are enough, with Java 17 or
-newer. Standard library only, so that it runs before anything is installed: ``python -m tests.broker.jars 4.2.4 4.0.0``.
+newer. ``python -m tests.broker.archive`` resolves those of all versions.
 """
 
-import argparse
 import hashlib
 import os
 import re
 import shutil
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 LATEST = "4.2.4"
@@ -125,23 +122,3 @@ def _fingerprint(version: str) -> str:
 
 def _count(lib: Path) -> int:
     return sum(1 for _ in lib.glob("*.jar"))
-
-
-def main() -> int:
-    """Resolves the versions on the command line. Returns 1 if that is not possible here."""
-    parser = argparse.ArgumentParser(description="Resolve the jars of Pulsar brokers.")
-    parser.add_argument("versions", nargs="*", default=[LATEST])
-    for version in parser.parse_args().versions:
-        began = time.monotonic()
-        try:
-            java()
-            lib = jars(version)
-        except BrokerUnavailableError as error:
-            print(f"broker {version}: {error}", file=sys.stderr)
-            return 1
-        print(f"broker {version}: {_count(lib)} jars in {lib} ({time.monotonic() - began:.0f} s)", flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -28,7 +28,6 @@ watchdog = pulsar_broker._watchdog(child.pid)
 print(child.pid, watchdog.pid, flush=True)
 time.sleep(600)
 """
-one_process = pytest.mark.xdist_group("a broker that is paused and wiped")
 _RETENTION = {"retentionTimeInMinutes": 10, "retentionSizeInMB": 20}
 
 
@@ -78,7 +77,6 @@ def test_the_shared_broker_is_of_the_newest_version_and_carries_messages(broker:
         client.close()
 
 
-@pytest.mark.xdist_group("old broker")
 def test_brokers_of_two_versions_run_at_the_same_time(broker: Broker, broker_of: BrokerOf) -> None:
     older = broker_of("4.0.0")
     with older.admin() as admin:
@@ -122,7 +120,6 @@ def own() -> Iterator[OwnBroker]:
 
 
 @pytest.mark.broker
-@one_process
 def test_a_paused_broker_does_not_answer_until_it_is_resumed(own: OwnBroker) -> None:
     own.pause()
     with pytest.raises(httpx.ReadTimeout):
@@ -134,7 +131,6 @@ def test_a_paused_broker_does_not_answer_until_it_is_resumed(own: OwnBroker) -> 
 
 @pytest.mark.broker
 @pytest.mark.timeout(600)
-@one_process
 def test_a_broker_keeps_its_data_and_ports_over_restarts_and_loses_its_data_when_wiped(own: OwnBroker) -> None:
     with own.admin() as admin:
         namespace = admin.create_namespace()

@@ -20,7 +20,7 @@ from tests.clients.toolchains import go_program, java_program, run, typescript_p
 from tests.java_build import example_jar
 from tests.promises.server_process import ServerProcess
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("java")]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(600)]
 
 _ROOT = Path(__file__).parents[2]
 _MISSING = "create it first"

@@ -16,7 +16,7 @@ from tests.client.certificates import Authority
 from tests.clients.toolchains import java_program
 from tests.promises.server_process import ServerProcess
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("java")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 _ROOT = Path(__file__).parents[2]
 _COUNT = re.compile(r"Tests run: (\d+), Failures: 0, Errors: 0, Skipped: 0$", re.MULTILINE)

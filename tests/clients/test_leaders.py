@@ -13,8 +13,7 @@ from tests.clients.members import Member
 from tests.promises.server_process import ServerProcess
 from tests.validators.links import Link, chain
 
-# In the same process as the other tests of the TypeScript client.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.xdist_group("typescript")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 _TOPIC = "persistent://public/default/led"
 _TURNS = 80

@@ -18,8 +18,7 @@ from tests.promises.server_process import ServerProcess
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, TlsConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
-# All tests that need the TypeScript client run in one process, which compiles it.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.xdist_group("typescript")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def test_the_typescript_clients_own_tests_pass() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -25,8 +25,7 @@ from tests.validators.links import Link, chain
 from topicpolicies import AsyncClient
 from topicpolicies.v1 import service_pb2
 
-# In the same process as the tests of the Rust client: cargo builds for one process at a time.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("rust")]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 _TOPIC = "persistent://public/default/under-limits"
 _ANOTHER = "persistent://public/default/another"
@@ -42,9 +41,9 @@ _WITHOUT_A_TRACE = {"rust"}
 """The clients whose callers can't add metadata, as their pages say."""
 
 
-def _programs() -> dict[str, list[str]]:
+def _rust() -> dict[str, list[str]]:
     run([cargo(), "build", "--quiet", "--locked", "--offline", "--example", "changer"], RUST, seconds=800)
-    return {**commands(), "rust": [str(RUST / "target" / "debug" / "examples" / "changer")]}
+    return {"rust": [str(RUST / "target" / "debug" / "examples" / "changer")]}
 
 
 def _parent(number: int) -> str:
@@ -127,8 +126,9 @@ async def _change(server: ServerProcess, record: _Record, name: str, command: li
     return printed
 
 
-async def test_no_change_is_lost_under_the_limits_of_a_principal(tmp_path: Path) -> None:
-    programs = await asyncio.to_thread(_programs)
+@pytest.mark.parametrize("build", [commands, pytest.param(_rust, marks=pytest.mark.evidence)])
+async def test_no_change_is_lost_under_the_limits_of_a_principal(tmp_path: Path, build: Callable[[], dict[str, list[str]]]) -> None:
+    programs = await asyncio.to_thread(build)
     record = _Record(tmp_path / "calls.jsonl")
     options = ["--data", str(tmp_path / "policies.db"), "--log-format", "json", "--call-record", "all", "--call-record-file"]
     limits = ["--max-changes-per-second-per-principal", str(_CHANGES_IN_A_SECOND), "--max-calls-per-principal", str(_CALLS)]

@@ -69,7 +69,7 @@ async def test_recent_answers_are_not_requested_again(admission: Admission, sour
     assert not admission.at_once(NAMESPACE, request())
     await asyncio.gather(*(admission.admit(NAMESPACE, request()) for _ in range(50)))
     assert set(source.asked.values()) == {1}
-    clock.now = 4.9
+    clock.now = 0.4
     assert admission.at_once(NAMESPACE, request())
     assert set(source.asked.values()) == {1}
 
@@ -81,12 +81,31 @@ async def turns_of_the_loop() -> None:
 
 async def test_facts_in_use_are_refreshed_before_they_are_needed(admission: Admission, source: FakeSource, clock: Clock) -> None:
     await admission.admit(NAMESPACE, request())
-    clock.now = 6.0  # in the second half of the ten seconds that a namespace's facts are fresh
+    clock.now = 0.9  # in the second half of the second for which a topic is taken to exist
     assert admission.at_once(NAMESPACE, request())
     await turns_of_the_loop()
-    assert source.asked[NAMESPACE] == 2
-    clock.now = 12.0
+    assert source.asked[TOPIC] == 2
+    clock.now = 1.8
     assert admission.at_once(NAMESPACE, request())
+    clock.now = 6.0  # in the second half of the ten seconds that a namespace's facts are fresh
+    await admission.admit(NAMESPACE, request())
+    await turns_of_the_loop()
+    assert source.asked[NAMESPACE] == 2
+
+
+async def test_a_topic_that_was_deleted_is_taken_to_exist_for_a_second_and_what_needs_no_topic_asks_more_rarely(
+    admission: Admission, source: FakeSource, clock: Clock
+) -> None:
+    await admission.admit(NAMESPACE, request())
+    source.missing.add(TOPIC)
+    clock.now = 1.1
+    assert admission.at_once(NAMESPACE, deletion())
+    assert await admission.disabled(NAMESPACE, TOPIC) is False
+    await turns_of_the_loop()
+    assert source.asked[TOPIC] == 1
+    assert (await refused(admission, request())).reason == "TOPIC_NOT_FOUND"
+    with pytest.raises(PolicyError, match="does not exist"):
+        await admission.levels(NAMESPACE, PolicyKey(TOPIC, Scope.LOCAL))
 
 
 async def test_updates_are_refused_and_reads_accept_older_facts_while_the_cluster_is_unreachable(

@@ -1,4 +1,4 @@
-"""Settings of namespaces and brokers become documents. The gate compares the same with a real broker's answers (``tests/promises/broker``)."""
+"""Settings of namespaces and brokers become documents. ``tests/promises/broker/test_effective.py`` does so on a real broker."""
 
 from __future__ import annotations
 

@@ -8,14 +8,28 @@ from pathlib import Path
 import pytest
 
 from proto import buf, descriptors, generate
-
-from .definitions import spoil
+from topicpolicies.v1 import errors_pb2
+from topicpolicies_server.core.reasons import Reason
 
 _ROOT = Path(__file__).resolve().parents[2]
 _PROTO = _ROOT / "proto"
 _PYTHON = _ROOT / "clients" / "python"
 _FOUND = 100
 """buf's exit status if it has found problems; it has others if it could not do its work."""
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the definitions, which tests may change."""
+    return shutil.copytree(_PROTO, tmp_path / "proto")
+
+
+def spoil(definitions: Path, file: str, before: str, after: str) -> None:
+    """Replaces a text, which must be there, in one file of the definitions below a root."""
+    path = definitions / "topicpolicies" / "v1" / file
+    text = path.read_text()
+    assert before in text
+    path.write_text(text.replace(before, after, 1))
 
 
 def _judged(command: str, definitions: Path = _PROTO) -> subprocess.CompletedProcess[str]:
@@ -104,3 +118,7 @@ def test_code_left_over_from_a_removed_definition_is_reported(tmp_path: Path) ->
     shutil.copytree(tmp_path / "topicpolicies", committed / "topicpolicies")
     (committed / "topicpolicies" / "v1" / "gone_pb2.py").write_text("print()\n")
     assert "--- committed/topicpolicies/v1/gone_pb2.py\n" in generate.differences(committed, tmp_path)
+
+
+def test_the_server_has_the_reasons_of_the_definition() -> None:
+    assert [f"ERROR_REASON_{reason.value}" for reason in Reason] == [name for name, number in errors_pb2.ErrorReason.items() if number]

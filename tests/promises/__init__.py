@@ -1,1 +1,1 @@
-"""The promises for every durable log, tested with real server processes: no change is lost, whichever process is killed at any time."""
+"""The gate: what the project promises, tested from outside. It knows no part of the server; README.md says which test stands for what."""

@@ -6,7 +6,7 @@ Tests call :class:`Api` and compare plain values. A watch's place is an opaque `
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -20,11 +20,17 @@ from topicpolicies.v1.errors_pb2 import ErrorReason
 from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, PolicyDocument, Scope, TopicPolicies
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
-__all__ = ["GLOBAL", "LOCAL", "Api", "Change", "Delete", "Document", "Effective", "Entry", "Event", "Page", "Refused", "Update"]
-
 LOCAL, GLOBAL = SCOPE_LOCAL, SCOPE_GLOBAL
 RECONNECTING = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
 """Servers here start and end all the time: a connection is retried at once, and is not shared."""
+INTERRUPTED = {"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED", "UNKNOWN", "INTERNAL"}
+"""Codes of calls of which it is not known whether they were made: their server was killed, or could not be reached."""
+MALFORMED_TOKENS = (
+    messages.WatchToken(log="x" * 1_025).SerializeToString(),
+    messages.WatchToken(log="x", positions=["1" * 257]).SerializeToString(),
+    messages.WatchToken(log="x", positions=["1"] * 1_025).SerializeToString(),
+)
+"""What no server gives as a watch's place."""
 _SECONDS = 30.0
 _SERVICE = "topicpolicies.v1.TopicPoliciesService"
 
@@ -69,6 +75,8 @@ class Document:
     version: str
     policies: TopicPolicies | None
     """None: there is no document."""
+    disabled: bool = False
+    """Whether topic policies are disabled for the topic, so that its document is not shown."""
 
 
 @dataclass(frozen=True)
@@ -162,16 +170,18 @@ class Effective:
     sources: dict[str, str]
     """TOPIC_LOCAL, TOPIC_GLOBAL, NAMESPACE or BROKER, by path."""
     disabled: bool
+    local_version: str
+    global_version: str
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page of a list or of a history."""
+    """A page of a list."""
 
     documents: list[Document]
     next: str
     token: bytes
-    """Of a list: where a watch continues."""
+    """Where a watch continues."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +208,16 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class HistoryPage:
+    """A page of a history."""
+
+    entries: list[Entry]
+    next: str
+    gaps: list[str]
+    """Why events may be missing: COMPACTED, LOG_REPLACED, OVERRUN or TRIMMED."""
+
+
+@dataclass(frozen=True)
 class Event:
     """One event of a watch, and where the watch of its namespace stands behind it."""
 
@@ -217,6 +237,8 @@ class Event:
     reason: str = ""
     """Of a status, a reset or a gap."""
     message: str = ""
+    confirmed: float = 0.0
+    """Of synced and bookmark: everything up to this time, in seconds by the server's clock, was sent; 0: nothing is confirmed."""
 
 
 class Api:
@@ -307,10 +329,10 @@ class Api:
 
     async def effective(self, topic: str, view: str = "ENFORCED", timeout: float = _SECONDS) -> Effective:
         """Reads what brokers enforce, or what the admin API answers with ``applied=true`` (``APPLIED_LOCAL``, ``APPLIED_GLOBAL``)."""
-        which = messages.EffectiveView.Value(f"EFFECTIVE_VIEW_{view}")
-        answer = await self._call(self._stub.GetEffectivePolicy, messages.GetEffectivePolicyRequest(topic=topic, view=which), timeout)
+        request = messages.GetEffectivePolicyRequest(topic=topic, view=messages.EffectiveView.Value(f"EFFECTIVE_VIEW_{view}"))
+        answer = await self._call(self._stub.GetEffectivePolicy, request, timeout)
         sources = {each.path: messages.PolicySource.Name(each.source).removeprefix("POLICY_SOURCE_") for each in answer.sources}
-        return Effective(answer.policies, sources, answer.disabled)
+        return Effective(answer.policies, sources, answer.disabled, answer.local_version, answer.global_version)
 
     async def page(self, namespace: str, size: int = 0, after: str = "", scopes: Sequence[Scope.ValueType] = ()) -> Page:
         """Reads one page of a namespace's documents."""
@@ -327,31 +349,53 @@ class Api:
             found += page.documents
         return found
 
-    async def history(
+    async def history(self, topic: str = "", namespace: str = "", **options: Any) -> list[Entry]:
+        """Reads the whole history of a topic or a namespace, page by page; ``options`` are those of ``history_page``."""
+        found: list[Entry] = []
+        page = await self.history_page(topic, namespace, **options)
+        found += page.entries
+        while page.next:
+            page = await self.history_page(topic, namespace, **options, after=page.next)
+            found += page.entries
+        return found
+
+    async def history_page(
         self,
         topic: str = "",
         namespace: str = "",
         *,
+        scopes: Sequence[Scope.ValueType] = (),
         since: datetime | None = None,
         until: datetime | None = None,
         actor: str | None = None,
         newest_first: bool = False,
         size: int = 0,
-    ) -> list[Entry]:
-        """Reads the whole history of a topic or a namespace, page by page."""
+        after: str = "",
+    ) -> HistoryPage:
+        """Reads one page of the history of a topic or a namespace.
+
+        Args:
+            topic: of this topic.
+            namespace: of this namespace.
+            scopes: only these; none means both.
+            since: only events of this time or later.
+            until: only events before this time.
+            actor: only events of this actor; "": only those without one.
+            newest_first: the order.
+            size: the most entries.
+            after: where the page before ended.
+        """
         order = messages.HISTORY_ORDER_NEWEST_FIRST if newest_first else messages.HISTORY_ORDER_OLDEST_FIRST
-        request = messages.ListHistoryRequest(topic=topic, namespace=namespace, order=order, page_size=size, actor=actor)
+        request = messages.ListHistoryRequest(
+            topic=topic, namespace=namespace, scopes=scopes, order=order, page_size=size, page_token=after, actor=actor
+        )
         if since is not None:
             request.start_time.FromDatetime(since)
         if until is not None:
             request.end_time.FromDatetime(until)
-        found: list[Entry] = []
-        while True:
-            answer = await self._call(self._stub.ListHistory, request, _SECONDS)
-            found += map(_entry, answer.entries)
-            if not answer.next_page_token:
-                return found
-            request.page_token = answer.next_page_token
+        answer = await self._call(self._stub.ListHistory, request, _SECONDS)
+        gaps = [messages.HistoryGapReason.Name(each.reason).removeprefix("HISTORY_GAP_REASON_") for each in answer.gaps]
+        return HistoryPage([_entry(each) for each in answer.entries], answer.next_page_token, gaps)
 
     async def info(self) -> dict[str, str]:
         """Reads the server's version, log (EMBEDDED, PULSAR, MEMORY) and writer mode (SOLE, SHARED, EXCLUSIVE, READ_ONLY)."""
@@ -370,8 +414,9 @@ class Api:
         bookmark_seconds: float | None = None,
         until_synced: bool = False,
         with_previous: bool = False,
+        from_beginning: bool = False,
         timeout: float | None = 60,
-    ) -> AsyncIterator[Event]:
+    ) -> AsyncGenerator[Event]:
         """Watches; ends with the stream.
 
         Args:
@@ -383,6 +428,7 @@ class Api:
             bookmark_seconds: how often the place is told where nothing changes.
             until_synced: the server ends the stream when all namespaces are complete.
             with_previous: with the documents before the changes.
+            from_beginning: EVERY begins with the first change that the history has, not with a snapshot.
             timeout: ends the stream with DEADLINE_EXCEEDED.
         """
         request = messages.WatchPoliciesRequest(
@@ -392,6 +438,7 @@ class Api:
             mode=messages.WatchMode.Value(f"WATCH_MODE_{mode}"),
             end_when_synced=until_synced,
             include_previous=with_previous,
+            from_beginning=from_beginning,
         )
         if bookmark_seconds is not None:
             request.bookmark_interval.FromTimedelta(timedelta(seconds=bookmark_seconds))
@@ -450,7 +497,7 @@ def _refused(error: grpc.aio.AioRpcError) -> Refused:
 
 def _document(document: PolicyDocument) -> Document:
     policies = document.policies if document.HasField("policies") else None
-    return Document(document.topic, document.scope, document.version, policies)
+    return Document(document.topic, document.scope, document.version, policies, document.disabled)
 
 
 def _optional(message: Any, name: str) -> Document | None:
@@ -512,6 +559,7 @@ def _event(event: messages.WatchEvent, places: dict[str, messages.WatchToken | N
         kind = "synced" if synced else "bookmark"
         if synced or place is not None or mode == "ENTRIES":
             places[namespace] = event.bookmark.token
+        content = {"confirmed": event.bookmark.confirmed_time.ToMilliseconds() / 1000}
     elif kind == "status":
         state = messages.NamespaceState.Name(event.status.state).removeprefix("NAMESPACE_STATE_")
         content = {"state": state, "reason": _reason(event.status.reason), "message": event.status.message}
@@ -534,3 +582,45 @@ def _fold(place: messages.WatchToken | None, partition: int, position: str) -> N
     while len(place.positions) <= partition:
         place.positions.append("")
     place.positions[partition] = max(place.positions[partition], position)
+
+
+async def _first(events: AsyncGenerator[Event]) -> Event:
+    try:
+        return await anext(events)
+    finally:
+        await events.aclose()
+
+
+async def _one_of_a_batch(api: Api, change: Update) -> Change:
+    (result,) = await api.batch([change])
+    if isinstance(result, Refused):
+        raise result
+    return result
+
+
+_VALUE = TopicPolicies(max_consumer_per_topic=3)
+METHODS: dict[str, tuple[str, Callable[[Api, str], Awaitable[object]]]] = {
+    "UpdatePolicy": ("change", lambda api, topic: api.send(Update(topic, _VALUE))),
+    "UpdatePolicy, a dry run": ("change", lambda api, topic: api.send(Update(topic, _VALUE, dry_run=True))),
+    "UpdatePolicies": ("change", lambda api, topic: _one_of_a_batch(api, Update(topic, _VALUE))),
+    "DeletePolicy": ("change", lambda api, topic: api.delete(f"{topic}-absent")),
+    "GetPolicy": ("read", lambda api, topic: api.get(topic)),
+    "GetPolicy, as of a version": ("history", lambda api, topic: api.as_of(topic, "0")),
+    "GetEffectivePolicy": ("read", lambda api, topic: api.effective(topic)),
+    "ListPolicies": ("read", lambda api, topic: api.page(namespace_of(topic))),
+    "ListHistory": ("history", lambda api, topic: api.history_page(namespace=namespace_of(topic))),
+    "ListHistory, of a topic": ("history", lambda api, topic: api.history_page(topic)),
+    "WatchPolicies": ("watch", lambda api, topic: _first(api.watch([namespace_of(topic)]))),
+    "WatchPolicies, of a topic": ("watch", lambda api, topic: _first(api.watch(topics=[topic]))),
+    "WatchPolicies, every change": ("watch history", lambda api, topic: _first(api.watch(topics=[topic], mode="EVERY"))),
+    "WatchPolicies, the history": ("watch history", lambda api, topic: _first(api.watch([namespace_of(topic)], mode="ENTRIES"))),
+    "GetServerInfo": ("", lambda api, topic: api.info()),
+}
+"""A call of every method, by its name and a note: the permissions that it needs, and the call for a topic."""
+SERVICE = {each.name for each in messages.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods}
+"""The methods of the service."""
+
+
+def namespace_of(topic: str) -> str:
+    """Returns the namespace of a topic's full name."""
+    return topic.partition("://")[2].rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""A server in a process of its own, which is started as an operator starts it, and can be killed at any time."""
+"""A server in a process of its own, which is started as an operator starts it, and can be killed at any time; and commands beside it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 import grpc
@@ -19,36 +19,69 @@ from tests.stubs import AsyncStub, async_stub
 from tests.suspending import suspend
 
 _ROOT = Path(__file__).parents[2]
+COMMAND = (sys.executable, "-m", "topicpolicies_server")
+"""The program ``topicpolicies``, as the tests' Python runs it from this checkout."""
 _READY_SECONDS = 30
 _LOOK_SECONDS = 0.05
 ANEW = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
 """Options of a connection that is retried at once, not after a second, and is not shared: servers here start and end all the time."""
 
 
+def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Returns the environment in which ``COMMAND`` runs: without this project's variables, but those that are given."""
+    others = {name: value for name, value in os.environ.items() if not name.startswith("TOPICPOLICIES_")}
+    paths = os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python")])
+    return {**others, "PYTHONPATH": paths, **(more or {})}
+
+
+def run(*arguments: str, seconds: float = 60, variables: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs ``topicpolicies`` with these arguments to its end.
+
+    Args:
+        arguments: the arguments.
+        seconds: how long it may take.
+        variables: further variables of its environment.
+    """
+    command = [*COMMAND, *arguments]
+    return subprocess.run(
+        command, env=environment(variables), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=seconds, check=False
+    )
+
+
 class ServerProcess:
     """``topicpolicies serve`` on one loopback port, which stays the same when it is started again."""
 
-    def __init__(self, log: Sequence[str], output: Path, program: Sequence[str] = ("-m", "topicpolicies_server")) -> None:
+    def __init__(self, options: Sequence[str], output: Path, *, credentials: grpc.ChannelCredentials | None = None) -> None:
         """Does not start the process yet.
 
         Args:
-            log: the options for its change logs, and further ones.
+            options: the options of ``serve``, but for ``--listen``.
             output: the file for what the process prints.
-            program: the arguments that make Python run the program.
+            credentials: with which its health is asked for; None: without TLS.
         """
-        self._log = log
-        self._output = output
-        self._program = program
+        self.options = list(options)
+        self.output = output
+        self._credentials = credentials
         self._process: subprocess.Popen[bytes] | None = None
         self.address = f"127.0.0.1:{free_port()}"
         self.lives = 0
         """How often the process was started."""
 
     @property
+    def running(self) -> subprocess.Popen[bytes]:
+        """The process while it runs."""
+        assert self._process is not None, "it runs"
+        return self._process
+
+    @property
     def pid(self) -> int:
         """The id of the process while it runs."""
-        assert self._process is not None, "it runs"
-        return self._process.pid
+        return self.running.pid
+
+    @property
+    def printed(self) -> str:
+        """What it has printed, in all its lives."""
+        return self.output.read_text()
 
     async def start(self) -> None:
         """Starts the process, and waits until it serves.
@@ -56,13 +89,12 @@ class ServerProcess:
         Raises:
             AssertionError: it did not serve in time; the message has the end of its output.
         """
-        command = [sys.executable, *self._program, "serve", "--listen", self.address, *self._log]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(_ROOT / "server"), str(_ROOT / "clients/python")])}
-        with self._output.open("ab") as output:
-            self._process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: ASYNC220
+        command = [*COMMAND, "serve", "--listen", self.address, *self.options]
+        with self.output.open("ab") as output:
+            self._process = subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # noqa: ASYNC220
         self.lives += 1
         deadline = asyncio.get_running_loop().time() + _READY_SECONDS
-        async with grpc.aio.insecure_channel(self.address, options=ANEW) as channel:
+        async with self.channel() as channel:
             check = health_pb2_grpc.HealthStub(channel).Check
             while self._process.poll() is None and asyncio.get_running_loop().time() < deadline:
                 with contextlib.suppress(grpc.aio.AioRpcError):
@@ -71,7 +103,19 @@ class ServerProcess:
                         return
                     await asyncio.sleep(_LOOK_SECONDS)  # a busy broker may not have answered the server yet
         self.kill()
-        raise AssertionError(f"the server does not serve; it printed last:\n{self._output.read_text()[-4000:]}")
+        raise AssertionError(f"the server does not serve; it printed last:\n{self.printed[-4000:]}")
+
+    def channel(self) -> grpc.aio.Channel:
+        """Returns a connection of its own."""
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(self.address, options=ANEW)
+        return grpc.aio.secure_channel(self.address, self._credentials, options=ANEW)
+
+    @contextlib.asynccontextmanager
+    async def stub(self) -> AsyncIterator[AsyncStub]:
+        """Yields a stub on a connection of its own; in ``tests/promises`` it is ``api.Api`` that calls."""
+        async with self.channel() as channel:
+            yield async_stub(channel)
 
     def kill(self) -> None:
         """Sends SIGKILL, and waits until the process has ended."""
@@ -81,37 +125,6 @@ class ServerProcess:
         """Sends SIGTERM, and returns the exit code."""
         return self.end(signal.SIGTERM)
 
-    def pause(self) -> None:
-        """Suspends the process: the connections stay open, but nothing is answered."""
-        assert self._process is not None, "it runs"
-        suspend(self._process.pid)
-
-    def resume(self) -> None:
-        """Sends SIGCONT."""
-        assert self._process is not None, "it runs"
-        self._process.send_signal(signal.SIGCONT)
-
-    def pause_repairs(self) -> None:
-        """Sends SIGUSR1, which pauses its repairs."""
-        assert self._process is not None, "it runs"
-        self._process.send_signal(signal.SIGUSR1)
-
-    def resume_repairs(self) -> None:
-        """Sends SIGUSR2, which resumes its repairs."""
-        assert self._process is not None, "it runs"
-        self._process.send_signal(signal.SIGUSR2)
-
-    def hang_up(self) -> None:
-        """Sends SIGHUP, after which it reads its files again."""
-        assert self._process is not None, "it runs"
-        self._process.send_signal(signal.SIGHUP)
-
-    @contextlib.asynccontextmanager
-    async def stub(self) -> AsyncIterator[AsyncStub]:
-        """Yields a stub on a connection of its own."""
-        async with grpc.aio.insecure_channel(self.address, options=ANEW) as channel:
-            yield async_stub(channel)
-
     def end(self, number: signal.Signals) -> int:
         """Sends a signal that ends the process, and returns the exit code; 0 if the process does not run."""
         process, self._process = self._process, None
@@ -120,3 +133,23 @@ class ServerProcess:
         if process.poll() is None:
             process.send_signal(number)
         return process.wait(timeout=60)
+
+    def pause(self) -> None:
+        """Suspends the process: the connections stay open, but nothing is answered."""
+        suspend(self.pid)
+
+    def resume(self) -> None:
+        """Sends SIGCONT."""
+        self.running.send_signal(signal.SIGCONT)
+
+    def pause_repairs(self) -> None:
+        """Sends SIGUSR1, which pauses its repairs."""
+        self.running.send_signal(signal.SIGUSR1)
+
+    def resume_repairs(self) -> None:
+        """Sends SIGUSR2, which resumes its repairs."""
+        self.running.send_signal(signal.SIGUSR2)
+
+    def hang_up(self) -> None:
+        """Sends SIGHUP, after which it reads its files again."""
+        self.running.send_signal(signal.SIGHUP)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import random
-import uuid
 from collections.abc import Callable
 
 import pytest
 
-from tests.stubs import one, reading
 from tests.validators.links import Link, chain
 from topicpolicies.v1.policies_pb2 import INACTIVE_TOPIC_DELETE_MODE_DELETE_WHEN_NO_SUBSCRIPTIONS, TopicPolicies
-from topicpolicies.v1.service_pb2 import UpdatePolicyRequest, UpdatePolicyResponse
 
+from .api import Api, Update
 from .conftest import Place
 
 pytestmark = pytest.mark.slow
@@ -57,13 +55,13 @@ async def test_64_clients_on_one_topic_lose_nothing(place: Place, seed: int) -> 
     async def client(number: int, pauses: list[float]) -> None:
         nonlocal conflicts
         mine = ""
-        async with place.server.stub() as stub:
+        async with Api(place.server.address) as api:
             for turn, pause in enumerate(pauses, start=1):
                 await asyncio.sleep(pause)
-                request = UpdatePolicyRequest(topic=topic, request_id=str(uuid.uuid4()))
-                request.update_mask.paths.append(SETTINGS[number](request.policies, turn * 100 + number))
-                answer = await stub.UpdatePolicy(request, timeout=60)
-                links.append(Link(request.request_id, answer.previous_version, answer.version))
+                update = Update(topic)
+                update.mask = [SETTINGS[number](update.policies, turn * 100 + number)]
+                answer = await api.send(update, timeout=60)
+                links.append(Link(update.request_id, answer.previous_version, answer.version))
                 conflicts += mine not in ("", answer.previous_version)  # another client's update came between
                 mine = answer.version
 
@@ -75,9 +73,9 @@ async def test_64_clients_on_one_topic_lose_nothing(place: Place, seed: int) -> 
     expected = TopicPolicies()
     for number, put in enumerate(SETTINGS):
         put(expected, ROUNDS * 100 + number)
-    async with place.server.stub() as stub:
-        final = one(await stub.GetPolicy(reading(topic)))
-    assert final.version == found.links[-1].version
+    async with Api(place.server.address) as api:
+        final = await api.get(topic)
+    assert final.policies is not None and final.version == found.links[-1].version
     for name, entry in final.policies.subscription_policies.items():
         rate = entry.dispatch_rate
         assert (rate.rate_period_in_second, rate.dispatch_throttling_rate_in_byte) == (1, -1), "Pulsar's own defaults"
@@ -88,28 +86,23 @@ async def test_64_clients_on_one_topic_lose_nothing(place: Place, seed: int) -> 
 
 async def test_the_sequence_of_pip_428_back_to_back_loses_nothing(place: Place) -> None:
     """Sets inactive topic policies, replicator dispatch rate and replication clusters, of which PIP-428 reports that some were lost."""
-
-    def requests(topic: str) -> list[UpdatePolicyRequest]:
-        inactive, rate, clusters = (UpdatePolicyRequest(topic=topic, request_id=str(uuid.uuid4())) for _ in range(3))
-        inactive.policies.inactive_topic_policies.delete_while_inactive = False
-        mode = INACTIVE_TOPIC_DELETE_MODE_DELETE_WHEN_NO_SUBSCRIPTIONS
-        inactive.policies.inactive_topic_policies.inactive_topic_delete_mode = mode
-        inactive.policies.inactive_topic_policies.max_inactive_duration_seconds = 3600
-        rate.policies.replicator_dispatch_rate.dispatch_throttling_rate_in_msg = 100
-        clusters.policies.replication_clusters.append("standalone")
-        return [inactive, rate, clusters]
-
+    inactive, rate = TopicPolicies(), TopicPolicies()
+    inactive.inactive_topic_policies.delete_while_inactive = False
+    inactive.inactive_topic_policies.inactive_topic_delete_mode = INACTIVE_TOPIC_DELETE_MODE_DELETE_WHEN_NO_SUBSCRIPTIONS
+    inactive.inactive_topic_policies.max_inactive_duration_seconds = 3600
+    rate.replicator_dispatch_rate.dispatch_throttling_rate_in_msg = 100
     pipelined = 0
-    async with place.server.stub() as stub:
+    async with Api(place.server.address) as api:
         for number in range(20):
             topic = place.topic(f"pip-428-{number}")
-            sent = requests(topic)
-            answers: list[UpdatePolicyResponse] = await asyncio.gather(*(stub.UpdatePolicy(each, timeout=60) for each in sent))
+            sent = (inactive, rate, TopicPolicies(replication_clusters=["standalone"]))
+            answers = await asyncio.gather(*(api.update(topic, each, timeout=60) for each in sent))
             found = chain(Link(answer.request_id, answer.previous_version, answer.version) for answer in answers)
             assert not found.broken
             assert len(found.links) == 3
             pipelined += sum(answer.previous_version != "0" for answer in answers)
-            final = one(await stub.GetPolicy(reading(topic))).policies
+            final = (await api.get(topic)).policies
+            assert final is not None
             assert final.inactive_topic_policies.max_inactive_duration_seconds == 3600
             assert final.replicator_dispatch_rate.dispatch_throttling_rate_in_msg == 100
             assert final.replication_clusters == ["standalone"]

@@ -34,7 +34,7 @@ from topicpolicies_server.config import (
 )
 from topicpolicies_server.rpc.server import Server
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("permissions")]
+pytestmark = [pytest.mark.broker]
 
 NAMESPACE = "acme/orders"
 SIDECAR = "sidecar"

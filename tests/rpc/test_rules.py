@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -14,7 +13,7 @@ import pytest
 
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2 as pb
-from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, BacklogQuota, PolicyDocument, RetentionPolicies, TopicPolicies
+from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, PolicyDocument, TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
@@ -83,42 +82,6 @@ async def read(stub: AsyncStub, topic: str = TOPIC) -> PolicyDocument:
     return (await stub.GetPolicy(pb.GetPolicyRequest(topic=topic, scopes=[SCOPE_LOCAL]))).documents[0]
 
 
-async def test_replication_clusters_without_the_local_cluster_are_refused_and_change_nothing(stub: AsyncStub) -> None:
-    refusal = await refused(stub.UpdatePolicy(update(replication_clusters=["eu"])))
-    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "LOCAL_CLUSTER_MISSING")
-    assert refusal.violations == {"policies.replication_clusters": "LOCAL_CLUSTER_MISSING"}
-    assert not (await read(stub)).HasField("policies")
-    await stub.UpdatePolicy(update(replication_clusters=["eu", "us"]))
-    taken = update(replication_clusters=["us"])
-    taken.list_operations["replication_clusters"] = pb.LIST_OPERATION_SUBTRACT
-    assert (await refused(stub.UpdatePolicy(taken))).info.reason == "LOCAL_CLUSTER_MISSING"
-
-
-async def test_a_validated_update_has_the_same_violations_or_outcome_and_writes_nothing(stub: AsyncStub) -> None:
-    wrong, right = update(max_producer_per_topic=-1, max_message_size=10**9), update()
-    wrong.validate_only = right.validate_only = True
-    refusal = await refused(stub.UpdatePolicy(wrong))
-    assert refusal.violations == {"policies.max_producer_per_topic": "NEGATIVE", "policies.max_message_size": "ABOVE_BROKER_MAXIMUM"}
-    would = await stub.UpdatePolicy(right)
-    assert (would.outcome, would.document.policies.max_producer_per_topic) == (pb.UPDATE_OUTCOME_WOULD_APPLY, 1)
-    assert not (await read(stub)).HasField("policies")
-
-
-async def test_of_concurrent_updates_of_retention_and_quota_that_conflict_one_is_refused(stub: AsyncStub) -> None:
-    refusals = 0
-    for number in range(20):
-        topic = f"persistent://{NAMESPACE}/race-{number}"
-        await stub.UpdatePolicy(update(topic))
-        quota, retention = update(topic, max_producer_per_topic=2), update(topic, max_producer_per_topic=3)
-        quota.policies.back_log_quota_map["message_age"].CopyFrom(BacklogQuota(limit_time=3600, policy=1))  # type: ignore[arg-type]
-        retention.policies.retention_policies.CopyFrom(RetentionPolicies(retention_time_in_minutes=60, retention_size_in_mb=-1))
-        answers = await asyncio.gather(stub.UpdatePolicy(quota), stub.UpdatePolicy(retention), return_exceptions=True)
-        refusals += sum(isinstance(answer, grpc.aio.AioRpcError) for answer in answers)
-        document = (await read(stub, topic)).policies
-        assert not (document.HasField("retention_policies") and document.back_log_quota_map)
-    assert refusals == 20, "not exactly one update of each pair was refused"
-
-
 async def test_effective_policies_have_their_sources_and_the_versions_of_both_documents(stub: AsyncStub) -> None:
     local = await stub.UpdatePolicy(update(max_consumer_per_topic=7))
     request = update(max_consumer_per_topic=8, max_subscriptions_per_topic=9)
@@ -146,26 +109,6 @@ async def test_effective_policies_in_an_unknown_namespace_are_refused(stub: Asyn
 async def test_an_unknown_view_is_refused(stub: AsyncStub) -> None:
     refusal = await refused(stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC, view=77)))  # type: ignore[arg-type]
     assert refusal.violations == {"view": "UNKNOWN_VIEW"}
-
-
-async def test_disabling_and_enabling_take_effect_without_a_restart(stub: AsyncStub, cluster: Cluster) -> None:
-    await stub.UpdatePolicy(update(max_producer_per_topic=77))
-    cluster.write(namespace="true")
-    await asyncio.sleep(1.1)
-    refusal = await refused(stub.UpdatePolicy(update()))
-    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "TOPIC_POLICIES_DISABLED")
-    async with asyncio.timeout(20):
-        while not (found := await read(stub)).disabled:  # noqa: ASYNC110
-            await asyncio.sleep(0.02)  # a read may use older facts; each request has them refreshed
-    assert (found.HasField("policies"), found.version) == (False, "0")
-    effective = await stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC))
-    assert effective.disabled
-    assert effective.policies.max_producer_per_topic == 5, "the value is not that of the namespace"
-    cluster.write(namespace="true", topic="false")
-    await asyncio.sleep(1.1)
-    await stub.UpdatePolicy(update(max_consumer_per_topic=1))
-    assert (await read(stub)).policies.max_producer_per_topic == 77
-    assert (await refused(stub.UpdatePolicy(update(OTHER)))).info.reason == "TOPIC_POLICIES_DISABLED"
 
 
 async def test_the_log_of_a_disabled_namespace_is_not_read_until_a_topic_that_is_enabled_is_asked_for(

@@ -24,7 +24,6 @@ from .changes import NAMESPACE, change, frame
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(180),
-    pytest.mark.xdist_group("spark"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 HOUR = 3_600_000_000

@@ -31,7 +31,7 @@ CHANGES = [
     change(4, "a", {"max_producer_per_topic": 2}, actor="other"),
     change(5, "b", {"message_ttl_in_seconds": 5}),
 ]
-needs_spark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.xdist_group("spark")]
+needs_spark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 def _run(*arguments: str) -> Result:

@@ -22,7 +22,6 @@ from .changes import change, frame
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(180),
-    pytest.mark.xdist_group("spark"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 RATES = [{}, {"dispatch_throttling_rate_in_msg": 1}, {"rate_period_in_second": 0}]

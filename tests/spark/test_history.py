@@ -23,7 +23,6 @@ def test_a_history_without_named_namespaces_is_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_sidecars_history_is_read_as_rows_that_the_audit_can_use(spark: SparkSession) -> None:
     with sqlite() as target:

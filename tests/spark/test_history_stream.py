@@ -277,7 +277,6 @@ def stream_into(spark: SparkSession, address: str, directory: str, **trigger: An
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_stream_that_is_killed_and_restarted_writes_every_event_once(
     spark: SparkSession, target: Target, client: Client, tmp_path: Path

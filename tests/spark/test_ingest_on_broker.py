@@ -23,7 +23,6 @@ from topicpolicies_spark.audit.state import state
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(900),
-    pytest.mark.xdist_group("spark beside brokers"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 _ROOT = Path(__file__).resolve().parents[2]

@@ -47,7 +47,6 @@ def test_an_empty_list_of_namespaces_does_not_name_the_namespaces_of_a_history()
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-@pytest.mark.xdist_group("spark")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_batch_query_of_a_cluster_without_change_logs_has_no_rows(spark: SparkSession) -> None:
     with admin_api(ANSWERS) as broker:

@@ -29,7 +29,6 @@ from topicpolicies_spark.source import StreamReader
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(240),
-    pytest.mark.xdist_group("spark beside brokers"),  # one Spark and one broker for all
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 

@@ -36,6 +36,9 @@ class Freshness(NamedTuple):
     """Facts about the cluster, its brokers and tenants."""
     namespace: float = 10.0
     topic: float = 60.0
+    existence: float = 1.0
+    """That a topic exists: changes of a topic that was deleted are refused from then on, as the topic of that name that comes next would
+    get them. A topic that is changed more often waits for no answer: it is asked about while the last answer is in use."""
 
 
 FROM_BROKERS = Freshness()
@@ -94,6 +97,7 @@ class Admission:
         """How long facts about topics are fresh, in seconds."""
         self._source = source
         self._missing_topics = missing_topics
+        self._existence_seconds = None if missing_topics else freshness.existence
         self._disabled_property = DisabledProperty()
         long = {"fresh_seconds": freshness.cluster, "most": _MOST_SMALL, "now": now}
         self._cluster: Cache[str, ClusterFacts] = Cache(lambda _: source.cluster(), **long)  # type: ignore[arg-type]
@@ -133,7 +137,7 @@ class Admission:
         """
         needs = rules.needs(request.change) if request.change is not None else Need.NOTHING
         cluster, around = self._cluster.peek(_HERE), self._namespaces.peek(namespace)
-        topic = self._topics.peek(request.key.topic)
+        topic = self._topics.peek(request.key.topic, self._within(request))
         if cluster is None or around is None or topic is None or needs & (Need.CLUSTERS | Need.TENANT | Need.SHADOWS):
             return False
         self._check(namespace, request, cluster, around, topic)
@@ -149,7 +153,8 @@ class Admission:
                 (``TOPIC_NOT_FOUND``) or its namespace does not exist (NOT_FOUND); topic policies are off for all topics
                 (FAILED_PRECONDITION, ``TOPIC_POLICIES_OFF``) or for this one (FAILED_PRECONDITION, ``TOPIC_POLICIES_DISABLED``).
         """
-        cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), self._topics.get(request.key.topic))
+        own = self._topics.get(request.key.topic, within=self._within(request))
+        cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
         self._check(namespace, request, cluster, around, topic)
         if request.change is None:
             return
@@ -214,7 +219,8 @@ class Admission:
         Raises:
             PolicyError: the cluster does not answer (UNAVAILABLE), or the topic or namespace does not exist (NOT_FOUND).
         """
-        cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), self._topics.get(key.topic))
+        own = self._topics.get(key.topic, within=self._existence_seconds)
+        cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
         if topic.exists is False and not self._missing_topics:
             raise _no_topic(key.topic)
         return Levels(self._disabled(namespace, key.topic, around, topic), around.policies, cluster.broker)
@@ -240,9 +246,13 @@ class Admission:
         said = self._disabled_property.read(topic, own.properties)
         return bool(self._disabled_property.read(namespace, around.properties) if said is None else said)
 
+    def _within(self, request: Request) -> float | None:
+        """Returns how old the facts of a request's topic may be: a deletion of its policies does not need the topic to exist."""
+        return self._existence_seconds if request.change is not None else None
+
     async def _missing(self, topics: Sequence[str]) -> frozenset[str]:
         names = [name for name in map(full_name, topics) if name is not None]
-        found = await _all(*(self._topics.get(name) for name in names))
+        found = await _all(*(self._topics.get(name, within=self._existence_seconds) for name in names))
         return frozenset(name for name, facts in zip(names, found, strict=True) if facts.exists is False)
 
 

@@ -142,29 +142,35 @@ class Cache(Generic[_Key, _Value]):
         """How many answers are kept at most."""
         return self._answers.most
 
-    def peek(self, key: _Key) -> _Value | None:
-        """Returns a fresh answer, without waiting; None: there is none."""
+    def peek(self, key: _Key, within: float | None = None) -> _Value | None:
+        """Returns a fresh answer, without waiting; None: there is none.
+
+        Args:
+            key: the key.
+            within: how long the answer counts as fresh here, in seconds; None: as long as the cache has it.
+        """
         answer = self._answers.of(key)
         if answer is None:
             return None
-        age = self._now() - answer.at
-        if age > self._fresh:
+        age, fresh = self._now() - answer.at, self._fresh if within is None else within
+        if age > fresh:
             return None
-        if age > self._fresh / 2 and key not in self._requests:
+        if age > fresh / 2 and key not in self._requests:
             self._refresh(key)
         return answer.value
 
-    async def get(self, key: _Key, *, stale: bool = False) -> _Value:
+    async def get(self, key: _Key, *, stale: bool = False, within: float | None = None) -> _Value:
         """Returns an answer, which is requested if necessary.
 
         Args:
             key: the key.
+            within: see ``peek``.
             stale: whether a stale answer is accepted: then the caller does not wait or fail, and a refresh is started.
 
         Raises:
             PolicyError: the request failed; or there is no answer because the cache was closed (SHUTTING_DOWN).
         """
-        fresh = self.peek(key)
+        fresh = self.peek(key, within)
         if fresh is not None:
             return fresh
         old = self._answers.of(key)

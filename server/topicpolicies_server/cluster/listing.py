@@ -24,8 +24,8 @@ from .source import TopicFacts
 _LOG = logging.getLogger(__name__)
 _MANY = 16
 """How many unanswered requests for topics of a namespace make it worth listing."""
-_HOLDS_SECONDS = 5.0
-"""How long lists are used. The cache of the caller keeps the facts that were taken from them for longer (``cache``)."""
+_HOLDS_SECONDS = 1.0
+"""How long lists are used, since they came: as long as a fact that a topic exists (``admission``)."""
 _TRY_AGAIN_SECONDS = 60.0
 _KEPT = 8
 """How many namespaces' lists are kept; each can be long."""
@@ -124,9 +124,9 @@ class TopicLookups:
         return task
 
     async def _list(self, namespace: str) -> None:
-        asked = self._now()
         try:
-            listed = _Listed(asked, await self._list_all(namespace))
+            lists = await self._list_all(namespace)
+            listed = _Listed(self._now(), lists)
         except PolicyError as error:
             _LOG.info("%s: its topics can't be listed, so each is requested alone: %s", namespace, error.message)
             listed = _Listed(self._now(), None)

@@ -16,7 +16,7 @@ from tests.cli.real_server import running
 from topicpolicies import Client
 from topicpolicies_server.config import PulsarLogConfig
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("doctor beside a broker")]
+pytestmark = [pytest.mark.broker]
 
 NAMESPACE = "acme/orders"
 TOPIC = f"persistent://{NAMESPACE}/scratch"

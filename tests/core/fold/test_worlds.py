@@ -1,8 +1,8 @@
 """Random worlds: no change is undone, whichever process writes and whenever it reads.
 
 Each run checks itself after every event (``model/world``). Here it is asserted that the runs were as hostile as they were meant to be.
-Some kinds of worlds are ``slow``: the fast part of the tests leaves them out, and runs the others only until everything required has
-happened in them (``docs/testing.md``). A failure names its seed, and the command that replays it.
+Most kinds are run until everything required has happened in them; ``-m evidence`` runs many more of all kinds. A failure names its seed,
+and the command that replays it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ import pytest
 from tests.core.fold.model.clusters import Clusters
 from tests.core.fold.model.kinds import WORLDS
 from tests.core.fold.model.world import World
-from tests.evidence import seeds_of
 from topicpolicies_server.core.names import Scope
 
 SEEDS = 100
-"""How many seeds of each kind are run: ``test_no_change_is_undone_in_many_more_worlds`` continues after them."""
+"""At most so many seeds of each kind are run."""
 LEAST_SEEDS = 30
-"""So many seeds of each kind are always run, then more until everything required has happened; to run all of ``SEEDS`` is ``slow``."""
+"""So many seeds of the kinds in ``HAPPENS`` are always run, then more until everything required has happened."""
 FEWER = {"joining": 60, "late repairs": 120, "late guards": 120, "late repairs, recalled": 60}
 """How many seeds of kinds that take longer are run."""
 CANNOT_BE_PROMISED = {
@@ -44,21 +43,20 @@ HAPPENS = {
     "guard": (*UNDONE, "restated", "tombstone", "flagged ambiguous", "ignored"),
 }
 """What must have happened in the worlds of a kind, besides what must have happened in all."""
-BOTH = pytest.mark.parametrize("least", [LEAST_SEEDS, pytest.param(SEEDS, marks=pytest.mark.slow)], ids=["until all has happened", "all"])
 
 
-def run(name: str, seeds: Iterable[int] = range(SEEDS), least: int | None = None) -> Counter[str]:
+def run(name: str, seeds: Iterable[int] = range(SEEDS), least: int = SEEDS) -> Counter[str]:
     """Runs many worlds of one kind.
 
     Args:
         name: the name of the kind.
         seeds: the seeds of the runs.
-        least: after so many runs, stops as soon as everything required has happened; None: makes all runs.
+        least: after so many runs, stops as soon as everything required has happened.
     """
     counts: Counter[str] = Counter()
     for done, seed in enumerate(seeds, 1):
         counts += World(WORLDS[name], seed).run()
-        if least is not None and done >= least and not lacking(counts, *HAPPENS[name]):
+        if done >= least and not lacking(counts, *HAPPENS.get(name, ())):
             break
     undone = {what for what in counts if what.startswith("undone")}
     assert undone <= CANNOT_BE_PROMISED, undone - CANNOT_BE_PROMISED
@@ -74,30 +72,26 @@ def assert_hostile(counts: Counter[str], *more: str) -> None:
     assert not lacking(counts, *more), counts
 
 
-@BOTH
-def test_sidecars_undo_no_change_of_each_other(least: int) -> None:
-    counts = run("sidecars", least=least)
+def test_sidecars_undo_no_change_of_each_other() -> None:
+    counts = run("sidecars", least=LEAST_SEEDS)
     assert_hostile(counts, *HAPPENS["sidecars"])
     assert not any(what.startswith("undone") for what in counts)
 
 
-@BOTH
-def test_sidecars_and_brokers_of_both_kinds_undo_no_change_of_each_other(least: int) -> None:
-    counts = run("mixed", least=least)
+def test_sidecars_and_brokers_of_both_kinds_undo_no_change_of_each_other() -> None:
+    counts = run("mixed", least=LEAST_SEEDS)
     assert_hostile(counts, *HAPPENS["mixed"])
     assert counts["undone, unexplained"] == counts["flagged unexplained"] == 0
 
 
-@BOTH
-def test_a_broker_of_an_older_schema_clears_no_setting_that_it_does_not_know(least: int) -> None:
-    counts = run("schemas", least=least)
+def test_a_broker_of_an_older_schema_clears_no_setting_that_it_does_not_know() -> None:
+    counts = run("schemas", least=LEAST_SEEDS)
     assert_hostile(counts, *HAPPENS["schemas"])
     assert counts["flagged unexplained"] == 0
 
 
-@BOTH
-def test_a_guard_heals_the_changes_that_old_brokers_undo(least: int) -> None:
-    counts = run("guard", least=least)
+def test_a_guard_heals_the_changes_that_old_brokers_undo() -> None:
+    counts = run("guard", least=LEAST_SEEDS)
     assert_hostile(counts, *HAPPENS["guard"])
     assert counts["flagged unexplained"] == 0
 
@@ -165,6 +159,8 @@ def test_clusters_that_are_written_at_the_same_time_come_to_rest() -> None:
 
 @pytest.mark.evidence
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(5))
 @pytest.mark.parametrize("name", WORLDS)
 def test_no_change_is_undone_in_many_more_worlds(name: str, part: int) -> None:
-    run(name, seeds_of(part, FEWER.get(name, SEEDS), 200 if "late" in name else 900))  # the first ones are run above
+    seeds = 300 if "late" in name else 1_000
+    run(name, range(seeds * part, seeds * (part + 1)), least=seeds)

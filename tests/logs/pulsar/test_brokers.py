@@ -138,7 +138,6 @@ def old_broker(broker_of: BrokerOf) -> Broker:
 
 @pytest.mark.slow
 @pytest.mark.broker
-@pytest.mark.xdist_group("old broker")
 async def test_with_an_old_broker_both_scopes_share_a_message_key_and_a_global_tombstone_is_refused(old_broker: Broker) -> None:
     with old_broker.admin() as admin:
         following = Following(old_broker, admin)

@@ -20,7 +20,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLog, PulsarNamespaceLog
 from topicpolicies_server.logs.pulsar.opening import admin_api, pulsar_log
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("client certificates")]
+pytestmark = [pytest.mark.broker]
 ROTATIONS = 3
 _PROVIDERS = "org.apache.pulsar.broker.authentication.AuthenticationProvider"
 

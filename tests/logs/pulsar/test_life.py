@@ -24,8 +24,6 @@ from topicpolicies_server.logs.pulsar.ids import place_of
 from topicpolicies_server.logs.pulsar.reading import patience
 from topicpolicies_server.logs.pulsar.reading.existence import Existence
 
-one_process = pytest.mark.xdist_group("a broker that is stopped")
-
 
 def place_in(log: PulsarNamespaceLog, entries: list[Placed]) -> Start:
     """Returns the ``Start`` of an opener that knows these entries of a log."""
@@ -317,7 +315,6 @@ async def test_an_idle_producer_makes_room_for_an_exclusive_one_and_is_reopened_
 @pytest.mark.broker
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("send_seconds", [60.0, 1.0], ids=["events-outwait-it", "events-give-up-meanwhile"])
-@one_process
 async def test_a_log_survives_a_brokers_restart_with_acknowledged_events_intact_and_in_order(
     own_following: Following, own_broker: OwnBroker, send_seconds: float
 ) -> None:
@@ -474,7 +471,6 @@ async def test_a_log_that_gets_more_partitions_is_lost(following: Following, par
 
 @pytest.mark.slow
 @pytest.mark.broker
-@one_process
 async def test_a_broker_that_stays_down_loses_the_log_and_events_in_flight_are_reported(
     own_following: Following, own_broker: OwnBroker
 ) -> None:
@@ -492,7 +488,6 @@ async def test_a_broker_that_stays_down_loses_the_log_and_events_in_flight_are_r
 
 @pytest.mark.slow
 @pytest.mark.broker
-@one_process
 async def test_closing_takes_bounded_time_if_the_broker_does_not_answer(own_following: Following, own_broker: OwnBroker) -> None:
     namespace = await asyncio.to_thread(own_following.admin.create_namespace)
     change_log = own_following.start()

@@ -26,7 +26,7 @@ from topicpolicies_server.logs.pulsar.credentials import Identity, OAuth2
 
 from .test_oauth2 import Web
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("security")]
+pytestmark = [pytest.mark.broker]
 BRIEF_SECONDS, AFTERWARDS_SECONDS = 7.0, 3.0
 """How long a token is valid, and how long the test continues afterwards: the broker checks each second."""
 

@@ -22,7 +22,7 @@ from tests.promises.broker.policy_cases import CASES
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1 import policies_pb2 as pb
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(300), pytest.mark.xdist_group("levels")]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 _SECONDS = 60
 _ASIDE = ("offload_policies", "subscription_policies")
 """Policies that a broker does not keep per topic: offload policies are merged into the ledger's configuration, and the rates of

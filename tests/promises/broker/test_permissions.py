@@ -17,7 +17,7 @@ from tests.promises.api import Api, Delete, Refused, Update
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("permissions")]
+pytestmark = pytest.mark.broker
 
 NAMESPACE = "acme/orders"
 TOPIC = f"persistent://{NAMESPACE}/one"

@@ -20,7 +20,7 @@ from tests.promises.broker.rule_cases import CASES, DIFFERENCES, TAKEN, RuleCase
 from tests.promises.conftest import Sidecars
 
 # These tests share clusters and tenants that they add to the broker.
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("rules")]
+pytestmark = [pytest.mark.broker]
 
 _SECONDS = 30
 _DOCS = Path(__file__).parents[3] / "docs" / "rules.md"

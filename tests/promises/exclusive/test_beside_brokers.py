@@ -18,7 +18,7 @@ from tests.promises.server_process import ServerProcess
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 pytestmark = pytest.mark.broker
-VERSIONS = ["4.2.4", pytest.param("4.0.0", marks=pytest.mark.xdist_group("old broker"))]
+VERSIONS = ["4.2.4", "4.0.0"]
 IMPATIENT = ("--update-timeout-seconds", "4")
 SECONDS = 40
 

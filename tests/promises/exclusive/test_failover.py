@@ -24,7 +24,6 @@ from .load import Caller, Load, holding
 from .raw_log import intruders
 from .witness import Witness
 
-pytestmark = pytest.mark.xdist_group("failover")  # one broker for all, and three sidecars at a time
 KILLS = 4
 MANY_KILLS = 20
 """The number of kills in each part of the further evidence."""
@@ -110,6 +109,7 @@ async def test_killed_and_suspended_leaders_lose_nothing_and_write_nothing_later
 @pytest.mark.evidence
 @pytest.mark.broker
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(5))
 async def test_many_more_killed_and_suspended_leaders_lose_nothing(cluster: Cluster, part: int) -> None:
     await assert_succeeded(cluster, MANY_KILLS, SEED + 1 + part)
 

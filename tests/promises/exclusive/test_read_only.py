@@ -16,7 +16,6 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from .raw_log import RawLog
 from .test_failover import refused
 
-pytestmark = pytest.mark.xdist_group("failover")
 _LEAD_SECONDS = 3
 """A follower leads within 0.2 s after its leader has stopped; on a busy machine within 1.7 s."""
 

@@ -18,7 +18,7 @@ from tests.promises.shared.run import Place
 from .guarding import guarding
 from .storm import overlapping_changes
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.xdist_group("old broker")]
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 NAMESPACES = 3
 TOPICS = 10
 HEALED_SECONDS = 10.0

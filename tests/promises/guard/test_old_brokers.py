@@ -15,7 +15,7 @@ from .churn import churn
 from .guarding import guarding
 from .storm import SEQUENCE, THREADS, missing, sequence, storm
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.xdist_group("old broker")]
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 TOPICS = 20
 ROUNDS = 5
 CHURNED_ROUNDS = 10

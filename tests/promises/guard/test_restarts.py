@@ -14,7 +14,7 @@ from tests.promises.shared.interrupted import Plan
 
 from .restarts import VERSION, restarts
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(420), pytest.mark.xdist_group("old broker")]
+pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(420)]
 PLAN = Plan(seconds=25.0, restart_every=9.0, compact_every=5.0, quiet=75.0, topics=10)
 
 

@@ -1,4 +1,4 @@
-"""The brokers with the plug-in that the tests of this folder share, each in one process (groups `plug-in` and `plug-in, log in pulsar`)."""
+"""The broker with the plug-in that the tests of this folder share; each process of a run has its own."""
 
 from __future__ import annotations
 

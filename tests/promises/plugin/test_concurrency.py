@@ -11,7 +11,7 @@ from tests.promises.plugin.enforcement import soon
 from tests.promises.plugin.pair import Pair
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("plug-in")]
+pytestmark = [pytest.mark.broker]
 
 _ROUNDS = 30
 _FIELDS = {

@@ -15,7 +15,7 @@ from tests.promises.broker.policy_cases import CASES
 from tests.promises.plugin.pair import Pair
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("plug-in")]
+pytestmark = [pytest.mark.broker]
 
 _WHICH = [(case, scope) for case in CASES for scope in case.scopes]
 

@@ -15,7 +15,7 @@ from tests.promises.plugin.enforcement import admits_another_producer, soon
 from tests.promises.plugin.pair import Pair
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("plug-in")]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
 _SECONDS = 30
 _LOAD_TIMEOUT_S = 5

@@ -12,7 +12,7 @@ from tests.promises.plugin.enforcement import admits_another_producer, soon
 from tests.promises.plugin.pair import Pair
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("plug-in, log in pulsar")]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
 _SETTABLE = [case for case in CASES if case.need is Need.NOTHING and case.settable]
 

@@ -18,7 +18,7 @@ from tests.promises.plugin.enforcement import soon
 from tests.promises.plugin.pair import Pair
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(600), pytest.mark.xdist_group("plug-in, log in pulsar")]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
 _PAUSES = (0.0, 1.0, 12.0, 2.0)
 """Seconds for which the namespace does not exist before it is created again; the sidecar's retries become seconds apart meanwhile."""

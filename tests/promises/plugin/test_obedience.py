@@ -16,7 +16,7 @@ from tests.promises.plugin.enforcement import admits_another_producer, soon
 from tests.promises.plugin.pair import Pair
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-pytestmark = [pytest.mark.broker, pytest.mark.xdist_group("plug-in")]
+pytestmark = [pytest.mark.broker]
 
 _SECONDS = 30
 both_scopes = pytest.mark.parametrize("scope", Scope, ids=lambda scope: scope.name)

@@ -23,7 +23,7 @@ from .heads import Heads
 from .late_repairs import late_repairs
 from .run import Place, sidecar
 
-pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.xdist_group("late repairs")]
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
 TOPICS = 6
 STALE = 2
 """How many documents of each log are made stale at least."""

@@ -1,0 +1,285 @@
+"""The command line, as docs/command-line.md has it: each command of the README's first screen, declared policies, exit codes and JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.access.signing import SECRET, token
+from tests.ports import free_port
+
+from .api import Api
+from .conftest import Embedded, Serving
+from .server_process import COMMAND, environment, run
+
+README = Path(__file__).parents[2] / "README.md"
+CLUSTER = 'cluster = "standalone"\n[broker]\n[namespaces."public/default"]\nmax_consumers_per_topic = 6\n'
+DECLARED = """
+version: 1
+namespaces: [NAMESPACE]
+policies:
+  - pattern: NAMESPACE/orders-*
+    set: {max_consumer_per_topic: 20}
+  - topic: NAMESPACE/orders-eu
+    set:
+      max_producer_per_topic: 5
+      retention_policies: {retention_time_in_minutes: 10, retention_size_in_mb: 100}
+      message_ttl_in_seconds: null
+"""
+Ended = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def command(embedded: Embedded) -> Callable[..., Ended]:
+    """Runs a command with the shared server; its exit code must be ``code``, 0 unless it is given."""
+
+    def command(*arguments: str, code: int = 0) -> Ended:
+        ended = run(*arguments, "--server", embedded.server.address)
+        assert ended.returncode == code, ended.stderr
+        return ended
+
+    return command
+
+
+def parsed(ended: Ended) -> Any:
+    return json.loads(ended.stdout)
+
+
+def follow(address: str, arguments: list[str], shows: str) -> None:
+    """Runs a command until it shows something, and then ends it with Ctrl-C."""
+    variables = {"TOPICPOLICIES_SERVER": address}
+    with subprocess.Popen([*COMMAND, *arguments], env=environment(variables), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        printed = ""
+        while shows not in printed:
+            line = process.stdout.readline()
+            assert line, f"it ended: {printed}"
+            printed += line
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(20) == 0
+
+
+async def test_the_first_commands_of_the_readme_work_verbatim(serving: Serving, tmp_path: Path) -> None:
+    (screen,) = re.findall(r"```sh\n(topicpolicies serve .*?)```", README.read_text(), re.DOTALL)
+    commands = [shlex.split(line, comments=True)[1:] for line in screen.replace("\\\n", " ").splitlines() if line]
+    topic = "persistent://public/default/orders"
+    shows = {
+        "update": "Applied", "get": "max_producer_per_topic", "effective": "namespace", "list": topic, "history": "by ann",
+        "plan": "public/default/demo", "delete": "deleted", "info": "embedded", "doctor": "0 failed", "config": "max_watches",
+    }  # fmt: skip
+    (tmp_path / "cluster.toml").write_text(CLUSTER)
+    server = await serving("--cluster-file", str(tmp_path / "cluster.toml"))
+    variables = {"TOPICPOLICIES_SERVER": server.address, "TOPICPOLICIES_ACTOR": "ann", "COLUMNS": "200"}
+    for arguments in commands:
+        command, past = arguments[0], "--as-of" in arguments
+        if command in ("watch", "top"):
+            await asyncio.to_thread(follow, server.address, arguments, topic if command == "watch" else "1 namespace")
+        elif command != "serve":  # test_processes starts it as it stands here
+            given = [str(README.parent / "docs" / each) if each == "policies.yaml" else each for each in arguments]
+            ended = await asyncio.to_thread(run, *given, variables=variables)
+            code = 4 if past else 7 if command == "plan" else 0  # there was no document a day ago; the file is not applied yet
+            assert ended.returncode == code and "Traceback" not in ended.stderr, (arguments, ended)
+            assert past or shows[command] in ended.stdout, (arguments, ended)
+    assert {*shows, "serve", "watch"} <= {arguments[0] for arguments in commands}
+
+
+def test_update_get_list_delete_and_history_in_json(command: Callable[..., Ended], namespace: str, topic: str) -> None:
+    json_of = functools.partial(command, "--output", "json", "--actor", "ann", "--reason", "a test")
+    made = parsed(json_of("update", topic, "max_producer_per_topic=5", "retention_policies.retention_time_in_minutes=10",
+                          "retention_policies.retention_size_in_mb=100"))  # fmt: skip
+    assert made["outcome"] == "UPDATE_OUTCOME_APPLIED"
+    assert made["document"]["policies"]["max_producer_per_topic"] == 5
+    found = parsed(json_of("get", topic))
+    assert found == made["document"]
+    assert parsed(json_of("update", topic, "max_producer_per_topic=5"))["outcome"] == "UPDATE_OUTCOME_UNCHANGED"
+    cleared = parsed(json_of("update", topic, "--unset", "retention_policies", "shadow_topics=[]"))
+    assert cleared["document"]["policies"] == {"max_producer_per_topic": 5}
+    assert [each["topic"] for each in parsed(json_of("list", namespace))["documents"]] == [topic]
+    assert parsed(json_of("delete", topic))["outcome"] == "DELETE_OUTCOME_DELETED"
+    lines = [json.loads(line)["entry"] for line in json_of("history", topic).stdout.splitlines()]
+    assert {(each["origin"]["actor"], each["origin"]["reason"]) for each in lines if "TOMBSTONE" not in each["kind"]} == {("ann", "a test")}
+    assert lines[-1]["document"] == made["document"], "the newest is first"
+
+
+def test_values_are_parsed_by_the_type_of_their_field(command: Callable[..., Ended], topic: str) -> None:
+    command("update", topic, "subscription_types_enabled=shared,key_shared", "deduplication_enabled=yes",
+            "subscription_policies.`my.sub`.dispatch_rate.dispatch_throttling_rate_in_msg=5", 'persistence={"bookkeeperEnsemble": 2, '
+            '"bookkeeper_write_quorum": 2, "bookkeeper_ack_quorum": 1, "managed_ledger_max_mark_delete_rate": 0.5}')  # fmt: skip
+    command("update", topic, "subscription_types_enabled+=exclusive")
+    command("update", topic, "subscription_types_enabled-=shared")
+    policies = parsed(command("get", topic, "--output", "json"))["policies"]
+    assert policies["subscription_types_enabled"] == ["SUBSCRIPTION_TYPE_KEY_SHARED", "SUBSCRIPTION_TYPE_EXCLUSIVE"]
+    assert policies["deduplication_enabled"] is True
+    assert policies["persistence"]["managed_ledger_max_mark_delete_rate"] == 0.5
+    assert policies["subscription_policies"]["my.sub"]["dispatch_rate"]["dispatch_throttling_rate_in_msg"] == 5
+
+
+def test_wrong_input_ends_with_2_and_names_everything(command: Callable[..., Ended], topic: str) -> None:
+    ended = command("update", topic, "max_producer_per_topic=-1", "message_ttl_in_seconds=-1", code=2)
+    assert "max_producer_per_topic" in ended.stderr and "message_ttl_in_seconds" in ended.stderr
+    ended = command("--output", "json", "update", topic, "max_producer_per_topic=-1", code=2)
+    error = json.loads(ended.stderr)["error"]
+    assert (error["code"], error["violations"][0]["reason"]) == ("INVALID_ARGUMENT", "NEGATIVE")
+    assert "max_producer_per_topic" in command("update", topic, "max_producers_per_topic=1", code=2).stderr, "the nearest name"
+    assert command("update", topic, "max_producer_per_topic=many", code=2).stderr
+    command("get", topic, code=4)
+
+
+def test_conflicts_end_with_3(command: Callable[..., Ended], topic: str) -> None:
+    version = parsed(command("update", topic, "max_producer_per_topic=1", "--output", "json"))["document"]["version"]
+    command("update", topic, "max_producer_per_topic=2", "--etag", version)
+    command("update", topic, "max_producer_per_topic=3", "--etag", version, code=3)
+    command("update", topic, "max_producer_per_topic=3", "--must-not-exist", code=3)
+    assert parsed(command("get", topic, "--output", "json"))["policies"] == {"max_producer_per_topic": 2}
+
+
+def test_a_server_that_is_not_there_ends_with_5() -> None:
+    ended = run("get", "persistent://public/default/orders", "--server", f"127.0.0.1:{free_port()}", "--timeout", "0.5")
+    assert ended.returncode == 5 and "127.0.0.1" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_plan_apply_and_export_agree(command: Callable[..., Ended], namespace: str, tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text(DECLARED.replace("NAMESPACE", namespace))
+    command("update", f"{namespace}/orders-us", "max_producer_per_topic=1", "message_ttl_in_seconds=60")
+    steps = parsed(command("plan", "-f", str(file), "--output", "json", code=7))["steps"]
+    assert {each["topic"].rpartition("/")[2] for each in steps} == {"orders-us", "orders-eu"}
+    command("apply", "-f", str(file))
+    command("plan", "-f", str(file))
+    before = command("history", namespace).stdout
+    command("apply", "-f", str(file))
+    assert command("history", namespace).stdout == before, "a second run writes nothing"
+    kept = parsed(command("get", f"{namespace}/orders-us", "--output", "json"))["policies"]
+    assert kept == {"max_consumer_per_topic": 20, "max_producer_per_topic": 1, "message_ttl_in_seconds": 60}, (
+        "only what is declared changes"
+    )
+    exported = tmp_path / "exported.yaml"
+    exported.write_text(command("export", namespace).stdout)
+    command("plan", "-f", str(exported))
+    command("delete", f"{namespace}/orders-eu")
+    command("plan", "-f", str(exported), code=7)
+    command("apply", "-f", str(exported))
+    command("plan", "-f", str(file))
+
+
+def test_prune_deletes_what_is_not_declared(command: Callable[..., Ended], namespace: str, tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text(DECLARED.replace("NAMESPACE", namespace))
+    command("update", f"{namespace}/other", "max_producer_per_topic=1")
+    command("apply", "-f", str(file))
+    command("get", f"{namespace}/other")
+    command("apply", "-f", str(file), "--prune")
+    command("get", f"{namespace}/other", code=4)
+
+
+def test_a_wrong_declaration_changes_nothing(command: Callable[..., Ended], namespace: str, tmp_path: Path) -> None:
+    file = tmp_path / "policies.yaml"
+    file.write_text(
+        DECLARED.replace("NAMESPACE", namespace).replace("max_producer_per_topic: 5", "max_producer_per_topic: -5\n      nonsense: 1")
+    )
+    ended = command("apply", "-f", str(file), code=2)
+    assert "nonsense" in ended.stderr and re.search(r"\b1[01]\b", ended.stderr), "the line is named"
+    command("get", f"{namespace}/orders-eu", code=4)
+
+
+def test_a_watch_resumes_from_its_file_and_misses_nothing(command: Callable[..., Ended], namespace: str, tmp_path: Path) -> None:
+    place = str(tmp_path / "place.json")
+    watch = ("watch", namespace, "--mode", "every", "--until-synced", "--resume-file", place, "--output", "json")
+    command("update", f"{namespace}/one", "max_producer_per_topic=1")
+
+    def changes() -> list[tuple[str, int | None]]:
+        events = [json.loads(line) for line in command(*watch).stdout.splitlines()]
+        documents = [each["change"]["document"] for each in events if "change" in each]
+        return [(each["topic"].rpartition("/")[2], each.get("policies", {}).get("max_producer_per_topic")) for each in documents]
+
+    assert changes() == [("one", 1)]
+    command("update", f"{namespace}/one", "max_producer_per_topic=2")
+    command("update", f"{namespace}/two", "max_producer_per_topic=3")
+    command("delete", f"{namespace}/two")
+    assert changes() == [("one", 2), ("two", 3), ("two", None)]
+    assert changes() == []
+
+
+def test_diff_and_as_of_show_the_past(command: Callable[..., Ended], topic: str) -> None:
+    first = parsed(command("update", topic, "max_producer_per_topic=1", "--output", "json"))["document"]["version"]
+    second = parsed(command("update", topic, "max_producer_per_topic=2", "--output", "json"))["document"]["version"]
+    assert parsed(command("get", topic, "--as-of", first, "--output", "json"))["policies"] == {"max_producer_per_topic": 1}
+    differences = parsed(command("diff", topic, first, second, "--output", "json", code=7))["differences"]
+    assert [(each["path"], each["before"], each["after"]) for each in differences] == [("max_producer_per_topic", "1", "2")]
+
+
+def test_info_health_config_version_and_help(command: Callable[..., Ended]) -> None:
+    assert parsed(command("info", "--output", "json"))["log"] == "LOG_KIND_EMBEDDED"
+    command("health")
+    command("health", "--service", "liveness")
+    assert run("config").returncode == 0
+    version = run("version")
+    assert version.returncode == 0 and re.search(r"\d+\.\d+\.\d+", version.stdout)
+    ended = run("update", "--help")
+    assert ended.returncode == 0 and "topicpolicies update" in ended.stdout, "help has examples"
+
+
+def test_doctor_finds_a_sound_server_sound(command: Callable[..., Ended], namespace: str) -> None:
+    report = parsed(command("doctor", "--scratch", namespace, "--output", "json"))
+    assert report["well"] is True
+    assert {each["level"] for each in report["checks"]} <= {"ok", "warning", "skipped"}
+
+
+def test_output_into_a_closed_pipe_ends_without_a_traceback(embedded: Embedded, topic: str, tmp_path: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    with (tmp_path / "errors").open("w+") as errors, os.fdopen(write, "wb") as closed:
+        arguments = [*COMMAND, "history", topic, "--server", embedded.server.address]
+        ended = subprocess.run(
+            arguments, env=environment(), stdin=subprocess.DEVNULL, stdout=closed, stderr=errors, timeout=60, check=False
+        )
+        errors.seek(0)
+        assert "Traceback" not in errors.read()
+    assert ended.returncode in (0, 1)
+
+
+async def test_a_token_file_names_the_caller(serving: Serving, tmp_path: Path, topic: str) -> None:
+    (tmp_path / "secret.key").write_bytes(SECRET)
+    (tmp_path / "token").write_text(token(sub="ann"))
+    options = ["--authentication-providers", "token", "--token-secret-key", str(tmp_path / "secret.key"), "--allow-authenticated"]
+    server = await serving(*options)
+
+    def update(**variables: str) -> Ended:
+        given = ("--output", "json", "--actor", "ceo", "update", topic, "max_producer_per_topic=1", "--server", server.address)
+        return run(*given, variables=variables)
+
+    refused = await asyncio.to_thread(update)
+    assert refused.returncode == 1 and json.loads(refused.stderr)["error"]["reason"] == "CREDENTIALS_MISSING"
+    assert (await asyncio.to_thread(update, TOPICPOLICIES_TOKEN_FILE=str(tmp_path / "token"))).returncode == 0
+    async with Api(server.address, metadata=(("authorization", f"Bearer {token()}"),)) as api:
+        (entry,) = await api.history(topic)
+    assert (entry.actor, entry.claimed_actor) == ("ann", "ceo")
+
+
+def test_options_come_from_the_environment_before_the_file(tmp_path: Path) -> None:
+    (tmp_path / "sidecar.toml").write_text("max_watches = 11\nmax_selectors_per_watch = 11\nupdate_timeout_seconds = 11\n")
+    variables = {"TOPICPOLICIES_CONFIG": str(tmp_path / "sidecar.toml"), "TOPICPOLICIES_MAX_SELECTORS_PER_WATCH": "12"}
+    ended = run("config", "--output", "json", variables=variables)
+    options = json.loads(ended.stdout)["options"]
+    found = {
+        name: (options[name]["value"], options[name]["source"]) for name in ("max_watches", "max_selectors_per_watch", "drain_seconds")
+    }
+    assert [str(value) for value, _ in found.values()] == ["11", "12", "10.0"], found
+    assert [source for _, source in found.values()] == ["file", "environment", "default"]
+    (tmp_path / "sidecar.toml").write_text("max_watch = 11\nmax_health_watches = 0\n")
+    ended = run("config", variables=variables)
+    assert ended.returncode == 2
+    assert "max_watches" in ended.stderr and "max_health_watches" in ended.stderr, "all errors at once, with what was meant"
