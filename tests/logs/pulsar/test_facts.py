@@ -294,7 +294,7 @@ async def test_answers_of_any_form_are_interpreted_or_reported_as_a_log_error(an
         learn(admin, "pulsar://a:6650"),
         topics.find("public/default"),
         topics.expected("public/default", 0),
-        topics.creation(layout),
+        topics.creations(layout),
         topics.end("public/default", "log"),
         topics.last("public/default", "log"),
         topics.compaction("public/default", "log"),

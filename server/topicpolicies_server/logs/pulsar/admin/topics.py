@@ -3,7 +3,7 @@
 A request can create the topic that it is about: one that makes a broker load the namespace, such as ``internalStats`` or the one for the
 schema, has the broker's own policies service connect to ``__change_events``, and connecting creates it (measured on 4.0.0 and 4.2.4).
 ``partitions``, ``internal-info`` and the requests about the namespace only look into the metadata. So ``find``, ``expected`` and
-``creation`` change nothing, and all other methods are for a log that exists.
+``stored`` change nothing, and all other methods are for a log that exists.
 """
 
 from __future__ import annotations
@@ -51,6 +51,15 @@ class Layout(NamedTuple):
         return Layout(self.namespace, self.topics[partition], 0)
 
 
+class Stored(NamedTuple):
+    """What is stored of one of a log's topics."""
+
+    creation: str
+    """Distinguishes this creation of the topic from later ones; "": the topic does not exist."""
+    first_ledger: int
+    """The oldest ledger that is left; -1: not known."""
+
+
 class Compaction(NamedTuple):
     """How far a topic is compacted."""
 
@@ -85,6 +94,8 @@ class Topics:
         """``local`` is the local name that change logs have in every namespace."""
         self._admin = admin
         self._local = local
+        self.emptied: set[tuple[str, str]] = set()
+        """The topics that lost what was read of them here (``reading/identity``): full names, and what ``Stored.creation`` was."""
 
     @understood
     async def find(self, namespace: str) -> Layout | None:
@@ -119,24 +130,22 @@ class Topics:
         return Layout(namespace, self._local, default_partitions)
 
     @understood
+    async def stored(self, layout: Layout) -> tuple[Stored, ...]:
+        """Returns, for each of a log's topics, what of it is stored.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        infos = await asyncio.gather(*(self._ask(layout.namespace, topic, "internal-info") for topic in layout.topics))
+        return tuple(map(_stored, infos))
+
     async def creations(self, layout: Layout) -> tuple[str, ...]:
         """Returns, for each of a log's topics, what distinguishes its creation from later ones; "" for a topic that does not exist.
 
         Raises:
             LogError: there is no answer.
         """
-        infos = await asyncio.gather(*(self._ask(layout.namespace, topic, "internal-info") for topic in layout.topics))
-        return tuple("" if info is None else str(info.get("creationDate") or "") for info in infos)
-
-    async def creation(self, layout: Layout) -> str:
-        """Returns what distinguishes this creation of the log from later ones; "" if one of its topics does not exist.
-
-        All topics count, because each of them may be deleted by itself.
-
-        Raises:
-            LogError: there is no answer.
-        """
-        return creation_of(await self.creations(layout))
+        return tuple(each.creation for each in await self.stored(layout))
 
     @understood
     async def end(self, namespace: str, topic: str) -> End:
@@ -281,10 +290,15 @@ class Topics:
 
 
 def creation_of(creations: Sequence[str]) -> str:
-    """Combines the creations of a log's topics into one value; "" if one of the topics does not exist."""
+    """Combines the creations of a log's topics, each of which may be deleted by itself; "" if one of the topics does not exist."""
     if not all(creations):
         return ""
     return creations[0] if len(creations) == 1 else hashlib.sha256("\n".join(creations).encode()).hexdigest()[:16]
+
+
+def _stored(info: Any) -> Stored:
+    ledgers = (info or {}).get("ledgers") or ()
+    return Stored(str((info or {}).get("creationDate") or ""), min((ledger["ledgerId"] for ledger in ledgers), default=-1))
 
 
 def _entries_between(ledgers: Iterable[Any], after: MessageId, before: MessageId) -> Iterator[MessageId]:

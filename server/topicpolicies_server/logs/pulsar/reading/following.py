@@ -107,7 +107,8 @@ class Following:
         begun = await beginnings(access, layout, start) if start is not None else None
 
         async def another(partition: int) -> LogError | None:
-            return await replaced(access.topics, layout.part(partition), connected_to[partition])
+            reader, _ = parts[partition]
+            return await replaced(access.topics, layout.part(partition), connected_to[partition], (reader.entries.last.ledger,))
 
         connecting = [
             asyncio.ensure_future(
@@ -119,6 +120,7 @@ class Following:
                     ours,
                     functools.partial(another, partition),
                     begun[partition] if begun is not None else None,
+                    emptied=(layout.full_names[partition], creations[partition]) in access.topics.emptied,
                 )
             )
             for partition, ours in enumerate(acknowledged)
@@ -239,6 +241,8 @@ async def _connect(
     acknowledged: Acknowledged,
     another: Callable[[], Awaitable[LogError | None]],
     begun: Beginning | None,
+    *,
+    emptied: bool,
 ) -> tuple[PartitionReader, End]:
     topic = layout.topics[partition]
     ask = functools.partial(access.topics.compaction, layout.namespace, topic)
@@ -263,5 +267,5 @@ async def _connect(
         ask, functools.partial(access.topics.first_message_between, layout.namespace, topic), recall.between, another
     )
     entries = Entries(partition, schemas, access.facts.name, None if begun is None else begun.resume_point, acknowledged)
-    continuity = Continuity(compaction, not_handed_over, entries.last)
+    continuity = Continuity(compaction, not_handed_over, entries.last, emptied=emptied)
     return PartitionReader(handle, entries, goal, continuity, requests, recalled, source.reopen), end
