@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.broker.change_events import ChangeEvents
 from tests.broker.pulsar_broker import Broker
+from tests.logs.change_events import ChangeEvents
 from tests.promises.api import Api, Refused
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1.policies_pb2 import TopicPolicies

@@ -239,6 +239,8 @@ class Event:
     message: str = ""
     confirmed: float = 0.0
     """Of synced and bookmark: everything up to this time, in seconds by the server's clock, was sent; 0: nothing is confirmed."""
+    raw: bytes = field(default=b"", repr=False)
+    """All of it, as it came."""
 
 
 class Api:
@@ -569,7 +571,8 @@ def _event(event: messages.WatchEvent, places: dict[str, messages.WatchToken | N
     elif kind == "gap":
         content = {"reason": messages.HistoryGapReason.Name(event.gap.reason).removeprefix("HISTORY_GAP_REASON_")}
     place = places.get(namespace)
-    return Event(kind=kind, namespace=namespace, token=None if place is None else place.SerializeToString(), **content)
+    token = None if place is None else place.SerializeToString()
+    return Event(kind=kind, namespace=namespace, token=token, raw=event.SerializeToString(), **content)
 
 
 def _reason(reason: ErrorReason.ValueType) -> str:

@@ -22,7 +22,7 @@ from .api import LOCAL, METHODS, SERVICE, Api, Refused, Update
 from .conftest import Serving
 from .documents import REDACTED, only, whole
 from .server_process import ServerProcess, run
-from .watching import Watching, documents, kinds
+from .watching import Watching, kinds
 from .watching import whole as watched
 
 NAMESPACE = "acme/orders"
@@ -265,9 +265,9 @@ async def test_secrets_are_in_answers_only_for_those_who_may_see_them(
             found["batch"] = await api.batch([Update(topic, TopicPolicies(max_consumer_per_topic=3), with_previous=True)])
         if "watch" in MAY[role]:
             async with Watching(api, [name], with_previous=True) as watch:
-                found["snapshot"] = documents(await watch.synced())
+                found["snapshot"] = [event.raw for event in await watch.synced()]
                 await admin.update(topic, offload(f"{secret}-2"))
-                found["change"] = await watch.change()
+                found["change"] = (await watch.change()).raw
         if "history" in MAY[role]:
             found["history"] = await api.history(topic)
             found["as of"] = [await api.as_of(topic, entry.document.version) for entry in await api.history(topic)]
