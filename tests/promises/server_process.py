@@ -21,7 +21,7 @@ from tests.suspending import suspend
 _ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "topicpolicies_server")
 """The program ``topicpolicies``, as the tests' Python runs it from this checkout."""
-_READY_SECONDS = 30
+_READY_SECONDS = 60
 _LOOK_SECONDS = 0.05
 ANEW = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
 """Options of a connection that is retried at once, not after a second, and is not shared: servers here start and end all the time."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -142,3 +143,29 @@ async def test_what_was_truncated_from_the_change_log_is_shown_no_longer_and_can
     await within(10, lambda: {topic: policies for topic, policies in shown.items() if policies is not None} == left)
     assert not watching.done()
     watching.cancel()
+
+
+async def test_a_rate_that_slows_the_change_log_down_is_named_by_doctor_and_by_a_server_that_reads_the_log(
+    server: ServerProcess, api: Api, broker: Broker, admin: Admin, namespace: str, serving: Serving
+) -> None:
+    topic = f"persistent://{namespace}/orders"
+    admin.create_topic(f"{namespace}/orders")
+    log = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url]
+
+    def found() -> str:
+        """Returns what the doctor says of rates."""
+        ended = run("doctor", "--output", "json", "--server", server.address, "--namespace", namespace, *log)
+        (check,) = (each for each in json.loads(ended.stdout)["checks"] if each["check"] == f"broker.rates {namespace}")
+        return f"{check['level']}: {check['told']}"
+
+    for seconds in range(1, 5):
+        await api.update(topic, {"message_ttl_in_seconds": seconds})
+    assert (await asyncio.to_thread(found)).startswith("ok")
+    rate = {"dispatchThrottlingRateInMsg": 1, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 2, "relativeToPublishRate": False}
+    admin.call("POST", f"namespaces/{namespace}/subscriptionDispatchRate", rate)
+    named = f"The subscription dispatch rate of {namespace} (1 message in 2 s)"
+    assert (await asyncio.to_thread(found)).startswith(f"warning: {named}")
+    slow = await serving(*log)
+    async with Api(slow.address) as caller:
+        assert (await caller.get(topic, timeout=60)).policies == TopicPolicies(message_ttl_in_seconds=4)
+    assert named in slow.output.read_text()

@@ -555,7 +555,7 @@ async def test_one_principal_beyond_its_limits_does_not_affect_another(serving: 
         begun = time.monotonic()
         for number in range(5):
             await modest.update(f"{TOPIC}-modest", {"max_producer_per_topic": number})
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 5
         outcomes = await many
         refused = [each for each in outcomes if isinstance(each, Refused)]
         assert refused and {each.reason for each in refused} == {"PRINCIPAL_LIMIT"}

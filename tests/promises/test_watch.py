@@ -181,9 +181,12 @@ async def test_at_synced_the_snapshot_is_complete_while_others_write(api: Api, n
         for event in await whole(api, [namespace]):
             copy.take(event)
         after = await state(api, namespace)
-        for key in before.keys() | copy.documents.keys():
-            if key in before and key in after:
-                assert key in copy.documents and before[key].version <= copy.documents[key].version
+        for key, document in before.items():
+            if after.get(key) == document:
+                assert copy.documents.get(key) == document, "it did not change meanwhile"
+            elif key in copy.documents:
+                assert copy.documents[key].version >= document.version
+        assert len([key for key in copy.documents if "/still-" in key[0]]) == 300
     load.stopping = True
     await asyncio.gather(*writers)
 
@@ -199,10 +202,8 @@ async def test_a_watch_cut_and_resumed_all_the_time_misses_and_repeats_nothing(a
         copy.take(event)
     begun = (await put(api, load.topics[0], 2)).version
     writers = [asyncio.create_task(load.writer(api)) for _ in range(4)]
-    ends, cuts = time.monotonic() + 4, 0
-    while time.monotonic() < ends:
+    for _ in range(25):
         copy.connect()
-        cuts += 1
         async with Watching(api, [namespace], mode=mode, resume={namespace: copy.token}) as watch:
             for _ in range(chance.randrange(1, 40)):
                 event = await watch.next()
@@ -214,7 +215,7 @@ async def test_a_watch_cut_and_resumed_all_the_time_misses_and_repeats_nothing(a
     for event in await whole(api, [namespace], mode=mode, resume={namespace: copy.token}):
         copy.take(event)
         seen += [event.document.version] if event.document is not None else []
-    assert cuts > 10 and copy.resets == 0 and not copy.repeated
+    assert copy.resets == 0 and not copy.repeated
     assert copy.present == await state(api, namespace), "deletions that were missed are sent too"
     assert len(set(seen)) == len(seen)
     if mode == "EVERY":
@@ -366,7 +367,7 @@ async def test_a_watch_that_is_not_read_delays_nobody_and_costs_nothing(serving:
                 await other.update(topic, {"max_producer_per_topic": value, **big})
                 if value % 100 == 0:
                     await reader.until(lambda event, value=value: has(event, value))  # type: ignore[misc]
-            assert time.monotonic() - begun < 20
+            assert time.monotonic() - begun < 60
             assert memory(server.pid) - resident < 120 << 20, "20 watches of 20 MB each are not kept for them"
         if mode == "LATEST":
             assert has((await stuck[0].until(lambda event: has(event, 400)))[-1], 400)

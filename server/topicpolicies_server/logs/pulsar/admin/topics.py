@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ....core.errors import Kind
 from ....core.names import PERSISTENT
 from ....core.reasons import Reason
+from ...avro import Dialect
 from ...change_log import LogError
 from ..ids import MessageId, entry_of
 from .answer import understood
@@ -26,6 +27,11 @@ _LOOKED_AT = 64
 """How many entries are examined when looking for a message among them."""
 _MARKER = "X-Pulsar-marker-type"
 """The header that the admin API adds to an entry that is a marker of the brokers' own."""
+_ENOUGH = {"RateInMsg": ("messages", 1_000), "RateInByte": ("bytes", 1_000_000)}
+"""Rates a second at which the log of ten thousand topics is read in some ten seconds; lower ones are taken to slow a log down."""
+_RATES = {"subscriptionDispatchRate": "subscription dispatch rate"}
+_OTHER_RATES = {"topicDispatchRate": "dispatch rate", "clusterDispatchRate": "dispatch rate", "publishMaxMessageRate": "publish rate"}
+"""Rates of a namespace that brokers before 3.0.8, 3.3.3 and 4.0.1 apply to its change log too (Pulsar's pull request 23589)."""
 
 
 class Layout(NamedTuple):
@@ -270,6 +276,13 @@ class Topics:
                 return entry
         return None
 
+    async def throttled(self, namespace: str, dialect: Dialect) -> str:
+        """Returns a sentence if a rate of the namespace slows its change log down (``throttling``); "" also if there is no answer."""
+        try:
+            return throttling(namespace, await self._policies(namespace) or {}, dialect)
+        except (LogError, ValueError, TypeError, AttributeError):
+            return ""
+
     async def _is_message(self, namespace: str, topic: str, entry: MessageId) -> bool:
         path = (*namespace.split("/"), topic, "ledger", str(entry.ledger), "entry", str(entry.entry))
         try:
@@ -294,6 +307,30 @@ def creation_of(creations: Sequence[str]) -> str:
     if not all(creations):
         return ""
     return creations[0] if len(creations) == 1 else hashlib.sha256("\n".join(creations).encode()).hexdigest()[:16]
+
+
+def throttling(namespace: str, policies: Mapping[str, Any], dialect: Dialect) -> str:
+    """Returns a sentence if a rate of a namespace slows its change log down; "": none does.
+
+    Args:
+        namespace: ``tenant/namespace``.
+        policies: the answer to ``GET /admin/v2/namespaces/{tenant}/{namespace}``.
+        dialect: that of the brokers, which tells old ones.
+    """
+    for member, name in (_RATES | _OTHER_RATES if dialect is Dialect.SHARED_KEY else _RATES).items():
+        for rate in (policies.get(member) or {}).values():
+            period = rate.get("ratePeriodInSecond") or 1
+            low = [
+                f"{value:,} {what.removesuffix('s') if value == 1 else what}"
+                for end, (what, enough) in _ENOUGH.items()
+                for key, value in rate.items()
+                if key.endswith(end) and 0 < value < enough * period
+            ]
+            if low:
+                return (
+                    f"The {name} of {namespace} ({' or '.join(low)} in {period} s) applies to its change log too: raise it, or remove it."
+                )
+    return ""
 
 
 def _stored(info: Any) -> Stored:
