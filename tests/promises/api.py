@@ -310,6 +310,8 @@ class Api:
                     arm = result.WhichOneof("result")
                     answers[result.sequence] = Refused(result.error) if arm == "error" else _change(getattr(result, arm))
         except grpc.aio.AioRpcError as error:
+            if error.details() == "Internal error from Core":  # the library's own, now and then where a stream is refused at once
+                return await self.batch(changes, timeout)
             raise _refused(error) from None
         return [answers[number] for number in range(1, len(changes) + 1)]
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 
-from tests.broker.admin import Admin
+from tests.broker.admin import CHANGE_EVENTS, Admin
 from tests.broker.pulsar_broker import Broker
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -74,3 +75,97 @@ async def test_policies_of_a_topic_that_was_just_deleted_are_refused_and_the_nex
     assert admin.call("GET", f"{without.replace('://', '/')}/messageTTL") is None, "the next topic of that name has the policies"
     assert (await api.get(without)).policies is None
     assert (await api.update(without, SETTING)).outcome == "APPLIED"
+
+
+async def within(seconds: float, holds: Callable[[], object]) -> None:
+    """Waits until something holds."""
+    until = asyncio.get_running_loop().time() + seconds
+    while not holds():
+        assert asyncio.get_running_loop().time() < until, f"it does not hold after {seconds:g} s"
+        await asyncio.sleep(0.1)
+
+
+@pytest.mark.stages_compaction
+@pytest.mark.parametrize("partitions", [0, 3])
+async def test_what_was_truncated_from_the_change_log_is_shown_no_longer_and_can_be_set_again(
+    server: ServerProcess, api: Api, admin: Admin, namespace: str, partitions: int
+) -> None:
+    admin.compact_only_on_request(namespace)  # what was compacted last stays: only what came later is lost by being truncated
+    if partitions:
+        admin.partition_change_events(namespace, partitions)
+    names = [f"{namespace}/orders-{number}" for number in range(4)]
+    topics = [f"persistent://{name}" for name in names]
+    for name, topic in zip(names, topics, strict=True):
+        admin.create_topic(name)
+        await api.update(topic, SETTING)
+    shown: dict[str, TopicPolicies | None] = {}
+
+    async def follow() -> None:
+        async for event in api.watch([namespace], timeout=None):
+            if event.kind == "reset":
+                shown.clear()
+            elif event.document is not None:
+                shown[event.document.topic] = event.document.policies
+
+    def on_broker(name: str) -> object:
+        return admin.call("GET", f"persistent/{name}/messageTTL")
+
+    async def reloaded(expected: object) -> None:
+        """Has the broker read the log anew, which it does if it has let go of the whole namespace."""
+        for _ in range(20):
+            admin.call("PUT", f"namespaces/{namespace}/unload")
+            await asyncio.sleep(1)
+            if on_broker(names[1]) == expected:
+                return
+        raise AssertionError(f"the broker has {on_broker(names[1])}")
+
+    watching = asyncio.create_task(follow())
+    await within(10, lambda: len(shown) == len(topics))
+
+    admin.compact_change_events(namespace)
+    await reloaded(SETTING["message_ttl_in_seconds"])
+    await asyncio.sleep(5)
+    assert len(await api.documents(namespace)) == len(topics), "a compaction loses nothing"
+    assert "truncated" not in server.output.read_text()
+    later = TopicPolicies(message_ttl_in_seconds=61)
+    for topic in topics:
+        await api.update(topic, later)
+
+    admin.call("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}/truncate")
+    await reloaded(None)
+    await within(20, lambda: not any(shown.values()))
+    assert await api.documents(namespace) == []
+    assert "truncated" in server.output.read_text()
+    assert (await api.update(topics[1], later)).outcome == "APPLIED"
+    await within(10, lambda: on_broker(names[1]) == later.message_ttl_in_seconds)
+    admin.call("POST", f"persistent/{names[0]}/maxProducers", 7)
+    left = {topics[0]: TopicPolicies(max_producer_per_topic=7), topics[1]: later}
+    await within(10, lambda: {topic: policies for topic, policies in shown.items() if policies is not None} == left)
+    assert not watching.done()
+    watching.cancel()
+
+
+async def test_a_rate_that_slows_the_change_log_down_is_named_by_doctor_and_by_a_server_that_reads_the_log(
+    server: ServerProcess, api: Api, broker: Broker, admin: Admin, namespace: str, serving: Serving
+) -> None:
+    topic = f"persistent://{namespace}/orders"
+    admin.create_topic(f"{namespace}/orders")
+    log = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url]
+
+    def found() -> str:
+        """Returns what the doctor says of rates."""
+        ended = run("doctor", "--output", "json", "--server", server.address, "--namespace", namespace, *log)
+        (check,) = (each for each in json.loads(ended.stdout)["checks"] if each["check"] == f"broker.rates {namespace}")
+        return f"{check['level']}: {check['told']}"
+
+    for seconds in range(1, 5):
+        await api.update(topic, {"message_ttl_in_seconds": seconds})
+    assert (await asyncio.to_thread(found)).startswith("ok")
+    rate = {"dispatchThrottlingRateInMsg": 1, "dispatchThrottlingRateInByte": -1, "ratePeriodInSecond": 2, "relativeToPublishRate": False}
+    admin.call("POST", f"namespaces/{namespace}/subscriptionDispatchRate", rate)
+    named = f"The subscription dispatch rate of {namespace} (1 message in 2 s)"
+    assert (await asyncio.to_thread(found)).startswith(f"warning: {named}")
+    slow = await serving(*log)
+    async with Api(slow.address) as caller:
+        assert (await caller.get(topic, timeout=60)).policies == TopicPolicies(message_ttl_in_seconds=4)
+    assert named in slow.output.read_text()

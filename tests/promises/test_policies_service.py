@@ -22,7 +22,7 @@ from tests.ports import free_port
 from .api import Api, Refused, Update
 from .server_process import ServerProcess
 
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(300), pytest.mark.xdist_group("metadata store")]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(300)]
 
 _SETTINGS = {"topicPoliciesServiceClassName": "org.apache.pulsar.broker.service.MetadataStoreTopicPoliciesService"}
 _SAYS = "metadata store"

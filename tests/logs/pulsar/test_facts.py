@@ -17,7 +17,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts, dialect_of, learn, unread_logs
 from topicpolicies_server.logs.pulsar.admin.schemas import NOT_REGISTERED, Schemas
-from topicpolicies_server.logs.pulsar.admin.topics import End, Layout, Topics
+from topicpolicies_server.logs.pulsar.admin.topics import End, Layout, Topics, throttling
 from topicpolicies_server.logs.pulsar.ids import MessageId
 
 REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "superusers only")
@@ -294,7 +294,7 @@ async def test_answers_of_any_form_are_interpreted_or_reported_as_a_log_error(an
         learn(admin, "pulsar://a:6650"),
         topics.find("public/default"),
         topics.expected("public/default", 0),
-        topics.creation(layout),
+        topics.creations(layout),
         topics.end("public/default", "log"),
         topics.last("public/default", "log"),
         topics.compaction("public/default", "log"),
@@ -325,3 +325,39 @@ async def test_an_html_page_is_neither_a_version_nor_a_list_of_names() -> None:
     for question in (source.clusters(), source.partitioned("a/b"), source._lists("a/b")):
         with pytest.raises(LogError, match="no list of names"):
             await question
+
+
+def a_rate(messages: int = -1, size: int = -1, period: int = 1, kind: str = "dispatch") -> dict[str, Any]:
+    return {f"{kind}ThrottlingRateInMsg": messages, f"{kind}ThrottlingRateInByte": size, "ratePeriodInSecond": period}
+
+
+@pytest.mark.parametrize(
+    ("policies", "dialect", "named"),
+    [
+        (
+            {"subscriptionDispatchRate": {"east": a_rate(1, period=30)}},
+            Dialect.PREFIXED,
+            "subscription dispatch rate of a/b (1 message in 30 s)",
+        ),
+        (
+            {"subscriptionDispatchRate": {"east": a_rate(size=5_000)}},
+            Dialect.PREFIXED,
+            "subscription dispatch rate of a/b (5,000 bytes in 1 s)",
+        ),
+        ({"subscriptionDispatchRate": {"east": a_rate(10_000, 1 << 30)}}, Dialect.PREFIXED, ""),
+        ({"subscriptionDispatchRate": {"east": a_rate()}, "topicDispatchRate": {}}, Dialect.SHARED_KEY, ""),
+        ({"publishMaxMessageRate": {"east": a_rate(2, kind="publish")}}, Dialect.PREFIXED, ""),
+        ({"publishMaxMessageRate": {"east": a_rate(2, kind="publish")}}, Dialect.SHARED_KEY, "publish rate of a/b (2 messages in 1 s)"),
+        ({"clusterDispatchRate": {"east": a_rate(2)}}, Dialect.SHARED_KEY, "The dispatch rate of a/b (2 messages in 1 s)"),
+    ],
+)
+async def test_a_rate_of_the_namespace_that_slows_its_change_log_down_is_named(
+    policies: dict[str, Any], dialect: Dialect, named: str
+) -> None:
+    told = throttling("a/b", policies, dialect)
+    assert named in told and bool(named) is bool(told)
+    admin = FakeAdmin({"namespaces/a/b": policies})
+    topics = Topics(cast("Admin", admin), "log")
+    assert await topics.throttled("a/b", dialect) == told
+    admin.answers["namespaces/a/b"] = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no")
+    assert await topics.throttled("a/b", dialect) == ""

@@ -21,7 +21,7 @@ from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.admin.schemas import Schemas
 from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.client import PulsarClient
-from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
+from topicpolicies_server.logs.pulsar.ids import MessageId, border_of, position_of
 from topicpolicies_server.logs.pulsar.reading.identity import replaced
 from topicpolicies_server.logs.pulsar.reading.log_reader import LogReader
 
@@ -38,6 +38,7 @@ class Broker(FakeAdmin):
     def __init__(self, *, upon: str = "", partitions: int = 0) -> None:
         """``upon``: the request after whose first answer the log is replaced, or "reader"."""
         super().__init__({f"{TOPIC}/partitions": {"partitions": partitions}})
+        self.topics = Topics(cast("Admin", self), LOCAL)
         self.readers: list[FakeReader] = []
         self._ledgers: dict[str, int] = {}
         self._upon = upon
@@ -60,6 +61,16 @@ class Broker(FakeAdmin):
         path = f"persistent/{NAMESPACE}/{topic}"
         self.answers |= {f"{path}/internal-info": {"creationDate": created}, f"{path}/internalStats": stats}
         self._ledgers[topic] = ledger
+
+    def trim(self, topic: str, *, compacted: bool) -> None:
+        """Deletes ledger 7 of a topic, whose next entry goes to ledger 9; ``compacted``: whether a compacted ledger has its entries."""
+        path = f"persistent/{NAMESPACE}/{topic}"
+        self.answers[f"{path}/internal-info"] |= {"ledgers": [{"ledgerId": 9}]}
+        self.answers[f"{path}/internalStats"] |= {
+            "ledgers": [{"ledgerId": 9, "entries": 0}],
+            "cursors": {"__compaction": {"markDeletePosition": "9:-1"}},
+            "compactedLedger": {"ledgerId": 8 if compacted else -1},
+        }
 
     def message(self, topic: str, entry: int) -> FakeMessage:
         """Returns a message of a topic."""
@@ -96,7 +107,7 @@ class Listening:
 def reading(broker: Broker, layout: Layout = LAYOUT) -> tuple[LogReader, Listening]:
     admin, listening = cast("Admin", broker), Listening()
     facts = PulsarFacts("east", Dialect.PREFIXED, 0)
-    access = Access(cast("PulsarClient", broker), admin, Topics(admin, LOCAL), facts, PulsarLimits())
+    access = Access(cast("PulsarClient", broker), admin, broker.topics, facts, PulsarLimits())
     return LogReader(access, Schemas(admin, NAMESPACE, LOCAL, cluster="east", dialect=Dialect.PREFIXED), layout, listening), listening
 
 
@@ -141,11 +152,11 @@ async def test_opening_a_log_without_a_known_creation_fails() -> None:
 async def test_a_check_for_a_replaced_log_raises_if_it_gets_no_answer(reason: Reason) -> None:
     broker = Broker()
     topics = Topics(cast("Admin", broker), LOCAL)
-    assert await replaced(topics, LAYOUT, "monday") is None
+    assert await replaced(topics, LAYOUT, "monday", [7]) is None
     broker.make(LOCAL, 9, "tuesday")
     broker.answers[CREATION] = LogError(reason, "no")
     with pytest.raises(LogError, match="no"):
-        await replaced(topics, LAYOUT, "monday")
+        await replaced(topics, LAYOUT, "monday", [7])
 
 
 async def test_entries_of_one_replaced_partition_are_not_read_as_those_of_the_former_log() -> None:
@@ -201,4 +212,37 @@ async def test_a_log_that_was_created_and_compacted_before_it_was_found_is_lost_
         await eventually(lambda: len(listening.entries) == 7)
         assert log.complete_after(0) == ""
         assert listening.losses == []
+    await log.close()
+
+
+@pytest.mark.parametrize("partitions", [0, 3])
+async def test_a_log_that_was_truncated_is_lost_and_what_was_read_before_is_known_to_be_gone(partitions: int) -> None:
+    layout = Layout(NAMESPACE, LOCAL, partitions)
+    broker = Broker(partitions=partitions)
+    log, listening = reading(broker, layout)
+    await log.start()
+    await eventually(lambda: len(listening.entries) == 7 * len(layout.topics))
+    assert await log.trouble() is None
+    for topic in layout.topics:
+        broker.trim(topic, compacted=False)
+        broker._ledgers[topic] = 0
+    trouble = await log.trouble()
+    assert trouble is not None
+    assert (trouble.reason, "truncated" in trouble.message) == (Reason.LOG_LOST, True)
+    places = (position_of(MessageId(7, 6)),) * len(layout.topics)
+    again, _ = reading(broker, layout)
+    assert not await again.start(Start(log.identity, places, ("6",) * len(places), in_place=False))
+    assert [again.complete_after(number) for number in range(len(places))] == [border_of(MessageId(9, -1))] * len(places)
+    assert await again.trouble() is None
+    for each in (log, again):
+        await each.close()
+
+
+async def test_a_log_whose_old_ledgers_were_deleted_after_a_compaction_is_not_lost() -> None:
+    broker = Broker()
+    log, listening = reading(broker)
+    await log.start()
+    await eventually(lambda: len(listening.entries) == 7)
+    broker.trim(LOCAL, compacted=True)
+    assert await log.trouble() is None
     await log.close()

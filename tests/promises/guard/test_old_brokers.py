@@ -17,7 +17,8 @@ from .storm import SEQUENCE, THREADS, missing, sequence, storm
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 TOPICS = 20
-ROUNDS = 10
+ROUNDS = 5
+CHURNED_ROUNDS = 10
 REMOVALS = 0.25
 """The share of calls that remove a setting, which is sometimes unset."""
 SEQUENCES = 40
@@ -62,13 +63,16 @@ async def test_with_removals_at_most_one_in_a_thousand_is_lost(old: Broker, tmp_
     place = Place(old, topics=TOPICS, partitions=0, prefix="churned")
     async with place.log() as log, guarding(old, tmp_path / "guard.log", place.namespace) as guard:
         await guard.loaded(1)
-        under = await churn(old.admin, place.topics, ROUNDS, REMOVALS, guard.at_rest, log)
+        under = await churn(old.admin, place.topics, CHURNED_ROUNDS, REMOVALS, guard.at_rest, log)
         metrics = await guard.metrics()
         print(f"4.0.0, {under.removals} of {under.changes} changes removals, {under.of_unset} of what was unset:")
-        print(f"lost {without.lost[0]} of {without.changes} in one round without a guard, {sum(under.lost)} in {ROUNDS} rounds with one")
+        print(
+            f"lost {without.lost[0]} of {without.changes} in one round without a guard,"
+            f" {sum(under.lost)} in {CHURNED_ROUNDS} rounds with one"
+        )
         print("\n\n".join(under.stories))
         assert without.lost[0] > 0, "the old broker lost nothing, so the test shows nothing"
-        assert under.changes == len(THREADS) * TOPICS * ROUNDS
+        assert under.changes == len(THREADS) * TOPICS * CHURNED_ROUNDS
         assert under.removals > under.changes * REMOVALS / 2 and under.of_unset > under.changes * REMOVALS**2 / 2
         assert metrics["conflicts broker"] > under.changes / 100 and metrics["repairs published"] == log.counts["repairs"] > 0
         assert sum(under.lost) <= under.changes / 1_000, "\n\n".join(under.stories)

@@ -39,8 +39,8 @@ def broker() -> Iterator[Broker]:
         yield own
 
 
-@pytest.fixture
-async def fields(broker: Broker) -> AsyncIterator[list[Field]]:
+@contextlib.asynccontextmanager
+async def two_fields(broker: Broker) -> AsyncIterator[list[Field]]:
     """Two namespaces, one with a plain and one with a partitioned log."""
     async with contextlib.AsyncExitStack() as stack:
         places = [await asyncio.to_thread(Place, broker, topics=TOPICS, partitions=each, prefix="late") for each in (0, 3)]
@@ -133,41 +133,54 @@ async def nothing_is_undone(broker: Broker, first: ServerProcess | None, fields:
 
 
 @pytest.mark.stages_compaction
-async def test_late_repairs_of_a_restarted_sidecar_are_believed(broker: Broker, fields: list[Field], tmp_path: Path) -> None:
-    first = process(broker, tmp_path / "first.log")
+async def test_late_repairs_are_believed(broker: Broker, tmp_path: Path) -> None:
+    """Of a sidecar that was restarted, and stays; and of one that was paused, and ends before a newcomer starts."""
+    homes = [tmp_path / "restarted", tmp_path / "paused"]
+    for home in homes:
+        home.mkdir()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(repairs_of_a_restarted_sidecar(broker, homes[0]))
+        group.create_task(repairs_after_a_pause(broker, homes[1]))
+
+
+async def repairs_of_a_restarted_sidecar(broker: Broker, home: Path) -> None:
+    """Kills a sidecar while documents are stale; it repairs them when it is back, half a minute later."""
+    first = process(broker, home / "first.log")
     await first.start()
     try:
-        await asked(first, fields)
-        first.pause_repairs()
-        await leave_stale(fields, first, STALE)
-        first.kill()
-        await asyncio.sleep(LATE_SECONDS)
-        await first.start()
-        first.pause_repairs()  # only until the log is compacted
-        await asked(first, fields)
-        await compact(fields)
-        first.resume_repairs()
-        await repaired(fields)
-        await met(fields)
-        await nothing_is_undone(broker, first, fields, tmp_path, 3.0)
+        async with two_fields(broker) as fields:
+            await asked(first, fields)
+            first.pause_repairs()
+            await leave_stale(fields, first, STALE)
+            first.kill()
+            await asyncio.sleep(LATE_SECONDS)
+            await first.start()
+            first.pause_repairs()  # only until the log is compacted
+            await asked(first, fields)
+            await compact(fields)
+            first.resume_repairs()
+            await repaired(fields)
+            await met(fields)
+            await nothing_is_undone(broker, first, fields, home, 3.0)
     finally:
         first.kill()
 
 
-@pytest.mark.stages_compaction
-async def test_late_repairs_after_a_pause_are_believed(broker: Broker, fields: list[Field], tmp_path: Path) -> None:
-    first = process(broker, tmp_path / "first.log")
+async def repairs_after_a_pause(broker: Broker, home: Path) -> None:
+    """Pauses a sidecar's repairs for half a minute; it ends when it has made them."""
+    first = process(broker, home / "first.log")
     await first.start()
     try:
-        await asked(first, fields)
-        first.pause_repairs()
-        await leave_stale(fields, first, STALE)
-        await asyncio.sleep(LATE_SECONDS)
-        await compact(fields)
-        first.resume_repairs()
-        await repaired(fields)
-        await met(fields)
-        assert await asyncio.to_thread(first.stop) == 0
-        await nothing_is_undone(broker, None, fields, tmp_path, 26.0)
+        async with two_fields(broker) as fields:
+            await asked(first, fields)
+            first.pause_repairs()
+            await leave_stale(fields, first, STALE)
+            await asyncio.sleep(LATE_SECONDS)
+            await compact(fields)
+            first.resume_repairs()
+            await repaired(fields)
+            await met(fields)
+            assert await asyncio.to_thread(first.stop) == 0
+            await nothing_is_undone(broker, None, fields, home, 26.0)
     finally:
         first.kill()

@@ -20,6 +20,7 @@ from ...config import PulsarLogConfig
 from ...logs.avro import Codec, Dialect, UnsupportedSchema
 from ...logs.pulsar.admin.answer import Answer, TooLargeError, fetch
 from ...logs.pulsar.admin.facts import changes_in_place, dialect_of, unread_logs
+from ...logs.pulsar.admin.topics import throttling
 from ...logs.pulsar.credentials import OAuth2
 from ...logs.pulsar.oauth2 import Tokens
 from ...logs.pulsar.opening import identity_of, tls_of
@@ -304,6 +305,12 @@ def _namespace(namespace: str, ask: AdminRequests) -> list[Check]:
             return skipped(f"the role may not see it: see token.tenant {namespace}")
         return judged_entry(answer, namespace)
 
+    async def rates() -> Finding:
+        answer, version = await ask("namespaces", tenant, name), await ask("brokers", "version")
+        policies = answer.content if isinstance(answer.content, dict) else {}
+        told = throttling(namespace, policies, dialect_of(str(version.content).strip()))
+        return warning(told) if told else ok()
+
     async def schema() -> Finding:
         layout = await ask("persistent", tenant, name, _CHANGE_EVENTS, "partitions")
         if layout.status == _MISSING:
@@ -327,6 +334,14 @@ def _namespace(namespace: str, ask: AdminRequests) -> list[Check]:
             run=there,
             remedy=f"Create it (pulsar-admin namespaces create {namespace}), or correct its name.",
             needs=("token.accepted",),
+        ),
+        Check(
+            name=f"broker.rates {namespace}",
+            holds=f"no rate of {namespace} slows its change log down",
+            why="Brokers apply it to __change_events as to any topic: changes are seen late or time out, and compaction fails.",
+            run=rates,
+            remedy=f"pulsar-admin namespaces remove-subscription-dispatch-rate {namespace}; limit single topics by policies of their own.",
+            needs=(f"broker.namespace {namespace}",),
         ),
         Check(
             name=f"broker.schema {namespace}",

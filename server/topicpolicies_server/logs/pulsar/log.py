@@ -72,6 +72,7 @@ class PulsarLog:
         self._client: PulsarClient | None = None
         self._upgrades: Upgrades | None = None
         self._not_handed_over = NotHandedOver()
+        self._topics: Topics | None = None
         self._connections = BrokerConnections()
         self._reach: Reach | None = None
         self._asking = asyncio.Lock()
@@ -172,6 +173,7 @@ class PulsarLog:
                 Reason.PULSAR_TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
             ) from error
         self._admin = admin
+        self._topics = Topics(admin, self._topic)
         self._client = PulsarClient(self._service_url, token=self._token, tls=self._tls)
         self._upgrades = Upgrades(
             functools.partial(learn, admin, self._service_url, cluster=self._cluster),
@@ -186,12 +188,12 @@ class PulsarLog:
     async def _access(self) -> Access:
         async with self._asking:
             self._begin()
-            assert self._admin is not None and self._client is not None and self._upgrades is not None, "begun"
-            topics, facts = Topics(self._admin, self._topic), await self._upgrades.facts()
+            assert self._admin is not None and self._topics is not None and self._client is not None and self._upgrades is not None, "begun"
+            facts = await self._upgrades.facts()
             ways = (
                 self._client,
                 self._admin,
-                topics,
+                self._topics,
                 facts,
                 self._limits,
                 self._advertised,

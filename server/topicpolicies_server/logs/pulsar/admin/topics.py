@@ -3,19 +3,20 @@
 A request can create the topic that it is about: one that makes a broker load the namespace, such as ``internalStats`` or the one for the
 schema, has the broker's own policies service connect to ``__change_events``, and connecting creates it (measured on 4.0.0 and 4.2.4).
 ``partitions``, ``internal-info`` and the requests about the namespace only look into the metadata. So ``find``, ``expected`` and
-``creation`` change nothing, and all other methods are for a log that exists.
+``stored`` change nothing, and all other methods are for a log that exists.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ....core.errors import Kind
 from ....core.names import PERSISTENT
 from ....core.reasons import Reason
+from ...avro import Dialect
 from ...change_log import LogError
 from ..ids import MessageId, entry_of
 from .answer import understood
@@ -26,6 +27,11 @@ _LOOKED_AT = 64
 """How many entries are examined when looking for a message among them."""
 _MARKER = "X-Pulsar-marker-type"
 """The header that the admin API adds to an entry that is a marker of the brokers' own."""
+_ENOUGH = {"RateInMsg": ("messages", 1_000), "RateInByte": ("bytes", 1_000_000)}
+"""Rates a second at which the log of ten thousand topics is read in some ten seconds; lower ones are taken to slow a log down."""
+_RATES = {"subscriptionDispatchRate": "subscription dispatch rate"}
+_OTHER_RATES = {"topicDispatchRate": "dispatch rate", "clusterDispatchRate": "dispatch rate", "publishMaxMessageRate": "publish rate"}
+"""Rates of a namespace that brokers before 3.0.8, 3.3.3 and 4.0.1 apply to its change log too (Pulsar's pull request 23589)."""
 
 
 class Layout(NamedTuple):
@@ -49,6 +55,15 @@ class Layout(NamedTuple):
     def part(self, partition: int) -> Layout:
         """Returns one of these topics as a layout of its own."""
         return Layout(self.namespace, self.topics[partition], 0)
+
+
+class Stored(NamedTuple):
+    """What is stored of one of a log's topics."""
+
+    creation: str
+    """Distinguishes this creation of the topic from later ones; "": the topic does not exist."""
+    first_ledger: int
+    """The oldest ledger that is left; -1: not known."""
 
 
 class Compaction(NamedTuple):
@@ -85,6 +100,8 @@ class Topics:
         """``local`` is the local name that change logs have in every namespace."""
         self._admin = admin
         self._local = local
+        self.emptied: set[tuple[str, str]] = set()
+        """The topics that lost what was read of them here (``reading/identity``): full names, and what ``Stored.creation`` was."""
 
     @understood
     async def find(self, namespace: str) -> Layout | None:
@@ -119,24 +136,22 @@ class Topics:
         return Layout(namespace, self._local, default_partitions)
 
     @understood
+    async def stored(self, layout: Layout) -> tuple[Stored, ...]:
+        """Returns, for each of a log's topics, what of it is stored.
+
+        Raises:
+            LogError: there is no answer.
+        """
+        infos = await asyncio.gather(*(self._ask(layout.namespace, topic, "internal-info") for topic in layout.topics))
+        return tuple(map(_stored, infos))
+
     async def creations(self, layout: Layout) -> tuple[str, ...]:
         """Returns, for each of a log's topics, what distinguishes its creation from later ones; "" for a topic that does not exist.
 
         Raises:
             LogError: there is no answer.
         """
-        infos = await asyncio.gather(*(self._ask(layout.namespace, topic, "internal-info") for topic in layout.topics))
-        return tuple("" if info is None else str(info.get("creationDate") or "") for info in infos)
-
-    async def creation(self, layout: Layout) -> str:
-        """Returns what distinguishes this creation of the log from later ones; "" if one of its topics does not exist.
-
-        All topics count, because each of them may be deleted by itself.
-
-        Raises:
-            LogError: there is no answer.
-        """
-        return creation_of(await self.creations(layout))
+        return tuple(each.creation for each in await self.stored(layout))
 
     @understood
     async def end(self, namespace: str, topic: str) -> End:
@@ -261,6 +276,13 @@ class Topics:
                 return entry
         return None
 
+    async def throttled(self, namespace: str, dialect: Dialect) -> str:
+        """Returns a sentence if a rate of the namespace slows its change log down (``throttling``); "" also if there is no answer."""
+        try:
+            return throttling(namespace, await self._policies(namespace) or {}, dialect)
+        except (LogError, ValueError, TypeError, AttributeError):
+            return ""
+
     async def _is_message(self, namespace: str, topic: str, entry: MessageId) -> bool:
         path = (*namespace.split("/"), topic, "ledger", str(entry.ledger), "entry", str(entry.entry))
         try:
@@ -281,10 +303,39 @@ class Topics:
 
 
 def creation_of(creations: Sequence[str]) -> str:
-    """Combines the creations of a log's topics into one value; "" if one of the topics does not exist."""
+    """Combines the creations of a log's topics, each of which may be deleted by itself; "" if one of the topics does not exist."""
     if not all(creations):
         return ""
     return creations[0] if len(creations) == 1 else hashlib.sha256("\n".join(creations).encode()).hexdigest()[:16]
+
+
+def throttling(namespace: str, policies: Mapping[str, Any], dialect: Dialect) -> str:
+    """Returns a sentence if a rate of a namespace slows its change log down; "": none does.
+
+    Args:
+        namespace: ``tenant/namespace``.
+        policies: the answer to ``GET /admin/v2/namespaces/{tenant}/{namespace}``.
+        dialect: that of the brokers, which tells old ones.
+    """
+    for member, name in (_RATES | _OTHER_RATES if dialect is Dialect.SHARED_KEY else _RATES).items():
+        for rate in (policies.get(member) or {}).values():
+            period = rate.get("ratePeriodInSecond") or 1
+            low = [
+                f"{value:,} {what.removesuffix('s') if value == 1 else what}"
+                for end, (what, enough) in _ENOUGH.items()
+                for key, value in rate.items()
+                if key.endswith(end) and 0 < value < enough * period
+            ]
+            if low:
+                return (
+                    f"The {name} of {namespace} ({' or '.join(low)} in {period} s) applies to its change log too: raise it, or remove it."
+                )
+    return ""
+
+
+def _stored(info: Any) -> Stored:
+    ledgers = (info or {}).get("ledgers") or ()
+    return Stored(str((info or {}).get("creationDate") or ""), min((ledger["ledgerId"] for ledger in ledgers), default=-1))
 
 
 def _entries_between(ledgers: Iterable[Any], after: MessageId, before: MessageId) -> Iterator[MessageId]:

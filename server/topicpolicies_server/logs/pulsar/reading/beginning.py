@@ -6,7 +6,7 @@ condition, for any partition                                          what follo
 the position is not one of a Pulsar log                               the whole log is read
 the start knows another number of partitions                          the whole log is read
 brokers do not say how far the partition is compacted                 the whole log is read
-the partition is compacted further than the position                  the whole log is read: deletions in between left no trace
+the partition is compacted further than the position, or emptied      the whole log is read: deletions in between left no trace
 the partition ends before the position                                the whole log is read: it is not the log that it was
 none of these                                                         reading begins at the position
 ====================================================================  ==============================================================
@@ -61,7 +61,7 @@ async def beginnings(access: Access, layout: Layout, start: Start) -> Sequence[B
 
 async def _beginning(access: Access, namespace: str, topic: str, resume_point: ResumePoint) -> Beginning | None:
     compaction = await access.topics.compaction(namespace, topic)
-    if compaction.horizon is None or (compaction.ledger != -1 and compaction.horizon > resume_point.place):
+    if compaction.horizon is None or compaction.horizon > resume_point.place:
         return None
     last = (await access.topics.end(namespace, topic)).last
     return Beginning(resume_point, compaction) if resume_point.place <= _end(last, resume_point.place) else None

@@ -98,7 +98,14 @@ class Continuity:
             horizon; ``NOWHERE`` if there was none.
     """
 
-    def __init__(self, opening: Compaction, not_handed_over: MutableSet[MessageId] | None = None, resumed_at: MessageId = NOWHERE) -> None:
+    def __init__(
+        self,
+        opening: Compaction,
+        not_handed_over: MutableSet[MessageId] | None = None,
+        resumed_at: MessageId = NOWHERE,
+        *,
+        emptied: bool = False,
+    ) -> None:
         """Nothing was read yet.
 
         Args:
@@ -107,11 +114,13 @@ class Continuity:
                 interest any more are removed.
             resumed_at: the place up to which everything was delivered before this opening, at or after the opening's horizon;
                 ``NOWHERE`` if there is none.
+            emptied: whether the partition lost events other than by compaction.
         """
         self.state = State.WHOLE
         self.complete_upto = max(opening.horizon or NOWHERE, resumed_at)
         self.moved_to = NOWHERE
         self._opening = self._known = self._told = opening
+        self._emptied = emptied
         self._not_handed_over: MutableSet[MessageId] = set() if not_handed_over is None else not_handed_over
         for place in [place for place in self._not_handed_over if place <= self.complete_upto]:  # nothing is missed up to there
             self._not_handed_over.discard(place)
@@ -142,7 +151,9 @@ class Continuity:
         # densely and an erased one leaves a gap: so the position stays true of what was read, and answers rest on nothing else.
         if self._opening.horizon is None:
             return None
-        return "" if self._opening.ledger == -1 else border_of(max(self._opening.horizon, self.moved_to))
+        if self._opening.ledger == -1 and not self._emptied:
+            return ""
+        return border_of(max(self._opening.horizon, self.moved_to))
 
     @property
     def stretch(self) -> Stretch:

@@ -111,7 +111,7 @@ class Existence:
                 Reason.LOG_REPARTITIONED,
                 f"{self._name} has {layout.partitions} partitions and no longer {opened.layout.partitions}; it must be opened again.",
             )
-        return await replaced(topics, layout, opened.creation)
+        return await replaced(topics, layout, opened.creation, opened.ledgers)
 
     def _not_reconnected(self) -> LogError | None:
         """Returns an error if the log was not reconnected in time: the library's pauses grow, so opening the log again is quicker."""

@@ -67,16 +67,20 @@ class Following:
         ends: Sequence[End],
         readers: Sequence[PartitionReader],
         last: Callable[[int], Awaitable[MessageId]],
+        throttled: Callable[[], Awaitable[str]],
         *,
         resumed: bool = False,
     ) -> None:
-        """Use ``connect``. ``last`` asks the broker for a partition's last message."""
+        """Use ``connect``. ``last`` asks the broker for a partition's last message, ``throttled`` for a rate that slows the log down."""
         self.layout = layout
         self.resumed = resumed
         self.creation = creation
         self.fresh_ledgers = frozenset(end.fresh_ledger for end in ends if end.fresh_ledger is not None)
         self._readers = readers
         self._last = last
+        self._ask_throttled = throttled
+        self._throttled = ""
+        """Which rate of the namespace slows the log down, a sentence; "": none does, as far as is known."""
         self._behind = len(readers)
         self._owned = TaskSet(f"the change log of {layout.namespace}")
         self._tasks: list[asyncio.Task[None]] = []
@@ -107,7 +111,8 @@ class Following:
         begun = await beginnings(access, layout, start) if start is not None else None
 
         async def another(partition: int) -> LogError | None:
-            return await replaced(access.topics, layout.part(partition), connected_to[partition])
+            reader, _ = parts[partition]
+            return await replaced(access.topics, layout.part(partition), connected_to[partition], (reader.entries.last.ledger,))
 
         connecting = [
             asyncio.ensure_future(
@@ -119,6 +124,7 @@ class Following:
                     ours,
                     functools.partial(another, partition),
                     begun[partition] if begun is not None else None,
+                    emptied=(layout.full_names[partition], creations[partition]) in access.topics.emptied,
                 )
             )
             for partition, ours in enumerate(acknowledged)
@@ -140,9 +146,9 @@ class Following:
         async def last(partition: int) -> MessageId:
             return await access.topics.last(layout.namespace, layout.topics[partition])
 
-        return cls(
-            layout, creation_of(connected_to), [end for _, end in parts], [reader for reader, _ in parts], last, resumed=begun is not None
-        )
+        throttled = functools.partial(access.topics.throttled, layout.namespace, access.facts.dialect)
+        ends, readers = [end for _, end in parts], [reader for reader, _ in parts]
+        return cls(layout, creation_of(connected_to), ends, readers, last, throttled, resumed=begun is not None)
 
     @property
     def connected(self) -> bool:
@@ -192,17 +198,19 @@ class Following:
         return self._readers[partition].end(last)
 
     async def keep_up(self) -> None:
-        """Asks whether the partitions were compacted meanwhile; called from time to time.
+        """Asks whether the partitions were compacted meanwhile, and what slows them down; called from time to time.
 
         Raises:
             LogError: the broker gave no answer.
         """
+        await self._look_for_rates()
         for reader in self._readers:
             await reader.keep_up()
 
     def start(self, listener: Listener) -> None:
         """Begins to read; the listener is not called before this returns."""
         self._tasks = [self._owned.begin(self._run(reader, listener), "reading it") for reader in self._readers]
+        self._tasks.append(self._owned.begin(self._look_for_rates(), "asking for rates"))
 
     def stop(self) -> None:
         """Stops reading; the listener is not called any more."""
@@ -214,6 +222,12 @@ class Following:
         self.stop()
         await asyncio.gather(*(close_handle(reader.handle) for reader in self._readers))
 
+    async def _look_for_rates(self) -> None:
+        """Logs which rate slows the log down, once."""
+        known, self._throttled = self._throttled, await self._ask_throttled()
+        if self._throttled not in ("", known):
+            _log.warning("%s Until then changes are seen late, and may time out.", self._throttled)
+
     async def _run(self, reader: PartitionReader, listener: Listener) -> None:
         def caught_up() -> None:
             self._behind -= 1
@@ -223,7 +237,8 @@ class Following:
         try:
             await reader.run(listener.read, caught_up, listener.undecoded)
         except LogError as error:
-            listener.lost(error)
+            stuck = error.reason == Reason.LOG_STUCK and self._throttled
+            listener.lost(LogError(error.reason, f"{error.message} {self._throttled}") if stuck else error)
         except (Exception, asyncio.CancelledError) as error:  # the log must not look alive when it is not
             if asked_to_end(error):
                 raise
@@ -239,6 +254,8 @@ async def _connect(
     acknowledged: Acknowledged,
     another: Callable[[], Awaitable[LogError | None]],
     begun: Beginning | None,
+    *,
+    emptied: bool,
 ) -> tuple[PartitionReader, End]:
     topic = layout.topics[partition]
     ask = functools.partial(access.topics.compaction, layout.namespace, topic)
@@ -263,5 +280,5 @@ async def _connect(
         ask, functools.partial(access.topics.first_message_between, layout.namespace, topic), recall.between, another
     )
     entries = Entries(partition, schemas, access.facts.name, None if begun is None else begun.resume_point, acknowledged)
-    continuity = Continuity(compaction, not_handed_over, entries.last)
+    continuity = Continuity(compaction, not_handed_over, entries.last, emptied=emptied)
     return PartitionReader(handle, entries, goal, continuity, requests, recalled, source.reopen), end

@@ -176,8 +176,9 @@ class PartitionReader:
                 if await self._begin(target, deliver):
                     caught_up()
             elif self._patience.too_long(time.monotonic()) and not self._receiver.has_some:
+                until = "" if goal.last is None else f" to {goal.last.ledger}:{goal.last.entry}"
                 raise LogError(
-                    Reason.LOG_STUCK, f"Nothing arrived for {goal.patience_seconds:g} s, although the change log continues to {goal.last}."
+                    Reason.LOG_STUCK, f"Nothing arrived for {goal.patience_seconds:g} s, although the change log continues{until}."
                 )
 
     def end(self, last: MessageId) -> Position:
