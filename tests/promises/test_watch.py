@@ -83,7 +83,7 @@ async def test_only_the_topics_and_scopes_that_were_asked_for_are_sent(api: Api,
         Watching(api, topics=[topic], scopes=[GLOBAL], mode="EVERY") as one,
         Watching(api, [namespace], scopes=[LOCAL], mode="EVERY") as all_,
     ):
-        await one.synced()
+        token = (await one.synced())[-1].token
         await all_.synced()
         local = await put(api, topic, 1)
         other = await put(api, f"{topic}-2", 1)
@@ -91,6 +91,12 @@ async def test_only_the_topics_and_scopes_that_were_asked_for_are_sent(api: Api,
         last = await put(api, topic, 3)
         assert (await one.change()).document == far
         assert [(await all_.change()).document for _ in range(3)] == [local, other, last]
+    for mode in MODES:
+        resumed: dict[str, Any] = {"resume": {namespace: token}}
+        for resume in ({}, resumed):
+            assert documents(await whole(api, topics=[topic], scopes=[GLOBAL], mode=mode, **resume)) == [far]
+            assert documents(await whole(api, [namespace], scopes=[GLOBAL], mode=mode, **resume)) == [far]
+            assert last in documents(await whole(api, topics=[topic], scopes=[LOCAL], mode=mode, **resume))
 
 
 async def test_a_watch_that_ends_when_synced_ends_with_ok(api: Api, namespace: str, topic: str) -> None:
@@ -356,25 +362,27 @@ async def test_a_watch_that_is_not_read_delays_nobody_and_costs_nothing(serving:
     big = {"entry_filters": {"entry_filter_names": "x" * 50_000}}
     async with Api(server.address) as api, Api(server.address) as other:
         await put(api, topic, 0)
-        stuck = [Watching(api, [namespace], mode=mode, timeout=None) for _ in range(20)]
+        stuck = [Watching(api, [namespace], mode=mode, bookmark_seconds=1, timeout=None) for _ in range(20)]
         for each in stuck:
             await each.synced()
         async with Watching(other, [namespace], mode=mode) as reader:
             await reader.synced()
             resident = memory(server.pid)
             begun = time.monotonic()
+            answered: dict[int, float] = {}
             for value in range(1, 401):
                 await other.update(topic, {"max_producer_per_topic": value, **big})
+                answered[value] = time.time()
                 if value % 100 == 0:
                     await reader.until(lambda event, value=value: has(event, value))  # type: ignore[misc]
             assert time.monotonic() - begun < 60
             assert memory(server.pid) - resident < 120 << 20, "20 watches of 20 MB each are not kept for them"
-        if mode == "LATEST":
-            assert has((await stuck[0].until(lambda event: has(event, 400)))[-1], 400)
-        else:
-            assert [value_of(event) for event in await stuck[0].until(lambda event: has(event, 400)) if event.kind == "change"] == [
-                *range(1, 401)
-            ]
+        events = await stuck[0].until(lambda event: has(event, 400))
+        values = [value_of(event) or 0 for event in events if event.kind == "change"]
+        assert values == [*range(1, 401)] if mode == "EVERY" else values == sorted(values)
+        for at, event in enumerate(events):
+            later = [answered[value_of(each) or 0] for each in events[at:] if each.kind == "change"]
+            assert min(later) > event.confirmed - 0.001, "a bookmark confirmed a time before what came behind it"
         for each in stuck:
             await each.__aexit__(None, None, None)
 
