@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -45,9 +46,9 @@ class RawLog:
         return leader_of(terms[-1]) if terms else ""
 
     def terms(self, partition: str) -> list[str]:
-        """Returns the producers of leaders that have written into a partition, in order."""
+        """Returns the producers of leaders that have written into a partition, in order; one that came again is there again."""
         with self._lock:
-            return list(dict.fromkeys(each for each in self.producers[partition] if each.startswith(LEADER)))
+            return [producer for producer, _ in itertools.groupby(self.producers[partition]) if producer.startswith(LEADER)]
 
     @property
     def partitions(self) -> Sequence[str]:

@@ -15,6 +15,7 @@ from tests.broker.fixtures import BrokerOf
 from tests.broker.pulsar_broker import Broker
 from tests.promises.api import Api, Change, Refused
 from tests.promises.server_process import ServerProcess
+from tests.promises.shared.delaying import DelayingProxy
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 pytestmark = pytest.mark.broker
@@ -26,7 +27,8 @@ SECONDS = 40
 @contextlib.asynccontextmanager
 async def sidecar(broker: Broker, output: Path, *options: str) -> AsyncIterator[tuple[ServerProcess, Api]]:
     """Runs a sidecar that leads or tries to."""
-    server = ServerProcess(["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--writer", "exclusive", *options], output)
+    log = () if "--pulsar" in options else ("--pulsar", broker.service_url)
+    server = ServerProcess([*log, "--admin-url", broker.admin_url, "--writer", "exclusive", *options], output)
     await server.start()
     try:
         async with Api(server.address) as api:
@@ -113,6 +115,27 @@ async def test_a_follower_names_the_leader_reads_its_changes_and_leads_after_it(
                 assert (read.version, read.policies) == (change.version, TopicPolicies(max_producer_per_topic=1))
         for topic, change in zip(topics, written, strict=True):
             assert (await in_time(second, topic, 2)).previous_version == change.version
+
+
+async def test_a_new_leader_reads_everything_before_its_first_answer(broker: Broker, admin: Admin, tmp_path: Path) -> None:
+    _, topic = await asyncio.to_thread(a_topic, admin)
+    full = f"persistent://{topic}"
+    with DelayingProxy(broker) as proxy:
+        behind = ("--pulsar", proxy.service_url)
+        async with sidecar(broker, tmp_path / "two.log", *behind) as (_, second):
+            async with sidecar(broker, tmp_path / "one.log") as (one, first):
+                version = (await in_time(first, full, 1)).version
+                assert (await second.get(full, at_least_version=version)).policies == TopicPolicies(max_producer_per_topic=1)
+                await asyncio.to_thread(proxy.hold)
+                last = await first.update(full, {"max_producer_per_topic": 2})
+                await asyncio.to_thread(one.kill)
+            back = asyncio.create_task(in_time(second, full, 1))
+            await asyncio.sleep(3)
+            assert not back.done(), "it answered from what it knew"
+            assert await asyncio.to_thread(proxy.release) > 0
+            answer = await back
+            assert (answer.outcome, answer.previous_version) == ("APPLIED", last.version)
+        await becomes(admin, topic, "maxProducers", 1)
 
 
 async def test_a_sidecar_that_only_reads_leaves_the_log_to_brokers(broker: Broker, admin: Admin, tmp_path: Path) -> None:
