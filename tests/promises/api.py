@@ -105,8 +105,8 @@ class Update:
     """REPLACE, UNION or SUBTRACT, by the path of a list."""
     version: str = ""
     """The version that the document must have."""
-    exists: bool | None = None
-    """False: there must be no document."""
+    absent: bool = False
+    """Whether there must be no document."""
     skip_if_absent: bool = False
     request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     dry_run: bool = False
@@ -116,14 +116,13 @@ class Update:
 
     def message(self) -> messages.UpdatePolicyRequest:
         """Returns the request."""
-        assert self.exists is not True, "the API can't ask for that yet"
         request = messages.UpdatePolicyRequest(
             topic=self.topic,
             scope=self.scope,
             policies=self.policies,
             list_operations={path: messages.ListOperation.Value(f"LIST_OPERATION_{name}") for path, name in self.lists.items()},
             etag=self.version,
-            must_not_exist=self.exists is False,
+            must_not_exist=self.absent,
             skip_if_absent=self.skip_if_absent,
             request_id=self.request_id,
             validate_only=self.dry_run,
@@ -429,7 +428,7 @@ class Api:
             scopes: only these; none means both.
             mode: LATEST, EVERY or ENTRIES.
             resume: tokens of earlier events, by namespace.
-            bookmark_seconds: how often the place is told where nothing changes.
+            bookmark_seconds: how often a bookmark is sent where nothing changes.
             until_synced: the server ends the stream when all namespaces are complete.
             with_previous: with the documents before the changes.
             from_beginning: EVERY begins with the first change that the history has, not with a snapshot.

@@ -114,7 +114,7 @@ async def test_every_request_is_refused_with_the_reason_and_no_log_is_created(ap
     assert not _has_log(admin, namespace)
 
 
-async def test_a_namespace_that_has_a_log_is_served_because_brokers_go_on_reading_it(api: Api, admin: Admin) -> None:
+async def test_a_namespace_that_brokers_still_read_from_its_log_is_served(api: Api, admin: Admin) -> None:
     admin.create_topic(f"{_OLDER}/orders")
     assert (await api.update(f"persistent://{_OLDER}/orders", {"max_producer_per_topic": 3})).outcome == "APPLIED"
     deadline = time.monotonic() + 30
@@ -123,7 +123,7 @@ async def test_a_namespace_that_has_a_log_is_served_because_brokers_go_on_readin
         await asyncio.sleep(0.1)
 
 
-async def test_the_start_readiness_doctor_and_the_guard_say_so(api: Api, metrics: str, options: list[str], tmp_path: Path) -> None:
+async def test_start_readiness_doctor_and_guard_name_the_other_service(api: Api, metrics: str, options: list[str], tmp_path: Path) -> None:
     async with httpx.AsyncClient(trust_env=False) as http:
         ready = (await http.get(f"http://{metrics}/readyz?verbose")).text
     assert _SAYS in ready

@@ -39,7 +39,7 @@ async def server(tmp_path: Path) -> AsyncIterator[ServerProcess]:
     running.kill()
 
 
-async def test_they_are_not_set_by_any_call(server: ServerProcess) -> None:
+async def test_no_call_sets_policies_of_a_system_topic(server: ServerProcess) -> None:
     async with Api(server.address) as api:
         for topic in _SYSTEM_TOPICS:
             tried = [Update(topic, mask=["publish_rate"]), Update(topic, scope=GLOBAL), Update(topic, dry_run=True, skip_if_absent=True)]

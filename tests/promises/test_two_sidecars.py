@@ -139,7 +139,7 @@ async def test_a_watch_on_either_sidecar_has_the_changes_of_all_writers(sidecars
 
 
 @pytest.mark.timeout(180)
-async def test_a_request_sent_100_times_during_a_kill_and_a_compaction_is_applied_once(pair: Pair, admin: Admin) -> None:
+async def test_100_repeats_during_a_kill_and_a_compaction_apply_once(pair: Pair, admin: Admin) -> None:
     chance = random.Random(11)
     update = Update(pair.topic, TopicPolicies(max_producer_per_topic=5))
     answers: list[Change] = []

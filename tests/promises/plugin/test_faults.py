@@ -94,7 +94,7 @@ def test_updates_without_the_sidecar_are_refused_with_503(own: Admin, topic: str
 
 
 @pytest.mark.usefixtures("without_sidecar")
-def test_system_topics_and_topics_without_policies_load_without_the_sidecar(own: Admin, client: pulsar.Client) -> None:
+def test_topics_without_policies_load_without_the_sidecar(own: Admin, client: pulsar.Client) -> None:
     disabled = own.create_namespace("disabled")
     own.call("PUT", f"namespaces/{disabled}/property/__topic_policies_disabled/true")
     began = time.monotonic()

@@ -73,7 +73,7 @@ def test_a_limit_that_a_go_program_sets_holds_for_a_loaded_topic(
     first.close()
 
 
-def test_the_admin_api_shows_its_own_change_at_once_and_those_of_others_soon(pair: Pair, own: Admin, topic: str) -> None:
+def test_the_admin_api_shows_its_own_change_at_once_others_soon(pair: Pair, own: Admin, topic: str) -> None:
     for value in range(1, 30):
         own.call("POST", f"persistent/{topic}/maxProducers", value)
         assert own.call("GET", f"persistent/{topic}/maxProducers") == value
@@ -89,7 +89,7 @@ def test_the_policies_of_a_deleted_topic_are_deleted_too(pair: Pair, own: Admin,
     soon(lambda: not exists(pair, topic, Scope.LOCAL) and not exists(pair, topic, Scope.GLOBAL), "no policies are left")
 
 
-def test_a_partitioned_topic_that_leaves_the_cluster_keeps_only_its_global_policies(pair: Pair, own: Admin) -> None:
+def test_a_partitioned_topic_that_leaves_keeps_only_global_policies(pair: Pair, own: Admin) -> None:
     namespace, clusters = "leaving/one", ["standalone", "abroad"]
     topic = f"{namespace}/topic"
     own.call("PUT", "clusters/abroad", {"serviceUrl": pair.broker.admin_url, "brokerServiceUrl": "pulsar://127.0.0.1:1"})
@@ -108,7 +108,7 @@ def test_a_partitioned_topic_that_leaves_the_cluster_keeps_only_its_global_polic
     assert kept.policies == TopicPolicies(max_producer_per_topic=1, replication_clusters=["abroad"])
 
 
-def test_no_system_topic_is_created_in_a_namespace_whose_policies_are_in_the_embedded_log(own: Admin, topic: str) -> None:
+def test_no_change_log_is_created_with_the_embedded_log(own: Admin, topic: str) -> None:
     own.call("POST", f"persistent/{topic}/maxProducers", 3)
     listed = own.call("GET", f"persistent/{topic.rpartition('/')[0]}", includeSystemTopic="true")
     assert listed == [f"persistent://{topic}"]

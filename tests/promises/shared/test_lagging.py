@@ -120,7 +120,7 @@ async def test_answers_that_write_nothing_know_what_another_sidecar_wrote(place:
     requests = [
         place.set(same, 1),
         place.set(absent, 3, skip_if_absent=True),
-        place.set(gone, 1, exists=False),
+        place.set(gone, 1, absent=True),
         asyncio.ensure_future(place.lagging.delete(deleted)),
         place.set(dry, 1, dry_run=True),
         place.set(named, 3, version=version),

@@ -72,7 +72,7 @@ async def test_a_document_of_an_old_base_changes_only_what_it_changed(both: Both
     await both.become(max_producer_per_topic=2, max_consumer_per_topic=5)
 
 
-async def test_a_document_of_an_old_base_does_not_take_a_deletion_of_a_setting_back(both: Both) -> None:
+async def test_a_document_of_an_old_base_does_not_bring_a_setting_back(both: Both) -> None:
     await both.apis[0].update(both.topic, {"max_consumer_per_topic": 5})
     await both.apis[1].update(both.topic, mask=["max_producer_per_topic"])
     await both.broker_writes(maxProducerPerTopic=1, maxConsumerPerTopic=6)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .healings import Healing, healings, taken_back
+from tests.promises.guard.healings import Healing, healings, taken_back
 
 TOPIC = "persistent://acme/orders/one"
 CAUSE = "because of an UPDATE of standalone-0-23 at 0007, published 2026-01-01 10:00:00.123"

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from .interrupted import Outcome, show, wrong_after
-from .raw_log import Wrong
+from tests.promises.shared.interrupted import Outcome, show, wrong_after
+from tests.promises.shared.raw_log import Wrong
 
 
 def test_a_wrong_time_is_divided_among_the_restarts_that_it_follows() -> None:

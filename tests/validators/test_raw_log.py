@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .raw_log import Intruder, intruders
+from tests.promises.exclusive.raw_log import Intruder, intruders
 
 
 def test_events_of_leaders_in_their_own_terms_are_no_intruders() -> None:
