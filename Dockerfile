@@ -9,6 +9,7 @@ RUN python -m venv /opt/build && \
     /opt/topicpolicies/bin/pip install --no-cache-dir --require-hashes --only-binary=:all: --requirement requirements/server.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY clients/python clients/python
+COPY clients/spark clients/spark
 COPY server server
 RUN /opt/build/bin/python -m hatchling build --target wheel && \
     /opt/topicpolicies/bin/pip install --no-cache-dir --no-index --no-deps dist/*.whl

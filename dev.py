@@ -138,15 +138,15 @@ def keep_compiled() -> None:
 
 
 def inspect(steps: Mapping[str, Command]) -> int:
-    """Runs steps, three at a time, and prints the output of each; returns 1 if one failed."""
+    """Runs steps, three at a time, and prints the output of those that fail; returns 1 if one did."""
     keep_compiled()
     failed = []
     with ThreadPoolExecutor(max_workers=3) as threads:
         for name, (status, output, seconds) in zip(steps, threads.map(output_of, steps.values()), strict=True):
-            print(f"== {name}\n{output}{'FAILED' if status else 'in order'} ({seconds:.1f} s)", flush=True)
+            print(f"== {name}: {'FAILED' if status else 'in order'} ({seconds:.1f} s)\n{output if status else ''}", end="", flush=True)
             failed += [name] if status else []
     if failed:
-        print(f"\nNot in order: {', '.join(failed)} (see above).", file=sys.stderr)
+        print(f"\nNot in order: {', '.join(failed)} (see above)", file=sys.stderr)
     return 1 if failed else 0
 
 

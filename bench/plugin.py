@@ -29,7 +29,7 @@ from bench.load import Calls, Sample, closed_loop
 from bench.verdicts import print_verdict
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import OwnBroker
-from tests.plugin.pair import KEEP_TOPICS, Pair
+from tests.promises.plugin.pair import KEEP_TOPICS, Pair
 
 _NAMESPACE = "public/bench"
 _REACH = 3.0

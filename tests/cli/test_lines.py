@@ -15,7 +15,7 @@ import pytest
 
 from tests.lines.test_formats import parsed
 from tests.ports import free_port
-from tests.promises.server_process import ANEW
+from tests.promises.api import RECONNECTING
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
@@ -53,7 +53,7 @@ def serve(*arguments: str, calls: int = 1) -> tuple[int, bytes]:
     command = [sys.executable, "-c", NOISE, "serve", "--listen", address, *arguments]
     with subprocess.Popen(command, env=_PATHS, stderr=subprocess.PIPE) as process:
         try:
-            with grpc.insecure_channel(address, ANEW) as channel:
+            with grpc.insecure_channel(address, RECONNECTING) as channel:
                 for _ in range(calls):
                     TopicPoliciesServiceStub(channel).UpdatePolicy(UPDATE, wait_for_ready=True, timeout=30)
             process.send_signal(signal.SIGTERM)
@@ -107,7 +107,7 @@ def test_a_server_whose_standard_error_is_not_read_serves_calls_and_stops(form: 
     command = [sys.executable, "-m", "topicpolicies_server", "serve", "--listen", address, "--data", str(tmp_path / "p.db")]
     with subprocess.Popen([*command, "--log-format", form], env=_PATHS, stderr=subprocess.PIPE) as process:
         try:
-            with grpc.insecure_channel(address, ANEW) as channel:
+            with grpc.insecure_channel(address, RECONNECTING) as channel:
                 stub = TopicPoliciesServiceStub(channel)
                 stub.UpdatePolicy(UPDATE, wait_for_ready=True, timeout=30)
                 for _ in range(1_000):  # a pipe has room for some hundred lines

@@ -21,6 +21,7 @@ from tests.clients.changing import changed, commands
 from tests.clients.toolchains import RUST, cargo, run
 from tests.logs.pulsar.conftest import eventually
 from tests.promises.server_process import ServerProcess
+from tests.stubs import async_stub
 from tests.validators.links import Link, chain
 from topicpolicies import AsyncClient
 from topicpolicies.v1 import service_pb2
@@ -72,7 +73,8 @@ class _Record:
 @asynccontextmanager
 async def _calls_used_up(server: ServerProcess) -> AsyncIterator[None]:
     """Uses up the principal's limit of calls in progress until the block ends."""
-    async with server.stub() as stub:
+    async with server.channel() as channel:
+        stub = async_stub(channel)
         watches = [stub.WatchPolicies(service_pb2.WatchPoliciesRequest(topics=[_TOPIC])) for _ in range(_CALLS)]
         try:
             for watch in watches:
@@ -93,7 +95,8 @@ async def _others(server: ServerProcess) -> AsyncIterator[None]:
             with contextlib.suppress(grpc.aio.AioRpcError):
                 await stub.DeletePolicy(request)
 
-    async with server.stub() as stub:
+    async with server.channel() as channel:
+        stub = async_stub(channel)
         changing = [asyncio.create_task(change()) for _ in range(_OTHERS)]
         try:
             yield

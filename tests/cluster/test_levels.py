@@ -1,4 +1,4 @@
-"""Settings of namespaces and brokers become documents. ``tests/broker/test_effective.py`` checks the same with a real broker's answers."""
+"""Settings of namespaces and brokers become documents. ``tests/promises/broker/test_effective.py`` does so on a real broker."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def plain(thing: object) -> Any:
 
 
 @pytest.mark.parametrize("kind", ["sole", "shared", "joining", "in place"])
-@pytest.mark.parametrize("first", [0, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("first", [0, pytest.param(50, marks=pytest.mark.evidence)])
 def test_frozen_cells_give_the_same_results_as_live_ones(monkeypatch: pytest.MonkeyPatch, kind: str, first: int) -> None:
     monkeypatch.setattr(RecentCells, "rest", lambda *_: None)  # keeps the order in which cells become idle equal in both
     thawed = sum(one_history(kind, seed) for seed in range(first, first + 50))

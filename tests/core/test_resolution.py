@@ -1,4 +1,4 @@
-"""Effective policies: which level wins, and the exceptions. A real broker confirms it in ``tests/broker/test_effective.py``."""
+"""Effective policies: which level wins, and the exceptions. A real broker confirms it in ``tests/promises/broker/test_effective.py``."""
 
 from __future__ import annotations
 

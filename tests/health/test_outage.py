@@ -17,7 +17,7 @@ from tests.metrics.scraping import Scrape
 from tests.ports import free_port
 from tests.promises.server_process import ServerProcess
 from tests.rpc.conftest import refused
-from tests.stubs import AsyncStub
+from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import GetPolicyRequest, UpdatePolicyRequest
 from topicpolicies_server.rpc.deadline_errors import UNCONFIRMED_KEY
@@ -97,7 +97,8 @@ async def test_an_outage_shows_in_logs_probes_metrics_and_reasons_and_ends_witho
     await server.start()
     probes = Probes(port)
     try:
-        async with server.stub() as stub, grpc.aio.insecure_channel(server.address) as channel:
+        async with grpc.aio.insecure_channel(server.address) as channel:
+            stub = async_stub(channel)
             health = health_pb2_grpc.HealthStub(channel)
             watch: Any = health.Watch(health_pb2.HealthCheckRequest())
             await until(watch, health_pb2.HealthCheckResponse.SERVING)

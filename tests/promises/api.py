@@ -105,8 +105,8 @@ class Update:
     """REPLACE, UNION or SUBTRACT, by the path of a list."""
     version: str = ""
     """The version that the document must have."""
-    exists: bool | None = None
-    """False: there must be no document."""
+    absent: bool = False
+    """Whether there must be no document."""
     skip_if_absent: bool = False
     request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     dry_run: bool = False
@@ -116,14 +116,13 @@ class Update:
 
     def message(self) -> messages.UpdatePolicyRequest:
         """Returns the request."""
-        assert self.exists is not True, "the API can't ask for that yet"
         request = messages.UpdatePolicyRequest(
             topic=self.topic,
             scope=self.scope,
             policies=self.policies,
             list_operations={path: messages.ListOperation.Value(f"LIST_OPERATION_{name}") for path, name in self.lists.items()},
             etag=self.version,
-            must_not_exist=self.exists is False,
+            must_not_exist=self.absent,
             skip_if_absent=self.skip_if_absent,
             request_id=self.request_id,
             validate_only=self.dry_run,
@@ -230,6 +229,7 @@ class Event:
     previous_version: str = ""
     previous: Document | None = None
     actor: str = ""
+    producer: str = ""
     entry: Entry | None = None
     state: str = ""
     """Of a status: LOADING, READY, FAILED or DISABLED."""
@@ -238,6 +238,8 @@ class Event:
     message: str = ""
     confirmed: float = 0.0
     """Of synced and bookmark: everything up to this time, in seconds by the server's clock, was sent; 0: nothing is confirmed."""
+    raw: bytes = field(default=b"", repr=False)
+    """All of it, as it came."""
 
 
 class Api:
@@ -307,6 +309,8 @@ class Api:
                     arm = result.WhichOneof("result")
                     answers[result.sequence] = Refused(result.error) if arm == "error" else _change(getattr(result, arm))
         except grpc.aio.AioRpcError as error:
+            if error.details() == "Internal error from Core":  # the library's own, now and then where a stream is refused at once
+                return await self.batch(changes, timeout)
             raise _refused(error) from None
         return [answers[number] for number in range(1, len(changes) + 1)]
 
@@ -326,10 +330,10 @@ class Api:
             request.as_of_time.FromDatetime(moment)
         return await self._one(request, _SECONDS)
 
-    async def effective(self, topic: str, view: str = "ENFORCED") -> Effective:
-        """Reads what brokers enforce, or what the admin API answers (APPLIED_LOCAL, APPLIED_GLOBAL)."""
+    async def effective(self, topic: str, view: str = "ENFORCED", timeout: float = _SECONDS) -> Effective:
+        """Reads what brokers enforce, or what the admin API answers with ``applied=true`` (``APPLIED_LOCAL``, ``APPLIED_GLOBAL``)."""
         request = messages.GetEffectivePolicyRequest(topic=topic, view=messages.EffectiveView.Value(f"EFFECTIVE_VIEW_{view}"))
-        answer = await self._call(self._stub.GetEffectivePolicy, request, _SECONDS)
+        answer = await self._call(self._stub.GetEffectivePolicy, request, timeout)
         sources = {each.path: messages.PolicySource.Name(each.source).removeprefix("POLICY_SOURCE_") for each in answer.sources}
         return Effective(answer.policies, sources, answer.disabled, answer.local_version, answer.global_version)
 
@@ -424,7 +428,7 @@ class Api:
             scopes: only these; none means both.
             mode: LATEST, EVERY or ENTRIES.
             resume: tokens of earlier events, by namespace.
-            bookmark_seconds: how often the place is told where nothing changes.
+            bookmark_seconds: how often a bookmark is sent where nothing changes.
             until_synced: the server ends the stream when all namespaces are complete.
             with_previous: with the documents before the changes.
             from_beginning: EVERY begins with the first change that the history has, not with a snapshot.
@@ -548,6 +552,7 @@ def _event(event: messages.WatchEvent, places: dict[str, messages.WatchToken | N
             "previous_version": change.previous_version,
             "previous": _optional(change, "previous"),
             "actor": change.origin.actor,
+            "producer": change.origin.producer_name,
         }
     elif kind == "entry":
         _fold(place, event.entry.partition, event.entry.position)
@@ -567,7 +572,8 @@ def _event(event: messages.WatchEvent, places: dict[str, messages.WatchToken | N
     elif kind == "gap":
         content = {"reason": messages.HistoryGapReason.Name(event.gap.reason).removeprefix("HISTORY_GAP_REASON_")}
     place = places.get(namespace)
-    return Event(kind=kind, namespace=namespace, token=None if place is None else place.SerializeToString(), **content)
+    token = None if place is None else place.SerializeToString()
+    return Event(kind=kind, namespace=namespace, token=token, raw=event.SerializeToString(), **content)
 
 
 def _reason(reason: ErrorReason.ValueType) -> str:

@@ -127,3 +127,25 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     await server.start()
     yield Place(server, namespace, log, admin)
     server.kill()
+
+
+class Sidecars(NamedTuple):
+    """Two servers on the shared broker, for all tests; they show secrets, and nobody ends them."""
+
+    one: ServerProcess
+    two: ServerProcess
+
+
+@pytest.fixture(scope="session")
+def sidecars(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sidecars]:
+    """Two running servers on the shared broker."""
+    home = tmp_path_factory.mktemp("sidecars")
+    options = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--show-secrets"]
+    made = Sidecars(*(ServerProcess(options, home / f"{name}.log") for name in Sidecars._fields))
+    try:
+        for server in made:
+            asyncio.run(server.start())
+        yield made
+    finally:
+        for server in made:
+            server.kill()

@@ -8,23 +8,22 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.ports import free_port
-from tests.stubs import AsyncStub, async_stub
 from tests.suspending import suspend
+
+from .api import RECONNECTING
 
 _ROOT = Path(__file__).parents[2]
 COMMAND = (sys.executable, "-m", "topicpolicies_server")
 """The program ``topicpolicies``, as the tests' Python runs it from this checkout."""
-_READY_SECONDS = 30
+_READY_SECONDS = 60
 _LOOK_SECONDS = 0.05
-ANEW = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_backoff_ms", 50), ("grpc.max_reconnect_backoff_ms", 200)]
-"""Options of a connection that is retried at once, not after a second, and is not shared: servers here start and end all the time."""
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -108,14 +107,8 @@ class ServerProcess:
     def channel(self) -> grpc.aio.Channel:
         """Returns a connection of its own."""
         if self._credentials is None:
-            return grpc.aio.insecure_channel(self.address, options=ANEW)
-        return grpc.aio.secure_channel(self.address, self._credentials, options=ANEW)
-
-    @contextlib.asynccontextmanager
-    async def stub(self) -> AsyncIterator[AsyncStub]:
-        """Yields a stub on a connection of its own; in ``tests/promises`` it is ``api.Api`` that calls."""
-        async with self.channel() as channel:
-            yield async_stub(channel)
+            return grpc.aio.insecure_channel(self.address, options=RECONNECTING)
+        return grpc.aio.secure_channel(self.address, self._credentials, options=RECONNECTING)
 
     def kill(self) -> None:
         """Sends SIGKILL, and waits until the process has ended."""

@@ -41,7 +41,7 @@ def namespace(admin: Admin) -> str:
     return admin.create_namespace("gate")
 
 
-async def test_policies_of_a_topic_that_was_just_deleted_are_refused_and_the_next_topic_of_its_name_has_none(
+async def test_a_deleted_topic_has_no_policies_and_the_next_inherits_none(
     server: ServerProcess, api: Api, admin: Admin, namespace: str, tmp_path: Path
 ) -> None:
     with_policies, without = (f"persistent://{namespace}/{name}" for name in ("with", "without"))
@@ -87,7 +87,7 @@ async def within(seconds: float, holds: Callable[[], object]) -> None:
 
 @pytest.mark.stages_compaction
 @pytest.mark.parametrize("partitions", [0, 3])
-async def test_what_was_truncated_from_the_change_log_is_shown_no_longer_and_can_be_set_again(
+async def test_what_was_truncated_is_gone_and_can_be_set_again(
     server: ServerProcess, api: Api, admin: Admin, namespace: str, partitions: int
 ) -> None:
     admin.compact_only_on_request(namespace)  # what was compacted last stays: only what came later is lost by being truncated
@@ -145,7 +145,7 @@ async def test_what_was_truncated_from_the_change_log_is_shown_no_longer_and_can
     watching.cancel()
 
 
-async def test_a_rate_that_slows_the_change_log_down_is_named_by_doctor_and_by_a_server_that_reads_the_log(
+async def test_a_rate_that_slows_the_change_log_is_named(
     server: ServerProcess, api: Api, broker: Broker, admin: Admin, namespace: str, serving: Serving
 ) -> None:
     topic = f"persistent://{namespace}/orders"

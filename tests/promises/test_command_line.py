@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +16,15 @@ from typing import Any
 
 import pytest
 
+from tests.access.signing import SECRET, token
 from tests.ports import free_port
 
 from .api import Api
-from .conftest import Embedded
+from .conftest import Embedded, Serving
 from .server_process import COMMAND, environment, run
 
 README = Path(__file__).parents[2] / "README.md"
+CLUSTER = 'cluster = "standalone"\n[broker]\n[namespaces."public/default"]\nmax_consumers_per_topic = 6\n'
 DECLARED = """
 version: 1
 namespaces: [NAMESPACE]
@@ -53,33 +56,44 @@ def parsed(ended: Ended) -> Any:
     return json.loads(ended.stdout)
 
 
-@functools.cache
-def shown_commands() -> list[str]:
-    """Returns the commands of the README that call a server, without their comments."""
+def follow(address: str, arguments: list[str], shows: str) -> None:
+    """Runs a command until it shows something, and then ends it with Ctrl-C."""
+    variables = {"TOPICPOLICIES_SERVER": address}
+    with subprocess.Popen([*COMMAND, *arguments], env=environment(variables), stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        printed = ""
+        while shows not in printed:
+            line = process.stdout.readline()
+            assert line, f"it ended: {printed}"
+            printed += line
+        process.send_signal(signal.SIGINT)
+        process.stdout.read()
+        assert process.wait(20) == 0
+
+
+@pytest.mark.timeout(400)
+async def test_the_first_commands_of_the_readme_work_verbatim(serving: Serving, tmp_path: Path) -> None:
     (screen,) = re.findall(r"```sh\n(topicpolicies serve .*?)```", README.read_text(), re.DOTALL)
-    lines = re.sub(r" *\\\n *", " ", screen).splitlines()
-    commands = [line.split(" #")[0].strip() for line in lines if line]
-    return [each for each in commands if each.split()[1] not in ("serve", "watch", "top")]
-
-
-async def test_every_command_of_the_readme_works(tmp_path: Path, embedded: Embedded) -> None:
-    assert len(shown_commands()) > 7
+    commands = [shlex.split(line, comments=True)[1:] for line in screen.replace("\\\n", " ").splitlines() if line]
     topic = "persistent://public/default/orders"
-    policies = DECLARED.replace("NAMESPACE", "public/default")
-    (tmp_path / "policies.yaml").write_text(policies)
-    expected = {"plan": 7, "config": 0}
-    for text in shown_commands():
-        words = shlex.split(text.replace("policies.yaml", str(tmp_path / "policies.yaml")).replace("1d-ago", "now"))[1:]
-        arguments = words if words[0] == "config" else [*words, "--server", embedded.server.address]
-        ended = await asyncio.to_thread(run, *arguments)
-        wanted = expected.get(words[0], 0)
-        if words[0] == "effective":
-            wanted = 2 if "LEVELS_UNKNOWN" in ended.stderr else 0
-        assert ended.returncode in (wanted, 1) if words[0] == "effective" else ended.returncode == wanted, (text, ended)
-        if words[0] in ("update", "get", "history"):
-            assert "max_producer_per_topic" in ended.stdout or "5" in ended.stdout, (text, ended.stdout)
-    async with Api(embedded.server.address) as api:
-        assert (await api.get(topic)).policies is None, "the last change deletes it"
+    shows = {
+        "update": "Applied", "get": "max_producer_per_topic", "effective": "namespace", "list": topic, "history": "by ann",
+        "plan": "public/default/demo", "delete": "deleted", "info": "embedded", "doctor": "0 failed", "config": "max_watches",
+    }  # fmt: skip
+    (tmp_path / "cluster.toml").write_text(CLUSTER)
+    server = await serving("--cluster-file", str(tmp_path / "cluster.toml"))
+    variables = {"TOPICPOLICIES_SERVER": server.address, "TOPICPOLICIES_ACTOR": "ann", "COLUMNS": "200"}
+    for arguments in commands:
+        command, past = arguments[0], "--as-of" in arguments
+        if command in ("watch", "top"):
+            await asyncio.to_thread(follow, server.address, arguments, topic if command == "watch" else "1 namespace")
+        elif command != "serve":  # test_processes starts it as it stands here
+            given = [str(README.parent / "docs" / each) if each == "policies.yaml" else each for each in arguments]
+            ended = await asyncio.to_thread(run, *given, variables=variables)
+            code = 4 if past else 7 if command == "plan" else 0  # there was no document a day ago; the file is not applied yet
+            assert ended.returncode == code and "Traceback" not in ended.stderr, (arguments, ended)
+            assert past or shows[command] in ended.stdout, (arguments, ended)
+    assert {*shows, "serve", "watch"} <= {arguments[0] for arguments in commands}
 
 
 def test_update_get_list_delete_and_history_in_json(command: Callable[..., Ended], namespace: str, topic: str) -> None:
@@ -138,6 +152,7 @@ def test_a_server_that_is_not_there_ends_with_5() -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.timeout(400)
 def test_plan_apply_and_export_agree(command: Callable[..., Ended], namespace: str, tmp_path: Path) -> None:
     file = tmp_path / "policies.yaml"
     file.write_text(DECLARED.replace("NAMESPACE", namespace))
@@ -146,6 +161,9 @@ def test_plan_apply_and_export_agree(command: Callable[..., Ended], namespace: s
     assert {each["topic"].rpartition("/")[2] for each in steps} == {"orders-us", "orders-eu"}
     command("apply", "-f", str(file))
     command("plan", "-f", str(file))
+    before = command("history", namespace).stdout
+    command("apply", "-f", str(file))
+    assert command("history", namespace).stdout == before, "a second run writes nothing"
     kept = parsed(command("get", f"{namespace}/orders-us", "--output", "json"))["policies"]
     assert kept == {"max_consumer_per_topic": 20, "max_producer_per_topic": 1, "message_ttl_in_seconds": 60}, (
         "only what is declared changes"
@@ -233,3 +251,37 @@ def test_output_into_a_closed_pipe_ends_without_a_traceback(embedded: Embedded, 
         errors.seek(0)
         assert "Traceback" not in errors.read()
     assert ended.returncode in (0, 1)
+
+
+async def test_a_token_file_names_the_caller(serving: Serving, tmp_path: Path, topic: str) -> None:
+    (tmp_path / "secret.key").write_bytes(SECRET)
+    (tmp_path / "token").write_text(token(sub="ann"))
+    options = ["--authentication-providers", "token", "--token-secret-key", str(tmp_path / "secret.key"), "--allow-authenticated"]
+    server = await serving(*options)
+
+    def update(**variables: str) -> Ended:
+        given = ("--output", "json", "--actor", "ceo", "update", topic, "max_producer_per_topic=1", "--server", server.address)
+        return run(*given, variables=variables)
+
+    refused = await asyncio.to_thread(update)
+    assert refused.returncode == 1 and json.loads(refused.stderr)["error"]["reason"] == "CREDENTIALS_MISSING"
+    assert (await asyncio.to_thread(update, TOPICPOLICIES_TOKEN_FILE=str(tmp_path / "token"))).returncode == 0
+    async with Api(server.address, metadata=(("authorization", f"Bearer {token()}"),)) as api:
+        (entry,) = await api.history(topic)
+    assert (entry.actor, entry.claimed_actor) == ("ann", "ceo")
+
+
+def test_options_come_from_the_environment_before_the_file(tmp_path: Path) -> None:
+    (tmp_path / "sidecar.toml").write_text("max_watches = 11\nmax_selectors_per_watch = 11\nupdate_timeout_seconds = 11\n")
+    variables = {"TOPICPOLICIES_CONFIG": str(tmp_path / "sidecar.toml"), "TOPICPOLICIES_MAX_SELECTORS_PER_WATCH": "12"}
+    ended = run("config", "--output", "json", variables=variables)
+    options = json.loads(ended.stdout)["options"]
+    found = {
+        name: (options[name]["value"], options[name]["source"]) for name in ("max_watches", "max_selectors_per_watch", "drain_seconds")
+    }
+    assert [str(value) for value, _ in found.values()] == ["11", "12", "10.0"], found
+    assert [source for _, source in found.values()] == ["file", "environment", "default"]
+    (tmp_path / "sidecar.toml").write_text("max_watch = 11\nmax_health_watches = 0\n")
+    ended = run("config", variables=variables)
+    assert ended.returncode == 2
+    assert "max_watches" in ended.stderr and "max_health_watches" in ended.stderr, "all errors at once, with what was meant"

@@ -103,6 +103,8 @@ async def test_secrets_are_in_no_history_but_their_change_is(serving: Serving, t
         for secret in ("hush-hush-1", "hush-hush-2"):
             policies.offload_policies.s3_managed_ledger_offload_credential_secret = secret
             await api.update(topic, policies)
+        assert "hush-hush-2" in str(await api.get(topic)), "this server shows secrets, and says so"
+        assert "show_secrets" in server.printed
         _, newest = await api.history(topic)
         assert newest.changed == ["offload_policies"] and newest.previous is not None
         assert newest.document.policies == newest.previous.policies

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,31 @@ async def test_without_a_mask_a_field_that_is_set_changes_and_nothing_is_cleared
         assert found.subscription_policies["both"] == expected.subscription_policies["both"]
     else:
         assert only(found, name) == expected
+
+
+PARTS: dict[str, Callable[[TopicPolicies], Any]] = {
+    "offload_policies.managed_ledger_extra_configurations.`region.hint`": (
+        lambda document: document.offload_policies.managed_ledger_extra_configurations.pop("region.hint")
+    ),
+    "offload_policies.managed_ledger_offload_region": lambda each: each.offload_policies.ClearField("managed_ledger_offload_region"),
+    "offload_policies.s3_managed_ledger_offload_credential_secret": (
+        lambda document: document.offload_policies.ClearField("s3_managed_ledger_offload_credential_secret")
+    ),
+    "persistence.managed_ledger_storage_class_name": lambda each: each.persistence.ClearField("managed_ledger_storage_class_name"),
+    "subscription_policies.both.dispatch_rate": lambda document: document.subscription_policies.pop("both"),
+    "back_log_quota_map.destination_storage": lambda document: document.back_log_quota_map.pop("destination_storage"),
+}
+
+
+@pytest.mark.parametrize("path", PARTS)
+async def test_a_part_is_cleared_and_set_again_and_nothing_beside_it_changes(api: Api, topic: str, path: str) -> None:
+    expected = whole(1)
+    PARTS[path](expected)
+    await api.update(topic, whole(1), mask=["*"])
+    await api.update(topic, mask=[path])
+    assert (await api.get(topic)).policies == shown(expected)
+    await api.update(topic, whole(1), mask=[path])
+    assert (await api.get(topic)).policies == shown(whole(1))
 
 
 async def test_reading_and_writing_back_with_the_same_mask_changes_nothing(api: Api, topic: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,5 +54,21 @@ def test_nothing_of_the_server_is_imported_not_even_through_helpers() -> None:
 
 
 def test_only_one_module_knows_the_messages_of_the_service() -> None:
-    knowing = {path.name for path in HERE.glob("*.py") for name in imports(path) if "service_pb2" in name or "errors_pb2" in name}
-    assert knowing <= {"api.py", "test_two_sidecars.py"}
+    knowing = {path.name for path in HERE.rglob("*.py") for name in imports(path) if "service_pb2" in name or "errors_pb2" in name}
+    assert knowing == {"api.py"}
+
+
+def test_the_table_names_every_file_and_only_tests_that_exist() -> None:
+    table = (HERE / "README.md").read_text()
+    named = {each for each in re.findall(r"`([^`]+)`", table) if each.rpartition("/")[2].startswith("test_")}
+    there = {
+        node.name
+        for path in HERE.rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    files = {str(path.relative_to(HERE)) for path in HERE.rglob("test_*.py")}
+    assert len(named) > 100
+    assert not named - there - files
+    unnamed = {file for file in files - named - {"test_outside.py"} if not file.startswith("plugin/")}
+    assert not {file for file in unnamed if not any(f"def {name}(" in (HERE / file).read_text() for name in named)}

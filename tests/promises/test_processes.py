@@ -115,7 +115,7 @@ async def test_only_the_owner_can_read_the_files_of_a_server(serving: Serving, t
     assert not {name: oct(mode) for name, mode in found.items() if mode & 0o077 and not name.endswith(".lock")}
 
 
-async def test_without_options_the_log_is_in_the_data_folder_and_loopback_is_used(tmp_path: Path) -> None:
+async def test_without_options_the_log_is_in_the_data_folder_on_loopback(tmp_path: Path) -> None:
     variables = {"XDG_DATA_HOME": str(tmp_path), "TOPICPOLICIES_LISTEN": "127.0.0.1:0"}
     process = await asyncio.create_subprocess_exec(
         *COMMAND, "serve", env=environment(variables), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT

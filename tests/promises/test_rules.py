@@ -224,7 +224,7 @@ def test_every_rule_of_the_page_has_a_case() -> None:
     assert len(rows) > 30 and set(rows) == cases
 
 
-async def test_where_the_local_cluster_is_not_known_no_list_of_clusters_is_accepted(serving: Serving, topic: str) -> None:
+async def test_with_an_unknown_local_cluster_no_list_of_clusters_is_accepted(serving: Serving, topic: str) -> None:
     server = await serving()
     async with Api(server.address) as api:
         found = await refusal(api.update(topic, clusters("us")))

@@ -22,7 +22,7 @@ from .api import LOCAL, METHODS, SERVICE, Api, Refused, Update
 from .conftest import Serving
 from .documents import REDACTED, only, whole
 from .server_process import ServerProcess, run
-from .watching import Watching, documents, kinds
+from .watching import Watching, kinds
 from .watching import whole as watched
 
 NAMESPACE = "acme/orders"
@@ -157,7 +157,7 @@ async def test_a_method_is_refused_to_callers_without_valid_credentials(guarded:
         assert found.code == ("PERMISSION_DENIED" if reason in ("NOT_A_PROXY", "ORIGINAL_PRINCIPAL_INVALID") else "UNAUTHENTICATED")
 
 
-async def test_health_is_open_but_not_to_invalid_credentials_and_reflection_is_not(guarded: ServerProcess) -> None:
+async def test_health_is_open_to_all_but_invalid_credentials(guarded: ServerProcess) -> None:
     async def check(metadata: Any, service: str = "") -> str:
         async with guarded.channel() as channel:
             stub: Any = health_pb2_grpc.HealthStub(channel)
@@ -265,9 +265,9 @@ async def test_secrets_are_in_answers_only_for_those_who_may_see_them(
             found["batch"] = await api.batch([Update(topic, TopicPolicies(max_consumer_per_topic=3), with_previous=True)])
         if "watch" in MAY[role]:
             async with Watching(api, [name], with_previous=True) as watch:
-                found["snapshot"] = documents(await watch.synced())
+                found["snapshot"] = [event.raw for event in await watch.synced()]
                 await admin.update(topic, offload(f"{secret}-2"))
-                found["change"] = await watch.change()
+                found["change"] = (await watch.change()).raw
         if "history" in MAY[role]:
             found["history"] = await api.history(topic)
             found["as of"] = [await api.as_of(topic, entry.document.version) for entry in await api.history(topic)]
@@ -456,7 +456,7 @@ async def test_with_tls_only_clients_that_speak_it_connect(serving: Serving, tmp
             assert (await refusal(api.get(TOPIC))).code == "UNAVAILABLE"
 
 
-async def test_with_mutual_tls_the_certificate_is_the_caller_and_a_token_comes_first(serving: Serving, tmp_path: Path) -> None:
+async def test_with_mutual_tls_the_certificate_is_the_caller(serving: Serving, tmp_path: Path) -> None:
     files, authority = Guarded(tmp_path), Authority(tmp_path, "authority")
     own = authority.identity("server", "127.0.0.1")
     options = ["--tls-certificate", str(own.certificate), "--tls-key", str(own.key), "--tls-client-ca", str(authority.certificate)]
@@ -492,7 +492,7 @@ async def test_tokens_of_an_openid_connect_issuer_are_accepted(serving: Serving,
     options += ["--oidc-jwks-file", str(tmp_path / "jwks.json"), "--authorization", str(tmp_path / "roles.toml")]
     server = await serving(*options)
     right: dict[str, Any] = {"sub": "reader", "iss": issuer, "aud": "sidecar", "exp": time.time() + 600}
-    wrong = [{"aud": "another"}, {"iss": "https://other.example"}, {"exp": time.time() - 1}]
+    wrong: list[dict[str, Any]] = [{"aud": "another"}, {"iss": "https://other.example"}, {"exp": time.time() - 1}]
     for claims, accepted in [(right, True), *(({**right, **each}, False) for each in wrong)]:
         shown_ = token(key, "RS256", {"kid": "one"}, **claims)
         async with Api(server.address, metadata=(("authorization", f"Bearer {shown_}"),)) as api:
@@ -555,7 +555,7 @@ async def test_one_principal_beyond_its_limits_does_not_affect_another(serving: 
         begun = time.monotonic()
         for number in range(5):
             await modest.update(f"{TOPIC}-modest", {"max_producer_per_topic": number})
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 5
         outcomes = await many
         refused = [each for each in outcomes if isinstance(each, Refused)]
         assert refused and {each.reason for each in refused} == {"PRINCIPAL_LIMIT"}

@@ -233,7 +233,7 @@ async def test_a_thousand_mutated_requests_are_refused_or_served_and_do_not_affe
     await fuzz(fuzzed, 15, 1_000, logged_errors, 1.0)
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 @pytest.mark.timeout(900)
 async def test_twenty_thousand_mutated_requests_are_refused_or_served_and_do_not_affect_another_caller(
     fuzzed: Server, logged_errors: Callable[[], list[str]]

@@ -8,52 +8,14 @@ import grpc
 import pytest
 
 from tests.stubs import async_stub
-from topicpolicies.v1.policies_pb2 import EntryFilters, TopicPolicies
 from topicpolicies.v1.service_pb2 import (
-    HISTORY_ORDER_OLDEST_FIRST,
-    WATCH_MODE_ENTRIES,
     ListHistoryRequest,
-    ListPoliciesRequest,
     UpdatePolicyRequest,
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
-from .watching import WatchReader
-
-
-async def test_pages_are_no_larger_than_every_client_can_receive_and_miss_nothing(tmp_path: Path) -> None:
-    """By default, gRPC's clients receive messages of at most 4 MiB."""
-    log = EmbeddedLogConfig(path=tmp_path / "policies.db")
-    config = ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), history=HistoryConfig(path=tmp_path / "history.db"))
-    topics = [f"{TOPIC}-{number:02}" for number in range(12)]
-    async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
-        stub = async_stub(channel)
-        for topic in topics:
-            policies = TopicPolicies(entry_filters=EntryFilters(entry_filter_names=topic[-1] * 1_000_000))
-            await stub.UpdatePolicy(UpdatePolicyRequest(topic=topic, policies=policies))
-        listed: list[str] = []
-        entries: list[str] = []
-        page = ListPoliciesRequest(namespace="public/default", page_size=1_000)
-        while True:
-            answer = await stub.ListPolicies(page)
-            assert answer.ByteSize() < 3 << 20
-            listed += [document.topic for document in answer.documents]
-            page.page_token = answer.next_page_token
-            if not page.page_token:
-                break
-        history = ListHistoryRequest(namespace="public/default", page_size=1_000, order=HISTORY_ORDER_OLDEST_FIRST)
-        while True:
-            recorded = await stub.ListHistory(history)
-            assert recorded.ByteSize() < 3 << 20
-            entries += [entry.document.topic for entry in recorded.entries]
-            history.page_token = recorded.next_page_token
-            if not history.page_token:
-                break
-        copied = WatchReader(stub, namespaces=["public/default"], mode=WATCH_MODE_ENTRIES, end_when_synced=True)
-        watched = [event.entry.document.topic for event in await copied.rest() if event.HasField("entry")]
-    assert listed == entries == watched == topics
 
 
 @pytest.mark.slow

@@ -18,7 +18,6 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tests.rpc.callers import Metadata, guarded, of
 from tests.rpc.conftest import Refusal, refused
 from tests.stubs import AsyncStub, async_stub
-from topicpolicies.secrets import REDACTED
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2 import WATCH_MODE_ENTRIES, WATCH_MODE_EVERY
@@ -218,21 +217,6 @@ async def test_a_proxy_without_the_permission_may_not_call_for_a_role_that_has_i
         assert refusal is not None and refusal.metadata["permission"] == permission
 
 
-async def test_without_the_permission_existing_and_absent_topics_and_namespaces_get_the_same_refusal(channel: grpc.aio.Channel) -> None:
-    stub = async_stub(channel)
-    for name, request in (
-        ("GetPolicy", lambda topic: service_pb2.GetPolicyRequest(topic=topic)),
-        ("UpdatePolicy", change),
-        ("DeletePolicy", lambda topic: service_pb2.DeletePolicyRequest(topic=topic, etag="0")),
-    ):
-        refusal = [
-            await refused(getattr(stub, name)(request(topic), metadata=of("stranger")))
-            for topic in (TOPIC, f"{TOPIC}-absent", "persistent://acme/nowhere/x")
-        ]
-        assert {each.code for each in refusal} == {grpc.StatusCode.PERMISSION_DENIED}
-        assert refusal[0].message == refusal[1].message == refusal[2].message.replace("acme/nowhere", NAMESPACE)
-
-
 async def test_the_message_of_a_refusal_names_the_role_the_namespace_and_the_permission(stub_of: AsyncStub) -> None:
     refusal = await refused(stub_of.UpdatePolicy(change(), metadata=of("reader")))
     assert refusal.message == '"reader" may not do this in acme/orders: it needs the permission "change" there.'
@@ -246,32 +230,6 @@ async def test_the_message_of_a_refusal_names_the_role_the_namespace_and_the_per
 def stub_of(channel: grpc.aio.Channel) -> AsyncStub:
     """Returns a stub of that server's service."""
     return async_stub(channel)
-
-
-async def test_each_change_of_a_batch_is_permitted_or_refused_by_itself_and_a_refused_one_is_not_made(channel: grpc.aio.Channel) -> None:
-    there, elsewhere = change(), change("persistent://other/space/x")
-    found = await results(channel, of("changer"), there, elsewhere, there, elsewhere)
-    assert [each.HasField("error") for each in found] == [False, True, False, True]
-    assert "other/space" in found[1].error.message
-    stub = async_stub(channel)
-    got = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic="persistent://other/space/x"), metadata=of("admin"))
-    assert not any(document.HasField("policies") for document in got.documents)
-
-
-async def test_changes_and_deletions_that_are_refused_leave_the_document_unchanged(channel: grpc.aio.Channel, stub_of: AsyncStub) -> None:
-    before = await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=of("admin"))
-    for call in ("UpdatePolicy", "UpdatePolicies", "DeletePolicy"):
-        for caller in ("", "reader", "stranger", "gateway>reader"):
-            assert await refusal_of(CALLS[call][0], channel, caller) is not None
-    assert await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=of("admin")) == before
-
-
-async def test_a_watch_of_several_namespaces_needs_the_permission_in_each_of_them(channel: grpc.aio.Channel) -> None:
-    make = watch(namespaces=["other/space", NAMESPACE])
-    for caller, lacks in (("stranger", NAMESPACE), ("watcher", "other/space")):
-        refusal = await refusal_of(make, channel, caller)
-        assert refusal is not None and refusal.metadata["namespace"] == lacks
-    assert await refusal_of(make, channel, "admin") is None
 
 
 async def health(channel: grpc.aio.Channel, caller: str, namespace: str) -> list[int]:
@@ -293,24 +251,6 @@ async def test_the_health_of_a_namespace_is_unknown_to_callers_who_may_not_read_
 
 
 # Secrets
-
-
-async def test_secrets_are_shown_only_to_callers_with_the_permission_for_them(channel: grpc.aio.Channel, stub_of: AsyncStub) -> None:
-    for caller, seen in (("admin", True), ("keeper", True), ("owner", False), ("gateway>keeper", False), ("changer", False)):
-        metadata = of(caller)
-        answers = [
-            await stub_of.UpdatePolicy(change(include_previous=True), metadata=metadata),
-            await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=metadata),
-            await stub_of.ListPolicies(service_pb2.ListPoliciesRequest(namespace=NAMESPACE), metadata=metadata),
-            *await results(channel, metadata, change(include_previous=True)),
-        ]
-        if caller != "changer":
-            request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True)
-            answers += [message async for message in stub_of.WatchPolicies(request, metadata=metadata)]
-        for answer in answers:
-            raw = answer.SerializeToString()
-            assert b"aws-s3" in raw, (caller, answer)
-            assert (b"hush" in raw, REDACTED.encode() in raw) == (seen, not seen), (caller, answer)
 
 
 async def test_watches_of_the_same_changes_get_secrets_only_if_their_callers_have_the_permission(stub_of: AsyncStub) -> None:
@@ -339,17 +279,6 @@ async def _events(call: Any) -> AsyncIterator[service_pb2.WatchEvent]:
     async for message in call:
         for event in message.events:
             yield event
-
-
-async def test_a_document_that_is_written_back_with_a_redacted_secret_keeps_its_secret(stub_of: AsyncStub) -> None:
-    got = await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, scopes=[pb.SCOPE_LOCAL]), metadata=of("owner"))
-    shown = got.documents[0].policies
-    assert shown.offload_policies.s3_managed_ledger_offload_credential_secret == REDACTED
-    shown.max_producer_per_topic = 9
-    await stub_of.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=shown), metadata=of("owner"))
-    kept = await stub_of.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC, scopes=[pb.SCOPE_LOCAL]), metadata=of("keeper"))
-    assert kept.documents[0].policies.offload_policies.s3_managed_ledger_offload_credential_secret == "hush"
-    assert kept.documents[0].policies.max_producer_per_topic == 9
 
 
 async def test_a_role_that_loses_its_permission_is_refused_on_its_open_stream_and_in_its_next_call(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import grpc
 import pytest
 
 from tests.broker.admin import CHANGE_EVENTS
-from tests.broker.change_events import ChangeEvents
 from tests.broker.pulsar_broker import Broker
+from tests.logs.change_events import ChangeEvents
 from tests.logs.pulsar.conftest import eventually
 from tests.stubs import async_stub, one, reading
 from topicpolicies.v1 import service_pb2

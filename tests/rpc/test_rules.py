@@ -13,7 +13,7 @@ import pytest
 
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2 as pb
-from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, PolicyDocument, TopicPolicies
+from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL, PolicyDocument, TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
@@ -80,30 +80,6 @@ def update(topic: str = TOPIC, **values: object) -> pb.UpdatePolicyRequest:
 async def read(stub: AsyncStub, topic: str = TOPIC) -> PolicyDocument:
     """Returns the LOCAL document."""
     return (await stub.GetPolicy(pb.GetPolicyRequest(topic=topic, scopes=[SCOPE_LOCAL]))).documents[0]
-
-
-async def test_effective_policies_have_their_sources_and_the_versions_of_both_documents(stub: AsyncStub) -> None:
-    local = await stub.UpdatePolicy(update(max_consumer_per_topic=7))
-    request = update(max_consumer_per_topic=8, max_subscriptions_per_topic=9)
-    request.scope = SCOPE_GLOBAL
-    global_ = await stub.UpdatePolicy(request)
-    found = await stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC))
-    assert (found.local_version, found.global_version) == (local.version, global_.version)
-    sources = {each.path: each.source for each in found.sources}
-    for field, value, source in (
-        ("max_consumer_per_topic", 7, pb.POLICY_SOURCE_TOPIC_LOCAL),
-        ("max_subscriptions_per_topic", 9, pb.POLICY_SOURCE_TOPIC_GLOBAL),
-        ("max_producer_per_topic", 5, pb.POLICY_SOURCE_NAMESPACE),
-        ("max_unacked_messages_on_consumer", 50_000, pb.POLICY_SOURCE_BROKER),
-    ):
-        assert (getattr(found.policies, field), sources[field]) == (value, source)
-    applied = await stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC, view=pb.EFFECTIVE_VIEW_APPLIED_GLOBAL))
-    assert applied.policies.max_consumer_per_topic == 8
-
-
-async def test_effective_policies_in_an_unknown_namespace_are_refused(stub: AsyncStub) -> None:
-    refusal = await refused(stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic="acme/unknown/one")))
-    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "LEVELS_UNKNOWN")
 
 
 async def test_an_unknown_view_is_refused(stub: AsyncStub) -> None:

@@ -14,7 +14,7 @@ from topicpolicies import Client
 
 from .cluster import ROOT, cluster, connect_server, environment
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.evidence, pytest.mark.timeout(400)]
 _SECONDS = 300
 
 

@@ -15,8 +15,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.broker.admin import Admin, AdminError
-from tests.broker.change_events import ChangeEvents
 from tests.broker.pulsar_broker import Broker
+from tests.logs.change_events import ChangeEvents
 from topicpolicies_spark.audit import archive as archives
 from topicpolicies_spark.audit.state import state
 

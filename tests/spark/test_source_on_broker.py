@@ -14,8 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from tests.broker.admin import CHANGE_EVENTS, Admin
-from tests.broker.change_events import ChangeEvents
 from tests.broker.pulsar_broker import Broker
+from tests.logs.change_events import ChangeEvents
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split

@@ -17,7 +17,8 @@ _MOST_PARTITIONS = 2**31
 """The index of a partition is a Java ``int``, below this."""
 _PART = re.compile(r"[-=:.\w]+", re.ASCII)
 """What Pulsar allows as the name of a tenant or namespace (``NamedEntity``)."""
-_DOMAINS = ("persistent", "non-persistent")
+DOMAINS = ("persistent", "non-persistent")
+"""The domains of topics that have policies here. Pulsar 5 has two more, ``topic`` and ``segment``."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _FULL = re.compile(r"(persistent|non-persistent)://([-=:.\w]+)/([-=:.\w]+)/([^/\x00-\x1f\x7f\ud800-\udfff]+)", re.ASCII)
 """Full names without control characters and without lone surrogates, which are not valid Unicode."""
@@ -27,6 +28,11 @@ MAX_NAME_LENGTH = 1024
 """Most characters of the name of a topic or namespace that is accepted."""
 CHANGE_EVENTS = "__change_events"
 """The local name of the topic that is the change log of a namespace."""
+_SYSTEM_TOPICS = frozenset({CHANGE_EVENTS, *(f"__transaction_buffer_snapshot{kind}" for kind in ("", "_indexes", "_segments"))})
+_PENDING_ACKS = "__transaction_pending_ack"
+"""How the names of the topics with a subscription's pending acknowledgements end."""
+_SYSTEM_NAMESPACE = re.compile(r"pulsar/system|(pulsar|sla-monitor)/[^:]+:\d+")
+"""Pulsar's own namespace, and those of single brokers."""
 SYSTEM_READER = "__system_reader"
 """The prefix of the subscriptions of readers of system topics (``SystemTopicNames.SYSTEM_READER_PREFIX``)."""
 
@@ -59,6 +65,11 @@ class TopicName(NamedTuple):
         """``tenant/namespace``."""
         return f"{self.tenant}/{self.namespace_part}"
 
+    @property
+    def is_system_topic(self) -> bool:
+        """Whether the topic is one of Pulsar's own (``BrokerService.isSystemTopic``), such as a change log or one of transactions."""
+        return self.local in _SYSTEM_TOPICS or self.local.endswith(_PENDING_ACKS) or _SYSTEM_NAMESPACE.fullmatch(self.namespace) is not None
+
     def __str__(self) -> str:
         return f"{self.domain}://{self.tenant}/{self.namespace_part}/{self.local}"
 
@@ -87,8 +98,8 @@ def _parse_any(text: str, field: str) -> TopicName:
         problem = "a topic is needed"
     elif len(text) > MAX_NAME_LENGTH:
         problem = f"the name is longer than {MAX_NAME_LENGTH} characters"
-    elif domain not in _DOMAINS:
-        problem = f'the domain "{domain}" is neither "persistent" nor "non-persistent"'
+    elif domain not in DOMAINS:
+        problem = f'topics of the domain "{domain}" are not supported, only those of "persistent" and "non-persistent"'
     elif len(parts) == 4 and all(parts):
         problem = "four parts are a name of Pulsar's old form, with a cluster, which is not supported here"
     elif len(parts) != 3 or not all(parts):

@@ -81,7 +81,7 @@ class LogProbe:
         asked = time.monotonic()
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                await log.reach()
+                remark = await log.reach() or ""
         except TimeoutError:
             now = time.monotonic()
             self._paused = now - asked > _ANSWER_SECONDS + _LATE_SECONDS and not self._paused
@@ -92,6 +92,9 @@ class LogProbe:
             self.readiness.failed(error, asked, time.monotonic())
         else:
             self._paused = False
+            if remark and remark != self.readiness.remark:
+                _LOG.warning("%s", remark, extra={"fields": {"event": "log_remark"}})
+            self.readiness.remark = remark
             self.readiness.answered(time.monotonic())
 
     def _failed(self, error: BaseException) -> None:

@@ -83,6 +83,8 @@ class Readiness:
         """When the state began, in monotonic seconds; of DOUBTED and CUT_OFF, since when there has been no answer."""
         self.problem: PolicyError | None = None
         """Why the last question had no answer; None: it had one."""
+        self.remark = ""
+        """What the log last answered for operators; "": nothing."""
         self.transitions = 0
         """How many transitions were reported."""
         self._listeners: list[Callable[[Transition], None]] = []

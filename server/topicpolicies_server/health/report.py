@@ -15,6 +15,8 @@ class Check(NamedTuple):
     name: str
     problem: str
     """What is wrong, in a sentence; empty: nothing is."""
+    remark: str = ""
+    """What operators should know although nothing is wrong; empty: nothing."""
 
 
 class Report(NamedTuple):
@@ -28,7 +30,7 @@ def report(readiness: Readiness, pulse: Pulse) -> Report:
     """Returns the results of all checks now. Any thread may call it."""
     silent = pulse.silent_seconds
     loop = Check("loop", f"The event loop has not turned for {silent:.0f} s." if silent > STUCK_SECONDS else "")
-    return Report((loop,), (loop, Check("log", _log_problem(readiness)), Check("draining", _draining(readiness))))
+    return Report((loop,), (loop, Check("log", _log_problem(readiness), readiness.remark), Check("draining", _draining(readiness))))
 
 
 def _log_problem(readiness: Readiness) -> str:

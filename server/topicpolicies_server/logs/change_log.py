@@ -228,8 +228,8 @@ class NamespaceLog(Protocol):
 class Reached(Protocol):
     """A change log whose storage (brokers, or a file) may be out of reach. Health checks probe it."""
 
-    async def reach(self) -> None:
-        """Returns when the storage has answered; called every few seconds.
+    async def reach(self) -> str | None:
+        """Returns when the storage has answered; called every few seconds. The answer is a sentence for operators, if there is one.
 
         Raises:
             LogError: the storage can't be reached or used. ``LOG_UNREACHABLE``: nothing can be appended; ``APPEND_FAILED``: nothing can be

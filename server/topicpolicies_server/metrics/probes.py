@@ -29,7 +29,7 @@ def probe(name: str, checks: Callable[[], Sequence[Check]]) -> App:
         well = not any(check.problem for check in found)
         if well and not _is_verbose(environment.get("QUERY_STRING", "")):
             return text(respond, HTTPStatus.OK, "ok")
-        lines = [f"[-]{check.name} failed: {_line(check.problem)}" if check.problem else f"[+]{check.name} ok" for check in found]
+        lines = [_line_of(check) for check in found]
         lines.append(f"{name} check {'passed' if well else 'failed'}")
         return text(respond, HTTPStatus.OK if well else HTTPStatus.SERVICE_UNAVAILABLE, "\n".join(lines) + "\n")
 
@@ -40,5 +40,6 @@ def _is_verbose(query: str) -> bool:
     return any(field.partition("=")[0] == "verbose" for field in query.split("&"))
 
 
-def _line(problem: str) -> str:
-    return " ".join(problem.split())
+def _line_of(check: Check) -> str:
+    said = " ".join((check.problem or check.remark).split())
+    return f"[-]{check.name} failed: {said}" if check.problem else f"[+]{check.name} ok" + (f": {said}" if said else "")

@@ -66,6 +66,8 @@ class Follower(LateFolding):
         """The opened log; None before ``opened``."""
         self.unreadable = 0
         """How many entries could not be read."""
+        self._logged: set[str] = set()
+        """The problems of these entries that the server's log has."""
         self._owner: Owner[Follower] | None = owner
         self._older = older
         self._recorder = recorder
@@ -298,7 +300,10 @@ class Follower(LateFolding):
             placed = placed._replace(event=None, problem=f"it can't be applied ({type(error).__name__})")
         if placed.problem:
             self.unreadable += 1
-            _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
+            if placed.problem not in self._logged:
+                self._logged.add(placed.problem)
+                skipped = f"{placed.position}: {placed.problem} (others like it are only counted)"
+                _LOG.warning("%s: skipped an unreadable entry at %s", self._namespace, skipped)
         if change is not None:
             self.size += _size(change) - _size(before)
         return placed, before, folded, change

@@ -99,6 +99,8 @@ class Topic(NamedTuple):
     namespace: str
     keys: tuple[PolicyKey, ...]
     """The policy keys in the order of their scopes' numbers, which begin with 1."""
+    is_system_topic: bool
+    """Whether it is one of Pulsar's own, whose policies can only be read and deleted."""
 
     def key(self, scope: Scope) -> PolicyKey:
         """Returns the policy key of a scope: the same object for all requests while the topic is cached."""
@@ -118,7 +120,7 @@ def read_topic(text: str, problems: Problems, field: str = "topic") -> Topic | N
 def _known_topic(text: str, field: str) -> Topic:
     name = parse_topic(text, field)
     full = str(name)
-    return Topic(full, name.namespace, tuple(PolicyKey(full, scope) for scope in Scope))
+    return Topic(full, name.namespace, tuple(PolicyKey(full, scope) for scope in Scope), name.is_system_topic)
 
 
 def read_scope(number: int, problems: Problems, field: str = "scope") -> Scope:

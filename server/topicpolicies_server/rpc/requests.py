@@ -74,6 +74,9 @@ def read_update(message: service_pb2.UpdatePolicyRequest, author: Author, index:
     """
     problems = Problems("" if index is None else place_of(index, "update."))
     topic = read_topic(message.topic, problems)
+    if topic is not None and topic.is_system_topic:
+        sentence = f"{topic.full} is one of Pulsar's system topics: its policies can be deleted, but not set."
+        problems.add("topic", Reason.SYSTEM_TOPIC, sentence)
     scope = read_scope(message.scope, problems)
     change = _change(message, problems)
     etag = message.etag

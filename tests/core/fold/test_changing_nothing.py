@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from tests.core.fold.model.in_place import InPlace
+from tests.core.fold.script import RATE, SIZE, TTL, Script
 from topicpolicies_server.core.fold import overlap
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.fold.keystate import Superseded
 from topicpolicies_server.core.fold.overlap import infer_overlapping
 from topicpolicies_server.core.policies.documents import Setting, Settings
@@ -52,6 +54,14 @@ def test_no_change_is_lost_among_calls_that_change_nothing(shares: dict[str, flo
     assert lost == 0
 
 
+@pytest.mark.parametrize("spread", [1, 2, 4, 8])
+def test_no_change_is_lost_among_calls_of_the_same_few_milliseconds(spread: int) -> None:
+    lost, counts = runs(removals=0.25, repeats=0.25, settled=True, spread=spread)
+    assert counts["changed nothing"] > counts["calls"] / 4
+    assert counts["stale"] > counts["calls"] / 100
+    assert lost == 0
+
+
 def test_removals_on_a_topic_without_policies_lose_nothing() -> None:
     lost, counts = runs(removals=0.25, fresh=True, single=True)
     assert counts["changed nothing"] > 100 and counts["stale"] > 100
@@ -79,10 +89,10 @@ def test_a_revert_of_the_first_setting_of_a_topic_within_a_second_may_be_lost_bu
     assert counts["rounds that lost and were flagged"] == counts["rounds that lost"]
 
 
-@pytest.mark.parametrize(("planted", "value"), [("_AGAIN", 16), ("_AT_ONCE_MS", -1_000), ("_NONE_MS", 1)])
+@pytest.mark.parametrize(("planted", "value"), [("_AGAIN", 16), ("_AT_ONCE_MS", -1_000), ("_RETURN_AT_ONCE", 15), ("_NONE_MS", 1)])
 def test_changes_are_lost_if_any_part_of_the_rule_is_disabled(planted: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(overlap, planted, value)
-    assert runs(removals=0.25, repeats=0.25, settled=True)[0] + runs(removals=0.25, fresh=True)[0] > 0
+    assert runs(removals=0.25, repeats=0.25, settled=True, spread=8)[0] + runs(removals=0.25, fresh=True)[0] > 0
 
 
 BEFORE: Settings = {"max_producer_per_topic": b"1"}
@@ -114,6 +124,20 @@ def test_a_document_that_is_written_again_long_after_it_was_superseded_is_a_reve
 @pytest.mark.parametrize("after", [-20, 0, 2])
 def test_concurrent_calls_revert_nothing(after: int) -> None:
     assert changed(BEFORE, BEFORE, stood=20_000, after=after) == []
+
+
+@pytest.mark.parametrize("between", [1, 2])
+def test_a_late_document_sets_back_nothing_that_was_changed_in_its_moment_however_many_events_came_between(between: int) -> None:
+    script = Script(FoldContext(in_place=True))
+    script.write({TTL: b"1", RATE: b"1", SIZE: b"1"})
+    script.write({TTL: b"1", RATE: b"2"}, wait=20_000)  # of a call that removed the size; it carries the rate that the next call had set
+    for _ in range(between):
+        script.write({TTL: b"1", RATE: b"2"}, wait=0)  # of a call that removed what was unset
+    script.write({TTL: b"1", RATE: b"1"}, wait=-2)  # of one too; encoded before the rate was set, and came last
+    assert script.document == {TTL: b"1", RATE: b"2"}
+    script.write({TTL: b"3", RATE: b"2"}, wait=3)  # of a call that set the TTL in the document that all of them share
+    assert script.document == script.shown() == {TTL: b"3", RATE: b"2"}
+    assert not script.due()
 
 
 @pytest.mark.parametrize(("after", "set_back"), [(60, False), (400, False), (600, True)])

@@ -44,7 +44,7 @@ def test_every_interleaving_with_a_compaction_a_newcomer_and_late_repairs_keeps_
     assert {what for what in counts if what.startswith("wrong")} <= EXCUSED
 
 
-@pytest.mark.slow
+@pytest.mark.evidence
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("chained", [True, False], ids=["4.2.4", "4.0.0"])
 def test_every_interleaving_of_four_changes_keeps_the_promises(chained: bool) -> None:

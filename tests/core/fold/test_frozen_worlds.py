@@ -64,7 +64,7 @@ def copied(state: KeyState) -> KeyState:
     return other
 
 
-@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 25), marks=pytest.mark.slow)], ids=["first", "more"])
+@pytest.mark.parametrize("seeds", [range(8), pytest.param(range(8, 25), marks=pytest.mark.evidence)], ids=["first", "more"])
 @pytest.mark.parametrize("name", KINDS)
 def test_freezing_and_thawing_a_key_between_its_events_changes_no_result(monkeypatch: pytest.MonkeyPatch, name: str, seeds: range) -> None:
     counts: Counter[str] = Counter()

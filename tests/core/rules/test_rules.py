@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
@@ -314,3 +315,10 @@ def test_the_table_of_rules_has_only_existing_fields_and_no_duplicate_reasons() 
     assert all(rule.field in known for rule in RULES)
     assert len({(rule.field, rule.reason) for rule in RULES}) == len(RULES)
     assert all(rule.needs is not Need.NOTHING for rule in RULES if rule.kind is Kind.FAILED_PRECONDITION)
+
+
+def test_every_rule_is_documented() -> None:
+    page = Path(__file__).parents[3] / "docs" / "rules.md"
+    rows = {line.strip() for line in page.read_text(encoding="utf-8").splitlines()}
+    for rule in RULES:
+        assert f"| `{rule.field}` | {rule.statement} | {rule.kind.value} | `{rule.reason}` |" in rows

@@ -15,12 +15,13 @@ from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts, dialect_of, learn
+from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts, dialect_of, learn, unread_logs
 from topicpolicies_server.logs.pulsar.admin.schemas import NOT_REGISTERED, Schemas
 from topicpolicies_server.logs.pulsar.admin.topics import End, Layout, Topics, throttling
 from topicpolicies_server.logs.pulsar.ids import MessageId
 
 REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "superusers only")
+SERVICES = "org.apache.pulsar.broker.service"
 TOPIC = "persistent/public/default/__change_events"
 SCHEMA = "schemas/public/default/__change_events/schema"
 POLICIES = "namespaces/public/default"
@@ -61,6 +62,28 @@ async def test_facts_are_taken_from_the_brokers_runtime_configuration() -> None:
     settings = {"clusterName": "east", "allowAutoTopicCreationType": "partitioned", "defaultNumPartitions": "8"}
     admin = admin_answering({"brokers/version": "4.2.4", "brokers/configuration/runtime": settings})
     assert await learn(admin, "pulsar://a:6650") == PulsarFacts("east", Dialect.PREFIXED, 8)
+
+
+@pytest.mark.parametrize(
+    ("service", "system_topics", "new", "existing"),
+    [
+        (None, "true", True, True),
+        ("", "true", True, True),
+        (f"{SERVICES}.SystemTopicBasedTopicPoliciesService", "true", True, True),
+        (f"{SERVICES}.SystemTopicBasedTopicPoliciesService", "false", False, False),
+        (f"{SERVICES}.MetadataStoreTopicPoliciesService", "true", False, True),
+        (f"{SERVICES}.MetadataStoreTopicPoliciesService", "false", False, False),
+        ("topicpolicies.broker.SidecarTopicPoliciesService", "true", True, True),
+        ("topicpolicies.broker.SidecarTopicPoliciesService", "false", True, True),
+        ("com.example.Another", "true", True, True),
+    ],
+)
+def test_which_change_logs_brokers_read_follows_from_their_service_and_from_system_topics(
+    service: str | None, system_topics: str, new: bool, existing: bool
+) -> None:
+    unread, reads_existing = unread_logs({"topicPoliciesServiceClassName": service, "systemTopicEnabled": system_topics})
+    assert (not unread, reads_existing) == (new, existing)
+    assert unread == "" or "systemTopicEnabled=true" in unread
 
 
 async def test_without_permission_for_the_configuration_the_only_cluster_is_taken() -> None:

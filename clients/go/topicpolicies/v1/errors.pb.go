@@ -61,6 +61,8 @@ const (
 	ErrorReason_ERROR_REASON_REPEATED_SCOPE ErrorReason = 12
 	// The name of a topic or namespace does not have Pulsar's form. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_MALFORMED_NAME ErrorReason = 13
+	// The topic is one of Pulsar's own system topics: its policies can be read and deleted, but not set. INVALID_ARGUMENT. Repeat: no.
+	ErrorReason_ERROR_REASON_SYSTEM_TOPIC ErrorReason = 162
 	// A request id is not a UUID. INVALID_ARGUMENT. Repeat: no.
 	ErrorReason_ERROR_REASON_MALFORMED_REQUEST_ID ErrorReason = 14
 	// A token is not from this service, is too long, or belongs to another request. INVALID_ARGUMENT. Repeat: no.
@@ -186,6 +188,9 @@ const (
 	ErrorReason_ERROR_REASON_TOPIC_POLICIES_DISABLED ErrorReason = 73
 	// Topic policies are turned off on the brokers. FAILED_PRECONDITION. Repeat: no.
 	ErrorReason_ERROR_REASON_TOPIC_POLICIES_OFF ErrorReason = 74
+	// The brokers do not read the namespace's change log: they keep topic policies in the metadata store, or nowhere. Nothing was changed, nor
+	// created. Also the reason for a namespace of a watch that is not read. FAILED_PRECONDITION. Repeat: no.
+	ErrorReason_ERROR_REASON_TOPIC_POLICIES_ELSEWHERE ErrorReason = 161
 	// This server is read-only. FAILED_PRECONDITION. Repeat: no. Metadata: namespace.
 	ErrorReason_ERROR_REASON_READ_ONLY ErrorReason = 75
 	// The event would be larger than the log allows. INVALID_ARGUMENT. Repeat: no.
@@ -351,6 +356,7 @@ var (
 		11:  "ERROR_REASON_TOO_MANY_SELECTORS",
 		12:  "ERROR_REASON_REPEATED_SCOPE",
 		13:  "ERROR_REASON_MALFORMED_NAME",
+		162: "ERROR_REASON_SYSTEM_TOPIC",
 		14:  "ERROR_REASON_MALFORMED_REQUEST_ID",
 		15:  "ERROR_REASON_MALFORMED_TOKEN",
 		16:  "ERROR_REASON_MALFORMED_VERSION",
@@ -412,6 +418,7 @@ var (
 		72:  "ERROR_REASON_TOPIC_NOT_FOUND",
 		73:  "ERROR_REASON_TOPIC_POLICIES_DISABLED",
 		74:  "ERROR_REASON_TOPIC_POLICIES_OFF",
+		161: "ERROR_REASON_TOPIC_POLICIES_ELSEWHERE",
 		75:  "ERROR_REASON_READ_ONLY",
 		76:  "ERROR_REASON_EVENT_TOO_LARGE",
 		77:  "ERROR_REASON_SCHEMA_CANNOT_EXPRESS",
@@ -496,6 +503,7 @@ var (
 		"ERROR_REASON_TOO_MANY_SELECTORS":         11,
 		"ERROR_REASON_REPEATED_SCOPE":             12,
 		"ERROR_REASON_MALFORMED_NAME":             13,
+		"ERROR_REASON_SYSTEM_TOPIC":               162,
 		"ERROR_REASON_MALFORMED_REQUEST_ID":       14,
 		"ERROR_REASON_MALFORMED_TOKEN":            15,
 		"ERROR_REASON_MALFORMED_VERSION":          16,
@@ -557,6 +565,7 @@ var (
 		"ERROR_REASON_TOPIC_NOT_FOUND":            72,
 		"ERROR_REASON_TOPIC_POLICIES_DISABLED":    73,
 		"ERROR_REASON_TOPIC_POLICIES_OFF":         74,
+		"ERROR_REASON_TOPIC_POLICIES_ELSEWHERE":   161,
 		"ERROR_REASON_READ_ONLY":                  75,
 		"ERROR_REASON_EVENT_TOO_LARGE":            76,
 		"ERROR_REASON_SCHEMA_CANNOT_EXPRESS":      77,
@@ -659,7 +668,7 @@ var File_topicpolicies_v1_errors_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xae&\n" +
+	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xfa&\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
 	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\x1f\n" +
@@ -675,7 +684,8 @@ const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\x12#\n" +
 	"\x1fERROR_REASON_TOO_MANY_SELECTORS\x10\v\x12\x1f\n" +
 	"\x1bERROR_REASON_REPEATED_SCOPE\x10\f\x12\x1f\n" +
-	"\x1bERROR_REASON_MALFORMED_NAME\x10\r\x12%\n" +
+	"\x1bERROR_REASON_MALFORMED_NAME\x10\r\x12\x1e\n" +
+	"\x19ERROR_REASON_SYSTEM_TOPIC\x10\xa2\x01\x12%\n" +
 	"!ERROR_REASON_MALFORMED_REQUEST_ID\x10\x0e\x12 \n" +
 	"\x1cERROR_REASON_MALFORMED_TOKEN\x10\x0f\x12\"\n" +
 	"\x1eERROR_REASON_MALFORMED_VERSION\x10\x10\x12\x1e\n" +
@@ -736,7 +746,8 @@ const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	" ERROR_REASON_NAMESPACE_NOT_FOUND\x10G\x12 \n" +
 	"\x1cERROR_REASON_TOPIC_NOT_FOUND\x10H\x12(\n" +
 	"$ERROR_REASON_TOPIC_POLICIES_DISABLED\x10I\x12#\n" +
-	"\x1fERROR_REASON_TOPIC_POLICIES_OFF\x10J\x12\x1a\n" +
+	"\x1fERROR_REASON_TOPIC_POLICIES_OFF\x10J\x12*\n" +
+	"%ERROR_REASON_TOPIC_POLICIES_ELSEWHERE\x10\xa1\x01\x12\x1a\n" +
 	"\x16ERROR_REASON_READ_ONLY\x10K\x12 \n" +
 	"\x1cERROR_REASON_EVENT_TOO_LARGE\x10L\x12&\n" +
 	"\"ERROR_REASON_SCHEMA_CANNOT_EXPRESS\x10M\x12'\n" +

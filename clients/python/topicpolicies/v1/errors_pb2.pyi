@@ -56,6 +56,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """A scope is named twice. INVALID_ARGUMENT. Repeat: no."""
     ERROR_REASON_MALFORMED_NAME: _ErrorReason.ValueType  # 13
     """The name of a topic or namespace does not have Pulsar's form. INVALID_ARGUMENT. Repeat: no."""
+    ERROR_REASON_SYSTEM_TOPIC: _ErrorReason.ValueType  # 162
+    """The topic is one of Pulsar's own system topics: its policies can be read and deleted, but not set. INVALID_ARGUMENT. Repeat: no."""
     ERROR_REASON_MALFORMED_REQUEST_ID: _ErrorReason.ValueType  # 14
     """A request id is not a UUID. INVALID_ARGUMENT. Repeat: no."""
     ERROR_REASON_MALFORMED_TOKEN: _ErrorReason.ValueType  # 15
@@ -195,6 +197,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ERROR_REASON_TOPIC_POLICIES_OFF: _ErrorReason.ValueType  # 74
     """Topic policies are turned off on the brokers. FAILED_PRECONDITION. Repeat: no."""
+    ERROR_REASON_TOPIC_POLICIES_ELSEWHERE: _ErrorReason.ValueType  # 161
+    """The brokers do not read the namespace's change log: they keep topic policies in the metadata store, or nowhere. Nothing was changed, nor
+    created. Also the reason for a namespace of a watch that is not read. FAILED_PRECONDITION. Repeat: no.
+    """
     ERROR_REASON_READ_ONLY: _ErrorReason.ValueType  # 75
     """This server is read-only. FAILED_PRECONDITION. Repeat: no. Metadata: namespace."""
     ERROR_REASON_EVENT_TOO_LARGE: _ErrorReason.ValueType  # 76
@@ -422,6 +428,8 @@ ERROR_REASON_REPEATED_SCOPE: ErrorReason.ValueType  # 12
 """A scope is named twice. INVALID_ARGUMENT. Repeat: no."""
 ERROR_REASON_MALFORMED_NAME: ErrorReason.ValueType  # 13
 """The name of a topic or namespace does not have Pulsar's form. INVALID_ARGUMENT. Repeat: no."""
+ERROR_REASON_SYSTEM_TOPIC: ErrorReason.ValueType  # 162
+"""The topic is one of Pulsar's own system topics: its policies can be read and deleted, but not set. INVALID_ARGUMENT. Repeat: no."""
 ERROR_REASON_MALFORMED_REQUEST_ID: ErrorReason.ValueType  # 14
 """A request id is not a UUID. INVALID_ARGUMENT. Repeat: no."""
 ERROR_REASON_MALFORMED_TOKEN: ErrorReason.ValueType  # 15
@@ -561,6 +569,10 @@ FAILED_PRECONDITION. Repeat: no.
 """
 ERROR_REASON_TOPIC_POLICIES_OFF: ErrorReason.ValueType  # 74
 """Topic policies are turned off on the brokers. FAILED_PRECONDITION. Repeat: no."""
+ERROR_REASON_TOPIC_POLICIES_ELSEWHERE: ErrorReason.ValueType  # 161
+"""The brokers do not read the namespace's change log: they keep topic policies in the metadata store, or nowhere. Nothing was changed, nor
+created. Also the reason for a namespace of a watch that is not read. FAILED_PRECONDITION. Repeat: no.
+"""
 ERROR_REASON_READ_ONLY: ErrorReason.ValueType  # 75
 """This server is read-only. FAILED_PRECONDITION. Repeat: no. Metadata: namespace."""
 ERROR_REASON_EVENT_TOO_LARGE: ErrorReason.ValueType  # 76

@@ -16,6 +16,7 @@ from topicpolicies.names import namespace_of
 from topicpolicies.values import locate
 
 from ...core.changes import masks
+from ...core.names import parse_topic
 from .declared import Declaration, Declared
 
 Key = tuple[str, Scope]
@@ -44,7 +45,7 @@ class Step(NamedTuple):
 
 
 def topics_of(declared: Declared, known: Iterable[str]) -> dict[Key, list[Declaration]]:
-    """Returns the declarations of each document: patterns first, then topics, each in the file's order.
+    """Returns the declarations of each document: patterns first, then topics, each in the file's order. Patterns skip system topics.
 
     Args:
         declared: the content of the file.
@@ -54,7 +55,7 @@ def topics_of(declared: Declared, known: Iterable[str]) -> dict[Key, list[Declar
     exact = [each for each in declared.declarations if not each.pattern]
     found: dict[Key, list[Declaration]] = {}
     for topic in sorted({*known, *(each.topic for each in exact)}):
-        for each in patterns:
+        for each in () if parse_topic(topic).is_system_topic else patterns:
             if each.covers(topic):
                 found.setdefault((topic, each.scope), []).append(each)
     for each in exact:

@@ -19,7 +19,7 @@ from topicpolicies.addresses import Place
 from ...config import PulsarLogConfig
 from ...logs.avro import Codec, Dialect, UnsupportedSchema
 from ...logs.pulsar.admin.answer import Answer, TooLargeError, fetch
-from ...logs.pulsar.admin.facts import changes_in_place, dialect_of
+from ...logs.pulsar.admin.facts import changes_in_place, dialect_of, unread_logs
 from ...logs.pulsar.admin.topics import throttling
 from ...logs.pulsar.credentials import OAuth2
 from ...logs.pulsar.oauth2 import Tokens
@@ -99,15 +99,18 @@ def judged_version(version: str) -> Finding:
 
 
 def judged_settings(answer: Answer) -> Finding:
-    """Judges by the brokers' configuration whether topic policies are enabled."""
+    """Judges by the brokers' configuration whether topic policies are enabled, and read from change logs."""
     if answer.status in (_UNKNOWN, _FORBIDDEN):
-        told = "the broker does not show its configuration to this role, so its limits and defaults are not known"
+        told = (
+            "the broker hides its configuration from this role, so its limits and defaults, and whether it reads change logs, are not known"
+        )
         return warning(told, "Give the sidecar a superuser's role, or do without the brokers' limits and defaults.")
     settings = answer.content
     if answer.status != httpx.codes.OK or not isinstance(settings, dict):
         return failed(f"it answers {answer.status}")
-    off = [name for name in ("topicLevelPoliciesEnabled", "systemTopicEnabled") if str(settings.get(name, "true")).lower() != "true"]
-    return failed(f"{' and '.join(off)} {'is' if len(off) == 1 else 'are'} false") if off else ok()
+    enabled = str(settings.get("topicLevelPoliciesEnabled", "true")).lower() == "true"
+    problem = unread_logs(settings)[0] if enabled else "topicLevelPoliciesEnabled is false"
+    return failed(problem) if problem else ok()
 
 
 def judged_schema(definition: str) -> Finding:
@@ -193,10 +196,10 @@ def brokers(config: PulsarLogConfig, ask: AdminRequests, namespaces: Sequence[st
         ),
         Check(
             name="broker.policies",
-            holds="topic policies are enabled at the brokers",
+            holds="topic policies are enabled at the brokers, and read from change logs",
             why="If they are not, brokers ignore what is written.",
             run=settings,
-            remedy="Set topicLevelPoliciesEnabled=true and systemTopicEnabled=true in broker.conf, and restart the brokers.",
+            remedy="In broker.conf set topicLevelPoliciesEnabled=true, systemTopicEnabled=true and the default class; restart the brokers.",
             needs=("token.accepted",),
         ),
     ]

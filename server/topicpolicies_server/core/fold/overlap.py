@@ -21,7 +21,7 @@ document, because then each call makes one of its own, and if the next event was
 The time for which there was no document counts from the last document that a broker made from none: one with a single setting after a
 document with others, or one without settings.
 
-And no call sets back what it can't have seen: what the newest event changed, in a document published at the same time or before.
+And no call sets back what it can't have seen: a value that was superseded when the document was published, or later.
 
 An example, in which two calls at one broker share its cached document:
 
@@ -60,7 +60,7 @@ _NEW, _RETURN, _RETURN_BESIDE, _CARRIED, _NOTHING_OWN, _AGAIN = 10, 15, 20, 1, 1
 """Penalties, which add up to how unlikely a story is: for each new change but one, each return, returns beside another new change, each
 carried change, nothing of the call's own in the difference, and a raw document written as it was."""
 _RETURN_AT_ONCE = 30
-"""The penalty, instead of ``_RETURN``, for a return of what the newest event changed in a document published at the same time or before."""
+"""The penalty, instead of ``_RETURN``, for a return to a value that was superseded when the document was published, or later."""
 _STEP_MS, _LATE = 25, 40
 """The penalty for an older base: one point for each ``_STEP_MS`` since it was superseded, because brokers mostly read a newer document
 within some tens of milliseconds; ``_LATE`` points (a second's) at most."""
@@ -79,6 +79,8 @@ class _Raw(NamedTuple):
     """The penalty for a broker that still had this document."""
     again: int
     """The penalty for a broker that had this document and wrote it as it was."""
+    at_once: bool
+    """Whether it was superseded when the broker's document was published, or later: no call there can have seen what superseded it."""
 
     def has(self, name: Setting, value: bytes | None) -> bool:
         """Returns whether a setting has a value in this document; with None, whether it is unset."""
@@ -115,9 +117,8 @@ def infer_overlapping(
     """
     best: _Story | None = None
     rival = False
-    raws = [_Raw(newest.raw, 0, 0), *_recent(older, newest, since)]
-    unseen = len(raws) > 1 and newest.at - older[-1].at <= _AT_ONCE_MS
-    for story in _stories(document, raws, known, owed, unseen):
+    raws = [_Raw(newest.raw, 0, 0, True), *_recent(older, newest, since)]
+    for story in _stories(document, raws, known, owed):
         if best is None:
             best = story
         elif story.unlikely < best.unlikely:
@@ -142,16 +143,17 @@ def _recent(older: Sequence[Superseded], newest: Superseded, since: int) -> Iter
         had_at = max(entry.at, from_none) if entry.raw is None else entry.at
         late = max(newest.at - had_at, 0)
         unlikely = min(late // _STEP_MS, _LATE)
+        at_once = late <= _AT_ONCE_MS
         if entry.raw is None:
             unread = late // _NONE_MS
         elif successor.event_id:
             unread = late // _OURS_MS
-        elif late <= _AT_ONCE_MS:
+        elif at_once:
             unread = 0
         else:
             stood = entry.at - (older[number - 1].at if number else since)
             unread = max(late, stood) // _STEP_MS
-        yield _Raw(entry.raw, unlikely, min(_AGAIN + unread, _NOTHING_OWN + unlikely))
+        yield _Raw(entry.raw, unlikely, min(_AGAIN + unread, _NOTHING_OWN + unlikely), at_once)
         successor = entry
 
 
@@ -162,9 +164,9 @@ def _made_from_none(entry: Superseded, before: Superseded) -> bool:
     return len(differing(before.raw, entry.raw)) > 1
 
 
-def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | None, owed: int, unseen: bool) -> Iterator[_Story]:
+def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | None, owed: int) -> Iterator[_Story]:
     """Yields the story of each raw document as the base, newest first; stops at one without any penalty but that for its age."""
-    for age, (base, late, again) in enumerate(raws):
+    for age, (base, late, again, _) in enumerate(raws):
         new: list[Setting] = []
         unlikely = carried = returns = 0
         for name in differing(base, document):
@@ -175,9 +177,10 @@ def _stories(document: Settings, raws: Sequence[_Raw], known: frozenset[str] | N
                 carried += 1
                 continue
             new.append(name)
-            if any(raw.late < _LATE and raw.has(name, value) for raw in raws[age + 1 :]):
+            before = next((raw for raw in raws[age + 1 :] if raw.late < _LATE and raw.has(name, value)), None)
+            if before is not None:
                 returns += 1
-                unlikely += _RETURN_AT_ONCE if unseen and age == 0 and raws[1].has(name, value) else _RETURN
+                unlikely += _RETURN_AT_ONCE if before.at_once else _RETURN
             if len(new) > 1:
                 unlikely += _NEW
         if returns and len(new) > returns:

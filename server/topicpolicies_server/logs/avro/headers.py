@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from ...core.errors import PolicyError
-from ...core.names import MAX_NAME_LENGTH, PolicyKey, Scope, parse_topic
+from ...core.names import DOMAINS, MAX_NAME_LENGTH, PolicyKey, Scope, parse_topic
 from ...core.policies.events import Action
 from ..routing import GLOBAL_PREFIX
 from .envelope import Envelope, NamespaceFrame
@@ -85,9 +85,13 @@ class Headers:
         namespace = self._namespace(key[:at])
         if namespace is None or not self._is_plain(key, local):
             is_global = key.startswith(GLOBAL_PREFIX)
+            full = key[len(GLOBAL_PREFIX) :] if is_global else key
             try:
-                name = parse_topic(key[len(GLOBAL_PREFIX) :] if is_global else key)
+                name = parse_topic(full)
             except PolicyError as error:
+                domain, separator, _ = full.partition("://")
+                if separator and domain not in DOMAINS:  # without the name: there may be many, and equal problems are logged once
+                    raise Unreadable(f'its topic is of the domain "{domain}", which is not supported') from error
                 raise Unreadable(f"its key is not a topic: {error}") from error
             topic, scope = str(name), Scope.GLOBAL if is_global else Scope.LOCAL
             frame = self._envelope.namespace_frame(name, Action.UPDATE, local=not is_global)

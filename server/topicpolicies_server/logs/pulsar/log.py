@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable
 
@@ -25,6 +26,8 @@ from .reading.not_handed_over import NotHandedOver
 from .upgrades import Upgrades, same_for_logs
 
 _CHECK_SECONDS = 1.0
+_REMARK_SECONDS = 0.4
+"""How long to ask for the facts once the cluster has been reached, within the time that ``reach`` may take."""
 
 
 class PulsarLog:
@@ -94,13 +97,17 @@ class PulsarLog:
         self._logs[namespace] = log  # from here on closing it gives the name back
         return await self._started(log, start, exists=exists)
 
-    async def reach(self) -> None:
-        """Returns when the cluster has answered (see ``change_log.Reached``)."""
+    async def reach(self) -> str:
+        """Returns when the cluster has answered (see ``change_log.Reached``), and why brokers do not read all change logs."""
         if self._closed:
             raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
         self._begin()
-        assert self._reach is not None, "begun"
+        assert self._reach is not None and self._upgrades is not None, "begun"
         await self._reach.ask()
+        with contextlib.suppress(LogError, TimeoutError):  # what can't be learned now is reported where a log is opened
+            async with asyncio.timeout(_REMARK_SECONDS):
+                return (await self._upgrades.facts()).unread
+        return ""
 
     def cut_off(self, error: LogError) -> None:
         """Fails the events that wait for a producer."""
@@ -126,8 +133,11 @@ class PulsarLog:
         access = await self._access()
         layout = await access.topics.find(namespace)
         exists = layout is not None
+        facts = access.facts
+        if facts.unread and not (exists and facts.reads_existing):
+            raise LogError(Reason.TOPIC_POLICIES_ELSEWHERE, facts.unread, kind=Kind.FAILED_PRECONDITION)
         if layout is None:
-            layout = await access.topics.expected(namespace, access.facts.default_partitions)
+            layout = await access.topics.expected(namespace, facts.default_partitions)
         return PulsarNamespaceLog(access, layout, sink, self._forget), exists
 
     async def _started(self, log: PulsarNamespaceLog, start: Start | None, *, exists: bool) -> PulsarNamespaceLog:
@@ -222,4 +232,4 @@ class PulsarLog:
 
 
 def _upgraded(namespace: str) -> LogError:
-    return LogError(Reason.LOG_LOST, f"The brokers of {namespace} have another version now; its log is opened again.")
+    return LogError(Reason.LOG_LOST, f"The brokers of {namespace} have another version or configuration now; its log is opened again.")

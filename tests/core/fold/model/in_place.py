@@ -34,6 +34,7 @@ class InPlace:
         rests: tuple[int, ...] = (200, 40_000),
         stalls: tuple[int, int] | None = None,
         fresh: bool = False,
+        busy: int = 0,
         settled: bool = False,
         **mix: Any,
     ) -> None:
@@ -48,6 +49,7 @@ class InPlace:
             rests: the pauses between rounds, in milliseconds.
             stalls: how long the broker reads nothing in each round, in milliseconds; None: it never stalls.
             fresh: whether the broker has no document at first.
+            busy: for how many milliseconds at most a document that the broker encoded waits until it gets its publish time.
             settled: whether every setting was set long before.
             mix: the administrators' calls (``Mix``).
         """
@@ -63,7 +65,7 @@ class InPlace:
         self._stalls = stalls
         self._settled = settled
         self._log = Log()
-        self._broker = InPlaceBroker(self._clock, self._log, self._chance, lag, fresh=fresh)
+        self._broker = InPlaceBroker(self._clock, self._log, self._chance, lag, fresh=fresh, busy=busy)
         self._guard = Guard("guard", self._clock, self._log, self._chance, self.counts, known=known, repairs=guard)
         self._administrators = Administrators(self._mix, self._clock, self._chance, self.counts, self._make)
         self._sent = 0

@@ -23,7 +23,7 @@ KEY = PolicyKey("persistent://t/n/0", Scope.LOCAL)
 class InPlaceBroker:
     """One broker, with one topic."""
 
-    def __init__(self, clock: Clock, log: Log, chance: random.Random, lag: tuple[int, int], *, fresh: bool = False) -> None:
+    def __init__(self, clock: Clock, log: Log, chance: random.Random, lag: tuple[int, int], *, fresh: bool = False, busy: int = 0) -> None:
         """Follows the log.
 
         Args:
@@ -32,11 +32,13 @@ class InPlaceBroker:
             chance: the source of randomness.
             lag: how long it takes to read an event, in milliseconds.
             fresh: whether it has no document at first: then each call makes one of its own, until an event is read.
+            busy: for how many milliseconds at most an encoded document waits until it gets its publish time.
         """
         self._clock = clock
         self._log = log
         self._chance = chance
         self._lag = lag
+        self._busy = busy
         self._cached: dict[Setting, bytes] | None = None if fresh else {}
         self._read_until = 0
         self._read_entries = 0
@@ -63,13 +65,14 @@ class InPlaceBroker:
         self._read_until = max(self._read_until, self._clock.now + self._chance.randint(*stalls))
 
     def _encode(self, document: Settings, answered: Callable[[], None]) -> None:
-        at = self._clock.now
+        wait = self._chance.randint(0, self._busy) if self._busy else 0
+        at = self._clock.now + wait
 
         def append() -> None:
             self._log.append(Event(KEY, Action.UPDATE, document), "broker", None, None, at)
             answered()
 
-        self._clock.after(self._chance.randint(0, 3), append)
+        self._clock.after(wait + self._chance.randint(0, 3), append)
 
     def _hear(self, entry: Entry) -> None:
         now = self._clock.now

@@ -23,6 +23,10 @@ _PREFIXED_LINES = (4, 1)
 _CLONING_LINES = (4, 1)
 """The first release line whose brokers clone a document before they change it (PIP-428)."""
 _PSEUDO_CLUSTER = "global"
+_SERVICE, _SYSTEM_TOPICS = "topicPoliciesServiceClassName", "systemTopicEnabled"
+_OF_LOGS = "org.apache.pulsar.broker.service.SystemTopicBasedTopicPoliciesService"
+_OF_METADATA = "org.apache.pulsar.broker.service.MetadataStoreTopicPoliciesService"
+"""Classes of brokers' topic policies service. Any other class, such as our own plug-in's, is taken to use what is in the change logs."""
 
 
 class PulsarFacts(NamedTuple):
@@ -36,6 +40,29 @@ class PulsarFacts(NamedTuple):
     """How many partitions brokers give a topic that they create, unless its namespace has its own setting; 0: it is not partitioned."""
     in_place: bool = False
     """Whether brokers change the documents in their caches in place."""
+    unread: str = ""
+    """Why brokers read no change logs, or only those that exist already: a sentence. "": they read all, as far as this role may know."""
+    reads_existing: bool = True
+    """Whether brokers read the change logs that exist already."""
+
+
+def unread_logs(settings: Mapping[str, Any]) -> tuple[str, bool]:
+    """Returns ``unread`` and ``reads_existing`` of brokers with these settings (``PulsarService.initTopicPoliciesService``).
+
+    With system topics, a service that keeps policies elsewhere is given only the namespaces without a change log
+    (``LegacyAwareTopicPoliciesService``).
+    """
+    service = settings.get(_SERVICE) or _OF_LOGS
+    system_topics = str(settings.get(_SYSTEM_TOPICS, "true")).lower() == "true"
+    if service == _OF_METADATA:
+        which = "only the change logs of namespaces that already have one" if system_topics else "no change logs"
+        return (
+            f"The brokers keep topic policies in the metadata store ({_SERVICE}), and read {which}: use pulsar-admin, or set "
+            f"{_SERVICE}={_OF_LOGS} and {_SYSTEM_TOPICS}=true there."
+        ), system_topics
+    if service == _OF_LOGS and not system_topics:
+        return f"The brokers keep no topic policies, and read no change logs: set {_SYSTEM_TOPICS}=true there.", False
+    return "", True
 
 
 def dialect_of(version: str) -> Dialect:
@@ -80,11 +107,14 @@ async def learn(admin: Admin, service_url: str, *, cluster: str = "") -> PulsarF
     settings = await _settings(admin)
     name = cluster or settings.get("clusterName") or await _only_or_reached(admin, service_url)
     partitioned = settings.get("allowAutoTopicCreationType") == "partitioned"
+    unread, reads_existing = unread_logs(settings)
     return PulsarFacts(
         name=name,
         dialect=dialect_of(version),
         default_partitions=int(settings.get("defaultNumPartitions", 1)) if partitioned else 0,
         in_place=changes_in_place(version),
+        unread=unread,
+        reads_existing=reads_existing,
     )
 
 

@@ -45,7 +45,7 @@ import topicpolicies.v1.Scope;
 import topicpolicies.v1.WatchEvent;
 import topicpolicies.v1.WatchReset;
 
-/** The plug-in's own rules, beside a sidecar that does what the test wants; tests/plugin has the real ones. */
+/** The plug-in's own rules, beside a sidecar that does what the test wants; tests/promises/plugin has the real ones. */
 @Timeout(60)
 final class SidecarTopicPoliciesServiceTest {
     private static final int REQUEST_SECONDS = 6;

@@ -1,0 +1,84 @@
+"""A broker with the plug-in, and the sidecar that serves it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import httpx
+
+from tests.broker.admin import Admin
+from tests.broker.configuration import Ports
+from tests.broker.pulsar_broker import OwnBroker
+from tests.java_build import plugin_jar
+from tests.promises.blocking import BlockingApi
+from tests.promises.server_process import ServerProcess
+
+SERVICE = "topicpolicies.broker.SidecarTopicPoliciesService"
+"""The class of the plug-in in the broker's configuration."""
+
+KEEP_TOPICS = {"brokerDeleteInactiveTopicsEnabled": "false"}
+"""Keeps topics without clients, which a broker would delete after a minute together with their policies."""
+
+
+class Pair:
+    """A broker and its sidecar, which uses the embedded log or the broker's own ``__change_events``."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        log_in_pulsar: bool = False,
+        settings: Mapping[str, str] | None = None,
+        permitted: Sequence[str] = ("--show-secrets",),
+    ) -> None:
+        """Does not start the processes yet.
+
+        Args:
+            directory: the directory for the sidecar's log and output.
+            log_in_pulsar: whether the sidecar's log is in the broker, which then runs with ``systemTopicEnabled=false``.
+            settings: further lines of ``standalone.conf``.
+            permitted: the sidecar's options that grant permissions to its callers: brokers need to see secrets.
+        """
+        ports = Ports()
+        (directory / "cluster.toml").write_text('cluster = "standalone"\n')  # without it LOCAL replication clusters are refused
+        log = ["--data", str(directory / "policies.db"), "--cluster-file", str(directory / "cluster.toml")]
+        bare = {}
+        if log_in_pulsar:
+            log = ["--pulsar", f"pulsar://127.0.0.1:{ports.service}", "--admin-url", f"http://127.0.0.1:{ports.web}"]
+            bare = {"systemTopicEnabled": "false"}
+        self.sidecar = ServerProcess([*log, *permitted], directory / "sidecar.log")
+        own = {
+            "topicPoliciesServiceClassName": SERVICE,
+            "topicPoliciesSidecarAddress": self.sidecar.address,
+            "topicPoliciesSidecarLoadTimeoutSeconds": "5",
+            "topicPoliciesSidecarRequestTimeoutSeconds": "8",
+            **KEEP_TOPICS,
+        }
+        self.broker = OwnBroker(settings={**own, **bare, **(settings or {})}, ports=ports, plugins=[plugin_jar()])
+        self.api = BlockingApi(self.sidecar.address)
+        self.api.__enter__()
+
+    @property
+    def admin(self) -> Admin:
+        """The broker's admin API; close it after use."""
+        return self.broker.admin()
+
+    def start_sidecar(self) -> None:
+        """Starts the sidecar, and waits until it serves."""
+        asyncio.run(self.sidecar.start())
+
+    def metric(self, name: str) -> float:
+        """Returns a metric of the plug-in from the broker's metrics page, by its name without prefix."""
+        page = httpx.get(f"{self.broker.admin_url}/metrics/", trust_env=False).raise_for_status().text
+        found = re.search(rf"^topicpolicies_sidecar_{name}(?:{{[^}}]*}})? (\S+)", page, re.MULTILINE)
+        assert found is not None, f"there is no figure {name}"
+        return float(found[1])
+
+    def close(self) -> None:
+        """Ends both processes."""
+        self.api.__exit__(None, None, None)
+        self.broker.close()
+        self.sidecar.kill()
