@@ -229,11 +229,11 @@ def checkpoint(connection: sqlite3.Connection, *, truncate: bool = False) -> boo
     return not busy and logged == moved
 
 
-def bytes_on_disk(path: Path) -> int:
-    """The size of a file together with its write-ahead log, in bytes."""
+def sizes(path: Path) -> tuple[int, int]:
+    """The sizes of a file and of its write-ahead log, in bytes."""
     path = Path(os.path.realpath(path))  # SQLite's other files stand beside the file to which a link leads
     beside = path.with_name(path.name + "-wal")
-    return path.stat().st_size + (beside.stat().st_size if beside.exists() else 0)
+    return path.stat().st_size, beside.stat().st_size if beside.exists() else 0
 
 
 def unused_pages(connection: sqlite3.Connection) -> int:

@@ -107,7 +107,7 @@ async def test_the_history_takes_no_more_of_the_disk_than_its_bound_and_a_little
         assert len(entries) > 5, "the bound has room for several changes of each topic"
     at_the_end = on_disk(tmp_path)
     of_16.stop()
-    assert peak.mib <= 16 + 32
+    assert peak.mib <= 16 + 24
     assert at_the_end <= 16 + 4
     of_1 = server("--history-megabytes", "1", "--no-checkpoints")
     await of_1.start()

@@ -31,7 +31,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..sqlite_file import ERRORS, Damaged, Format, bytes_on_disk, checkpoint, checksum, create_private, give_back, is_empty, unusable
+from ..sqlite_file import ERRORS, Damaged, Format, checkpoint, checksum, create_private, give_back, is_empty, sizes, unusable
 from ..sqlite_file import connect as _connect
 from ..sqlite_file import prepare as _prepare
 from .entries import UNTIMED, Followed, Gap, Marks, Row, Stream
@@ -301,7 +301,8 @@ def shrink(connection: sqlite3.Connection, path: Path, bound: int) -> None:
     if surplus > 0:
         give_back(connection, surplus)
         count -= surplus
-    if bytes_on_disk(path) > count * size + SLACK_BYTES:
+    file_bytes, journal_bytes = sizes(path)
+    if max(file_bytes - count * size, journal_bytes) > SLACK_BYTES:
         checkpoint(connection, truncate=True)
 
 

@@ -185,6 +185,7 @@ class Writer:
             left -= count
             if count:
                 with self._trimming():  # what was added is dropped at once, so the file never grows beyond its bound
+                    self._shrink()
                     trim_to_size(self._connection, self._most_bytes)
                     self._shrink()
         if begun.asking:
