@@ -1,10 +1,10 @@
-"""Creates, opens, checks, upgrades and closes the SQLite files of this server: embedded log, history, checkpoints.
+"""Creates, opens, checks and closes the SQLite files of this server: embedded log, history, checkpoints.
 
 A file is readable for its owner only, also if it was copied to where it is. Its ``application_id`` tells what kind of file it is, and its
 ``user_version`` its format. It has a write-ahead log. Each row that matters has a checksum, because SQLite has none of its own: it finds
 damage only where pages contradict each other.
 
-A file of a former format is upgraded when it is opened, in one transaction: whatever happens, it has the old format or the new one.
+A file of another format is refused, and nothing in it is changed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import logging
 import os
 import sqlite3
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -66,15 +66,11 @@ class Format(NamedTuple):
     """What the file is called in messages."""
     application_id: int
     version: int
-    """The format that this release writes, and the newest that it can read."""
+    """The format that this release writes and reads."""
     create: Callable[[sqlite3.Connection], None]
     """Creates the tables; called in a transaction."""
-    migrations: Mapping[int, Callable[[sqlite3.Connection], None]]
-    """For each former format, the step that upgrades it to the next one; called in a transaction."""
     pragmas: tuple[str, ...]
     """The pragmas that are set on each connection, as ``name = value``."""
-    shrinks: bool = False
-    """Whether unused pages can be removed from the file (``incremental_vacuum``)."""
 
 
 def lacks_room(error: BaseException | None) -> bool:
@@ -107,15 +103,22 @@ def create_private(path: Path) -> None:
 
 
 def connect(
-    path: Path, form: Format, kind: type[sqlite3.Connection] = sqlite3.Connection, *, read_only: bool = False
+    path: Path, form: Format, kind: type[sqlite3.Connection] = sqlite3.Connection, *, read_only: bool = False, alone: bool = False
 ) -> sqlite3.Connection:
     """Opens a connection to an existing file. It begins no transactions implicitly, and several threads may use it in turn.
+
+    Args:
+        path: the file.
+        form: its kind.
+        kind: the class of the connection.
+        read_only: whether it only reads.
+        alone: whether nothing writes meanwhile, and no file must be made beside it: there is no write-ahead log.
 
     Raises:
         sqlite3.Error: there is no such file, or it can't be read.
     """
     connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}",
+        f"{path.absolute().as_uri()}?mode={'ro' if read_only else 'rw'}&immutable={alone:d}",
         uri=True,
         timeout=BUSY_SECONDS,
         isolation_level=None,
@@ -137,41 +140,46 @@ def connect(
     return connection
 
 
-def prepare(connection: sqlite3.Connection, path: Path, form: Format) -> int:
-    """Creates the tables in an empty file; checks any other file, and upgrades one of a former format.
-
-    Returns:
-        The format that was found; 0: the file was empty.
+def is_empty(connection: sqlite3.Connection, path: Path, form: Format) -> bool:
+    """Returns whether a file has no tables yet; checks any other file. Changes nothing.
 
     Raises:
-        FileError: the file is of another kind, of an unknown format, damaged, or on a file system on which SQLite has no write-ahead log.
+        FileError: the file is of another kind or format.
+        sqlite3.Error: it can't be read.
+    """
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (found,) = connection.execute("PRAGMA user_version").fetchone()
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if tables == 0 and application in (0, form.application_id) and found == 0:
+        return True
+    if application != form.application_id:
+        raise FileError(Problem.UNKNOWN_FORMAT, f"{path} is an SQLite file, but not a {form.what}: name another file.")
+    if found != form.version:
+        problem = f"{path} has format {found}, and this release reads format {form.version} only"
+        raise FileError(Problem.UNKNOWN_FORMAT, f"{problem}: use the release that wrote it, or name another file.")
+    return False
+
+
+def prepare(connection: sqlite3.Connection, path: Path, form: Format) -> None:
+    """Creates the tables in an empty file; checks any other file.
+
+    Raises:
+        FileError: the file is of another kind or format, damaged, or on a file system on which SQLite has no write-ahead log.
     """
     try:
-        (application,) = connection.execute("PRAGMA application_id").fetchone()
-        (found,) = connection.execute("PRAGMA user_version").fetchone()
-        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables == 0 and application in (0, form.application_id) and found == 0:
-            if form.shrinks:
-                connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # must stand before the first table
-            _rewrite(connection, form, form.create)
-        elif application != form.application_id:
-            raise FileError(Problem.UNKNOWN_FORMAT, f"{path} is an SQLite file, but not a {form.what}: name another file.")
-        elif found != form.version and found not in form.migrations:
-            raise FileError(
-                Problem.UNKNOWN_FORMAT,
-                f"{path} has format {found}, and this release reads up to {form.version}. Use the release that wrote it, or a later one.",
-            )
+        if is_empty(connection, path, form):
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # must stand before the first table
+            with transaction(connection):
+                form.create(connection)
+                connection.execute(f"PRAGMA application_id = {form.application_id}")
+                connection.execute(f"PRAGMA user_version = {form.version}")
         if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
             raise FileError(
                 Problem.UNUSABLE, f"{path} is on a file system without SQLite's write-ahead log (perhaps a network file system)."
             )
-        if 0 < found < form.version:
-            _rewrite(connection, form, *(form.migrations[version] for version in range(found, form.version)))
-            _log.warning("%s %s was converted from format %d to %d", form.what, path, found, form.version)
     except ERRORS as error:
         raise unusable(path, error) from error
     _close_to_others(path, form)
-    return int(found)
 
 
 def _close_to_others(path: Path, form: Format) -> None:
@@ -187,14 +195,6 @@ def _close_to_others(path: Path, form: Format) -> None:
             continue
         except OSError as error:
             _log.warning("the %s %s is open to other users, and that can't be changed: %s", form.what, each, error.strerror)
-
-
-def _rewrite(connection: sqlite3.Connection, form: Format, *steps: Callable[[sqlite3.Connection], None]) -> None:
-    with transaction(connection):
-        for step in steps:
-            step(connection)
-        connection.execute(f"PRAGMA application_id = {form.application_id}")
-        connection.execute(f"PRAGMA user_version = {form.version}")
 
 
 @contextmanager
@@ -227,6 +227,13 @@ def checkpoint(connection: sqlite3.Connection, *, truncate: bool = False) -> boo
     mode = "TRUNCATE" if truncate else "PASSIVE"
     busy, logged, moved = connection.execute(f"PRAGMA wal_checkpoint({mode})").fetchone()
     return not busy and logged == moved
+
+
+def bytes_on_disk(path: Path) -> int:
+    """The size of a file together with its write-ahead log, in bytes."""
+    path = Path(os.path.realpath(path))  # SQLite's other files stand beside the file to which a link leads
+    beside = path.with_name(path.name + "-wal")
+    return path.stat().st_size + (beside.stat().st_size if beside.exists() else 0)
 
 
 def unused_pages(connection: sqlite3.Connection) -> int:

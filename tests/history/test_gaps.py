@@ -127,7 +127,7 @@ async def test_who_asks_while_much_is_trimmed_does_not_wait_for_all_of_it_and_al
         trimming.set()
         time.sleep(0.05)
         left -= 1
-        return int(left > 0)
+        return 1_000 * (left > 0)
 
     monkeypatch.setattr(writer, "_TRIM_SECONDS", 0.01)
     monkeypatch.setattr(writer, "PAUSE_SECONDS", 0.01)

@@ -28,25 +28,6 @@ from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of
 
 KEY = PolicyKey(topic(), Scope.LOCAL)
 DAY = 86_400_000
-_FORMAT_4 = """
-    PRAGMA user_version = 4;
-    ALTER TABLE entries DROP COLUMN trace_parent;
-"""
-_FORMAT_3 = f"""
-    {_FORMAT_4}
-    PRAGMA user_version = 3;
-    ALTER TABLE entries DROP COLUMN principal;
-    ALTER TABLE entries DROP COLUMN claimed;
-"""
-_FORMAT_2 = f"""
-    {_FORMAT_3}
-    PRAGMA user_version = 2;
-    ALTER TABLE entries DROP COLUMN checksum;
-    ALTER TABLE namespaces DROP COLUMN checksum;
-    ALTER TABLE streams DROP COLUMN checksum;
-    ALTER TABLE gaps DROP COLUMN checksum;
-    ALTER TABLE holes DROP COLUMN checksum;
-"""
 
 
 def rows(entries: list[Entry]) -> list[int]:
@@ -428,29 +409,6 @@ async def test_a_history_that_lost_all_its_content_is_told(path: Path, caplog: p
     os.truncate(path, 0)
     await open_history(path, BOUNDS).close()
     assert f"the history {path} is empty" in caplog.text
-
-
-@pytest.mark.parametrize(("former", "script"), [(2, _FORMAT_2), (3, _FORMAT_3), (4, _FORMAT_4)])
-async def test_a_history_of_a_former_format_is_converted_to_the_present_one(
-    path: Path, now: list[int], caplog: pytest.LogCaptureFixture, former: int, script: str
-) -> None:
-    history = open_history(path, BOUNDS, now=lambda: now[0])
-    reader = await reader_of(history, Log(complete=position(1)))
-    reader.read(*(update(row, row) for row in range(2, 400)))
-    reader.scribe.caught_up()
-    before = await history.page(Query(NAMESPACE, most=1_000))
-    await history.close()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(script)
-    for converted in (True, False):
-        caplog.clear()
-        history = open_history(path, BOUNDS, now=lambda: now[0])
-        assert (f"was converted from format {former} to 5" in caplog.text) is converted
-        after = await history.page(Query(NAMESPACE, most=1_000))
-        assert after == before
-        assert after.gaps
-        assert len((await history.stretch(NAMESPACE, LogPlace("", ()), 1_000)).pieces) == 399
-        await history.close()
 
 
 @pytest.mark.slow

@@ -24,19 +24,6 @@ from topicpolicies_server.logs.sqlite.mark import LEAP
 __all__ = ["nursery"]
 
 NAMESPACE = "acme/orders"
-_FORMAT_1 = """
-    CREATE TABLE log (identity TEXT NOT NULL);
-    CREATE TABLE schemas (id INTEGER PRIMARY KEY, definition TEXT NOT NULL UNIQUE);
-    CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, floor INTEGER NOT NULL DEFAULT 0);
-    CREATE TABLE events (place INTEGER PRIMARY KEY, published_at INTEGER NOT NULL, schema INTEGER NOT NULL,
-    key TEXT NOT NULL, properties TEXT NOT NULL, payload BLOB);
-    INSERT INTO log SELECT identity FROM newer.log;
-    INSERT INTO schemas SELECT id, definition FROM newer.schemas;
-    INSERT INTO namespaces SELECT id, name, floor FROM newer.namespaces;
-    INSERT INTO events SELECT place, published_at, schema, key, properties, payload FROM newer.events;
-    PRAGMA application_id = 1414548551;
-    PRAGMA user_version = 1;
-"""
 
 
 @pytest.fixture
@@ -79,17 +66,6 @@ def execute(path: Path, sql: str) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(sql)
         connection.commit()
-
-
-def bring_to_format_1(path: Path) -> None:
-    """Turns a file into what a former release would have written."""
-    newer = path.with_name("newer.db")
-    path.rename(newer)
-    path.with_name("changes.db-mark").unlink()
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        connection.execute("ATTACH ? AS newer", (str(newer),))
-        connection.executescript(_FORMAT_1)
 
 
 def put(path: Path, content: bytes | bytearray, mark: bytes) -> None:
@@ -242,23 +218,6 @@ async def test_an_empty_file_from_which_nothing_was_acknowledged_begins_a_log(pa
     await life(path)
     os.truncate(path, 0)
     assert (await life(path, "a"))[1].ids() == ["a"]
-
-
-async def test_a_file_of_format_1_is_converted_and_keeps_its_identity(path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    identity, _ = await life(path, "a", "b", "b2", topic="t", compact=True)
-    await life(path, "c")
-    bring_to_format_1(path)
-    with caplog.at_level(logging.WARNING):
-        migrated, recorder = await life(path, "d")
-    assert migrated == identity
-    assert recorder.ids() == ["b2", "c", "d"]
-    assert rows(recorder) == [5]
-    assert "was converted from format 1 to 3" in caplog.text
-    caplog.clear()
-    assert (await life(path))[1].ids() == ["b2", "c", "d"]
-    assert caplog.text == ""
-    execute(path, "UPDATE events SET published_at = 7 WHERE place & 0xff = 3")
-    assert "row 3" in await loss(path)
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ async def test_an_error_that_may_have_damaged_the_file_loses_the_log_and_reopeni
     await other.until(lambda: bool(other.losses))
     assert failures(recorder) == [("unknown", True), ("behind it", False)]
     assert failures(other) == [("elsewhere", False)]
-    with pytest.raises(LogError, match="Open the log again"):
+    with pytest.raises(LogError, match="Restore it" if code == sqlite3.SQLITE_CORRUPT else "Open the log again"):
         log.append(an_update(KEY))
     again, second = await disk.open()
     assert again.identity == log.identity
@@ -239,6 +239,7 @@ async def test_an_unreadable_disk_is_not_reported_as_damage_and_the_log_is_lost_
     disk.change_log._writer._reopen = lambda: sqlite_file.connect(disk.path, disk.faults)  # type: ignore[union-attr]
     await recorder.until(lambda: bool(recorder.losses))
     assert failures(recorder) == [("unknown", True)]
+    assert recorder.losses[0].reason == "LOG_LOST", "it was not damaged"
     again, second = await disk.open()
     assert second.ids() == ["before"]
     append_all(again, second, "after")
@@ -399,7 +400,9 @@ async def test_a_file_that_is_unreadable_at_the_opening_is_refused_and_can_be_op
     await recorder.close(log)
 
     def unreadable(_: object) -> None:
-        raise sqlite3.OperationalError("disk I/O error")
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
+        raise error
 
     second = Recorder()
     with monkeypatch.context() as patched:
@@ -531,7 +534,7 @@ async def test_a_log_that_ends_while_it_is_being_opened_is_refused_and_reports_n
             other.append(other_log, an_update(a_key("acme/other")))
             await other.until(lambda: bool(other.losses))
         gate.set()
-        with pytest.raises(LogError, match="closed" if ending == "close" else "Open the log again"):
+        with pytest.raises(LogError, match="closed" if ending == "close" else "is damaged"):
             await opening
         await closing
     assert second.reports == []

@@ -23,7 +23,6 @@ from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of, row_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events, floors, slim
-from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.slim import Completing, Shortening
 from topicpolicies_server.logs.stamps import to_properties
 from topicpolicies_server.sqlite_file import Damaged
@@ -359,33 +358,6 @@ def test_a_row_that_leans_on_a_row_of_another_key_is_damage() -> None:
     found = (1, 0, 1, events.checksum_of(1, 0, 1, "other", "{}", None), "other", "{}", None)
     with pytest.raises(Damaged, match="has another key"):
         Completing(lambda _row: found, NAMESPACE, 0).completed(2, "key", slim.strings(text))
-
-
-async def test_a_file_of_format_2_is_read_and_converted_to_a_format_that_its_release_refuses(tmp_path: Path) -> None:
-    path = tmp_path / "changes.db"
-    world = World(path, 2)
-    await world.write(40)
-    await world.log.close()
-    whole = {placed.position: placed.event for placed in world.appended}
-    with closing(sqlite3.connect(path)) as connection:
-        for place, *rest in connection.execute("SELECT place, published_at, schema, key, properties, payload FROM events").fetchall():
-            event = whole[position_of(events.row_at(place))]
-            assert event is not None
-            rest[3] = json.dumps(properties_of(event), separators=(",", ":"))
-            connection.execute(
-                "UPDATE events SET properties = ?, checksum = ? WHERE place = ?", (rest[3], events.checksum_of(place, *rest), place)
-            )
-        connection.execute("PRAGMA user_version = 2")
-        connection.commit()
-    world.begin()
-    assert list(map(without_texts, await world.read())) == list(map(without_texts, world.appended))
-    await world.write(20)
-    with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (sqlite_file.FORMAT,)
-    assert sqlite_file.FORMAT > 2, "a release that can't read slim rows would lose requests"
-    await world.restart()
-    assert list(map(without_texts, await world.read())) == list(map(without_texts, world.appended))
-    await world.log.close()
 
 
 def test_rows_without_a_document_are_complete_and_no_row_leans_on_them() -> None:

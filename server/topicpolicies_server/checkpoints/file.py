@@ -100,9 +100,7 @@ FORM = Format(
     APPLICATION_ID,
     FORMAT,
     _create,
-    {},
     ("synchronous = NORMAL", "cache_size = -8000"),
-    shrinks=True,
 )
 
 

@@ -3,7 +3,7 @@
 ::
 
     PRAGMA application_id = "TPHI"   marks the file as a history
-    PRAGMA user_version   = 5        the format
+    PRAGMA user_version   = 6        the format
     namespaces  id, name, followed_until, trimmed_until (milliseconds since 1970)
     streams     id, namespace, log (its identity), partition, position and at of the last entry, dropped (the last position dropped)
     entries     one row for each event; ids grow in the order of recording, and none is given twice
@@ -23,13 +23,15 @@ change log again.
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ..sqlite_file import ERRORS, Damaged, Format, checksum, create_private, unusable
+from ..sqlite_file import ERRORS, Damaged, Format, bytes_on_disk, checkpoint, checksum, create_private, give_back, is_empty, unusable
 from ..sqlite_file import connect as _connect
 from ..sqlite_file import prepare as _prepare
 from .entries import UNTIMED, Followed, Gap, Marks, Row, Stream
@@ -37,18 +39,14 @@ from .entries import UNTIMED, Followed, Gap, Marks, Row, Stream
 _log = logging.getLogger(__name__)
 
 APPLICATION_ID = int.from_bytes(b"TPHI", "big")
-FORMAT = 5
-"""The format that is written, and the newest that can be read."""
+FORMAT = 6
+"""The format that is written and read."""
 COLUMNS = (
     "stream", "position", "namespace", "topic", "scope", "at", "published_at", "kind", "outcome", "actor", "standing",
     "reason", "request_id", "mask", "producer", "version", "previous", "flags", "before", "after", "changed", "problem",
     "principal", "claimed", "trace_parent",
 )  # fmt: skip
 """The columns of ``entries``, except for the id. ``changed`` is empty if the document did not change; then ``before`` is not stored."""
-_WITHOUT_PRINCIPAL, _WITHOUT_TRACE = -3, -1
-"""Indexes into ``COLUMNS``: from ``_WITHOUT_PRINCIPAL`` on, an entry without a principal and without a trace has empty columns; from
-``_WITHOUT_TRACE`` on, an entry without a trace. Such empty columns are not part of an entry's checksum, so that it equals that of formats 3
-and 4."""
 
 _TABLES = (
     """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, followed_until INTEGER NOT NULL DEFAULT 0,
@@ -60,7 +58,7 @@ _TABLES = (
     outcome INTEGER NOT NULL, actor TEXT NOT NULL, standing INTEGER NOT NULL, reason TEXT NOT NULL, request_id TEXT NOT NULL,
     mask TEXT NOT NULL,
     producer TEXT NOT NULL, version TEXT NOT NULL, previous TEXT NOT NULL, flags INTEGER NOT NULL, before BLOB, after BLOB,
-    changed TEXT NOT NULL, problem TEXT NOT NULL)""",
+    changed TEXT NOT NULL, problem TEXT NOT NULL, principal TEXT NOT NULL, claimed TEXT NOT NULL, trace_parent TEXT NOT NULL)""",
     "CREATE INDEX by_namespace ON entries (namespace, scope, at)",
     "CREATE INDEX by_namespace_and_actor ON entries (namespace, scope, actor, at)",
     "CREATE INDEX by_topic ON entries (topic, scope, at)",
@@ -80,11 +78,28 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     return _connect(path, FORM, read_only=read_only)
 
 
+def look(path: Path) -> None:
+    """Checks the file that stands at ``path``, if one does. Changes nothing, and leaves no other file beside it.
+
+    Raises:
+        FileError: the file is no history, has another format, can't be read, or does not say how far it goes.
+    """
+    if not path.exists() or path.stat().st_size == 0:
+        return
+    try:
+        alone = not Path(f"{os.path.realpath(path)}-wal").exists()
+        with closing(_connect(path, FORM, read_only=True, alone=alone)) as connection:
+            if not is_empty(connection, path, FORM):
+                marks(connection)
+    except ERRORS as error:
+        raise unusable(path, error) from error
+
+
 def prepare(path: Path) -> sqlite3.Connection:
     """Opens the file for writing; creates it if there is none, readable by its owner only.
 
     Raises:
-        FileError: the file can't be created or written, is no history, or has a newer format.
+        FileError: the file can't be created or written, is no history, or has another format.
     """
     if path.exists() and path.stat().st_size == 0:
         _log.warning("the history %s is empty: if it had entries before, they are lost, and it begins anew", path)
@@ -114,32 +129,12 @@ _SEALED = {
 def _create(connection: sqlite3.Connection) -> None:
     for table in _TABLES:
         connection.execute(table)
-    _with_principals(connection)
-    _with_traces(connection)
     for name in (*_SEALED, "entries"):
         connection.execute(f"ALTER TABLE {name} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
 
 
-def _with_checksums(connection: sqlite3.Connection) -> None:
-    """Converts format 2, which had no checksums, to format 3."""
-    for name, columns in {**_SEALED, "entries": ", ".join(COLUMNS[:_WITHOUT_PRINCIPAL])}.items():
-        connection.execute(f"ALTER TABLE {name} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
-        connection.execute(f"UPDATE {name} SET checksum = checksum({columns})")  # noqa: S608 (only our names)
-
-
-def _with_principals(connection: sqlite3.Connection) -> None:
-    """Converts format 3, which had no verified principals, to format 4."""
-    for name in COLUMNS[_WITHOUT_PRINCIPAL:_WITHOUT_TRACE]:
-        connection.execute(f"ALTER TABLE entries ADD COLUMN {name} TEXT NOT NULL DEFAULT ''")
-
-
-def _with_traces(connection: sqlite3.Connection) -> None:
-    """Converts format 4, which had no traces, to format 5."""
-    connection.execute("ALTER TABLE entries ADD COLUMN trace_parent TEXT NOT NULL DEFAULT ''")
-
-
-_FORMER = {2: _with_checksums, 3: _with_principals, 4: _with_traces}
-FORM = Format("history", APPLICATION_ID, FORMAT, _create, _FORMER, ("synchronous = NORMAL",))
+_PRAGMAS = ("synchronous = NORMAL", "wal_autocheckpoint = 0")  # ``shrink`` moves commits from the write-ahead log
+FORM = Format("history", APPLICATION_ID, FORMAT, _create, _PRAGMAS)
 
 
 def _seal(connection: sqlite3.Connection, table: str, number: int | None) -> None:
@@ -217,7 +212,7 @@ def last_id(connection: sqlite3.Connection) -> int:
 def insert(connection: sqlite3.Connection, rows: Sequence[tuple[int, Row]]) -> None:
     """Adds up to ``ROWS`` entries with their ids. Empty rows pad their number to a power of two, so that few statements are prepared."""
     padded = 1 << (len(rows) - 1).bit_length()
-    values = [value for number, row in rows for value in (number, *row, _entry_checksum(row))]
+    values = [value for number, row in rows for value in (number, *row, checksum(*row))]
     connection.execute(_insertion(padded), values + [None] * ((len(COLUMNS) + 2) * (padded - len(rows))))
 
 
@@ -264,7 +259,7 @@ def set_back(connection: sqlite3.Connection, namespace: int, stream: int, now: i
         check_entry(number, sure, row)
         row[flags] |= UNTIMED * (row[at] > now + CLOCK_MS)
         row[at] = now
-        changed.append((now, row[flags], _entry_checksum(row), number))
+        changed.append((now, row[flags], checksum(*row), number))
     connection.executemany("UPDATE entries SET at = ?, flags = ?, checksum = ? WHERE id = ?", changed)
     _update(connection, "streams", stream, "at = min(at, ?)", (now,))
     earlier = "followed_until = min(followed_until, ?), trimmed_until = min(trimmed_until, ?)"
@@ -279,20 +274,35 @@ def check_entry(number: int, sure: int, row: Sequence[Any]) -> None:
     Raises:
         Damaged: the entry is not what was written.
     """
-    if _entry_checksum(row) != sure:
+    if checksum(*row) != sure:
         raise Damaged(f"the entry {number} is not what was written there")
 
 
-def _entry_checksum(row: Sequence[Any]) -> int:
-    if row[-1]:
-        return checksum(*row)
-    return checksum(*row[:_WITHOUT_TRACE]) if any(row[_WITHOUT_PRINCIPAL:]) else checksum(*row[:_WITHOUT_PRINCIPAL])
+SLACK_BYTES = 2 << 20
+"""How many unused bytes beyond the bound the file keeps, and how many the write-ahead log holds between two commits, at most."""
+
+
+def _pages(connection: sqlite3.Connection) -> tuple[int, int, int]:
+    """Returns how many pages the file has, how many of them are unused, and how many bytes a page has."""
+    count, free, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
+    return count, free, size
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
-    """Returns how many bytes of the file are in use. The file does not shrink; free pages are used again."""
-    count, free, size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size"))
-    return int((count - free) * size)
+    """Returns how many bytes of the file are in use."""
+    count, free, size = _pages(connection)
+    return (count - free) * size
+
+
+def shrink(connection: sqlite3.Connection, path: Path, bound: int) -> None:
+    """Gives back to the disk what the file takes beyond ``bound`` unused, and the write-ahead log, but for ``SLACK_BYTES`` of each."""
+    count, free, size = _pages(connection)
+    surplus = min(free, count - (bound + SLACK_BYTES) // size)
+    if surplus > 0:
+        give_back(connection, surplus)
+        count -= surplus
+    if bytes_on_disk(path) > count * size + SLACK_BYTES:
+        checkpoint(connection, truncate=True)
 
 
 _DROPPABLE = "SELECT id, at, namespace, stream, position FROM entries WHERE +id < (SELECT max(id) FROM entries)"
@@ -322,6 +332,14 @@ def _drop_gaps(connection: sqlite3.Connection, namespace: int, before: int) -> N
     if until is not None:
         _update(connection, "namespaces", namespace, "trimmed_until = max(trimmed_until, ?)", (until,))
         connection.execute(f"DELETE {chosen}", (namespace, before))
+
+
+def trim_to_size(connection: sqlite3.Connection, most_bytes: int, most: int) -> int:
+    """Drops entries, the oldest first, until ``most_bytes`` are in use or ``most`` are dropped. Returns how many were dropped."""
+    dropped = 0
+    while dropped < most and used_bytes(connection) > most_bytes and (few := trim_oldest(connection, ROWS)):
+        dropped += few
+    return dropped
 
 
 def trim_oldest(connection: sqlite3.Connection, most: int) -> int:

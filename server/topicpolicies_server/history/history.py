@@ -17,7 +17,7 @@ from ..core.names import PolicyKey
 from ..core.reading.view import Head
 from ..core.reasons import Reason
 from ..file_lock import FileLock
-from ..sqlite_file import ERRORS, Damaged, FileError, Problem
+from ..sqlite_file import ERRORS, Damaged, FileError, Problem, unusable
 from ..tasks import RestartedTask
 from ..threads import DaemonThreads
 from . import as_of, file, following, queries
@@ -225,6 +225,18 @@ class History:
                 _log.exception("the history %s could not be kept up to date", self._path)
 
 
+def check_history(path: Path) -> None:
+    """Checks the file that stands at ``path``, if one does, and changes nothing.
+
+    Raises:
+        PolicyError: the file can't be used.
+    """
+    try:
+        file.look(path)
+    except FileError as error:
+        raise _refusal(error) from error
+
+
 def open_history(path: Path, bounds: Bounds, *, now: Callable[[], int] = _wall_clock) -> History:
     """Opens a history; creates the file if there is none.
 
@@ -235,16 +247,20 @@ def open_history(path: Path, bounds: Bounds, *, now: Callable[[], int] = _wall_c
     try:
         lock.acquire()
         return History(path, Writer(path, bounds), lock, now)
-    except FileError as error:
+    except BaseException as error:
         lock.release()
-        reason = Reason.LOG_FILE_IN_USE if error.problem is Problem.IN_USE else Reason.HISTORY_FILE_UNUSABLE
-        raise PolicyError(Kind.FAILED_PRECONDITION, reason, f"The history can't be used: {error}") from error
-    except ERRORS as error:
-        lock.release()
-        raise PolicyError(Kind.FAILED_PRECONDITION, Reason.HISTORY_FILE_UNUSABLE, f"The history {path} can't be read: {error}.") from error
-    except BaseException:
-        lock.release()
+        if isinstance(error, ERRORS):
+            raise _refusal(unusable(path, error)) from error
+        if isinstance(error, FileError):
+            raise _refusal(error) from error
         raise
+
+
+def _refusal(error: FileError) -> PolicyError:
+    reason = Reason.LOG_FILE_IN_USE if error.problem is Problem.IN_USE else Reason.HISTORY_FILE_UNUSABLE
+    damaged = isinstance(error.__cause__, ERRORS) and not isinstance(error.__cause__, sqlite3.OperationalError)
+    way_out = " Restore it from a backup, or move it away: the server then begins a new one." if damaged else ""
+    return PolicyError(Kind.FAILED_PRECONDITION, reason, f"The history can't be used: {error}{way_out}")
 
 
 def _around(connection: sqlite3.Connection, namespace: str, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None, list[Gap]]:

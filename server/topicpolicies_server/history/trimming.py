@@ -34,7 +34,12 @@ def trim(connection: sqlite3.Connection, bounds: Bounds, now: int, may_go_on: Ca
     while _in_transaction(connection, file.trim_by_age, now - int(bounds.age_seconds * 1000), _ENTRIES):
         if not may_go_on():
             return False
-    while file.used_bytes(connection) > bounds.bytes and _in_transaction(connection, file.trim_oldest, _ENTRIES):
+    return trim_to_size(connection, bounds.bytes, may_go_on)
+
+
+def trim_to_size(connection: sqlite3.Connection, most_bytes: int, may_go_on: Callable[[], bool] = lambda: True) -> bool:
+    """Drops the oldest entries until at most ``most_bytes`` are in use, as ``trim``."""
+    while _in_transaction(connection, file.trim_to_size, most_bytes, _ENTRIES):
         if not may_go_on():
             return False
     return True

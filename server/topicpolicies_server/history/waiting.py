@@ -23,6 +23,8 @@ Item: TypeAlias = Noted | Gap | Followed | SetBack
 """An item that is to be written."""
 
 
+BATCH_BYTES = 1 << 20
+"""The most bytes of one commit, by estimate: the file and its write-ahead log exceed their bound by what one commit writes."""
 _GRAIN_SECONDS = 1.0
 
 
@@ -132,8 +134,14 @@ class Waiting:
         return list(self._asking)
 
     def first(self, most: int) -> list[Item]:
-        """Returns up to ``most`` items, those that have waited longest."""
-        return [self._items[index] for index in range(min(most, len(self._items)))]
+        """Returns up to ``most`` items, those that have waited longest, and not many more than ``BATCH_BYTES`` of events."""
+        found: list[Item] = []
+        size = 0
+        while len(found) < min(most, len(self._items)) and size < BATCH_BYTES:
+            item = self._items[len(found)]
+            size += weight(item) if isinstance(item, Noted) else 0
+            found.append(item)
+        return found
 
     def written(self, count: int) -> None:
         """Removes the first ``count`` items, which have been written."""

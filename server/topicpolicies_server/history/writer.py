@@ -12,8 +12,8 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ from ..path_guard import PathGuard, is_moved, secure
 from ..sqlite_file import ERRORS, Damaged, close, unusable
 from . import file
 from .entries import Followed, Gap, GapReason, Marks, Noted, Rows, SetBack, Stream
-from .trimming import Bounds, trim
+from .trimming import Bounds, trim, trim_to_size
 from .waiting import Item, Unwritten, Waiting
 
 _log = logging.getLogger(__name__)
@@ -87,8 +87,12 @@ class Writer:
         self._singly = 0
         """How many of the next items are committed one by one, because one of them may be an event that can't be written."""
         self._trimmed_at = time.monotonic()
-        self._to_trim = False
-        """Whether trimming was interrupted, because somebody waited for what is written."""
+        self._to_trim = True
+        """Whether trimming was interrupted, because somebody waited for what is written, or the bounds may be new."""
+        self._most_bytes = bounds.bytes
+        """What may be in use after the last commit: the bound or, where more was in use before the commit, no more than that."""
+        self._problem = ""
+        """Why trimming failed the last time; "": it did not."""
         self._failing = False
         self._gaps: Counter[str] = Counter()
         """How many gaps ``tell`` took, by reason. The event loop counts them."""
@@ -179,6 +183,10 @@ class Writer:
                 return False
             self._waiting.written(count)
             left -= count
+            if count:
+                with self._trimming():  # what was added is dropped at once, so the file never grows beyond its bound
+                    trim_to_size(self._connection, self._most_bytes)
+                    self._shrink()
         if begun.asking:
             self._tell_loop(begun.asking, {})
         return True
@@ -239,6 +247,7 @@ class Writer:
     def _transact(self, batch: Sequence[Item]) -> None:
         try:
             self._path_guard.check_now_and_then()
+            self._most_bytes = max(self._bounds.bytes, file.used_bytes(self._connection))
             self._connection.execute("BEGIN IMMEDIATE")
             self._commit(batch)
             self._connection.execute("COMMIT")
@@ -300,14 +309,27 @@ class Writer:
         if self._stopping or (now - self._trimmed_at < _TRIM_SECONDS and not self._to_trim):
             return
         self._trimmed_at, self._to_trim = now, False
-        try:
+        with self._trimming():
             self._path_guard.check()
-            self._to_trim = not trim(self._connection, self._bounds, time.time_ns() // 1_000_000, self._has_time)
-        except sqlite3.Error as error:
-            _log.warning("the history %s could not be trimmed: %s", self._path, error)
-            self._secure_if_moved(error)
+            self._shrink()
+            self._to_trim = not trim(self._connection, self._bounds, time.time_ns() // 1_000_000, self._shrink)
 
-    def _has_time(self) -> bool:
+    @contextmanager
+    def _trimming(self) -> Iterator[None]:
+        """Logs an error that is raised, unless it is that of the last time: writing goes on."""
+        problem = ""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            problem = str(error)
+            if problem != self._problem:
+                _log.warning("the history %s could not be trimmed: %s", self._path, error)
+            self._secure_if_moved(error)
+        self._problem = problem
+
+    def _shrink(self) -> bool:
+        """Gives back to the disk what is not needed. Returns whether nothing is urgent."""
+        file.shrink(self._connection, self._path, self._bounds.bytes)
         return not (self._stopping or self._hurry.is_set())
 
     def _tell_loop(self, waiting: Sequence[asyncio.Future[Unwritten]], unwritten: Unwritten) -> None:

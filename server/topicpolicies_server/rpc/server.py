@@ -23,7 +23,7 @@ from ..config import Address, EmbeddedLogConfig, PulsarLogConfig, Recorded, Serv
 from ..core.fold.fold import FoldContext
 from ..guard import Guard, tell_of_healing
 from ..health import LogProbe, Pulse, Readiness, report
-from ..history import Bounds, open_history
+from ..history import Bounds, check_history, open_history
 from ..metrics import CallCounts, Endpoint, ServerCollector, ServerSources
 from ..metrics.server import CacheSizes
 from ..namespaces.registry import Registry
@@ -178,10 +178,12 @@ class Server:
         """Opens the log, the history and the checkpoints, and returns the namespaces and what watches whether the log can be reached."""
         config, limits = self.config, self.config.limits
         advertised = None if config.read_only else lambda: config.advertise or self.address  # who writes nothing must not lead
+        if (recorded := config.history) is not None:
+            check_history(recorded.path)  # before the log is opened: a start that is refused changes nothing
         log = await open_log(config.log, limits, advertised)
         parts.push_async_callback(log.close)
         history = None
-        if (recorded := config.history) is not None:
+        if recorded is not None:
             history = open_history(recorded.path, Bounds(recorded.max_age_seconds, recorded.max_bytes))
             parts.push_async_callback(history.close)
         context = FoldContext(sole_writer=isinstance(config.log, EmbeddedLogConfig))

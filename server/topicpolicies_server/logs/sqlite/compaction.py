@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ...sqlite_file import Damaged, give_back, unused_pages
+from ...sqlite_file import Damaged, bytes_on_disk, give_back, unused_pages
 from . import events, file, floors, slim
 from .writer import Writer
 
@@ -141,7 +141,7 @@ class Pass:
     async def _too_much(self, connection: sqlite3.Connection, lower: int, upper: int) -> int | None:
         """The newest place behind ``lower`` from which the events up to ``upper`` exceed ``retained_bytes``; None if they don't."""
         room = self._settings.retained_bytes
-        if await self._read(file.bytes_on_disk, self._path) <= room:
+        if await self._read(bytes_on_disk, self._path) <= room:
             return None
         while page := await self._read(events.sizes, connection, lower + 1, upper, PAGE):
             for place, size in page:

@@ -32,9 +32,7 @@ from .floors import check_kept, count, keep, namespaces
 
 APPLICATION_ID = int.from_bytes(b"TPLG", "big")
 FORMAT = 3
-"""The format that this release writes, and the newest that it can read."""
-MARKED = 2
-"""The first format whose files have a mark beside them."""
+"""The format that this release writes and reads."""
 AUTOCHECKPOINT_PAGES = 32_000
 """Pages in the write-ahead log after which SQLite checkpoints by itself; the writer does so long before."""
 
@@ -53,20 +51,14 @@ class Identity(NamedTuple):
     """Row numbers up to this one may have been assigned in an earlier life, in any namespace."""
 
 
-def bytes_on_disk(path: Path) -> int:
-    """The size of a log's file together with its write-ahead log, in bytes."""
-    beside = path.with_name(path.name + "-wal")
-    return path.stat().st_size + (beside.stat().st_size if beside.exists() else 0)
-
-
 def connect(path: Path, kind: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
     """A connection to an existing file (see ``sqlite_file.connect``)."""
     return _connect(path, FORM, kind)
 
 
-def prepare(connection: sqlite3.Connection, path: Path) -> int:
-    """Creates the tables in an empty file, or upgrades those of a known format (see ``sqlite_file.prepare``)."""
-    return _prepare(connection, path, FORM)
+def prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Creates the tables in an empty file, or checks any other (see ``sqlite_file.prepare``)."""
+    _prepare(connection, path, FORM)
 
 
 def _create(connection: sqlite3.Connection) -> None:
@@ -76,43 +68,15 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute("INSERT INTO log VALUES (?, 0)", (uuid.uuid4().hex,))
 
 
-def _with_checksums(connection: sqlite3.Connection) -> None:
-    """Upgrades format 1, which had no checksums and no base, to format 2."""
-    connection.create_function("checksum", -1, checksum, deterministic=True)
-    connection.execute("ALTER TABLE log ADD COLUMN base INTEGER NOT NULL DEFAULT 0")
-    for name, table, columns in (
-        ("schemas", _SCHEMAS, "id, definition, checksum(id, definition)"),
-        ("namespaces", _NAMESPACES, "id, name, floor, floor, 0, 0, 0"),
-        (
-            "events",
-            _EVENTS,
-            "place, published_at, schema, checksum(place, published_at, schema, key, properties, payload), key, properties, payload",
-        ),
-    ):
-        connection.execute(f"ALTER TABLE {name} RENAME TO former")
-        connection.execute(table)
-        connection.execute(f"INSERT INTO {name} SELECT {columns} FROM former")  # noqa: S608 (only our names)
-        connection.execute("DROP TABLE former")
-    for number, floor in connection.execute("SELECT id, floor FROM namespaces").fetchall():
-        keep(connection, number, floor, count(connection, number, floor))
-
-
-def _with_slim_rows(connection: sqlite3.Connection) -> None:
-    """Upgrades format 2 to 3. No row changes; the number keeps releases that don't know slim rows from reading the file from now on."""
-    del connection
-
-
 FORM = Format(
     "change log",
     APPLICATION_ID,
     FORMAT,
     _create,
-    {1: _with_checksums, 2: _with_slim_rows},
     (
         "synchronous = FULL",  # in WAL mode: every commit is on the disk before it is acknowledged
         f"wal_autocheckpoint = {AUTOCHECKPOINT_PAGES}",
     ),
-    shrinks=True,
 )
 
 

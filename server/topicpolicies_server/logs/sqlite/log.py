@@ -23,6 +23,7 @@ from .loading import Known, Loading
 from .namespace import InFlight, NamespaceState, SqliteNamespaceLog
 from .opening import Opened, open_file
 from .reach import Reach
+from .refusals import is_damage, unreadable
 from .writer import Tail, Writer
 
 IN_FLIGHT = 8_192
@@ -179,6 +180,8 @@ class SqliteLog:
         """Reports all open logs as lost; the next ``start`` opens the file anew (``writer.Owner``)."""
         self._writer = self._opened = None
         loss = LogError(Reason.LOG_LOST, f"The change log's file {self.path} can't be written: {error}. Open the log again.")
+        if is_damage(error):
+            loss = unreadable(f"The change log {self.path}", error)
         for state in list(self._namespaces.values()):
             if state.log is not None:
                 state.log.lose(unknown.get(state.log, 0), loss)

@@ -12,8 +12,8 @@ has the file's identity    has as many rows, or more       the file goes on
 has the file's identity    has fewer rows                  its end was lost, or it is a backup: a new life
 has another identity       has any number of rows          it is a backup, or another file: a new life
 knows of rows              is there, and is empty          all its content was lost: it is refused (``opening``)
-is missing or damaged      never had a mark, or is empty   the mark begins
-is missing or damaged      had a mark, and has rows        it may be a copy whose original went on: a new life
+is missing or damaged      has no rows                     the mark begins
+is missing or damaged      has rows                        it may be a copy whose original went on: a new life
 =========================  ==============================  ===========================================================
 
 A new life has a new identity, so that no token and no history of the former life is taken for one of its own. Its row numbers begin so far
@@ -79,16 +79,15 @@ class Verdict(enum.Enum):
     """The mark of a file with rows is missing or damaged."""
 
 
-def judge(mark: HighWaterMark | None, found: HighWaterMark, *, marked: bool) -> Verdict:
+def judge(mark: HighWaterMark | None, found: HighWaterMark) -> Verdict:
     """Compares a file with its mark (see the table above).
 
     Args:
         mark: the content of the mark; None if there is none, or it can't be read.
         found: how far the file itself has got.
-        marked: whether the file ever had a mark; files of format 1 had none.
     """
     if mark is None:
-        return Verdict.UNMARKED if marked and found.highest else Verdict.BEGINS
+        return Verdict.UNMARKED if found.highest else Verdict.BEGINS
     if mark.identity != found.identity:
         return Verdict.FOREIGN
     return Verdict.BEHIND if found.total < mark.total else Verdict.GOES_ON

@@ -15,7 +15,7 @@ from ...core.errors import Kind
 from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import Reason
-from ...sqlite_file import ERRORS, Damaged
+from ...sqlite_file import ERRORS
 from ...tasks import TaskSet, asked_to_end
 from .. import rows
 from ..avro import Codec
@@ -23,7 +23,7 @@ from ..brokerless import Brokerless
 from ..change_log import LogError, LogSink, closed
 from .appending import NewRow, WriterNamespace
 from .loading import PAGE, Loading
-from .refusals import explained
+from .refusals import explained, unreadable
 from .slim import text_of
 
 _log = logging.getLogger(__name__)
@@ -256,7 +256,7 @@ class SqliteNamespaceLog(Brokerless):
                 with suppress(RuntimeError):  # the readers were shut down: the connection is closed when its object is collected
                     readers.submit(loading.close)
             if isinstance(error, ERRORS):
-                raise LogError(Reason.LOG_FILE_UNUSABLE, f"The change log's file can't be read: {error}.") from error
+                raise unreadable(f"The change log of {self._state.namespace.name}", error) from error
             raise
         self._floor = self._state.floor  # reading has begun: rows that were deleted before stood at or below this floor
         self._loading = self._owned.begin(self._load(loading, readers), "reading it")
@@ -266,12 +266,12 @@ class SqliteNamespaceLog(Brokerless):
         try:
             await self._read_all(loading, readers)
             self._state.damage = ""
-        except Damaged as error:
-            if str(error) != self._state.damage:  # each opening finds the same damage again: log it once
-                _log.error("the change log of %s is damaged: %s", name, error)
-            self._state.damage = str(error)
-            why = f"The change log of {name} is damaged: {error}. Restore it from a backup."
-            self.lose(len(self._pending), LogError(Reason.LOG_FILE_UNUSABLE, why))
+        except ERRORS as error:
+            loss = unreadable(f"The change log of {name}", error)
+            if loss.message != self._state.damage:  # each opening finds the same damage again: log it once
+                _log.error("%s", loss.message)
+            self._state.damage = loss.message
+            self.lose(len(self._pending), loss)
         except (Exception, asyncio.CancelledError) as error:  # an unforeseen error must not leave the namespace loading for ever
             if asked_to_end(error):
                 raise

@@ -12,12 +12,13 @@ from ...core.errors import Kind
 from ...core.reasons import Reason
 from ...file_lock import FileLock
 from ...path_guard import PathGuard
-from ...sqlite_file import ERRORS, Damaged, FileError, Problem, check_pages, checkpoint, create_private, lacks_room
+from ...sqlite_file import ERRORS, Damaged, FileError, Problem, check_pages, checkpoint, create_private, lacks_room, unusable
 from ..avro import Codec
 from ..change_log import LogError
 from . import events, file, floors
 from .loading import Codecs, definition_of
 from .mark import LEAP, HighWaterMark, Mark, Verdict, judge
+from .refusals import unreadable
 
 _log = logging.getLogger(__name__)
 
@@ -62,10 +63,10 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
         _refuse_emptied(path)
         create_private(path)
         connection = file.connect(path, kind)
-        former = file.prepare(connection, path)
+        file.prepare(connection, path)
         _settle_what_was_written(connection, path)
         mark = Mark(path)
-        identity, namespaces, high_water = _compare(connection, mark, path, marked=former >= file.MARKED)
+        identity, namespaces, high_water = _compare(connection, mark, path)
         schema = file.schema_id(connection, definition_of(codec))
         return Opened(connection, identity, schema, Codecs(codec, file.schemas(connection)), namespaces, mark, high_water, PathGuard(path))
     except BaseException as error:
@@ -75,14 +76,13 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
         if mark is not None:
             mark.close()
         lock.release()
+        cause = error.__cause__ if isinstance(error, FileError) else error
+        if isinstance(cause, ERRORS) and not lacks_room(cause):
+            raise unreadable(f"The change log {path}", cause) from error
         if isinstance(error, FileError):
             raise _log_error(error) from error
-        if isinstance(error, Damaged):
-            raise damaged(path, error) from error
         if isinstance(error, (*ERRORS, OSError)):
-            way_out = " Restore it from a backup, or name another file." if _is_not_whole(error) else ""
-            way_out = " Its disk is full, or can't be written: make room." if lacks_room(error) else way_out
-            raise LogError(Reason.LOG_FILE_UNUSABLE, f"{path} can't be opened: {error}.{way_out}") from error
+            raise _log_error(unusable(path, error)) from error
         raise
 
 
@@ -105,18 +105,6 @@ def _refuse_emptied(path: Path) -> None:
         raise FileError(Problem.UNUSABLE, f"{why} Restore it from a backup, or remove the empty file to begin an empty log.")
 
 
-def _is_not_whole(error: Exception) -> bool:
-    """Whether the error says that the file's content is damaged or never was a database, rather than that it can't be accessed."""
-    return getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT) or isinstance(
-        error, UnicodeDecodeError
-    )
-
-
-def damaged(path: Path, error: Damaged) -> LogError:
-    """The error about a damaged file, or a damaged part of it."""
-    return LogError(Reason.LOG_FILE_UNUSABLE, f"The change log {path} is damaged: {error}. Restore it from a backup.")
-
-
 def _settle_what_was_written(connection: sqlite3.Connection, path: Path) -> None:
     """Moves what an earlier process left in the write-ahead log into the file and to the disk: its own writes may not have got there."""
     try:
@@ -127,12 +115,10 @@ def _settle_what_was_written(connection: sqlite3.Connection, path: Path) -> None
         _log.warning("the write-ahead log of the change log %s could not be moved into its file: %s", path, error)
 
 
-def _compare(
-    connection: sqlite3.Connection, mark: Mark, path: Path, *, marked: bool
-) -> tuple[file.Identity, list[floors.NamespaceRow], HighWaterMark]:
+def _compare(connection: sqlite3.Connection, mark: Mark, path: Path) -> tuple[file.Identity, list[floors.NamespaceRow], HighWaterMark]:
     identity, namespaces = file.identity(connection), floors.namespaces(connection)
     said, high_water = mark.read(), _high_water(identity, namespaces)
-    verdict = judge(said, high_water, marked=marked)
+    verdict = judge(said, high_water)
     if verdict is Verdict.GOES_ON:
         mark.note(high_water, 0)
     elif verdict is Verdict.BEGINS:

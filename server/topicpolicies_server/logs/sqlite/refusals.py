@@ -11,6 +11,10 @@ import sqlite3
 import time
 from pathlib import Path
 
+from ...core.reasons import Reason
+from ...sqlite_file import ERRORS
+from ..change_log import LogError
+
 QUIET_SECONDS = 5.0
 """How long no commit must have been refused before the server's log says that the file can be written again."""
 
@@ -26,6 +30,7 @@ _DO = {
     sqlite3.SQLITE_PERM: _CLOSED,
     sqlite3.SQLITE_CANTOPEN: _CLOSED,
 }
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _log = logging.getLogger(__name__)
 
 
@@ -34,6 +39,18 @@ def explained(error: sqlite3.Error) -> str:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
     do = _DO.get(code, _DO.get(code & 0xFF))
     return f"{error}. {do}" if do else f"{error}."
+
+
+def is_damage(error: BaseException) -> bool:
+    """Whether an error says that the content of the file is damaged. Only what SQLite itself finds has a code."""
+    return isinstance(error, ERRORS) and getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF in _DAMAGE
+
+
+def unreadable(what: str, error: BaseException) -> LogError:
+    """The error about a file, or a part of it, that can't be read; ``what`` names it, as the beginning of a sentence."""
+    if is_damage(error):
+        return LogError(Reason.LOG_FILE_UNUSABLE, f"{what} is damaged: {error}. Restore it from a backup, or name another file.")
+    return LogError(Reason.LOG_FILE_UNUSABLE, f"{what} can't be read: {error}.")
 
 
 class Refusals:

@@ -159,7 +159,7 @@ class Writer:
                 pass
             self._checkpoint(truncate=True)
         except BaseException as error:  # noqa: BLE001 (whatever it is: nobody must wait for this thread for ever)
-            _log.error("the change log's file can't be written any more", exc_info=error)
+            _log.error("the change log's file can't be written any more: %s", error, exc_info=not isinstance(error, sqlite3.Error))
             failure = error
         try:
             with self._path_guard.reopening():  # who has come to read is told that the log is lost or closed
@@ -269,8 +269,7 @@ class Writer:
         if what is Fate.REFUSED:
             return False
         if what is Fate.LOST:
-            self._outlast_unreadable()
-            raise error
+            raise self._outlast_unreadable() or error
         self._doubt(error)
         while (stored := self._look(place)) is None:
             if self._stopping.wait(RETRY_SECONDS):
@@ -279,12 +278,13 @@ class Writer:
         _log.warning("the change log's file can be written again")
         return stored
 
-    def _outlast_unreadable(self) -> None:
-        """Waits while the file can't be opened at all: SQLite reports damage, too, when the disk fails to read a page."""
+    def _outlast_unreadable(self) -> sqlite3.Error | None:
+        """Waits while the file can't be opened: SQLite reports damage, too, if the disk fails to read a page. Returns why it could not."""
         if (trouble := self._trouble()) is not None:
             self._doubt(trouble)
         while self._trouble() is not None and not self._stopping.wait(RETRY_SECONDS):
             pass
+        return trouble
 
     def _doubt(self, error: sqlite3.Error) -> None:
         _log.error("the change log's file can't be written, and the outcome of the last commit is being determined: %s", error)
