@@ -31,5 +31,8 @@ ENTRYPOINT ["topicpolicies"]
 # To be reached from elsewhere the server wants TLS, or to be told that something in front of it protects it:
 #   docker run -e TOPICPOLICIES_LISTEN=0.0.0.0:6680 -e TOPICPOLICIES_INSECURE_LISTEN=true \
 #       -e TOPICPOLICIES_PULSAR=pulsar://broker:6650 -e TOPICPOLICIES_ADMIN_URL=http://broker:8080 ...
-# The health check asks localhost:6680; where that is not it, say TOPICPOLICIES_SERVER too.
+# The health check is a client: it asks localhost:6680, without TLS, unless its own variables say otherwise. With TLS:
+#   docker run -e TOPICPOLICIES_TLS_CERTIFICATE=/tls/server.pem -e TOPICPOLICIES_TLS_KEY=/tls/server.key \
+#       -e TOPICPOLICIES_CLIENT_TLS_CA=/tls/ca.pem -e TOPICPOLICIES_CLIENT_TLS_SERVER_NAME=sidecar.example ...
+# With another port TOPICPOLICIES_SERVER too; with --tls-client-ca also TOPICPOLICIES_CLIENT_TLS_CERTIFICATE and TOPICPOLICIES_CLIENT_TLS_KEY.
 CMD ["serve"]

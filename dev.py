@@ -50,19 +50,19 @@ FILES_BYTES = 8 << 30
 
 
 def demo(arguments: list[str]) -> int:
-    """Start a server on an embedded log, show concurrent updates and a watch, and leave it serving."""
+    """Start a server on an embedded log, show concurrent updates and a watch, and leave it serving: --once, --clients, --updates..."""
     install("server")
     return become(PROGRAMS / "topicpolicies", "demo", *arguments)
 
 
 def test(arguments: list[str]) -> int:
-    """Everything: lint, types, definitions, and all tests, with real brokers and in all languages (JDK 17, Maven, Go, Node)."""
+    """Everything: lint, types, definitions, all tests (JDK 17, Maven, Go, Node). Takes arguments of pytest."""
     install("dev")
     return inspect({**BROKERS, **LINT, **COLLECTION}) or pytest(*arguments)
 
 
 def check(arguments: list[str]) -> int:
-    """The fast part: lint, types, definitions, and the tests that need no broker."""
+    """The fast part: lint, types, definitions, and the tests that need no broker. Takes arguments of pytest."""
     install("dev")
     return inspect({**LINT, **COLLECTION}) or pytest("-m", "not broker and not slow and not evidence", *arguments)
 
@@ -99,7 +99,7 @@ def lock(arguments: list[str]) -> int:
 
 
 def broker(arguments: list[str]) -> int:
-    """Run a real Pulsar broker in the foreground: --version, --port, --web-port."""
+    """Run a real Pulsar broker in the foreground: --version, --port, --web-port, --set; see .venv/bin/python -m tests.broker --help."""
     install("dev")
     return become(PYTHON, "-m", "tests.broker", *arguments, folder=ROOT)
 
@@ -112,8 +112,6 @@ def bench(arguments: list[str]) -> int:
 
 
 COMMANDS = {command.__name__: command for command in (demo, test, check, evidence, lint, generate, lock, broker, bench)}
-WITH_HELP = ("demo", "broker", "bench")
-"""Commands whose programs have help of their own."""
 
 
 def pin(name: str, *arguments: str) -> int:
@@ -205,7 +203,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
     for name, command in COMMANDS.items():
         help_ = command.__doc__
-        commands.add_parser(name, help=help_, description=help_, add_help=name not in WITH_HELP, allow_abbrev=False)
+        commands.add_parser(name, help=help_, description=help_, allow_abbrev=False)
     chosen, rest = parser.parse_known_args()
     try:
         return COMMANDS[chosen.command](rest)

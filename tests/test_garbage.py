@@ -6,14 +6,15 @@ import asyncio
 import gc
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.namespaces.bench import NAMESPACE, Bench, simulate
+from topicpolicies_server import garbage
 from topicpolicies_server.config import Address, EmbeddedLogConfig, ServerConfig
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.garbage import LONG_SECONDS, MIDDLE, OLDEST, YOUNGEST, Garbage, State, collector_off_during_start, tuned_collector
+from topicpolicies_server.garbage import MIDDLE, OLDEST, YOUNGEST, collector_off_during_start, tuned_collector
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.process import run
@@ -25,16 +26,6 @@ def aside() -> Iterator[None]:
     """Sets the objects of the test process aside again after each test."""
     yield
     gc.freeze()
-
-
-class Clock:
-    """A clock that tests advance."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Circle:
@@ -49,31 +40,9 @@ def circles() -> int:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def garbage(clock: Clock) -> Iterator[Garbage]:
-    """A ``Garbage`` that is called at collections as in a server; only the tests make collections."""
-    gc.disable()
-    watched = Garbage(clock)
-    gc.callbacks.append(watched.searched)
-    yield watched
-    gc.callbacks.remove(watched.searched)
-    gc.enable()
-
-
-def search(clock: Clock, seconds: float) -> None:
-    """Makes a full collection that takes this time by the clock."""
-
-    def passing(phase: str, _: object) -> None:
-        if phase == "start":
-            clock.now += seconds
-
-    gc.callbacks.append(passing)
-    gc.collect()
-    gc.callbacks.remove(passing)
+def long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every full collection counts as a long one; only the tests make collections."""
+    monkeypatch.setattr(garbage, "LONG_SECONDS", 0.0)
 
 
 def aside_of(what: list[object]) -> bool:
@@ -81,57 +50,59 @@ def aside_of(what: list[object]) -> bool:
     return not any(each is what for each in gc.get_objects())
 
 
-def test_objects_that_a_load_has_made_are_set_aside(garbage: Garbage) -> None:
-    loaded: list[object] = [[]]
-    assert not aside_of(loaded)
-    garbage.loaded()
-    assert aside_of(loaded)
+@pytest.mark.usefixtures("long")
+def test_what_a_long_full_collection_leaves_is_set_aside_and_a_cycle_never_is() -> None:
+    activity = Activity()
+    with tuned_collector(activity):
+        gc.disable()
+        stays: list[object] = [[]]
+        Circle()
+        activity.loaded()
+        assert circles() == 1 and not aside_of(stays)
+        gc.collect(1)
+        assert not aside_of(stays)
+        gc.collect()
+        assert circles() == 0 and aside_of(stays)
 
 
-def test_objects_that_a_long_full_collection_has_left_are_set_aside(garbage: Garbage, clock: Clock) -> None:
-    left: list[object] = [[]]
-    search(clock, LONG_SECONDS / 2)
-    assert not aside_of(left) and garbage.state is State.ASIDE
-    search(clock, 2 * LONG_SECONDS)
-    assert aside_of(left)
+@pytest.mark.usefixtures("long")
+def test_a_cycle_of_released_documents_is_collected_although_it_was_set_aside() -> None:
+    activity = Activity()
+    with tuned_collector(activity):
+        gc.disable()
+        circle = Circle()
+        gc.collect()
+        del circle
+        gc.collect()
+        assert circles() == 0, "the cycle is set aside"
+        activity.let_go()
+        assert circles() == 1, "the cycle is still to be collected"
+        gc.collect()
+        gc.unfreeze()
+        assert circles() == 0
 
 
-@pytest.mark.parametrize("meanwhile", [lambda _: None, Garbage.loaded, Garbage.let_go], ids=["nothing", "loaded", "let go of more"])
-def test_a_cycle_of_released_documents_is_collected_although_it_was_set_aside(
-    garbage: Garbage, clock: Clock, meanwhile: Callable[[Garbage], None]
-) -> None:
-    circle = Circle()
-    garbage.loaded()
-    del circle
-    search(clock, 0.0)
-    assert circles() == 0, "the cycle is set aside"
-    garbage.let_go()
-    assert garbage.state is State.SEARCHING
-    meanwhile(garbage)
-    assert circles() == 1, "the cycle is still to be collected"
-    stays: list[object] = [[]]
-    search(clock, 0.0)
-    gc.unfreeze()
-    assert circles() == 0
-    gc.freeze()
-    assert aside_of(stays)
-    assert [garbage.state] == [State.ASIDE]
+def test_what_a_short_full_collection_leaves_is_examined_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(garbage, "LONG_SECONDS", 60.0)
+    with tuned_collector(Activity()):
+        stays: list[object] = [[]]
+        gc.collect()
+        assert not aside_of(stays)
 
 
-def test_a_namespace_calls_the_hooks_when_it_is_loaded_and_when_its_documents_are_released() -> None:
+def test_a_namespace_calls_the_hook_when_its_documents_are_released() -> None:
     calls: list[str] = []
 
     async def scenario(bench: Bench) -> None:
         activity = bench.registry.activity
-        activity.on_load, activity.on_let_go = lambda: calls.append("loaded"), lambda: calls.append("let go")
+        activity.on_let_go = lambda: calls.append("let go")
         await bench.set(1)
-        assert calls == ["loaded"]
         bench.opened.lose(LogError(Reason.LOG_LOST, "lost"))
         await bench.set(2)
-        assert calls == ["loaded", "loaded"], "the same view is used again"
+        assert calls == [], "the same view is used again"
         bench.storage.recreate(NAMESPACE)
         await bench.set(3)
-        assert calls == ["loaded", "loaded", "let go", "loaded"]
+        assert calls == ["let go"]
         calls.clear()
         namespace = bench.namespace
         await asyncio.sleep(bench.limits.namespace_idle_seconds * 2)
@@ -152,9 +123,9 @@ def test_the_former_settings_of_the_collector_are_restored_at_the_end() -> None:
     activity, before = Activity(), (gc.get_threshold(), list(gc.callbacks))
     with pytest.raises(KeyError), tuned_collector(activity):
         assert gc.get_threshold() == (YOUNGEST, MIDDLE, OLDEST) and gc.get_freeze_count() > 0
-        assert activity.on_load is not None and activity.on_let_go is not None
+        assert activity.on_let_go is not None
         raise KeyError
-    assert (gc.get_threshold(), list(gc.callbacks)) == before and activity.on_load is activity.on_let_go is None
+    assert (gc.get_threshold(), list(gc.callbacks)) == before and activity.on_let_go is None
 
 
 def test_the_collector_is_tuned_while_a_server_process_runs() -> None:
@@ -167,21 +138,6 @@ def test_the_collector_is_tuned_while_a_server_process_runs() -> None:
     before = gc.get_threshold()
     run(lambda: service, started)
     assert seen == [(YOUNGEST, MIDDLE, OLDEST)] and gc.get_threshold() == before
-
-
-def test_the_collector_is_off_while_checkpoints_are_read() -> None:
-    activity = Activity()
-    with tuned_collector(activity):
-        with activity.restoring():
-            with pytest.raises(KeyError), activity.restoring():
-                raise KeyError
-            assert not gc.isenabled(), "another checkpoint is still being read"
-        assert gc.isenabled()
-        reading = activity.restoring()
-        reading.__enter__()
-    assert gc.isenabled() and activity.on_restore is None
-    reading.__exit__(None, None, None)
-    assert gc.isenabled()
 
 
 def test_the_collector_is_off_while_a_process_starts() -> None:

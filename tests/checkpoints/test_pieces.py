@@ -86,16 +86,3 @@ async def test_requests_that_could_not_be_written_are_in_the_next_checkpoint(tmp
         assert loaded_from(registry) == "checkpoint"
         assert [request for _, request in view_of(registry).recent.newest(1_000)] == expected
         assert name_of(a_key(1)) in view_of(registry).names()
-
-
-async def test_the_start_and_end_of_a_restore_are_reported_to_the_garbage_collection(tmp_path: Path) -> None:
-    server = Server(tmp_path)
-    reports: list[bool] = []
-    for expected in (["log"], ["checkpoint"]):
-        reports.clear()
-        async with server.running() as registry:
-            registry.activity.on_restore = reports.append
-            await server.set(registry, a_key(1), 1)
-            assert [loaded_from(registry)] == expected
-            assert reports == [True, False]
-            await server.keep()

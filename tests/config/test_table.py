@@ -14,7 +14,7 @@ from topicpolicies_server.config.option import Kind
 from topicpolicies_server.config.places import data_folder
 from topicpolicies_server.config.rendering import in_toml, reference, sample, written_value
 from topicpolicies_server.config.sources import read_options
-from topicpolicies_server.config.table import options
+from topicpolicies_server.config.table import CLIENT_VARIABLES, options
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "configuration.md"
 LIMITS = [each.name for each in dataclasses.fields(Limits)]
@@ -76,7 +76,7 @@ def test_the_image_keeps_the_default_log_on_its_volume() -> None:
     assert str(data_folder(around, "linux")) == volume
     assert 'CMD ["serve"]' in image
     named = set(re.findall(r"-e (TOPICPOLICIES_\w+)", image))
-    assert named and named <= {option.variable for option in options().values()}
+    assert named and named <= {*CLIENT_VARIABLES, *(option.variable for option in options().values())}
 
 
 def test_a_configuration_needs_nothing_but_its_log() -> None:

@@ -14,9 +14,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 
 from tests.access.signing import SECRET, token
+from tests.client.certificates import Authority
 from tests.ports import free_port
 
 from .api import Api
@@ -285,3 +287,96 @@ def test_options_come_from_the_environment_before_the_file(tmp_path: Path) -> No
     ended = run("config", variables=variables)
     assert ended.returncode == 2
     assert "max_watches" in ended.stderr and "max_health_watches" in ended.stderr, "all errors at once, with what was meant"
+
+
+# The environment of a client
+
+DOCKERFILE = README.parent / "Dockerfile"
+COMMANDS_PAGE = README.parent / "docs/command-line.md"
+
+
+async def test_the_health_check_of_the_image_needs_nothing_but_the_environment_with_tls(serving: Serving, tmp_path: Path) -> None:
+    health = re.search(r'^HEALTHCHECK .* CMD \["topicpolicies", "(\w+)"\]$', DOCKERFILE.read_text(), re.MULTILINE)
+    assert health is not None
+    (tmp_path / "others").mkdir()
+    authority, others = Authority(tmp_path, "authority"), Authority(tmp_path / "others", "others")
+    own, mine, theirs = authority.identity("server", "127.0.0.1", "sidecar.example"), authority.identity("check"), others.identity("check")
+    shown = grpc.ssl_channel_credentials(authority.certificate.read_bytes(), mine.key.read_bytes(), mine.certificate.read_bytes())
+    options = ["--tls-certificate", str(own.certificate), "--tls-key", str(own.key), "--tls-client-ca", str(authority.certificate)]
+    server = await serving(*options, credentials=shown)
+    right = {
+        "SERVER": server.address,
+        "TIMEOUT": "2",
+        "CLIENT_TLS_CA": authority.certificate,
+        "CLIENT_TLS_CERTIFICATE": mine.certificate,
+        "CLIENT_TLS_KEY": mine.key,
+        "CLIENT_TLS_SERVER_NAME": "sidecar.example",
+    }
+    for code, changed in (
+        (0, {}),
+        (5, {"CLIENT_TLS_CA": others.certificate}),
+        (5, {"CLIENT_TLS_CERTIFICATE": theirs.certificate, "CLIENT_TLS_KEY": theirs.key}),
+        (5, {"CLIENT_TLS_SERVER_NAME": "elsewhere.example"}),
+        (5, {name: "" for name in right if name.startswith("CLIENT_")}),
+        (2, {"CLIENT_TLS": "false"}),
+    ):
+        variables = {f"TOPICPOLICIES_{name}": str(value) for name, value in {**right, **changed}.items()}
+        ended = run(health[1], variables=variables)
+        assert ended.returncode == code, (changed, ended.stdout, ended.stderr)
+        assert (ended.stdout == "SERVING\n") == (code == 0)
+
+
+def test_each_global_option_has_a_variable_that_help_and_the_page_name() -> None:
+    options = re.split(r"\n  (?=-)", run("--help").stdout.partition("Options:\n")[2].partition("\n\n")[0])
+    variables = [re.findall(r"TOPICPOLICIES_\w+", option) for option in options if not re.match(r"\s*(-h|--install|--show)", option)]
+    assert len(variables) > 1 and all(len(named) == 1 for named in variables), options
+    page = COMMANDS_PAGE.read_text()
+    assert [name for (name,) in variables if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "says"),
+    [
+        ("SERVER", "127.0.0.1:99999", "99999"),
+        ("OUTPUT", "xml", "xml"),
+        ("TIMEOUT", "soon", "TOPICPOLICIES_TIMEOUT"),
+        ("TOKEN_FILE", "no.token", "no.token"),
+        ("CLIENT_TLS", "perhaps", "TOPICPOLICIES_CLIENT_TLS"),
+        ("CLIENT_TLS_CA", "no.pem", "no.pem"),
+        ("CLIENT_TLS_CERTIFICATE", "no.pem", "no.pem"),
+        ("CLIENT_TLS_KEY", "no.key", "no.key"),
+    ],
+)
+def test_a_wrong_variable_of_a_client_is_refused(variable: str, value: str, says: str) -> None:
+    ended = run("info", variables={f"TOPICPOLICIES_{variable}": value})
+    assert ended.returncode == 2 and says in ended.stderr, ended.stderr
+
+
+async def test_actor_and_reason_come_from_the_environment(embedded: Embedded, api: Api, topic: str) -> None:
+    variables = {"TOPICPOLICIES_SERVER": embedded.server.address, "TOPICPOLICIES_ACTOR": "ann", "TOPICPOLICIES_REASON": "a storm"}
+    ended = await asyncio.to_thread(run, "update", topic, "max_producer_per_topic=1", variables=variables)
+    assert ended.returncode == 0, ended.stderr
+    (entry,) = await api.history(topic)
+    assert (entry.actor, entry.reason) == ("ann", "a storm")
+
+
+def test_a_server_and_its_clients_share_an_environment(tmp_path: Path) -> None:
+    own = Authority(tmp_path, "authority").identity("server")
+    server = {"tls_certificate": str(own.certificate), "tls_key": str(own.key)}
+    clients = (
+        "SERVER",
+        "ACTOR",
+        "REASON",
+        "TOKEN_FILE",
+        "CLIENT_TLS_CA",
+        "CLIENT_TLS_CERTIFICATE",
+        "CLIENT_TLS_KEY",
+        "CLIENT_TLS_SERVER_NAME",
+    )
+    variables = {f"TOPICPOLICIES_{name.upper()}": value for name, value in server.items()}
+    variables |= {f"TOPICPOLICIES_{name}": "a.client" for name in clients}
+    ended = run("config", "--output", "json", variables={**variables, "TOPICPOLICIES_CLIENT_TLS": "no", "TOPICPOLICIES_TIMEOUT": "7"})
+    assert ended.returncode == 0, ended.stderr
+    shown = json.loads(ended.stdout)
+    assert {name: option["value"] for name, option in shown["options"].items() if option["source"] == "environment"} == server
+    assert shown["ignored"] == []

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import grpc
 from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status as RpcStatus
 
 from tests.validators.records import Failure
 from topicpolicies_server.access import NOBODY
 from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.traces import TraceContext
+from topicpolicies_server.rpc import errors
 from topicpolicies_server.rpc.pace import Pace
 from topicpolicies_server.telemetry.spans import CallSpan
 
@@ -55,11 +54,12 @@ class CallContext:
     def unread_since(self) -> float | None:
         """Returns None: nothing waits to be read by the client."""
 
-    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
-        """Ends the call with an error."""
-        del details
-        status = RpcStatus.FromString(dict(trailing_metadata)["grpc-status-details-bin"])
-        raise Refused(failure_of(code.name, status.details), leader_in(status.details))
+
+def refused(error: Exception) -> Refused:
+    """Returns an error of the service as a client sees it."""
+    told = error if isinstance(error, PolicyError) else errors.internal()
+    details = errors.status(told).details
+    return Refused(failure_of(errors.code(told).name, details), leader_in(details))
 
 
 def failure_of(code: str, details: Iterable[Any]) -> Failure:

@@ -27,7 +27,7 @@ from topicpolicies_server.rpc.calls import Calls
 from topicpolicies_server.rpc.servicer import Servicer
 from topicpolicies_server.rpc.watching.stream import Write
 
-from .calls import BROKEN, CallContext, Refused
+from .calls import BROKEN, CallContext, Refused, refused
 from .faults import SimulatedFaults
 from .kept import Disk, SimulatedCheckpoints
 from .process_log import LedgeredProcessLog, LedProcessLog, ProcessLog
@@ -275,6 +275,8 @@ class Sidecar:
         await self.until_awake()
         try:
             return await method()
+        except Exception as error:  # noqa: BLE001 (as the server does)
+            raise refused(error) from None
         finally:
             await self.until_awake()
 
@@ -333,8 +335,8 @@ class Stream:
         try:
             await method(write)
             await self._answers.put(None)
-        except Refused as refused:
-            await self._answers.put(refused.failure)
+        except Exception as error:  # noqa: BLE001 (as the server does)
+            await self._answers.put(refused(error).failure)
 
 
 async def _each(answers: AsyncGenerator[bytes, None], write: Write) -> None:

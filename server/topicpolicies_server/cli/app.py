@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -153,6 +154,11 @@ def _default_actor() -> str:
         return ""
 
 
+def _from_environment(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "ENVIRONMENT"
+
+
 @app.callback()
 def options(  # noqa: PLR0913, PLR0917 - options
     context: typer.Context,
@@ -166,7 +172,15 @@ def options(  # noqa: PLR0913, PLR0917 - options
         ),
     ] = Output.TABLE,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.001, max=86_400, metavar="SECONDS", help="How long to try, retries included.")
+        float,
+        typer.Option(
+            "--timeout",
+            envvar="TOPICPOLICIES_TIMEOUT",
+            min=0.001,
+            max=86_400,
+            metavar="SECONDS",
+            help="How long to try, retries included.",
+        ),
     ] = 30.0,
     actor: Annotated[
         str | None,
@@ -179,15 +193,26 @@ def options(  # noqa: PLR0913, PLR0917 - options
             "--token-file", envvar="TOPICPOLICIES_TOKEN_FILE", metavar="FILE", help="A file with your token; read again when it changes."
         ),
     ] = None,
-    tls: Annotated[
-        bool | None, typer.Option("--tls/--no-tls", help="Use TLS or not; by default only for servers on other machines.")
+    use: Annotated[
+        bool | None,
+        typer.Option(
+            "--tls/--no-tls", envvar="TOPICPOLICIES_CLIENT_TLS", help="Use TLS or not; by default only for servers on other machines."
+        ),
     ] = None,
-    tls_ca: Annotated[Path | None, typer.Option("--tls-ca", help="The authorities that are trusted, PEM.")] = None,
-    tls_certificate: Annotated[
-        Path | None, typer.Option("--tls-certificate", help="Your certificate, PEM; for serve, the server's.")
+    ca_file: Annotated[
+        Path | None, typer.Option("--tls-ca", envvar="TOPICPOLICIES_CLIENT_TLS_CA", help="The authorities that are trusted, PEM.")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", help="Its private key, PEM.")] = None,
-    tls_server_name: Annotated[str | None, typer.Option("--tls-server-name", help="The name in the server's certificate.")] = None,
+    certificate_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--tls-certificate", envvar="TOPICPOLICIES_CLIENT_TLS_CERTIFICATE", help="Your certificate, PEM; for serve, the server's."
+        ),
+    ] = None,
+    key_file: Annotated[Path | None, typer.Option("--tls-key", envvar="TOPICPOLICIES_CLIENT_TLS_KEY", help="Its private key, PEM.")] = None,
+    server_name: Annotated[
+        str | None,
+        typer.Option("--tls-server-name", envvar="TOPICPOLICIES_CLIENT_TLS_SERVER_NAME", help="The name in the server's certificate."),
+    ] = None,
 ) -> None:
     """Topic policies of Apache Pulsar: change, read and follow them, and serve them.
 
@@ -196,11 +221,14 @@ def options(  # noqa: PLR0913, PLR0917 - options
     if context.invoked_subcommand not in SERVERS:
         context.with_resource(terminable())
         check_output(output)
+    flags = TlsFlags(use=use, ca_file=ca_file, certificate_file=certificate_file, key_file=key_file, server_name=server_name)
+    if context.invoked_subcommand in {*SERVERS, "config"}:  # the environment says how clients call: these have options of a server
+        flags = replace(flags, **{each.name: None for each in fields(flags) if _from_environment(context, each.name)})
     context.obj = Settings(
         server=server,
         output=output,
         timeout_seconds=timeout,
-        tls_flags=TlsFlags(use=tls, ca_file=tls_ca, certificate_file=tls_certificate, key_file=tls_key, server_name=tls_server_name),
+        tls_flags=flags,
         actor=_default_actor() if actor is None else actor,
         reason=reason,
         token_file=token_file,

@@ -15,8 +15,15 @@ from .option import PREFIX, Option
 
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 """The environment variable that names the file of options."""
-CLIENT_VARIABLES = tuple(PREFIX + name for name in ("SERVER", "OUTPUT", "ACTOR", "REASON", "TOKEN_FILE"))
-"""The environment variables of the commands that call a server; they share the prefix, and are no options of a server."""
+CLIENT_VARIABLES = tuple(
+    f"{PREFIX}{name}"
+    for name in (
+        *("SERVER", "OUTPUT", "TIMEOUT", "ACTOR", "REASON", "TOKEN_FILE"),
+        *("CLIENT_TLS", "CLIENT_TLS_CA", "CLIENT_TLS_CERTIFICATE", "CLIENT_TLS_KEY", "CLIENT_TLS_SERVER_NAME"),
+    )
+)
+"""The environment variables of the commands that call a server; they share the prefix, and are no options of a server. ``TLS_CERTIFICATE``
+and ``TLS_KEY`` are: hence ``CLIENT_``."""
 
 
 @cache

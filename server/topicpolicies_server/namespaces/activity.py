@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ..core.chains.sequencer import Outcome, Request, Result
@@ -92,12 +91,8 @@ class Activity:
         """The last repairs that were published, or withheld."""
         self.on_repair: Callable[[Repair, bool], None] | None = None
         """Called with each repair, and whether it is published (or withheld). Must not raise."""
-        self.on_load: Callable[[], None] | None = None
-        """Called when a namespace's log has been read and its view answers. Must not raise."""
         self.on_let_go: Callable[[], None] | None = None
         """Called when documents are not needed any more: a namespace has been closed, or its log was opened anew. Must not raise."""
-        self.on_restore: Callable[[bool], None] | None = None
-        """Called with True when a checkpoint begins to be read, and with False when that has ended. Must not raise."""
 
     def updated(self, request: Request, answer: Result | PolicyError) -> None:
         """Counts an update that was answered."""
@@ -118,25 +113,11 @@ class Activity:
     def loaded(self) -> None:
         """Counts a namespace whose log has been read and whose view answers."""
         self.loads["loaded"] += 1
-        if self.on_load is not None:
-            self.on_load()
 
     def let_go(self) -> None:
         """Notes that documents are not needed any more: a namespace has been closed, or its log was opened anew."""
         if self.on_let_go is not None:
             self.on_let_go()
-
-    @contextmanager
-    def restoring(self) -> Iterator[None]:
-        """Notes that a checkpoint is read, for as long as the context lasts."""
-        told = self.on_restore
-        if told is not None:
-            told(True)
-        try:
-            yield
-        finally:
-            if told is not None and self.on_restore is not None:
-                told(False)
 
     def folded(self, namespace: str, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
         """Counts an event that was folded into the view that answers, and keeps and logs it if it is doubtful.

@@ -106,8 +106,7 @@ class StartingPoints:
         checkpoints, common = self._common.checkpoints, self._common
         if checkpoints is None:
             return StartingPoint()
-        with common.activity.restoring():
-            restored = await checkpoints.restored(self._name, common.context, seconds=common.limits.load_timeout_seconds)
+        restored = await checkpoints.restored(self._name, common.context, seconds=common.limits.load_timeout_seconds)
         if restored is None:
             return StartingPoint()
         if recorder is not None and not recorder.knows(restored.header.identity, restored.header.events):

@@ -6,7 +6,7 @@ import asyncio
 import enum
 from collections.abc import Callable
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 import grpc
 
@@ -15,6 +15,7 @@ from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
 from ..core.traces import TraceContext
+from . import errors
 
 if TYPE_CHECKING:
     from ..telemetry.spans import CallSpan
@@ -138,7 +139,7 @@ class Call:
         try:
             await self._context.write(answer)
         except grpc.aio.InternalError:
-            self._gone()
+            self.gone()
         self.state, self.since = State.WORKING, now()
         if self.answered is not None:
             self.answered()
@@ -149,7 +150,7 @@ class Call:
         return self.since if self.state is State.WRITING else None
 
     async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Any = ()) -> Any:
-        """Ends the call with a gRPC status. For ``PolicyError`` use ``errors.abort``.
+        """Ends the call with a gRPC status. For ``PolicyError`` use ``refuse``.
 
         Raises:
             grpc.aio.AbortError: the status was sent.
@@ -159,9 +160,22 @@ class Call:
         try:
             return await self._context.abort(code, details, trailing_metadata)
         except grpc.aio.InternalError:
-            self._gone()
+            self.gone()
 
-    def _gone(self) -> NoReturn:
+    async def refuse(self, error: PolicyError) -> None:
+        """Ends the call with the status of an error, which observers see as ``error``. The call's method must return then.
+
+        Raises:
+            asyncio.CancelledError: the peer has gone.
+        """
+        self.error = without_frames(error)
+        message, details = errors.fitting(error)
+        try:
+            await self.abort(errors.code(error), message, ((errors.DETAILS_KEY, details),))
+        except grpc.aio.AbortError as sent:
+            without_frames(sent)
+
+    def gone(self) -> NoReturn:
         """Ends the call because a write failed: the peer has gone, and gRPC is about to cancel the call for that."""
         self.given_up = True
         raise asyncio.CancelledError from None
@@ -210,3 +224,16 @@ class Call:
         if self.expired is not None and self.state is not State.ENDING and self._task.uncancel() == 0:
             return self.expired
         return stopping() if self.state is State.ENDING and self._task.uncancel() == 0 else None
+
+
+_Error = TypeVar("_Error", bound=BaseException)
+
+
+def without_frames(error: _Error) -> _Error:
+    """Returns the error that a call ends with, without its traceback and the errors before it.
+
+    A call and gRPC's state of it keep their errors. The frames of a traceback keep the call and its request. Such a cycle would stay in
+    memory until a garbage collection finds it.
+    """
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error

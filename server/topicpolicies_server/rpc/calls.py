@@ -25,9 +25,7 @@ import asyncio
 import contextlib
 import enum
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NoReturn, Protocol, TypeAlias, runtime_checkable
-
-import grpc
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ..access import Caller
 from ..core.chains.request import Request, Result
@@ -35,8 +33,6 @@ from ..core.errors import Kind, PolicyError, stopping
 from ..core.reasons import Reason
 from .arriving import Arriving
 from .call import Call, Metadata, State
-from .errors import internal
-from .failures import Failures
 from .lateness import Lateness
 
 UNREAD_SECONDS = 1.0
@@ -124,7 +120,6 @@ class Calls:
         self.observers = tuple(observers)
         self.change_observers: tuple[ChangeObserver, ...] = ()
         """The observers that are notified of each change of an UpdatePolicies stream."""
-        self._failures = Failures()
         self._loop = asyncio.get_running_loop()
         self._calls: dict[Call, None] = {}
         self.lateness: Lateness[Call] = Lateness(self._loop, self._calls.__contains__)
@@ -256,26 +251,11 @@ class Calls:
         """Passes a call that may stay open through all doors.
 
         Raises:
-            PolicyError: a door refuses the call; INTERNAL: a door failed, and the server's log says why.
+            PolicyError: a door refuses the call.
         """
-        try:
-            for door in self.doors:
-                if (passing := door(call)) is not None:
-                    await passing
-        except Exception as error:  # noqa: BLE001 (told)
-            self.raise_refusal(call, error)
-
-    def raise_refusal(self, call: Call, error: Exception) -> NoReturn:
-        """Raises what a call ends with after a door has raised an error.
-
-        Raises:
-            PolicyError: the door refuses the call; INTERNAL: the door failed, and the server's log says why.
-            grpc.aio.InternalError: the peer has gone.
-        """
-        if isinstance(error, PolicyError | grpc.aio.InternalError):  # the latter means that the peer has gone: no status can reach it
-            raise error
-        self._failures.log(f"An admission check of {call.method}", error)
-        raise internal() from error
+        for door in self.doors:
+            if (passing := door(call)) is not None:
+                await passing
 
     def unregister(self, call: Call, *, endless: bool = False) -> None:
         """Removes a call from those in progress. ``endless``: as it was given to ``register``."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NoReturn, Protocol
-from typing import Any as Anything
+from typing import TYPE_CHECKING, Protocol
 
 import grpc
 from google.protobuf.any_pb2 import Any
@@ -80,17 +79,6 @@ class Context(Protocol):
     def unread_since(self) -> float | None:
         """Returns since when, by the event loop's clock, an answer waits for the peer to take it; None: no answer waits."""
 
-    async def abort(self, code: grpc.StatusCode, details: str = "", trailing_metadata: Anything = ()) -> Anything:
-        """Ends the call with a gRPC status."""
-
-
-async def abort(context: Context, error: PolicyError) -> NoReturn:
-    """Ends a call with the status of an error, which observers see as ``context.error``."""
-    context.error = error
-    message, details = fitting(error)
-    await context.abort(code(error), message, _trailing(details))
-    raise AssertionError("abort does not return")
-
 
 def internal() -> PolicyError:
     """Returns the error of an unforeseen failure. It reveals nothing; the server's log has the cause."""
@@ -111,11 +99,7 @@ def status(error: PolicyError) -> Status:
 
 def trailing_metadata(error: PolicyError) -> tuple[tuple[str, bytes], ...]:
     """Returns the trailing metadata that carries an error's details."""
-    return _trailing(fitting(error)[1])
-
-
-def _trailing(details: bytes) -> tuple[tuple[str, bytes], ...]:
-    return ((DETAILS_KEY, details),)
+    return ((DETAILS_KEY, fitting(error)[1]),)
 
 
 def fitting(error: PolicyError) -> tuple[str, bytes]:

@@ -3,6 +3,9 @@
 Each handler wraps a method in a ``Call``: it registers the call with ``Calls``, passes it through the doors, decodes the request
 (``decoding``), runs the method, and turns whatever the method raises into the status of the call. Answers are serialized already.
 
+A handler returns after it has sent a status, and does not let gRPC's ``AbortError`` pass through its frames: gRPC keeps that error with the
+call, and raises it itself once the handler has returned. So nothing that a refused call has sent is kept (``call.without_frames``).
+
 To gRPC every method has a stream of requests. It calls the handlers of such methods as soon as it has the metadata of a call, so that the
 request of a method with one is awaited here (``arriving``): within bounds, and only if the call is not refused because of its metadata.
 
@@ -15,17 +18,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import grpc
 
 from topicpolicies.v1 import service_pb2
 
 from ..core.errors import PolicyError
-from .call import Call, Metadata
+from .call import Call, Metadata, without_frames
 from .calls import Calls
 from .decoding import Parse, batches, decode, decoded
-from .errors import abort, internal
+from .errors import internal
 from .failures import Failures
 from .leaving import stays
 from .servicer import SERVICE, Servicer
@@ -121,6 +124,8 @@ class _Methods:
         async def unary_unary(_requests: Any, context: Any) -> Any:
             metadata = tuple(context.invocation_metadata() or ())
             raw = await self._request(name, context, metadata)
+            if raw is None:
+                return None
             call = calls.arrived(name, context, len(raw), metadata)
             try:
                 calls.register(call)
@@ -130,17 +135,18 @@ class _Methods:
                         for door in calls.doors if long else calls.unary_doors:  # as `enter` does, without a coroutine for each call
                             if (passing := door(call)) is not None:
                                 await passing
-                    except Exception as error:  # noqa: BLE001 (told)
-                        calls.raise_refusal(call, error)
-                    return await method(decode(parse, raw, most), call)
+                        return await method(decode(parse, raw, most), call)
+                    except Exception as error:  # noqa: BLE001 (whatever it is, the caller is told no more than that it was our fault)
+                        await self._end_failed(call, error)
                 except asyncio.CancelledError:
-                    return await _end_cancelled(call)
+                    await _end_cancelled(call)
                 finally:
                     calls.unregister(call)
-            except Exception as error:  # noqa: BLE001 (whatever it is, the caller is told no more than that it was our fault)
-                return await self._end_failed(call, error)
+            except PolicyError as error:  # it was not registered
+                await call.refuse(error)
             finally:
                 calls.finished(call, stays=long)
+            return None
 
         return unary_unary
 
@@ -167,12 +173,13 @@ class _Methods:
 
         async def streaming(_requests: Any, context: Any) -> None:
             raw = await self._request(name, context, tuple(context.invocation_metadata() or ()))
-            await self._run(name, context, len(raw), lambda call: method(raw, call))
+            if raw is not None:
+                await self._run(name, context, len(raw), lambda call: method(raw, call))
 
         return streaming
 
-    async def _request(self, name: str, context: Any, metadata: Metadata) -> bytes:
-        """Returns the request of a call, once it has arrived. A call that is refused before has its status when this raises."""
+    async def _request(self, name: str, context: Any, metadata: Metadata) -> bytes | None:
+        """Returns the request of a call, once it has arrived; None: the call was refused before that, and has its status."""
         calls = self._calls
         error: PolicyError | None
         try:
@@ -184,9 +191,10 @@ class _Methods:
             error = refusal
         call = calls.arrived(name, context, 0, metadata)
         try:
-            await self._end_failed(call, error)
+            await call.refuse(error)
         finally:
             calls.finished(call, stays=stays(name))
+        return None
 
     async def _run(self, name: str, context: Any, size: int, method: Callable[[Call], Awaitable[None]]) -> None:
         calls, endless = self._calls, self._endless
@@ -194,33 +202,39 @@ class _Methods:
         try:
             calls.register(call, endless=endless)
             try:
-                if calls.doors:
-                    await calls.enter(call)
-                await method(call)
+                try:
+                    if calls.doors:
+                        await calls.enter(call)
+                    await method(call)
+                except Exception as error:  # noqa: BLE001 (as above)
+                    await self._end_failed(call, error)
             except asyncio.CancelledError:
                 await _end_cancelled(call)
             finally:
                 calls.unregister(call, endless=endless)
-        except Exception as error:  # noqa: BLE001 (as above)
-            await self._end_failed(call, error)
+        except PolicyError as error:  # as above
+            await call.refuse(error)
         finally:
             calls.finished(call, stays=True)
 
-    async def _end_failed(self, call: Call, error: Exception) -> NoReturn:
-        """Ends a call with an error that its method, a door or ``Calls`` raised.
+    async def _end_failed(self, call: Call, error: Exception) -> None:
+        """Ends a call with an error that its method or a door raised. The handler must return then.
 
-        A ``PolicyError`` becomes the call's status. An ``AbortError`` is raised again, for the status has been sent; so is an
-        ``InternalError``, for the peer has gone. Any other error is logged, and becomes INTERNAL.
+        A ``PolicyError`` becomes the call's status. After an ``AbortError`` the call has its status; after an ``InternalError`` the peer
+        has gone, and none can reach it. Any other error is logged, and becomes INTERNAL.
+
+        Raises:
+            asyncio.CancelledError: the peer has gone.
         """
         if isinstance(error, PolicyError):
-            await abort(call, error)
-        if isinstance(error, grpc.aio.AbortError):
-            raise error
-        if isinstance(error, grpc.aio.InternalError):  # gRPC could not write: the peer has gone, and no status can reach it
-            call.given_up = True
-            raise error
-        self._failures.log(call.method, error)
-        await abort(call, internal())
+            await call.refuse(error)
+        elif isinstance(error, grpc.aio.AbortError):
+            without_frames(error)
+        elif isinstance(error, grpc.aio.InternalError):
+            call.gone()
+        else:
+            self._failures.log(call.method, error)
+            await call.refuse(internal())
 
 
 async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], call: Call) -> None:
@@ -233,12 +247,16 @@ async def _write(answers: AsyncGenerator[Any, None] | Awaitable[None], call: Cal
             await call.write(answer)
 
 
-async def _end_cancelled(call: Call) -> NoReturn:
-    """Ends a cancelled call: with a status that says why, or without one if the caller has gone, does not read, or has its status."""
+async def _end_cancelled(call: Call) -> None:
+    """Ends a cancelled call: with a status that says why, or without one if the caller has gone, does not read, or has its status.
+
+    Raises:
+        asyncio.CancelledError: the call ends without this status.
+    """
     why = call.why_cancelled()
     if why is None:
         call.given_up = True
         raise asyncio.CancelledError
     if call.code:  # the call was cancelled while it was sending its status: gRPC takes one status, and goes on sending that
         raise asyncio.CancelledError
-    await abort(call, why)
+    await call.refuse(why)

@@ -29,7 +29,7 @@ from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from ..tasks import TaskSet
-from . import answers, deadline_errors, effective, errors, histories, listing, requests
+from . import answers, deadline_errors, effective, histories, listing, requests
 from .authors import author_of
 from .call import Call
 from .calls import Calls, Only, only
@@ -53,17 +53,10 @@ _Unary: TypeAlias = Callable[["Servicer", _Message, Context], Awaitable[bytes]]
 
 
 def _answering(method: _Unary[_Message]) -> Callable[[Servicer, _Message, Context], Awaitable[bytes]]:
-    """Wraps a unary method so that its errors end the call with a gRPC status; an unforeseen error becomes INTERNAL."""
-    name = "".join(word.capitalize() for word in method.__name__.split("_"))
+    """Wraps a unary method so that its answer says since when the log can't be reached, if it can't."""
 
     async def answering(self: Servicer, message: _Message, context: Context) -> bytes:
-        try:
-            answer = await method(self, message, context)
-        except PolicyError as error:
-            return await errors.abort(context, error)
-        except Exception as error:  # noqa: BLE001 - the caller is told that it is our fault, the log why
-            self._failures.log(name, error)
-            return await errors.abort(context, errors.internal())
+        answer = await method(self, message, context)
         if self._readiness.cut_off and not self._registry.common.context.sole_writer:
             context.note(deadline_errors.UNCONFIRMED_KEY, deadline_errors.unconfirmed_since(self._readiness, time.monotonic()))
         return answer
@@ -122,17 +115,6 @@ class Servicer:
         """Every call in progress on the server."""
         calls.lateness.hurry = self._hurry
         self._gathering = Gathering(asyncio.get_running_loop())
-
-    @contextlib.asynccontextmanager
-    async def _ending(self, context: Context, name: str) -> AsyncIterator[None]:
-        """Ends the call of a stream with the gRPC status of whatever error its body raises."""
-        try:
-            yield
-        except PolicyError as error:
-            await errors.abort(context, error)
-        except Exception as error:  # noqa: BLE001 - the caller is told that it is our fault, the log why
-            self._failures.log(name, error)
-            await errors.abort(context, errors.internal())
 
     @property
     def watches(self) -> int:
@@ -232,22 +214,22 @@ class Servicer:
 
     async def update_policies(self, stream: AsyncIterator[Batch], context: Context) -> AsyncGenerator[bytes, None]:
         """Serves UpdatePolicies."""
-        async with self._ending(context, "UpdatePolicies"):
-            places = self._limits.max_in_flight_per_stream
-            admission = self._admission if self._permitting is None else Permitted(self._permitting, context.caller, self._admission)
-            updates = UpdateStream(
-                self._registry, admission, self._resources.wire, author_of(context), places, self._failures, self._stopping, context.pace
-            )
-            updates.span = context.span
-            updates.observers = (self._of_change(context),)
-            self._streams[updates] = None
-            context.leave = updates.leave
-            try:
-                async with contextlib.aclosing(updates.messages(stream)) as messages:
-                    async for message in messages:
-                        yield message
-            finally:
-                self._streams.pop(updates, None)
+        places = self._limits.max_in_flight_per_stream
+        admission = self._admission if self._permitting is None else Permitted(self._permitting, context.caller, self._admission)
+        updates = UpdateStream(
+            self._registry, admission, self._resources.wire, author_of(context), places, self._failures, self._stopping, context.pace
+        )
+        updates.span = context.span
+        updates.observers = (self._of_change(context),)
+        self._streams[updates] = None
+        context.leave = updates.leave
+        try:
+            async with contextlib.aclosing(updates.messages(stream)) as messages:
+                async for message in messages:
+                    yield message
+        finally:
+            self._streams.pop(updates, None)
+            context.leave = None
 
     def _of_change(self, context: Context) -> ChangeEnded:
         """Returns a function that reports each change of an UpdatePolicies stream to the change observers."""
@@ -322,28 +304,25 @@ class Servicer:
 
     async def watch_policies(self, message: service_pb2.WatchPoliciesRequest, context: Context, write: Write) -> None:
         """Serves WatchPolicies; ``write`` sends one message and returns when there is room for the next."""
-        async with self._ending(context, "WatchPolicies"):
-            watch = read_watch(message, self._limits.max_selectors_per_watch, self._limits.bookmark_interval_seconds)
-            if len(self._watching) >= self._limits.max_watches:
-                raise PolicyError(
-                    Kind.RESOURCE_EXHAUSTED,
-                    Reason.TOO_MANY_WATCHES,
-                    f"{len(self._watching)} watches are open, which is the limit: share one, or raise max_watches.",
-                )
-            context.target = next(iter((*message.namespaces, *message.topics)), "")
-            stream = WatchStream(self._resources, watch, self._bookmarks)
-            self._watching[stream] = None
-            if self._stopping.is_set():
-                stream.stop()
-            try:
-                if self.authorizations is None:
-                    await stream.run(write)
-                else:
-                    async with self.authorizations.joined(
-                        stream.reconsider, context.caller, tuple(watch.topics), *watch.permissions
-                    ) as held:
-                        await stream.run(write, held, context.unread_since)
-            finally:
-                self._watching.pop(stream, None)
-                closing = self._closing.begin(stream.close(), "releasing the source of a stream")
-                await asyncio.shield(closing)  # a cancellation of the call now must not cancel the release
+        watch = read_watch(message, self._limits.max_selectors_per_watch, self._limits.bookmark_interval_seconds)
+        if len(self._watching) >= self._limits.max_watches:
+            raise PolicyError(
+                Kind.RESOURCE_EXHAUSTED,
+                Reason.TOO_MANY_WATCHES,
+                f"{len(self._watching)} watches are open, which is the limit: share one, or raise max_watches.",
+            )
+        context.target = next(iter((*message.namespaces, *message.topics)), "")
+        stream = WatchStream(self._resources, watch, self._bookmarks)
+        self._watching[stream] = None
+        if self._stopping.is_set():
+            stream.stop()
+        try:
+            if self.authorizations is None:
+                await stream.run(write)
+            else:
+                async with self.authorizations.joined(stream.reconsider, context.caller, tuple(watch.topics), *watch.permissions) as held:
+                    await stream.run(write, held, context.unread_since)
+        finally:
+            self._watching.pop(stream, None)
+            closing = self._closing.begin(stream.close(), "releasing the source of a stream")
+            await asyncio.shield(closing)  # a cancellation of the call now must not cancel the release

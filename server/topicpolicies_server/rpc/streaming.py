@@ -133,7 +133,8 @@ class UpdateStream:
                     return
                 await self._ready.wait()
         finally:
-            self._over = True
+            self._over, self._failure = True, None
+            self._results.clear()
             stop.cancel()
             reading.cancel()
             left = [request for task, request in self._waiting.items() if task.cancel()]
@@ -191,7 +192,8 @@ class UpdateStream:
                         self._under_way -= count - begun
                         await asyncio.sleep(0)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 (the call ends with it, once what was read has its results)
-            self._failure = self._failure or error
+            if not self._over:
+                self._failure = self._failure or error
         if granted and self._pace is not None:
             self._pace.unused(granted)
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.core.fold.model.in_place import InPlace
-from tests.core.fold.script import RATE, SIZE, TTL, Script
+from tests.core.fold.script import Script
 from topicpolicies_server.core.fold import overlap
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.fold.keystate import Superseded
@@ -126,18 +126,61 @@ def test_concurrent_calls_revert_nothing(after: int) -> None:
     assert changed(BEFORE, BEFORE, stood=20_000, after=after) == []
 
 
-@pytest.mark.parametrize("between", [1, 2])
-def test_a_late_document_sets_back_nothing_that_was_changed_in_its_moment_however_many_events_came_between(between: int) -> None:
+SHORT: dict[str, Setting] = {
+    "producers": "max_producer_per_topic",
+    "consumers": "max_consumer_per_topic",
+    "each": "max_consumers_per_subscription",
+    "threshold": "compaction_threshold",
+    "unacked": "max_unacked_messages_on_consumer",
+}
+
+
+def written(text: str) -> Settings:
+    """Returns the document of a text like ``producers 1, consumers 2``."""
+    pairs = (each.split(" ") for each in text.split(", "))
+    return {SHORT[name]: value.encode() for name, value in pairs}
+
+
+@pytest.mark.parametrize(
+    ("before", "events", "left"),
+    [
+        (  # producers and unacked removed, consumers and threshold set; two removals of what is unset
+            "producers 1, threshold 1, unacked 1",
+            [
+                (0, "consumers 2, producers 1, threshold 1, unacked 1"),
+                (0, "consumers 2, producers 1, threshold 1, unacked 1"),
+                (0, "consumers 2, producers 1, threshold 1"),
+                (1, "consumers 2, threshold 2"),
+                (1, "consumers 2, threshold 2"),
+                (0, "consumers 2, threshold 2, producers 1"),  # late: from before the producers were removed
+            ],
+            "consumers 2, threshold 2",
+        ),
+        (  # consumers and threshold removed, each, producers and unacked set; a removal of what is unset
+            "consumers 1, each 1, threshold 1",
+            [
+                (0, "consumers 1, each 2"),
+                (0, "consumers 1, each 2"),
+                (0, "each 2, producers 2"),
+                (0, "each 2, producers 2"),
+                (0, "consumers 1, each 2, producers 2"),  # late: from before the consumers were removed
+                (1, "each 2, producers 2, unacked 2"),  # what brokers show is right, and must not be overwritten
+            ],
+            "each 2, producers 2, unacked 2",
+        ),
+    ],
+    ids=["it-comes-last", "another-follows-it"],
+)
+def test_a_late_document_of_a_real_broker_sets_back_nothing_although_other_events_came_between(
+    before: str, events: list[tuple[int, str]], left: str
+) -> None:
     script = Script(FoldContext(in_place=True))
-    script.write({TTL: b"1", RATE: b"1", SIZE: b"1"})
-    script.write({TTL: b"1", RATE: b"2"}, wait=20_000)  # of a call that removed the size; it carries the rate that the next call had set
-    for _ in range(between):
-        script.write({TTL: b"1", RATE: b"2"}, wait=0)  # of a call that removed what was unset
-    script.write({TTL: b"1", RATE: b"1"}, wait=-2)  # of one too; encoded before the rate was set, and came last
-    assert script.document == {TTL: b"1", RATE: b"2"}
-    script.write({TTL: b"3", RATE: b"2"}, wait=3)  # of a call that set the TTL in the document that all of them share
-    assert script.document == script.shown() == {TTL: b"3", RATE: b"2"}
-    assert not script.due()
+    script.write(written(before))
+    begun = script.now + 20_000
+    for at, text in events:
+        script.write(written(text), wait=begun + at - script.now)
+    assert script.document == written(left)
+    assert script.due() == (script.shown() != script.document)
 
 
 @pytest.mark.parametrize(("after", "set_back"), [(60, False), (400, False), (600, True)])

@@ -12,9 +12,10 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from topicpolicies import AlreadyExists, Conflict, TopicPoliciesError
+from topicpolicies import AlreadyExists, Conflict, OutcomeUnknown, TopicPoliciesError
 
 from .checks import Check, Finding, failed, ok
+from .sidecar import REMEDIES
 
 if TYPE_CHECKING:
     from topicpolicies.aio import AsyncClient
@@ -95,6 +96,7 @@ class Scratch:
         except AlreadyExists:
             return failed(f"{self.topic} has policies", "Name a topic without policies, or a namespace: --scratch TENANT/NAMESPACE.")
         except TopicPoliciesError as error:
+            self._sent = isinstance(error, OutcomeUnknown)  # any other error says that nothing was written
             return failed(f"{error.reason or error.code.name}: {error.message}", self._remedy(error))
         return ok(f"{1000 * (time.monotonic() - began):.0f} ms")
 
@@ -106,7 +108,7 @@ class Scratch:
                 return "Create the namespace (pulsar-admin namespaces create), or correct its name in --scratch."
             case "READ_ONLY":
                 return "The server's options let it write nothing (--read-only): name another server."
-        return ""
+        return REMEDIES.get(error.reason, "")
 
     async def _update(self) -> None:
         self._sent = True

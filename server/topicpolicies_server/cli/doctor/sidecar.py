@@ -65,7 +65,7 @@ def sidecar(target: str, tls: bool | Tls | None, client: AsyncClient, namespaces
             try:
                 has = await _has_documents(client, namespace)
             except TopicPoliciesError as error:
-                return failed(f"{error.reason or error.code.name}: {error.message}", _REMEDIES.get(error.reason, ""))
+                return failed(f"{error.reason or error.code.name}: {error.message}", REMEDIES.get(error.reason, ""))
             return ok("it has documents" if has else "it has no document")
 
         return Check(
@@ -107,7 +107,8 @@ def sidecar(target: str, tls: bool | Tls | None, client: AsyncClient, namespaces
     ]
 
 
-_REMEDIES = {
+REMEDIES = {
+    "TOPIC_POLICIES_ELSEWHERE": "Use pulsar-admin beside these brokers, or have them read change logs as that sentence says.",
     "NAMESPACE_NOT_FOUND": "Create it (pulsar-admin namespaces create), or correct its name.",
     "TOPIC_POLICIES_DISABLED": "Set topicLevelPoliciesEnabled=true and systemTopicEnabled=true at the brokers.",
     "PULSAR_ADMIN_REFUSED": "Make the server's role an admin of the tenant: pulsar-admin tenants update TENANT --admin-roles ROLE.",
