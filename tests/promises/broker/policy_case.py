@@ -207,7 +207,7 @@ def prepare(admin: Admin, case: Case, namespace: str, topic: str) -> tuple[str, 
     """
     if case.need is Need.SHADOW_TOPICS:
         for shadow in SHADOWS:
-            _ensure(admin, f"persistent/{namespace}/{shadow}", None)
+            ensure(admin, f"persistent/{namespace}/{shadow}", None)
     admin.create_topic(f"{namespace}/{topic}")
     return f"{namespace}/{topic}", case.in_namespace(namespace)
 
@@ -218,8 +218,8 @@ def replicated_namespace(admin: Admin, partitions: int = 0) -> str:
     Before the broker creates a topic by itself it asks the other clusters and waits for answers, so the system topic is created before the
     replication is configured. Call ``stop_replicating`` after use, because the broker keeps trying to connect.
     """
-    _ensure(admin, f"clusters/{ELSEWHERE}", {"serviceUrl": "http://127.0.0.1:9", "brokerServiceUrl": "pulsar://127.0.0.1:9"})
-    _ensure(admin, "tenants/replicated", {"allowedClusters": [HERE, ELSEWHERE]})
+    ensure(admin, f"clusters/{ELSEWHERE}", {"serviceUrl": "http://127.0.0.1:9", "brokerServiceUrl": "pulsar://127.0.0.1:9"})
+    ensure(admin, "tenants/replicated", {"allowedClusters": [HERE, ELSEWHERE]})
     namespace = f"replicated/{uuid.uuid4().hex[:12]}"
     admin.call("PUT", f"namespaces/{namespace}", {"replication_clusters": [HERE]})
     if partitions:
@@ -235,7 +235,8 @@ def stop_replicating(admin: Admin, namespace: str) -> None:
     admin.call("POST", f"namespaces/{namespace}/replication", [HERE])
 
 
-def _ensure(admin: Admin, path: str, body: Any) -> None:
+def ensure(admin: Admin, path: str, body: Any) -> None:
+    """Creates a cluster or a tenant unless it is there: other processes of the run share the broker."""
     try:
         admin.call("PUT", path, body)
     except AdminError as error:

@@ -15,7 +15,7 @@ import pytest
 from tests.broker.admin import Admin, AdminError
 from tests.promises.api import Refused
 from tests.promises.blocking import BlockingApi
-from tests.promises.broker.policy_case import ELSEWHERE, HERE, replicated_namespace, stop_replicating
+from tests.promises.broker.policy_case import ELSEWHERE, HERE, ensure, replicated_namespace, stop_replicating
 from tests.promises.broker.rule_cases import CASES, DIFFERENCES, TAKEN, RuleCase, Where
 from tests.promises.conftest import Sidecars
 
@@ -78,9 +78,8 @@ class Both(NamedTuple):
 def both(admin: Admin, sidecars: Sidecars) -> Iterator[Both]:
     """A server on the shared broker, and namespaces for all cases."""
     replicated = replicated_namespace(admin)
-    admin.call("PUT", "clusters/third", {"serviceUrl": "http://127.0.0.1:9", "brokerServiceUrl": "pulsar://127.0.0.1:9"})
-    with contextlib.suppress(AdminError):
-        admin.call("PUT", "clusters/peer", {"serviceUrl": "http://127.0.0.1:9", "brokerServiceUrl": "pulsar://127.0.0.1:9"})
+    for name in ("third", "peer"):
+        ensure(admin, f"clusters/{name}", {"serviceUrl": "http://127.0.0.1:9", "brokerServiceUrl": "pulsar://127.0.0.1:9"})
     admin.call("POST", f"clusters/{ELSEWHERE}/peers", ["peer"])
     admin.call("POST", "tenants/replicated", {"allowedClusters": [HERE, ELSEWHERE, "third", "peer"]})
     namespaces: dict[Where, str] = {Where.REPLICATED: replicated, Where.NOWHERE: "public/nowhere"}
@@ -89,10 +88,10 @@ def both(admin: Admin, sidecars: Sidecars) -> Iterator[Both]:
     admin.call("POST", f"namespaces/{namespaces[Where.RETAINED]}/retention", {"retentionTimeInMinutes": 10, "retentionSizeInMB": 100})
     quota = {"limit": 100 * 1024 * 1024, "limitSize": 100 * 1024 * 1024, "limitTime": 600, "policy": "producer_exception"}
     admin.call("POST", f"namespaces/{namespaces[Where.QUOTED]}/backlogQuota", quota, backlogQuotaType="destination_storage")
-    admin.create_topic("public/default/shadow")
+    with contextlib.suppress(AdminError):  # another process of the run has created it
+        admin.create_topic("public/default/shadow")
     with BlockingApi(sidecars.one.address) as api:
         yield Both(admin, api, namespaces, itertools.count())
-    admin.call("POST", f"clusters/{ELSEWHERE}/peers", [])
     stop_replicating(admin, replicated)
 
 
