@@ -122,12 +122,12 @@ def pin(name: str, *arguments: str) -> int:
 
 
 def pytest(*arguments: str) -> int:
-    """Runs tests in several processes. Each process begins with consecutive tests, and then takes some from others."""
+    """Runs tests in several processes; the tests of a module, which may share a broker or a build, run in one."""
     keep_compiled()
     if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > FILES_BYTES:
         os.environ.setdefault("TMPDIR", str(MEMORY))  # elsewhere each commit of a log waits for a disk
     print("== tests", flush=True)
-    return become(PYTHON, "-m", "pytest", f"--numprocesses={PROCESSES}", "--dist=worksteal", *arguments, folder=ROOT)
+    return become(PYTHON, "-m", "pytest", f"--numprocesses={PROCESSES}", "--dist=loadscope", *arguments, folder=ROOT)
 
 
 def keep_compiled() -> None:
