@@ -6,12 +6,13 @@ This is neither the sidecar's change log nor a broker, so tests can compare both
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import pulsar
-from pulsar.schema import BytesSchema, Schema
+from pulsar.schema import BytesSchema
 
 from tests.broker.admin import CHANGE_EVENTS
+from tests.promises.change_log import EncodedSchema
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec, Encoded
 
@@ -50,7 +51,7 @@ class ChangeEvents:
         self.namespace = namespace
         self.codec = Codec(definition)
         self._client = pulsar.Client(service_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
-        self._producer = self._client.create_producer(topic, schema=_Encoded(definition), batching_enabled=False)
+        self._producer = self._client.create_producer(topic, schema=EncodedSchema(definition), batching_enabled=False)
         self._reader = self._client.create_reader(topic, pulsar.MessageId.earliest, schema=BytesSchema())
 
     def write(self, event: Event) -> Encoded:
@@ -82,16 +83,3 @@ class ChangeEvents:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-
-class _Encoded(Schema):  # type: ignore[misc]
-    """An Avro schema whose values are bytes already."""
-
-    def __init__(self, definition: str) -> None:
-        self._schema_info = pulsar._pulsar.SchemaInfo(pulsar._pulsar.SchemaType.AVRO, "PulsarEvent", definition)
-
-    def encode(self, obj: bytes) -> bytes:
-        return obj
-
-    def decode(self, data: bytes) -> Any:
-        return data

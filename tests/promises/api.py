@@ -94,71 +94,62 @@ class Change:
 
 
 @dataclass
-class Update:
+class _Request:
+    topic: str
+    scope: Scope.ValueType = field(default=LOCAL, kw_only=True)
+    version: str = field(default="", kw_only=True)
+    """The version that the document must have."""
+    request_id: str = field(default_factory=lambda: str(uuid.uuid4()), kw_only=True)
+    dry_run: bool = field(default=False, kw_only=True)
+    actor: str = field(default="", kw_only=True)
+    reason: str = field(default="", kw_only=True)
+    with_previous: bool = field(default=False, kw_only=True)
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "scope": self.scope,
+            "etag": self.version,
+            "request_id": self.request_id,
+            "validate_only": self.dry_run,
+            "actor": self.actor,
+            "reason": self.reason,
+            "include_previous": self.with_previous,
+        }
+
+
+@dataclass
+class Update(_Request):
     """A change of one document: the populated fields of ``policies`` unless there is a ``mask``."""
 
-    topic: str
     policies: TopicPolicies = field(default_factory=TopicPolicies)
     mask: Sequence[str] = ()
-    scope: Scope.ValueType = LOCAL
     lists: Mapping[str, str] = field(default_factory=dict)
     """REPLACE, UNION or SUBTRACT, by the path of a list."""
-    version: str = ""
-    """The version that the document must have."""
     absent: bool = False
     """Whether there must be no document."""
     skip_if_absent: bool = False
-    request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    dry_run: bool = False
-    actor: str = ""
-    reason: str = ""
-    with_previous: bool = False
 
     def message(self) -> messages.UpdatePolicyRequest:
         """Returns the request."""
         request = messages.UpdatePolicyRequest(
-            topic=self.topic,
-            scope=self.scope,
             policies=self.policies,
             list_operations={path: messages.ListOperation.Value(f"LIST_OPERATION_{name}") for path, name in self.lists.items()},
-            etag=self.version,
             must_not_exist=self.absent,
             skip_if_absent=self.skip_if_absent,
-            request_id=self.request_id,
-            validate_only=self.dry_run,
-            actor=self.actor,
-            reason=self.reason,
-            include_previous=self.with_previous,
+            **self._fields(),
         )
         request.update_mask.paths.extend(self.mask)
         return request
 
 
 @dataclass
-class Delete:
+class Delete(_Request):
     """The deletion of one document."""
-
-    topic: str
-    scope: Scope.ValueType = LOCAL
-    version: str = ""
-    request_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    dry_run: bool = False
-    actor: str = ""
-    reason: str = ""
-    with_previous: bool = False
 
     def message(self) -> messages.DeletePolicyRequest:
         """Returns the request."""
-        return messages.DeletePolicyRequest(
-            topic=self.topic,
-            scope=self.scope,
-            etag=self.version,
-            request_id=self.request_id,
-            validate_only=self.dry_run,
-            actor=self.actor,
-            reason=self.reason,
-            include_previous=self.with_previous,
-        )
+        return messages.DeletePolicyRequest(**self._fields())
 
 
 @dataclass(frozen=True)
@@ -482,6 +473,19 @@ class Api:
             return await method(request, timeout=timeout, metadata=self._metadata)
         except grpc.aio.AioRpcError as error:
             raise _refused(error) from None
+
+
+async def refusal(call: Awaitable[object]) -> Refused:
+    """Awaits a call that must be refused, and returns why it was.
+
+    Raises:
+        AssertionError: it was not refused.
+    """
+    try:
+        answer = await call
+    except Refused as error:
+        return error
+    raise AssertionError(f"it was not refused, but answered: {answer}")
 
 
 def grpc_name(code: int) -> str:

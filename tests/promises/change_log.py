@@ -195,12 +195,12 @@ class ChangeLog:
                 self._written = fastavro.parse_schema(json.loads(self._definition))
             topic = self._topics[(_java_hash(key) & 0x7FFFFFFF) % len(self._topics)]
             if topic not in self._producers:
-                schema = _Encoded(self._definition)
+                schema = EncodedSchema(self._definition)
                 self._producers[topic] = self._client.create_producer(topic, schema=schema, batching_enabled=False)
             return self._written, self._producers[topic]
 
 
-class _Encoded(Schema):  # type: ignore[misc]
+class EncodedSchema(Schema):  # type: ignore[misc]
     """An Avro schema whose values are bytes already."""
 
     def __init__(self, definition: str) -> None:

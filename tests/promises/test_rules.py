@@ -15,7 +15,7 @@ import pytest
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from .api import GLOBAL, LOCAL, Api, Refused
+from .api import GLOBAL, LOCAL, Api, Refused, refusal
 from .conftest import Serving
 from .server_process import ServerProcess
 from .watching import Watching, documents, kinds, whole
@@ -190,12 +190,6 @@ async def knowing(ruled: str) -> AsyncIterator[Api]:
     """A caller of that server."""
     async with Api(ruled) as api:
         yield api
-
-
-async def refusal(call: Any) -> Refused:
-    with pytest.raises(Refused) as caught:
-        await call
-    return caught.value
 
 
 # Each rule, on both sides of its limit

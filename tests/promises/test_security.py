@@ -18,7 +18,7 @@ from tests.access.signing import SECRET, jwk, rsa_key, signed, token, unsigned
 from tests.client.certificates import Authority, Identity
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from .api import LOCAL, METHODS, SERVICE, Api, Refused, Update
+from .api import LOCAL, METHODS, SERVICE, Api, Refused, Update, refusal
 from .conftest import Serving
 from .documents import REDACTED, only, whole
 from .server_process import ServerProcess, run
@@ -84,12 +84,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]
 async def admin(guarded: ServerProcess) -> AsyncIterator[Api]:
     async with Api(guarded.address, metadata=of("admin")) as api:
         yield api
-
-
-async def refusal(call: Any) -> Refused:
-    with pytest.raises(Refused) as caught:
-        await call
-    return caught.value
 
 
 async def refused_or_none(call: Any) -> Refused | None:

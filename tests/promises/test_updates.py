@@ -7,12 +7,10 @@ import itertools
 import uuid
 from typing import Any
 
-import pytest
-
 from tests.validators.links import Link, chain
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from .api import GLOBAL, LOCAL, Api, Change, Delete, Document, Refused, Update
+from .api import GLOBAL, LOCAL, Api, Change, Delete, Document, Refused, Update, refusal
 from .conftest import Serving
 
 CONTRADICTION = "CONTRADICTION"
@@ -21,13 +19,6 @@ CONTRADICTION = "CONTRADICTION"
 def limit(value: int) -> dict[str, Any]:
     """Returns policies with one setting."""
     return {"max_producer_per_topic": value}
-
-
-async def refusal(call: Any) -> Refused:
-    """Awaits a call that must be refused."""
-    with pytest.raises(Refused) as caught:
-        await call
-    return caught.value
 
 
 # No update is lost

@@ -14,6 +14,7 @@ from tests.broker.admin import AdminError
 from tests.broker.configuration import Security
 from tests.broker.credentials import Authority, TokenKey
 from tests.broker.pulsar_broker import Broker, OwnBroker
+from tests.promises.broker.test_permissions import NAMESPACE, SIDECAR, prepare
 from tests.rpc.both_sides import MUTUAL, TRANSPORTS, Delays, both_sides, lets, tokens
 from tests.rpc.callers import Metadata
 from tests.rpc.conftest import Refusal
@@ -36,8 +37,6 @@ from topicpolicies_server.rpc.server import Server
 
 pytestmark = [pytest.mark.broker]
 
-NAMESPACE = "acme/orders"
-SIDECAR = "sidecar"
 CACHE_SECONDS = 2.0
 ROLES = ("reader", "owner", "stranger", "admin", "unheard-of", "gateway", SIDECAR)
 PROXIES = ("gateway", "front")
@@ -84,11 +83,7 @@ def secured(authority: Authority) -> Iterator[Broker]:
     }
     security = Security(tokens=TokenKey(audience=AUDIENCE), authority=authority)
     with OwnBroker(security=security, settings=settings) as broker, broker.admin() as admin:
-        admin.call("PUT", "tenants/acme", {"adminRoles": ["owner", "gateway"], "allowedClusters": ["standalone"]})
-        admin.call("PUT", "tenants/other", {"adminRoles": ["stranger"], "allowedClusters": ["standalone"]})
-        admin.call("PUT", f"namespaces/{NAMESPACE}", {"replication_clusters": ["standalone"]})
-        admin.call("POST", f"namespaces/{NAMESPACE}/permissions/reader", ["consume", "produce"])
-        admin.create_topic(f"{NAMESPACE}/one")
+        prepare(admin)
         yield broker
 
 

@@ -27,6 +27,8 @@ from .late_folding import LateEntries, LateFolding, Step, complete_after
 from .listeners import Owner, Recorder, Taken
 
 _LOG = logging.getLogger(__name__)
+_MOST_LOGGED = 100
+"""Different problems of entries that are logged a load; a writer of a log can make any number of them."""
 
 
 class Follower(LateFolding):
@@ -67,7 +69,7 @@ class Follower(LateFolding):
         self.unreadable = 0
         """How many entries could not be read."""
         self._logged: set[str] = set()
-        """The problems of these entries that the server's log has."""
+        """The problems of these entries that the server's log has, at most ``_MOST_LOGGED``."""
         self._owner: Owner[Follower] | None = owner
         self._older = older
         self._recorder = recorder
@@ -300,7 +302,7 @@ class Follower(LateFolding):
             placed = placed._replace(event=None, problem=f"it can't be applied ({type(error).__name__})")
         if placed.problem:
             self.unreadable += 1
-            if placed.problem not in self._logged:
+            if placed.problem not in self._logged and len(self._logged) < _MOST_LOGGED:
                 self._logged.add(placed.problem)
                 skipped = f"{placed.position}: {placed.problem} (others like it are only counted)"
                 _LOG.warning("%s: skipped an unreadable entry at %s", self._namespace, skipped)

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.broker.admin import Admin
 from tests.broker.configuration import Security
 from tests.broker.credentials import TokenKey
 from tests.broker.pulsar_broker import Broker, OwnBroker
@@ -60,15 +61,20 @@ CALLS: dict[str, tuple[Callable[[Api], Awaitable[Any]], tuple[str, str, object] 
 
 @pytest.fixture(scope="module")
 def secured() -> Iterator[Broker]:
-    """A broker with tokens and two tenants: the admins of one are ``owner`` and ``gateway``, that of the other is ``stranger``."""
+    """A broker with tokens, prepared."""
     settings = {"superUserRoles": f"admin,{SIDECAR}", "proxyRoles": "gateway,front"}
     with OwnBroker(security=Security(tokens=TokenKey()), settings=settings) as broker, broker.admin() as admin:
-        admin.call("PUT", "tenants/acme", {"adminRoles": ["owner", "gateway"], "allowedClusters": ["standalone"]})
-        admin.call("PUT", "tenants/other", {"adminRoles": ["stranger"], "allowedClusters": ["standalone"]})
-        admin.call("PUT", f"namespaces/{NAMESPACE}", {"replication_clusters": ["standalone"]})
-        admin.call("POST", f"namespaces/{NAMESPACE}/permissions/reader", ["consume", "produce"])
-        admin.create_topic(f"{NAMESPACE}/one")
+        prepare(admin)
         yield broker
+
+
+def prepare(admin: Admin) -> None:
+    """Makes two tenants, of which the admins of one are ``owner`` and ``gateway``, that of the other is ``stranger``, and a topic."""
+    admin.call("PUT", "tenants/acme", {"adminRoles": ["owner", "gateway"], "allowedClusters": ["standalone"]})
+    admin.call("PUT", "tenants/other", {"adminRoles": ["stranger"], "allowedClusters": ["standalone"]})
+    admin.call("PUT", f"namespaces/{NAMESPACE}", {"replication_clusters": ["standalone"]})
+    admin.call("POST", f"namespaces/{NAMESPACE}/permissions/reader", ["consume", "produce"])
+    admin.create_topic(f"{NAMESPACE}/one")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 from tests.broker.admin import Admin, AdminError
 from tests.broker.fixtures import BrokerOf
 from tests.broker.pulsar_broker import Broker
-from tests.promises.api import Api, Change, Refused
+from tests.promises.api import Api, Change, Refused, refusal
 from tests.promises.server_process import ServerProcess
 from tests.promises.shared.delaying import DelayingProxy
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -39,10 +39,9 @@ async def sidecar(broker: Broker, output: Path, *options: str) -> AsyncIterator[
 
 async def refused(api: Api, topic: str) -> Refused:
     """Returns the refusal of an update at a sidecar that does not lead."""
-    with pytest.raises(Refused) as caught:
-        await api.update(topic, {"max_producer_per_topic": 99})
-    assert (caught.value.code, caught.value.reason) == ("UNAVAILABLE", "NOT_LEADER")
-    return caught.value
+    refused = await refusal(api.update(topic, {"max_producer_per_topic": 99}))
+    assert (refused.code, refused.reason) == ("UNAVAILABLE", "NOT_LEADER")
+    return refused
 
 
 async def in_time(api: Api, topic: str, value: int) -> Change:

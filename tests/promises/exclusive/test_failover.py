@@ -10,11 +10,10 @@ import random
 import statistics
 import time
 import uuid
-from collections.abc import Awaitable
 
 import pytest
 
-from tests.promises.api import Api, Refused
+from tests.promises.api import Api, refusal
 from tests.promises.server_process import ServerProcess
 from tests.validators.links import chain
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -64,13 +63,6 @@ async def in_the_middle(load: Load, chance: random.Random) -> int:
     return len(load.in_flight)
 
 
-async def refused(call: Awaitable[object]) -> Refused:
-    """Returns the refusal of a call."""
-    with pytest.raises(Refused) as caught:
-        await call
-    return caught.value
-
-
 async def stopped_for_longer_than_its_session(cluster: Cluster, load: Load, takeovers: Takeovers, value: int) -> str:
     """Suspends the leader until another one leads, and checks its answers when it resumes. Returns why it refused the held update."""
     leader = await cluster.leader()
@@ -85,14 +77,14 @@ async def stopped_for_longer_than_its_session(cluster: Cluster, load: Load, take
         assert takeovers.seconds[-1] >= SESSION_SECONDS / 2, "another sidecar leads only after the session has ended"
         await asyncio.sleep(0.5)
         leader.resume()
-        found = await refused(held)
+        found = await refusal(held)
         # LOG_UNREACHABLE: its connections were closed meanwhile, and it accepts no update until it has new ones.
         refusals = {("UNAVAILABLE", "NOT_LEADER"), ("UNAVAILABLE", "LOG_UNREACHABLE"), ("DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN")}
         assert (found.code, found.reason) in refusals
         await load.update(client, topic, HELD, value, update.request_id)  # the repeat settles the update
-        later = await refused(api.send(holding(topic, HELD, -1, str(uuid.uuid4()))))
+        later = await refusal(api.send(holding(topic, HELD, -1, str(uuid.uuid4()))))
         while later.reason == "LOG_UNREACHABLE" and time.monotonic() < began + 60:
-            later = await refused(api.send(holding(topic, HELD, -1, str(uuid.uuid4()))))
+            later = await refusal(api.send(holding(topic, HELD, -1, str(uuid.uuid4()))))
         assert (later.code, later.reason, later.metadata["leader"]) == ("UNAVAILABLE", "NOT_LEADER", successor.address)
         read = (await api.get(topic, at_least_version=load.links[topic][-1].version)).policies or TopicPolicies()
         assert read.subscription_policies[HELD].dispatch_rate.dispatch_throttling_rate_in_msg == value, "a follower serves reads"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pulsar
 import pytest
@@ -21,25 +22,17 @@ BARE = {
 @pytest.fixture(scope="session")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A broker with the plug-in, and a sidecar on the embedded log; each test leaves both running."""
-    made = Pair(tmp_path_factory.mktemp("plugin"))
-    try:
-        made.start_sidecar()
-        made.broker.start()
+    with closing(Pair(tmp_path_factory.mktemp("plugin"))) as made:
+        made.start()
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope="session")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """A broker without system topics, whose namespaces may be deleted with their topics, and a sidecar whose log is in it."""
-    made = Pair(tmp_path_factory.mktemp("bare"), log_in_pulsar=True, settings=BARE)
-    try:
-        made.broker.start()
-        made.start_sidecar()
+    with closing(Pair(tmp_path_factory.mktemp("bare"), log_in_pulsar=True, settings=BARE)) as made:
+        made.start()
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture

@@ -42,6 +42,7 @@ class Pair:
             settings: further lines of ``standalone.conf``.
             permitted: the sidecar's options that grant permissions to its callers: brokers need to see secrets.
         """
+        self._log_in_pulsar = log_in_pulsar
         ports = Ports()
         (directory / "cluster.toml").write_text('cluster = "standalone"\n')  # without it LOCAL replication clusters are refused
         log = ["--data", str(directory / "policies.db"), "--cluster-file", str(directory / "cluster.toml")]
@@ -65,6 +66,11 @@ class Pair:
     def admin(self) -> Admin:
         """The broker's admin API; close it after use."""
         return self.broker.admin()
+
+    def start(self) -> None:
+        """Starts both processes, first the one in which the log is."""
+        for start in (self.broker.start, self.start_sidecar) if self._log_in_pulsar else (self.start_sidecar, self.broker.start):
+            start()
 
     def start_sidecar(self) -> None:
         """Starts the sidecar, and waits until it serves."""

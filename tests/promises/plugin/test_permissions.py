@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -55,17 +56,15 @@ def pair(tmp_path: Path, roles: Path) -> Iterator[Pair]:
     key, token = tmp_path / "secret.key", tmp_path / "token"
     key.write_bytes(KEY.secret)
     token.write_text(KEY.token("brokers"))
-    made = Pair(
-        tmp_path,
-        settings={"topicPoliciesSidecarTokenFilePath": str(token)},
-        permitted=["--authentication-providers", "token", "--token-secret-key", str(key), "--authorization", str(roles)],
-    )
-    try:
-        made.start_sidecar()
-        made.broker.start()
+    with closing(
+        Pair(
+            tmp_path,
+            settings={"topicPoliciesSidecarTokenFilePath": str(token)},
+            permitted=["--authentication-providers", "token", "--token-secret-key", str(key), "--authorization", str(roles)],
+        )
+    ) as made:
+        made.start()
         yield made
-    finally:
-        made.close()
 
 
 def shown(pair: Pair, topic: str, role: str) -> str:

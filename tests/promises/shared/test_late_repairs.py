@@ -143,6 +143,14 @@ async def test_late_repairs_are_believed(broker: Broker, tmp_path: Path) -> None
         group.create_task(repairs_after_a_pause(broker, homes[1]))
 
 
+async def repaired_late(first: ServerProcess, fields: list[Field]) -> None:
+    """Compacts the log, and only then lets a sidecar make the repairs that it owes."""
+    await compact(fields)
+    first.resume_repairs()
+    await repaired(fields)
+    await met(fields)
+
+
 async def repairs_of_a_restarted_sidecar(broker: Broker, home: Path) -> None:
     """Kills a sidecar while documents are stale; it repairs them when it is back, half a minute later."""
     first = process(broker, home / "first.log")
@@ -157,10 +165,7 @@ async def repairs_of_a_restarted_sidecar(broker: Broker, home: Path) -> None:
             await first.start()
             first.pause_repairs()  # only until the log is compacted
             await asked(first, fields)
-            await compact(fields)
-            first.resume_repairs()
-            await repaired(fields)
-            await met(fields)
+            await repaired_late(first, fields)
             await nothing_is_undone(broker, first, fields, home, 3.0)
     finally:
         first.kill()
@@ -176,10 +181,7 @@ async def repairs_after_a_pause(broker: Broker, home: Path) -> None:
             first.pause_repairs()
             await leave_stale(fields, first, STALE)
             await asyncio.sleep(LATE_SECONDS)
-            await compact(fields)
-            first.resume_repairs()
-            await repaired(fields)
-            await met(fields)
+            await repaired_late(first, fields)
             assert await asyncio.to_thread(first.stop) == 0
             await nothing_is_undone(broker, None, fields, home, 26.0)
     finally:
