@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.broker.pulsar_broker import Broker
-from tests.promises.api import Api, Change, Refused
+from tests.promises.api import Api, Change, Refused, refusal
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from .raw_log import RawLog
-from .test_failover import refused
 
 _LEAD_SECONDS = 3
 """A follower leads within 0.2 s after its leader has stopped; on a busy machine within 1.7 s."""
@@ -52,7 +51,7 @@ async def test_a_read_only_sidecar_never_leads(quick_broker: Broker, tmp_path: P
             leader.stop()
             await asyncio.sleep(_LEAD_SECONDS)
             assert raw.leader == leader.address, "nobody has written since"
-            assert (await refused(api.update(topic, {"message_ttl_in_seconds": 2}))).reason == "READ_ONLY"
+            assert (await refusal(api.update(topic, {"message_ttl_in_seconds": 2}))).reason == "READ_ONLY"
             await leader.start()
             second = await written(leader, topic, 3)
             assert second.previous_version == first.version
