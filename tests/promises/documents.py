@@ -98,3 +98,15 @@ def only(policies: TopicPolicies, *names: str) -> TopicPolicies:
 def without(policies: TopicPolicies, *names: str) -> TopicPolicies:
     """Returns a document without these fields of another one."""
     return only(policies, *(name for name in FIELDS if name not in names))
+
+
+OFFLOAD = {
+    "managedLedgerOffloadDriver": "aws-s3",
+    "managedLedgerOffloadBucket": "bucket",
+    "managedLedgerOffloadRegion": "eu-west-1",
+    "s3ManagedLedgerOffloadBucket": "bucket",
+    "s3ManagedLedgerOffloadRegion": "eu-west-1",
+    "s3ManagedLedgerOffloadCredentialId": "id",
+    "s3ManagedLedgerOffloadCredentialSecret": "hush",
+}
+"""Offload policies with a secret, as the admin API takes them."""

@@ -14,6 +14,7 @@ from tests.broker.admin import Admin, AdminError
 from tests.broker.credentials import TokenKey
 from tests.promises.api import Refused
 from tests.promises.blocking import BlockingApi
+from tests.promises.documents import OFFLOAD
 from tests.promises.plugin.pair import Pair
 
 pytestmark = pytest.mark.broker
@@ -31,15 +32,6 @@ roles = ["reader"]
 namespaces = ["*"]
 permissions = ["read"]
 """
-OFFLOAD = {
-    "managedLedgerOffloadDriver": "aws-s3",
-    "managedLedgerOffloadBucket": "bucket",
-    "managedLedgerOffloadRegion": "eu-west-1",
-    "s3ManagedLedgerOffloadBucket": "bucket",
-    "s3ManagedLedgerOffloadRegion": "eu-west-1",
-    "s3ManagedLedgerOffloadCredentialId": "id",
-    "s3ManagedLedgerOffloadCredentialSecret": "hush",
-}
 
 
 @pytest.fixture

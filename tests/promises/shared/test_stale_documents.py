@@ -12,7 +12,9 @@ from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker
 from tests.promises.api import Api
 from tests.promises.change_log import ChangeLog, Stored, admin_path
-from tests.promises.conftest import Sidecars
+from tests.promises.conftest import Serving, Sidecars
+from tests.promises.documents import OFFLOAD
+from tests.promises.watching import Watching
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 SECONDS = 20
@@ -105,3 +107,21 @@ async def test_a_deletion_stands_over_documents_of_before(both: Both) -> None:
     assert deleted.outcome == "DELETED"
     await both.broker_writes(maxProducerPerTopic=1, maxConsumerPerTopic=6)
     await both.become(max_consumer_per_topic=6)
+
+
+async def test_a_watch_shows_no_secret_of_a_stale_document(both: Both, broker: Broker, serving: Serving) -> None:
+    path = f"{admin_path(both.topic)}/offloadPolicies"
+    await asyncio.to_thread(both.admin.call, "POST", path, OFFLOAD)
+    async with asyncio.timeout(SECONDS):
+        while not (stored := (await both.stored())[-1]).policies.get("offloadPolicies"):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    hiding = await serving("--pulsar", broker.service_url, "--admin-url", broker.admin_url)
+    async with Api(hiding.address) as api, Watching(api, topics=[both.topic], mode="EVERY") as watch:
+        events = await watch.synced()
+        await both.apis[0].update(both.topic, {"max_consumer_per_topic": 5})
+        await both.broker_writes(**{**stored.policies, "maxProducerPerTopic": 2})  # without the limit of consumers
+        events += [await watch.change(), await watch.change()]
+    last = events[-1].document
+    assert last is not None and last.policies is not None
+    assert (last.policies.max_producer_per_topic, last.policies.max_consumer_per_topic) == (2, 5), "the log has another document"
+    assert b"bucket" in events[-1].raw and not [event for event in events if b"hush" in event.raw]
