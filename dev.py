@@ -127,7 +127,7 @@ def pytest(*arguments: str) -> int:
     if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > FILES_BYTES:
         os.environ.setdefault("TMPDIR", str(MEMORY))  # elsewhere each commit of a log waits for a disk
     print("== tests", flush=True)
-    return become(PYTHON, "-m", "pytest", f"--numprocesses={PROCESSES}", "--dist=loadscope", *arguments, folder=ROOT)
+    return become(PYTHON, "-m", "pytest", f"--numprocesses={PROCESSES}", *arguments, folder=ROOT)
 
 
 def keep_compiled() -> None:

@@ -3,8 +3,11 @@
 import gc
 import os
 import signal
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 pytest_plugins = ["tests.broker.compacting", "tests.broker.shared", "tests.broker.fixtures"]
 
@@ -34,3 +37,27 @@ def pytest_collection_finish() -> None:
     """Turns the garbage collector on again, for objects that tests make."""
     gc.freeze()
     gc.enable()
+
+
+ONE_PROCESS = ("tests/spark/", "tests/promises/plugin/")
+"""Folders whose tests all run in one process: they share a Spark session, or a broker with the plug-in."""
+
+
+class ByFile(LoadFileScheduling):  # type: ignore[misc]
+    """Gives the tests of a file, or of one of ``ONE_PROCESS``, to one process: they may share a broker and change its clusters."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return next((folder for folder in ONE_PROCESS if nodeid.startswith(folder)), nodeid.partition("::")[0])
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
+    """Has pytest-xdist distribute the tests as ``ByFile`` does."""
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Has the files that wait for brokers and other programs come first: those that only compute fill the processors meanwhile."""
+    waiting: set[Path] = {item.path for item in items if item.get_closest_marker("broker") or item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in waiting)
