@@ -122,7 +122,7 @@ def pin(name: str, *arguments: str) -> int:
 
 
 def pytest(*arguments: str) -> int:
-    """Runs tests in several processes; the tests of a module, which may share a broker or a build, run in one."""
+    """Runs tests in several processes; tests/conftest.py says which of them run in one."""
     keep_compiled()
     if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > FILES_BYTES:
         os.environ.setdefault("TMPDIR", str(MEMORY))  # elsewhere each commit of a log waits for a disk
