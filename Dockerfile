@@ -12,6 +12,7 @@ COPY clients/python clients/python
 COPY clients/spark clients/spark
 COPY server server
 RUN /opt/build/bin/python -m hatchling build --target wheel && \
+    (cd clients/python && /opt/build/bin/python -m hatchling build --target wheel --directory /build/dist) && \
     /opt/topicpolicies/bin/pip install --no-cache-dir --no-index --no-deps dist/*.whl
 
 FROM python:3.11-slim

@@ -20,6 +20,7 @@ if sys.version_info < (3, 11):  # noqa: UP036
     sys.exit("Python 3.11 or newer is needed; this is Python {}.{}.".format(*sys.version_info))
 
 ROOT = Path(__file__).resolve().parent
+CLIENT = ROOT / "clients" / "python"
 REQUIREMENTS = ROOT / "requirements"
 VENV = ROOT / ".venv"
 PROGRAMS = VENV / ("Scripts" if os.name == "nt" else "bin")
@@ -116,7 +117,8 @@ COMMANDS = {command.__name__: command for command in (demo, test, check, evidenc
 
 def pin(name: str, *arguments: str) -> int:
     """Resolves requirements for all platforms into one lock file."""
-    options = ("--quiet", "--universal", "--python-version=3.11", "--generate-hashes", "--no-emit-index-url")
+    options = ["--quiet", "--universal", "--python-version=3.11", "--generate-hashes", "--no-emit-index-url"]
+    options.append("--no-emit-package=topicpolicies")  # the client is in this repository
     out = f"--output-file={REQUIREMENTS / name}.txt"
     return run(PROGRAMS / "uv", "pip", "compile", *options, "--custom-compile-command=python3 dev.py lock", out, *arguments)
 
@@ -168,14 +170,14 @@ def install(profile: str) -> None:
     # uv is several times as fast. It does not know the settings of pip, such as those of a mirror.
     if run(PROGRAMS / "uv", "pip", "install", "--quiet", "--no-config", f"--python={PYTHON}", *packages):
         run(*pip, *packages, must=True)
-    run(*pip, "--no-deps", "--no-build-isolation", f"--editable={ROOT}", must=True)
+    run(*pip, "--no-deps", "--no-build-isolation", f"--editable={CLIENT}", f"--editable={ROOT}", must=True)
     STAMP.write_text(wanted(profile))
 
 
 def wanted(profile: str) -> str:
     """Returns a hash of what an environment depends on; programs in it name its path."""
     digest = hashlib.sha256(f"{profile} {sys.version_info[:2]} {VENV}".encode())
-    for path in (ROOT / "pyproject.toml", REQUIREMENTS / "build.txt", REQUIREMENTS / f"{profile}.txt"):
+    for path in (ROOT / "pyproject.toml", CLIENT / "pyproject.toml", REQUIREMENTS / "build.txt", REQUIREMENTS / f"{profile}.txt"):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

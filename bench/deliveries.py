@@ -2,7 +2,7 @@
 
     python3 dev.py bench deliveries
 
-In each round a stream of updates makes changes while all watchers follow them (mode EVERY: each watcher receives every change). Then a
+In each round batches of updates make changes while all watchers follow them (mode EVERY: each watcher receives every change). Then a
 server on the same stack writes messages of the same sizes to as many streams, and does nothing else. The rate is deliveries per second,
 from the first change sent to the last one delivered. It includes the cost of the updates themselves: with one watcher that is nearly all.
 So the server's processor time per delivery is shown too, without that of as many updates without watchers, made just before; other work on
@@ -29,11 +29,11 @@ from google.protobuf.duration_pb2 import Duration
 from rich.console import Console
 from rich.table import Table
 
+from bench.batching import BATCH, TOPICS, batches, send
 from bench.harness.broadcast import METHOD
 from bench.harness.targets import Program, running, sqlite
 from bench.harness.watching import METHOD as WATCH_POLICIES
 from bench.harness.watching import events_of
-from bench.streaming import TOPICS, UPDATE_POLICIES, batches, stream
 from topicpolicies.v1 import service_pb2
 
 CHANGES = {1: 16_384, 100: 4_096, 1_000: 512}
@@ -85,7 +85,7 @@ class _Watchers:
     async def _synced(self, call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> None:
         async for message in call:
             for event in service_pb2.WatchPoliciesResponse.FromString(message).events:
-                if event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED:
+                if event.bookmark.synced:
                     return
 
     async def told(self, changes: int) -> None:
@@ -109,7 +109,7 @@ async def _tell(channel: grpc.aio.Channel, watchers: _Watchers, messages: deque[
     """Makes the changes. Returns the seconds until all watchers have received all of them."""
     begin = time.perf_counter()
     telling = asyncio.create_task(watchers.told(changes))
-    await stream(channel, UPDATE_POLICIES, messages, _BATCH)
+    await send(channel, BATCH, messages, _BATCH)
     await telling
     return time.perf_counter() - begin
 
@@ -139,11 +139,11 @@ async def measure(
         grpc.aio.insecure_channel(service.address, _OPTIONS) as here,
         grpc.aio.insecure_channel(broadcast.address, _OPTIONS) as there,
     ):
-        await stream(here, UPDATE_POLICIES, deque(itertools.islice(source, 50)), _BATCH)
+        await send(here, BATCH, deque(itertools.islice(source, 50)), _BATCH)
         for _ in range(rounds):
             for count, changes in numbers.items():
                 used = [service.processor_seconds]
-                await stream(here, UPDATE_POLICIES, deque(itertools.islice(source, changes // _BATCH)), _BATCH)
+                await send(here, BATCH, deque(itertools.islice(source, changes // _BATCH)), _BATCH)
                 used.append(service.processor_seconds)
                 watchers = _Watchers(here, count)
                 try:

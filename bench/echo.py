@@ -1,13 +1,9 @@
-"""The limits with which updates are compared: an empty unary call, and a stream that returns each message.
-
-They run on the same gRPC stack as the server, in their own process.
-"""
+"""The limit with which updates are compared: a unary call that returns its message, on the server's gRPC stack, in a process of its own."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
 
 import grpc
 import uvloop
@@ -15,16 +11,10 @@ import uvloop
 from topicpolicies_server.config import Limits
 
 METHOD = "/bench.Echo/Echo"
-STREAM = "/bench.Echo/Stream"
 
 
 async def _echo(message: bytes, _: object) -> bytes:
     return message
-
-
-async def _echo_all(messages: AsyncIterator[bytes], _: object) -> AsyncIterator[bytes]:
-    async for message in messages:
-        yield message
 
 
 async def _serve(port: int) -> None:
@@ -35,7 +25,6 @@ async def _serve(port: int) -> None:
     )
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         "Echo": grpc.unary_unary_rpc_method_handler(_echo),
-        "Stream": grpc.stream_stream_rpc_method_handler(_echo_all),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("bench.Echo", handlers),))
     server.add_insecure_port(f"127.0.0.1:{port}")

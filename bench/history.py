@@ -27,9 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.load import Calls, closed_loop, update_calls
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import history_pb2
+from topicpolicies.v1.history_pb2_grpc import PolicyHistoryServiceStub
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
@@ -83,6 +83,7 @@ class _Rows:
     identity = "bench"
     partitions = 1
     shared = False
+    cluster = ""
 
     def follows(self, _earlier: str, _later: str) -> bool:
         return True
@@ -144,27 +145,27 @@ async def pages(sizes: Sequence[int] = SIZES) -> list[PageTime]:
     return found
 
 
-def _questions(middle: int) -> dict[str, service_pb2.ListHistoryRequest]:
-    topic, oldest = f"persistent://{NAMESPACE}/topic-7", service_pb2.HISTORY_ORDER_OLDEST_FIRST
-    since = service_pb2.ListHistoryRequest(namespace=NAMESPACE, order=oldest)
+def _questions(middle: int) -> dict[str, history_pb2.ListHistoryRequest]:
+    topic = f"persistent://{NAMESPACE}/topic-7"
+    since = history_pb2.ListHistoryRequest(namespace=NAMESPACE, oldest_first=True)
     since.start_time.FromMilliseconds(middle)
     return {
-        "a namespace's newest": service_pb2.ListHistoryRequest(namespace=NAMESPACE),
-        "a namespace's oldest": service_pb2.ListHistoryRequest(namespace=NAMESPACE, order=oldest),
+        "a namespace's newest": history_pb2.ListHistoryRequest(namespace=NAMESPACE),
+        "a namespace's oldest": history_pb2.ListHistoryRequest(namespace=NAMESPACE, oldest_first=True),
         "a namespace's from a time on": since,
-        "an actor's newest": service_pb2.ListHistoryRequest(namespace=NAMESPACE, actor="actor-3"),
-        "a topic's newest": service_pb2.ListHistoryRequest(topic=topic),
-        "an actor's oldest of a topic": service_pb2.ListHistoryRequest(topic=topic, actor="actor-3", order=oldest),
+        "an actor's newest": history_pb2.ListHistoryRequest(namespace=NAMESPACE, actor="actor-3"),
+        "a topic's newest": history_pb2.ListHistoryRequest(topic=topic),
+        "an actor's oldest of a topic": history_pb2.ListHistoryRequest(topic=topic, actor="actor-3", oldest_first=True),
     }
 
 
-async def _timed(channel: grpc.aio.Channel, question: str, request: service_pb2.ListHistoryRequest, events: int) -> PageTime:
-    stub = TopicPoliciesServiceStub(channel)
+async def _timed(channel: grpc.aio.Channel, question: str, request: history_pb2.ListHistoryRequest, events: int) -> PageTime:
+    stub = PolicyHistoryServiceStub(channel)
     times = []
     request.page_size = 10  # as many as the smallest history has of each kind
     for _ in range(_CALLS):
         begin = time.perf_counter()
-        answer: service_pb2.ListHistoryResponse = await stub.ListHistory(request)
+        answer: history_pb2.ListHistoryResponse = await stub.ListHistory(request)
         times.append(time.perf_counter() - begin)
         if not answer.entries:
             raise AssertionError(f"{question} of {events} events came to nothing")

@@ -34,7 +34,6 @@ from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.pulsar.foreign import ForeignWriter
 from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Event
@@ -116,14 +115,21 @@ def _start(server: Program, what: str, names: list[str], options: argparse.Names
 
 def _told(stub: Any, names: list[str]) -> int:
     """Returns the number of documents that one watch of all namespaces receives until each has been sent as a whole."""
-    request = service_pb2.WatchPoliciesRequest(namespaces=names, mode=service_pb2.WATCH_MODE_LATEST, end_when_synced=True)
-    return sum(event.HasField("change") for answer in stub.WatchPolicies(request, timeout=_PATIENCE_SECONDS) for event in answer.events)
+    request = service_pb2.WatchPoliciesRequest(namespaces=names, mode=service_pb2.WATCH_MODE_LATEST)
+    documents, synced = 0, 0
+    for answer in (call := stub.WatchPolicies(request, timeout=_PATIENCE_SECONDS)):
+        documents += sum(event.HasField("change") for event in answer.events)
+        synced += sum(event.bookmark.synced for event in answer.events)
+        if synced == len(names):
+            call.cancel()
+            break
+    return documents
 
 
 def _answers(stub: Any, names: list[str], topics: int) -> float:
     took = []
     for name in names[:_ASKED]:
-        request = service_pb2.GetPolicyRequest(topic=_topic(name, topics // 2), scopes=[SCOPE_LOCAL])
+        request = service_pb2.GetPolicyRequest(topic=_topic(name, topics // 2))
         begin = time.perf_counter()
         stub.GetPolicy(request, timeout=_PATIENCE_SECONDS)
         took.append(time.perf_counter() - begin)

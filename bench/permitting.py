@@ -19,18 +19,13 @@ import jwt
 
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies.v1.service_pb2 import (
-    GetPolicyRequest,
-    PolicyChangeRequest,
-    UpdatePoliciesRequest,
-    UpdatePolicyRequest,
-)
+from topicpolicies.v1.service_pb2 import BatchUpdatePoliciesRequest, GetPolicyRequest, PolicyChangeRequest, UpdatePolicyRequest
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
 SECRET = bytes(range(32))
 ROLES = '[[grants]]\nroles = ["changer"]\nnamespaces = ["acme/*"]\npermissions = ["change"]\n'
 TOPICS = [f"persistent://acme/orders/t{number}" for number in range(200)]
-STREAMED, SINGLE, AT_ONCE, BATCH = 10_000, 2_000, 16, 100
+BATCHED, SINGLE, AT_ONCE, BATCH = 10_000, 2_000, 16, 100
 Metadata: TypeAlias = tuple[tuple[str, str], ...]
 
 
@@ -53,24 +48,13 @@ class Caller:
         self._metadata = metadata
         self._made = 0
 
-    async def stream(self, count: int) -> None:
-        """Makes this many changes on one stream."""
-        call = self._stub.UpdatePolicies(metadata=self._metadata)
+    async def batch(self, count: int) -> None:
+        """Makes this many changes in batches, one after the other."""
         first, self._made = self._made, self._made + count
-
-        async def write() -> None:
-            for begin in range(first, first + count, BATCH):
-                changes = [PolicyChangeRequest(sequence=number, update=change(number)) for number in range(begin, begin + BATCH)]
-                await call.write(UpdatePoliciesRequest(changes=changes))
-            await call.done_writing()
-
-        writing = asyncio.create_task(write())
-        done = 0
-        async for message in call:
-            assert not any(result.HasField("error") for result in message.results)
-            done += len(message.results)
-        await writing
-        assert done == count
+        for begin in range(first, first + count, BATCH):
+            changes = [PolicyChangeRequest(update=change(number)) for number in range(begin, begin + BATCH)]
+            response = await self._stub.BatchUpdatePolicies(BatchUpdatePoliciesRequest(changes=changes), metadata=self._metadata)
+            assert all(result.HasField("success") for result in response.results)
 
     async def update(self, count: int, at_once: int = AT_ONCE) -> None:
         """Makes this many single updates."""
@@ -99,17 +83,17 @@ class Caller:
 
 
 async def measure(directory: Path, options: list[str], metadata: Metadata) -> tuple[float, ...]:
-    """Returns microseconds of the server's processor time: per streamed change, single update, and read."""
+    """Returns microseconds of the server's processor time: per change of a batch, single update, and read."""
     data = directory / "policies.db"
     process = ServerProcess(["--data", str(data), "--no-history", "--no-checkpoints", *options], directory / "output")
     await process.start()
     try:
         async with grpc.aio.insecure_channel(process.address) as channel:
             caller = Caller(channel, metadata)
-            await caller.stream(1_000)
+            await caller.batch(1_000)
             await caller.update(300)
             found = []
-            for count, go in ((STREAMED, caller.stream), (SINGLE, caller.update), (SINGLE, caller.read)):
+            for count, go in ((BATCHED, caller.batch), (SINGLE, caller.update), (SINGLE, caller.read)):
                 before = processor_seconds(process.pid)
                 await go(count)
                 found.append(1e6 * (processor_seconds(process.pid) - before) / count)
@@ -142,7 +126,7 @@ async def main(rounds: int) -> None:
             for name, way in ways.items():
                 with tempfile.TemporaryDirectory() as own:
                     found[name].append(await measure(Path(own), *way))
-    print(f"{'microseconds':30}{'streamed':>10}{'single':>10}{'read':>10}")
+    print(f"{'microseconds':30}{'batched':>10}{'single':>10}{'read':>10}")
     for name, rows in found.items():
         print(f"{name:30}" + "".join(f"{statistics.median(column):10.0f}" for column in zip(*rows, strict=True)))
 

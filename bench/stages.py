@@ -22,6 +22,7 @@ from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.logs import rows
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.rpc import answers, requests
+from topicpolicies_server.rpc.watching import events
 
 _BATCH = 32
 """Updates that are in flight at once, as under load."""
@@ -72,17 +73,17 @@ def measure(updates: int) -> list[Stage]:
 
     for batch in _batches(read, _BATCH):
         effects = timed("sequence: clone, mask, event", sequencer.submit, batch)
-        events = [effect.event for each in effects for effect in each if isinstance(effect, Append)]
-        timed("encode the event in Avro", codec.encode, events)
-        placed = [Placed(0, rows.position_of(next(places)), event, 0) for event in events]
+        appended = [effect.event for each in effects for effect in each if isinstance(effect, Append)]
+        timed("encode the event in Avro", codec.encode, appended)
+        placed = [Placed(0, rows.position_of(next(places)), event, 0) for event in appended]
         taken = timed("read back by proof", lambda each: readback.acknowledged([each]), placed)
         folded = timed("fold, and put into the view", take, [one for each in taken for one in each])
         told: list[list[Effect]] = timed("settle", lambda each: sequencer.folded(*each), folded)
         settled += [(effect.request, effect) for each in told for effect in each if isinstance(effect, Settled)]
-    timed("answer", lambda each: answers.update_answer(each[0], each[1].answer, wire), settled)  # type: ignore[arg-type]
+    timed("answer", lambda each: answers.change_answer(each[0], each[1].answer, wire), settled)  # type: ignore[arg-type]
     timed(
         "serialize for watchers (once for all)",
-        lambda each: answers.change_record("public/default", each, wire, with_before=False),
+        lambda each: events.change_record("public/default", each, wire, with_before=False),
         changes,
     )
     timed("  for comparison: parse and serialize", lambda each: documents.join(each.document or {}).SerializeToString(), changes)

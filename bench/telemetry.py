@@ -30,7 +30,7 @@ from tests.telemetry.collector import Collector
 
 from .permitting import AT_ONCE, SECRET, Caller, Metadata, written
 
-STREAMED, SINGLE = 3_000, 600
+BATCHED, SINGLE = 3_000, 600
 SCRAPES = "--metrics-listen"
 
 
@@ -41,7 +41,7 @@ class Variant:
     name: str
     options: list[str]
     metadata: Metadata = ()
-    streamed: list[float] = field(default_factory=list)
+    batched: list[float] = field(default_factory=list)
     single: list[float] = field(default_factory=list)
     loop: list[float] = field(default_factory=list)
     """The time of the event loop's thread per single update."""
@@ -85,9 +85,9 @@ class Server(NamedTuple):
     process: ServerProcess
     caller: Caller
 
-    async def streamed(self, count: int) -> float:
-        """Makes this many streamed changes. Returns the microseconds per change."""
-        return (await self._taken(self.caller.stream, count))[0]
+    async def batched(self, count: int) -> float:
+        """Makes this many changes in batches. Returns the microseconds per change."""
+        return (await self._taken(self.caller.batch, count))[0]
 
     async def single(self, count: int, at_once: int = AT_ONCE) -> tuple[float, float]:
         """Makes this many single updates. Returns the microseconds per update, and those of the event loop's thread."""
@@ -123,9 +123,9 @@ async def measure(servers: Sequence[Server], rounds: int) -> None:
     for number in range(-1, rounds):
         random.shuffle(order)
         for server in order:
-            streamed, (single, loop) = await server.streamed(STREAMED), await server.single(SINGLE)
+            batched, (single, loop) = await server.batched(BATCHED), await server.single(SINGLE)
             if number >= 0:
-                server.variant.streamed.append(streamed)
+                server.variant.batched.append(batched)
                 server.variant.single.append(single)
                 server.variant.loop.append(loop)
             await asyncio.to_thread(scrape, server.variant)
@@ -138,9 +138,9 @@ async def main(rounds: int) -> None:
         async with serving(directory, variants(directory, collector.endpoint)) as servers:
             await measure(servers, rounds)
     first, *_ = measured = [server.variant for server in servers]
-    print(f"{'microseconds for an update':52}{'streamed':>10}{'':>8}{'single':>10}")
+    print(f"{'microseconds for an update':52}{'batched':>10}{'':>8}{'single':>10}")
     for each in measured:
-        print(f"{each.name:52}{shown(each.streamed, first.streamed)}{shown(each.single, first.single)}{shown(each.loop, first.loop)}")
+        print(f"{each.name:52}{shown(each.batched, first.batched)}{shown(each.single, first.single)}{shown(each.loop, first.loop)}")
     print(f"the collector was told of {len(collector.spans)} spans and {len(collector.metrics)} metrics")
 
 

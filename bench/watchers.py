@@ -28,9 +28,9 @@ from google.protobuf.duration_pb2 import Duration
 from rich.console import Console
 from rich.table import Table
 
+from bench.batching import BATCH, TOPICS, batches, send
 from bench.harness.targets import Program, running
 from bench.harness.watching import METHOD as WATCH_POLICIES
-from bench.streaming import TOPICS, UPDATE_POLICIES, batches, stream
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -80,10 +80,7 @@ class _Watcher:
     async def synced(self) -> None:
         """Returns when the SYNCED bookmark has arrived."""
         async for message in self._call:
-            if any(
-                event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED
-                for event in service_pb2.WatchPoliciesResponse.FromString(message).events
-            ):
+            if any(event.bookmark.synced for event in service_pb2.WatchPoliciesResponse.FromString(message).events):
                 return
 
     async def told(self, last: bytes) -> None:
@@ -148,12 +145,12 @@ async def measure(program: Program, count: int, silent: int) -> Row:
     watchers: list[_Watcher] = []
     try:
         source = batches(_NAMESPACE, TOPICS, _BATCH)
-        await stream(writing, UPDATE_POLICIES, deque(itertools.islice(source, 4)), _BATCH)
+        await send(writing, BATCH, deque(itertools.islice(source, 4)), _BATCH)
         before = resident(program)
         unread = await _silent(quiet, silent)
         watchers = await _open(reading, count - silent)
         opened = resident(program)
-        await stream(writing, UPDATE_POLICIES, deque(itertools.islice(source, _FILLING // _BATCH)), _BATCH)
+        await send(writing, BATCH, deque(itertools.islice(source, _FILLING // _BATCH)), _BATCH)
         await _change(writing, watchers, 1)
         used = program.processor_seconds
         delays = [await _change(writing, watchers, 2 + number) for number in range(_SINGLE)]

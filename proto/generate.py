@@ -21,7 +21,8 @@ from proto.tools import ToolMissingError
 
 _PROTO = Path(__file__).resolve().parent
 _PYTHON = _PROTO.parent / "clients" / "python"
-_SERVICE = "service.proto"
+_SERVICES = ("service.proto", "history.proto")
+"""The files that have services."""
 _PATTERN = "topicpolicies/v1/*_pb2*.py*"
 
 
@@ -38,15 +39,15 @@ class Language(NamedTuple):
 
 
 def generate(out: Path, proto: Path = _PROTO) -> None:
-    """Writes messages and their stubs, and, of the one file that has a service, the gRPC code and its stubs.
+    """Writes messages and their stubs, and, of the files that have services, the gRPC code and its stubs.
 
     Raises:
         ValueError: the definitions do not compile; protoc has said why on standard error.
     """
     files = compiler.definitions(proto)
-    service = [file for file in files if file.endswith(f"/{_SERVICE}")]
+    services = [file for file in files if Path(file).name in _SERVICES]
     _run(proto, [f"--python_out={out}", _plugin("mypy"), f"--mypy_out=quiet:{out}"], files)
-    _run(proto, [f"--grpc_python_out={out}", _plugin("mypy_grpc"), f"--mypy_grpc_out=quiet:{out}"], service)
+    _run(proto, [f"--grpc_python_out={out}", _plugin("mypy_grpc"), f"--mypy_grpc_out=quiet:{out}"], services)
 
 
 def differences(committed: Path, fresh: Path, pattern: str = _PATTERN) -> list[str]:

@@ -9,16 +9,14 @@ from pathlib import Path
 
 from proto import descriptors, documented, tools
 from proto.documented import Enum, Field, File, Message, Service, Type
-from proto.reasons import Reason, reasons
 
 OUT = tools.ROOT / "docs"
 """Where the committed page is."""
 PATTERN = "api.md"
 """Its name."""
 _WIDTH = 120
-_ORDER = ("service.proto", "policies.proto", "events.proto", "errors.proto")
+_ORDER = ("service.proto", "history.proto", "policies.proto", "events.proto", "errors.proto")
 """How the page is ordered; other files follow."""
-_REASONS = "ErrorReason"
 _INTRODUCTION = """\
 # API reference
 
@@ -61,7 +59,7 @@ def page(files: list[File]) -> str:
             if isinstance(each, Message):
                 lines += _message(each, prose)
             else:
-                lines += _reasons(each, prose) if each.name == _REASONS else _enum(each, prose)
+                lines += _enum(each, prose)
     return "\n".join(lines) + "\n"
 
 
@@ -145,19 +143,3 @@ def _enum(enum: Enum, prose: _Prose) -> Iterator[str]:
     yield from ("", f"### {enum.name}", "", *prose.paragraphs(enum.comment, within=enum.name), "")
     for value in enum.values:
         yield from wrapped(f"**`{value.name}`** ({value.number}). {prose.text(value.comment, within=enum.name)}", "- ", "  ")
-
-
-def _reasons(enum: Enum, prose: _Prose) -> Iterator[str]:
-    """The reasons are a table for each section: who looks for one wants to compare."""
-    yield from ("", f"### {enum.name}", "", *prose.paragraphs(enum.comment, within=enum.name))
-    for index, reason in enumerate(reasons(enum)):
-        if reason.section or index == 0:
-            yield from ("", *prose.paragraphs(reason.section))
-            yield from ("", "| reason | status | repeat | metadata | what |", "|---|---|---|---|---|")
-        yield _row(reason, prose)
-
-
-def _row(reason: Reason, prose: _Prose) -> str:
-    keys = ", ".join(f"`{key}`" for key in reason.metadata)
-    cells = (f"`{reason.name}`", reason.status, reason.repeat, keys, prose.text(reason.what).replace("|", "\\|"))
-    return f"| {' | '.join(cells)} |".replace("|  |", "| |").replace("|  |", "| |")

@@ -58,6 +58,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Has the files that wait for brokers and other programs come first: those that only compute fill the processors meanwhile."""
+    """Has the longest come first, and then what waits for brokers and other programs: what only computes fills the processors meanwhile."""
     waiting: set[Path] = {item.path for item in items if item.get_closest_marker("broker") or item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in waiting)
+    items.sort(key=lambda item: (not item.nodeid.startswith(ONE_PROCESS), item.path not in waiting))

@@ -13,7 +13,7 @@ import pytest
 from tests.namespaces.bench import NAMESPACE, Bench, simulate
 from topicpolicies_server import garbage
 from topicpolicies_server.config import Address, EmbeddedLogConfig, ServerConfig
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.garbage import MIDDLE, OLDEST, YOUNGEST, collector_off_during_start, tuned_collector
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.activity import Activity
@@ -97,7 +97,7 @@ def test_a_namespace_calls_the_hook_when_its_documents_are_released() -> None:
         activity = bench.registry.activity
         activity.on_let_go = lambda: calls.append("let go")
         await bench.set(1)
-        bench.opened.lose(LogError(Reason.LOG_LOST, "lost"))
+        bench.opened.lose(LogError(LogState.LOST, "lost"))
         await bench.set(2)
         assert calls == [], "the same view is used again"
         bench.storage.recreate(NAMESPACE)

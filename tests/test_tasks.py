@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.simulation.loop import SimulatedLoop
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.tasks import RestartedTask, TaskSet
 
@@ -28,7 +28,7 @@ def _now() -> float:
     return asyncio.get_running_loop().time()
 
 
-@pytest.mark.parametrize("error", [ValueError("not JSON"), LogError(Reason.LOG_LOST, "It is away."), asyncio.CancelledError()])
+@pytest.mark.parametrize("error", [ValueError("not JSON"), LogError(LogState.LOST, "It is away."), asyncio.CancelledError()])
 def test_a_task_that_fails_is_restarted_after_pauses_that_grow_to_the_longest(error: BaseException) -> None:
     began: list[float] = []
 

@@ -21,10 +21,10 @@ from .scale import Say, Scale
 _AT_ONCE = 64
 _WANT = Want(at_most=1.05)
 FIGURES = (
-    Figure("asking-streamed", "UpdatePolicies with authentication, roles, metrics and traces", "the same, all off", "us", _WANT),
+    Figure("asking-batched", "BatchUpdatePolicies with authentication, roles, metrics and traces", "the same, all off", "us", _WANT),
     Figure("asking-single", "UpdatePolicy with authentication, roles, metrics and traces", "the same, all off", "us", _WANT),
 )
-_STREAMED, _SINGLE = 1_000, 320
+_BATCHED, _SINGLE = 1_000, 320
 """Updates of one turn."""
 _TURNS_PER_SECOND = 4
 
@@ -43,8 +43,8 @@ async def _measure(directory: Path, endpoint: str, scale: Scale, say: Say) -> di
         await _round(servers, 1)
         for number in range(scale.rounds):
             say(f"round {number + 1} of {scale.rounds}")
-            for which, (streamed, single) in enumerate(await _round(servers, turns)):
-                found["asking-streamed"][which].append(streamed)
+            for which, (batched, single) in enumerate(await _round(servers, turns)):
+                found["asking-batched"][which].append(batched)
                 found["asking-single"][which].append(single)
             await asyncio.to_thread(scrape, on)
     note = "processor time of the server for an update; single ones 64 at once"
@@ -56,7 +56,7 @@ async def _round(servers: list[Server], turns: int) -> list[tuple[float, float]]
     taken: list[list[tuple[float, float]]] = [[], []]
     for turn in range(turns):
         for which in (0, 1) if turn % 2 else (1, 0):
-            streamed = await servers[which].streamed(_STREAMED)
+            batched = await servers[which].batched(_BATCHED)
             single, _ = await servers[which].single(_SINGLE, _AT_ONCE)
-            taken[which].append((streamed, single))
+            taken[which].append((batched, single))
     return [(statistics.median(a for a, _ in each), statistics.median(b for _, b in each)) for each in taken]

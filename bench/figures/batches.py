@@ -1,4 +1,4 @@
-"""Streamed updates on the embedded log, 64 per message, beside 64 clients that put as much into etcd on the same disk."""
+"""Batches of updates on the embedded log, 64 a call, beside 64 clients that put as much into etcd on the same disk."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import NamedTuple
 import grpc
 import uvloop
 
+from bench.batching import BATCH, TOPICS, batches, send
 from bench.framing import records
 from bench.harness.targets import Program, sqlite
 from bench.load import closed_loop
-from bench.streaming import TOPICS, UPDATE_POLICIES, batches, stream
 from topicpolicies.v1 import service_pb2
 
 from . import etcd
@@ -22,8 +22,8 @@ from .figure import Figure, Measured, Want
 from .scale import Say, Scale
 
 SIZE = 64
-"""Updates per message, and clients of etcd."""
-FIGURES = (Figure("batches", "UpdatePolicies, embedded log, 64 updates a message", "etcd, put by 64 clients", "/s", Want(at_least=1.0)),)
+"""Updates per call, and clients of etcd."""
+FIGURES = (Figure("batches", "BatchUpdatePolicies, embedded log, 64 updates a call", "etcd, put by 64 clients", "/s", Want(at_least=1.0)),)
 _AT_MOST_PER_SECOND = 60_000
 _NAMESPACE = "public/default"
 
@@ -57,7 +57,7 @@ async def _rounds(service: Program, beside: Program | None, scale: Scale, say: S
         async def update() -> _Rate:
             ready = deque(itertools.islice(source, 1 + int(_AT_MOST_PER_SECOND * scale.seconds) // SIZE))
             used = service.processor_seconds
-            changes, took = await stream(here, UPDATE_POLICIES, ready, SIZE, scale.seconds)
+            changes, took = await send(here, BATCH, ready, SIZE, scale.seconds)
             return _Rate(changes / took, (service.processor_seconds - used) / changes * 1e6)
 
         async def put() -> _Rate:
@@ -83,7 +83,7 @@ async def _rounds(service: Program, beside: Program | None, scale: Scale, say: S
 
 def like_the_changes_of(message: bytes) -> tuple[list[bytes], int]:
     """Returns what makes a put carry as much as a change: the topics as keys, and the size in bytes of the rest of a change."""
-    changes = service_pb2.UpdatePoliciesRequest.FromString(message).changes
+    changes = service_pb2.BatchUpdatePoliciesRequest.FromString(message).changes
     keys = [change.update.topic.encode() for change in changes]
     sizes = [end - begin for begin, end in records(message)]
     return keys, max(1, int(statistics.mean(size - len(key) for size, key in zip(sizes, keys, strict=True))))

@@ -29,7 +29,7 @@ GROUPS = (
     Group("batches", batches.FIGURES, batches.measure, 300),
     Group("asking", asking.FIGURES, asking.measure, 300),
     Group("rations", rationing.FIGURES, rationing.measure, 480),
-    Group("pulsar-batches", on_pulsar.STREAM_FIGURES, on_pulsar.measure_streams, 300, broker=True),
+    Group("pulsar-batches", on_pulsar.BATCH_FIGURES, on_pulsar.measure_batches, 300, broker=True),
     Group("pulsar-calls", on_pulsar.CALL_FIGURES, on_pulsar.measure_calls, 400, broker=True),
     Group("start", starting.FIGURES, starting.measure, 600),
     Group("start-pulsar", starting.PULSAR_FIGURES, starting.measure_pulsar, 900, broker=True),

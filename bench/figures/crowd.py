@@ -21,10 +21,10 @@ import grpc
 import uvloop
 from google.protobuf.duration_pb2 import Duration
 
+from bench.batching import BATCH, batches, send
 from bench.harness.targets import Program, sqlite
 from bench.harness.watching import METHOD
 from bench.load import update_calls
-from bench.streaming import UPDATE_POLICIES, batches, stream
 from topicpolicies.v1 import service_pb2
 
 from .figure import Figure, Measured, Want
@@ -63,7 +63,7 @@ def _has(message: bytes, what: Literal["synced", "change"]) -> bool:
     events = service_pb2.WatchPoliciesResponse.FromString(message).events
     if what == "change":
         return any(event.HasField("change") for event in events)
-    return any(event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED for event in events)
+    return any(event.bookmark.synced for event in events)
 
 
 class _Crowd:
@@ -161,7 +161,7 @@ async def _side(count: int, silent: int) -> AsyncIterator[_Side]:
             for call in mute:
                 await _next(call)  # the watch has begun; it is never read again
             source = batches(_NAMESPACE, 1, 64)
-            await stream(channels[0], UPDATE_POLICIES, deque(itertools.islice(source, _BEHIND // 64)), 64)
+            await send(channels[0], BATCH, deque(itertools.islice(source, _BEHIND // 64)), 64)
             before = program.resident_bytes
             crowd = _Crowd(channels, count)
             await crowd.synced()

@@ -24,7 +24,6 @@ from bench.sidecar_events import Events
 from tests.broker.admin import CHANGE_EVENTS, Admin
 from tests.logs.pulsar.foreign import ForeignWriter
 from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Event
@@ -103,11 +102,11 @@ def _await(stub: Any, last: tuple[str, int]) -> None:
         TimeoutError: it did not come in time.
     """
     topic, value = last
-    request = service_pb2.GetPolicyRequest(topic=topic, scopes=[SCOPE_LOCAL])
+    request = service_pb2.GetPolicyRequest(topic=topic)
     until = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < until:
-        answer: service_pb2.GetPolicyResponse = stub.GetPolicy(request, wait_for_ready=True, timeout=_PATIENCE_SECONDS)
-        if answer.documents[0].policies.max_producer_per_topic == value:
+        answer = stub.GetPolicy(request, wait_for_ready=True, timeout=_PATIENCE_SECONDS)
+        if answer.policies.max_producer_per_topic == value:
             return
         time.sleep(_POLL_SECONDS)
     raise TimeoutError(f"{topic} was not told within {_PATIENCE_SECONDS:g} s")

@@ -1,7 +1,7 @@
 """Updates on a real broker.
 
-Streamed updates stand beside bare publishes of the same bytes; single updates beside the broker's own admin API, and beside a bare publish
-plus an echo.
+Batches stand beside bare publishes of the same bytes; single updates beside the broker's own admin API, and beside a bare publish plus an
+echo.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import grpc
 import httpx
 import uvloop
 
+from bench.batching import BATCH, TOPICS, batches, send
 from bench.brokers import topics_that_stay
 from bench.harness.targets import Program, new_namespace, pulsar, running
 from bench.load import Sample, closed_loop, echo_calls, rest_calls, update_calls
-from bench.streaming import TOPICS, UPDATE_POLICIES, batches, stream
 
 from .figure import Figure, Measured, Want
 from .library import client
@@ -28,8 +28,8 @@ from .publishing import Publisher, written
 from .scale import Say, Scale
 
 SIZE = 64
-"""Updates per message of a stream."""
-STREAM_FIGURES = (Figure("pulsar-batches", "UpdatePolicies, Pulsar", "bare publishes of the same bytes", "/s", Want(at_least=0.5)),)
+"""Updates per batch."""
+BATCH_FIGURES = (Figure("pulsar-batches", "BatchUpdatePolicies, Pulsar", "bare publishes of the same bytes", "/s", Want(at_least=0.5)),)
 CALL_FIGURES = (
     Figure(
         "pulsar-rest",
@@ -55,15 +55,15 @@ _SAMPLE = 500
 _AT_MOST_PER_SECOND = 20_000
 
 
-def measure_streams(scale: Scale, say: Say) -> dict[str, Measured]:
-    """Measures streamed updates and bare publishes, round by round."""
+def measure_batches(scale: Scale, say: Say) -> dict[str, Measured]:
+    """Measures batches of updates and bare publishes, round by round."""
     with pulsar(scale.service_url, scale.admin_url, options=()) as target, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         assert isinstance(target.program, Program), "started for this run"
         topics_that_stay(scale.admin_url, target.namespace, TOPICS)
-        return {"pulsar-batches": runner.run(_stream_rounds(target.program, target.namespace, scale, say))}
+        return {"pulsar-batches": runner.run(_batch_rounds(target.program, target.namespace, scale, say))}
 
 
-async def _stream_rounds(server: Program, namespace: str, scale: Scale, say: Say) -> Measured:
+async def _batch_rounds(server: Program, namespace: str, scale: Scale, say: Say) -> Measured:
     source = batches(namespace, TOPICS, SIZE)
     ours, limits = [], []
     taken: list[Used] = []
@@ -73,7 +73,7 @@ async def _stream_rounds(server: Program, namespace: str, scale: Scale, say: Say
         async def update() -> float:
             ready = deque(itertools.islice(source, 1 + int(_AT_MOST_PER_SECOND * scale.seconds) // SIZE))
             processors.used()
-            changes, took = await stream(channel, UPDATE_POLICIES, ready, SIZE, scale.seconds)
+            changes, took = await send(channel, BATCH, ready, SIZE, scale.seconds)
             taken.append(of_one(processors.used(), changes))
             return changes / took
 

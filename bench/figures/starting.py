@@ -21,7 +21,6 @@ from bench.harness.targets import Program
 from bench.loading import write
 from tests.broker.admin import CHANGE_EVENTS, Admin
 from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 from topicpolicies_server.config.table import options
 
@@ -78,15 +77,13 @@ def first_answer(program: Program, topic: str) -> float:
         RuntimeError: there is no such document.
         grpc.RpcError: it did not answer in time.
     """
-    request = service_pb2.GetPolicyRequest(topic=topic, scopes=[SCOPE_LOCAL])
+    request = service_pb2.GetPolicyRequest(topic=topic)
     begin = time.perf_counter()
     program.start()
     with grpc.insecure_channel(program.address, _CONNECTING) as channel:
-        answer: service_pb2.GetPolicyResponse = TopicPoliciesServiceStub(channel).GetPolicy(
-            request, wait_for_ready=True, timeout=_ANSWER_SECONDS
-        )
+        answer = TopicPoliciesServiceStub(channel).GetPolicy(request, wait_for_ready=True, timeout=_ANSWER_SECONDS)
     took = time.perf_counter() - begin
-    if answer.documents[0].version == _UNKNOWN:
+    if answer.version == _UNKNOWN:
         raise RuntimeError(f"{topic} has no document")
     return took
 

@@ -45,13 +45,12 @@ def measure_deliveries(scale: Scale, say: Say) -> dict[str, Measured]:
 
 def measure_snapshot(scale: Scale, say: Say) -> dict[str, Measured]:
     """Measures all readers, round by round; each takes every document."""
-    with tempfile.TemporaryDirectory() as directory, running("-m", "bench.harness.broadcast", "PORT") as broadcast:
+    with tempfile.TemporaryDirectory() as directory:
         data = Path(directory) / "policies.db"
         say(f"writing {scale.topics:,} topics")
         asyncio.run(snapshot.fill(data, scale.topics))
         with running("-m", "topicpolicies_server", "serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", str(data)) as server:
-            kinds = snapshot.readers(server.address, broadcast.address, scale.topics)
-            kinds[_UNREAD]()  # loads the namespace
+            kinds = snapshot.readers(server.address, scale.topics)
             found: dict[str, list[float]] = {name: [] for name in (*_READERS.values(), _UNREAD)}
             for number in range(scale.few_rounds):
                 say(f"round {number + 1} of {scale.few_rounds}")

@@ -3,7 +3,7 @@
     python -m bench.harness --help
 
 - ``scenarios``: the kinds of load. ``traffic``: which request comes next. ``plan``: the instructions for an executor.
-- ``calls``, ``streams``, ``watching``: requests, streamed requests and watches on one event loop. ``worker``: all of them together.
+- ``calls``, ``batches``, ``watching``: requests, batches and watches on one event loop. ``worker``: all of them together.
   ``sidecar_history``: every change as the sidecar's history has it, if a watch may have missed some.
 - ``records``: what is recorded, in Arrow and Parquet. ``progress``: how far everybody is.
 - ``targets``: the services that are measured. ``limits``: what the machine could do at best, measured in the same run.

@@ -20,7 +20,7 @@ from .plan import Plan
 from .records import Record
 from .traffic import Draft, Traffic, edit_json
 
-_TIMEOUT = 60.0
+TIMEOUT = 60.0
 _IMPATIENT = (0.0005, 0.004)
 """The range of timeouts of an impatient caller, in seconds: too short to learn the outcome."""
 _SETTLING = 20
@@ -86,14 +86,14 @@ class Caller:
             await self.read(topic, phase, at_least=self._context.known_versions.get(topic, "") if self._chance.random() < 0.5 else "")
             return
         wish = Wish(topic, self._traffic.draft())
-        patience = self._chance.uniform(*_IMPATIENT) if self._chance.random() < scenario.impatient else _TIMEOUT
+        patience = self._chance.uniform(*_IMPATIENT) if self._chance.random() < scenario.impatient else TIMEOUT
         if not await self.send(wish, phase, patience):
             await self._settle(wish)
 
     async def _settle(self, wish: Wish) -> None:
         """Repeats an update until an answer says what became of it."""
         for _ in range(_SETTLING):
-            if await self.send(wish, "settle", _TIMEOUT):
+            if await self.send(wish, "settle", TIMEOUT):
                 return
             await asyncio.sleep(0.1)
 
@@ -107,11 +107,10 @@ class Caller:
         )  # fmt: skip
         try:
             if kind == "delete":
-                deleted = await self._stub.DeletePolicy(wish.delete(), timeout=patience)
-                record = answered_delete(record, deleted, context.now())
+                result = await self._stub.DeletePolicy(wish.delete(), timeout=patience)
             else:
-                updated = await self._stub.UpdatePolicy(wish.update(), timeout=patience)
-                record = answered_update(record, updated, context.now())
+                result = await self._stub.UpdatePolicy(wish.update(), timeout=patience)
+            record = answered(record, result, context.now())
         except grpc.aio.AioRpcError as error:
             record = refused(record, error, context.now())
         context.records.append(record)
@@ -122,18 +121,17 @@ class Caller:
     async def read(self, topic: str, phase: str, *, at_least: str = "", final: bool = False) -> None:
         """Reads a document."""
         context = self._context
-        request = service_pb2.GetPolicyRequest(topic=topic, scopes=[policies_pb2.SCOPE_LOCAL])
+        request = service_pb2.GetPolicyRequest(topic=topic)
         if at_least:
             request.at_least_version = at_least
         record = Record(
             "read", phase, context.worker, self._name, context.now(), topic=topic, scope=1, at_least=at_least or None, final=final
         )  # fmt: skip
         try:
-            answer = await self._stub.GetPolicy(request, timeout=_TIMEOUT)
+            document = await self._stub.GetPolicy(request, timeout=TIMEOUT)
         except grpc.aio.AioRpcError as error:
             context.records.append(refused(record, error, context.now()))
             return
-        (document,) = answer.documents
         context.records.append(record._replace(end=context.now(), version=document.version, document=policies_of(document)))
 
 
@@ -143,25 +141,16 @@ def refused(record: Record, error: grpc.aio.AioRpcError, now: float) -> Record:
     return record._replace(end=now if said.reason else None, code=error.code().name, reason=said.reason)
 
 
-def answered_update(record: Record, answer: service_pb2.UpdatePolicyResponse, now: float) -> Record:
-    """Returns the record of an update that was answered."""
+def answered(record: Record, result: service_pb2.ChangeResult, now: float) -> Record:
+    """Returns the record of a change that was answered."""
     return record._replace(
         end=now,
-        version=answer.version,
-        previous=answer.previous_version,
-        document=policies_of(answer.document),
-        outcome=int(answer.outcome),
-        repeated=answer.replayed,
+        version=result.version,
+        previous=result.previous_version,
+        document=policies_of(result.document),
+        outcome=int(result.outcome),
+        repeated=result.replayed,
     )
-
-
-def answered_delete(record: Record, answer: service_pb2.DeletePolicyResponse, now: float) -> Record:
-    """Returns the record of a deletion that was answered."""
-    applied = answer.outcome == service_pb2.DELETE_OUTCOME_DELETED
-    outcome = service_pb2.UPDATE_OUTCOME_APPLIED if applied else service_pb2.UPDATE_OUTCOME_UNCHANGED
-    return record._replace(
-        end=now, version=answer.version, previous=answer.previous_version, outcome=int(outcome), repeated=answer.replayed
-    )  # fmt: skip
 
 
 def policies_of(document: policies_pb2.PolicyDocument) -> bytes | None:

@@ -87,7 +87,7 @@ def _target(name: str, options: argparse.Namespace, scenario: Scenario) -> Itera
         if name == "sqlite":
             target = stack.enter_context(sqlite())
         elif name == "pulsar":
-            target = stack.enter_context(pulsar(options.pulsar, options.admin_url, options.partitions))
+            target = stack.enter_context(pulsar(options.pulsar, options.admin_url))
         elif name == "admin-rest":
             target = stack.enter_context(admin_rest(options.pulsar, options.admin_url, options.prefix, scenario.topics))
         else:
@@ -128,7 +128,6 @@ def _parser() -> argparse.ArgumentParser:
     services = parser.add_argument_group("services")
     services.add_argument("--pulsar", default="", metavar="URL", help="a running broker; without it one is started (JDK 17, Maven)")
     services.add_argument("--admin-url", default="", metavar="URL", help="its admin API")
-    services.add_argument("--partitions", type=int, default=0, help="partitions of __change_events (default: not partitioned)")
     services.add_argument("--address", default="", metavar="HOST:PORT", help="a running sidecar, for the target `running`")
     services.add_argument("--namespace", default="", help="the namespace to use there")
     services.add_argument("--prefix", default="load", help="what topics' names begin with; a running sidecar wants a new one each time")

@@ -56,15 +56,12 @@ def history_of(records: Iterable[Record], skew: float = 0.0) -> History:
             simultaneous.
     """
     history, documents = History(), _Documents()
-    partitions: defaultdict[Key, int] = defaultdict(int)
     streams: dict[str, Watch] = {}
     messages: defaultdict[str, list[tuple[int, Message]]] = defaultdict(list)
     heads: dict[tuple[Key, str], Head] = {}
     for record in sorted(records, key=lambda each: each.start):
         if record.kind in ("change", "head"):
             key = _key(record)
-            if record.partition:
-                partitions[key] = record.partition
             if record.kind == "change":
                 messages[record.stream or ""].append((record.sequence or 0, _change(record, key, documents)))
             if record.client == AUDITOR:
@@ -84,9 +81,7 @@ def history_of(records: Iterable[Record], skew: float = 0.0) -> History:
     for stream, watch in streams.items():
         watch.messages.extend(message for _, message in sorted(messages[stream], key=lambda each: each[0]))
         history.watches.append(watch)
-    for update in history.updates:
-        partitions.setdefault(update.key, 0)
-    history.partitions = partitions
+    history.partitions = dict.fromkeys([head.key for head in heads.values()] + [update.key for update in history.updates], 0)
     history.heads = sorted(heads.values(), key=lambda head: (head.key, head.version))
     return history
 
@@ -96,10 +91,7 @@ def _key(record: Record) -> Key:
 
 
 def _change(record: Record, key: Key, documents: _Documents) -> Change:
-    return Change(
-        record.start, key, record.version or "", record.previous or "", documents(record.document), record.partition or 0,
-        record.position or "",
-    )  # fmt: skip
+    return Change(record.start, key, record.version or "", record.previous or "", documents(record.document), record.version or "")
 
 
 def _head(record: Record, key: Key, documents: _Documents) -> Head:
@@ -156,7 +148,7 @@ def _update(record: Record, documents: _Documents, skew: float) -> Update:
         key=_key(record),
         request_id=record.request_id or "",
         edit=edit_of(record.edit or "{}"),
-        stream=record.stream or "",
+        batch=record.stream or "",
         sequence=record.sequence or 0,
         answer=answer,
     )

@@ -52,7 +52,7 @@ class Plan:
     audited: bool = True
     """Whether an auditor follows every change from the beginning on."""
     fill: bool = False
-    """Whether each topic is updated exactly once, over streams."""
+    """Whether each topic is updated exactly once, in batches."""
     seed: int = 1
     clock: Clock = field(default_factory=Clock)
     progress: tuple[str, int] | None = None

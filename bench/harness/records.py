@@ -45,7 +45,7 @@ class Record(NamedTuple):
     final: bool | None = None
     """Whether a read was made at the end, after all updates."""
     stream: str | None = None
-    """The stream of updates, or the watch, to which the record belongs."""
+    """The watch, or the sequence of batches, to which the record belongs."""
     sequence: int | None = None
     """The record's place in its stream."""
     every: bool | None = None
@@ -55,8 +55,8 @@ class Record(NamedTuple):
     log: str | None = None
     positions: Sequence[str] | None = None
     """The positions of a bookmark, or of the token from which a watch resumed."""
-    partition: int | None = None
-    position: str | None = None
+    token: str | None = None
+    """The resume token of an event of a watch."""
     published: float | None = None
     """When the change was written, by the log's clock."""
 
@@ -90,8 +90,7 @@ SCHEMA = pa.schema(
         pa.field("synced", pa.bool_()),
         pa.field("log", pa.string()),
         pa.field("positions", pa.list_(pa.string())),
-        pa.field("partition", pa.int32()),
-        pa.field("position", pa.string()),
+        pa.field("token", pa.string()),
         pa.field("published", pa.float64()),
     ]
 )
@@ -99,7 +98,7 @@ SPARK_SCHEMA = (
     "kind string, phase string, worker int, client string, start double, `end` double, code string, reason string, topic string, scope int,"
     " mask array<string>, edit string, request_id string, version string, previous string, document binary, outcome int, repeated boolean,"
     " at_least string, final boolean, stream string, sequence bigint, every boolean, drained boolean, synced boolean, log string,"
-    " positions array<string>, partition int, position string, published double"
+    " positions array<string>, token string, published double"
 )
 
 

@@ -26,8 +26,8 @@ class Scenario:
     """LATEST watchers of the namespace, all workers together, beside the auditor."""
     restless: float = 0.0
     """The probability, per message with changes, that a watcher cancels its stream and resumes."""
-    streamed: bool = False
-    """Whether updates are sent over UpdatePolicies streams instead of single calls."""
+    batched: bool = False
+    """Whether updates are sent in batches instead of single calls."""
     bookmark_seconds: int = 1
     cold: bool = False
     """Whether the topics are filled first and the service is restarted, so that the operations meet a namespace that is not loaded."""
@@ -96,12 +96,12 @@ SCENARIOS = {
         ),
         Scenario(
             name="bulk",
-            about="updates over UpdatePolicies streams, pipelined",
+            about="updates over BatchUpdatePolicies, several batches in flight",
             operations=100_000,
             topics=1_000,
             clients=4,
             watchers=2,
-            streamed=True,
+            batched=True,
         ),
     )
 }

@@ -132,7 +132,6 @@ def sqlite(module: Sequence[str] = ("-m", "topicpolicies_server"), options: Sequ
 def pulsar(
     service_url: str,
     admin_url: str,
-    partitions: int = 0,
     module: Sequence[str] = ("-m", "topicpolicies_server"),
     options: Sequence[str] = ("--allow-missing-topics",),
 ) -> Iterator[Target]:
@@ -142,9 +141,6 @@ def pulsar(
     """
     with _broker(service_url, admin_url) as (service, admin):
         namespace = new_namespace(admin)
-        if partitions:
-            with httpx.Client(base_url=f"{admin}/admin/v2/", timeout=30, trust_env=False) as http:
-                http.put(f"persistent/{namespace}/__change_events/partitions", json=partitions).raise_for_status()
         arguments = (
             "serve",
             "--listen",

@@ -10,7 +10,7 @@ import asyncio
 import random
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
@@ -18,6 +18,7 @@ from google.protobuf.duration_pb2 import Duration
 from bench.framing import records
 from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1 import service_pb2
+from topicpolicies_server.rpc import resume_tokens
 
 from .calls import WorkerContext, policies_of
 from .records import Record
@@ -44,32 +45,22 @@ def _parsed(message: bytes) -> Record:
         return Record(
             "change", "", 0, "", 0.0, topic=change.document.topic, scope=int(change.document.scope), request_id=origin.request_id,
             version=change.document.version, previous=change.previous_version, document=policies_of(change.document),
-            partition=change.partition, position=change.position,
-            published=published.seconds + published.nanos / 1e9 if origin.HasField("publish_time") else None,
+            token=event.resume_token, published=published.seconds + published.nanos / 1e9 if origin.HasField("publish_time") else None,
         )  # fmt: skip
     if content == "bookmark":
-        token = event.bookmark.token
-        synced = event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED
-        return Record("bookmark", "", 0, "", 0.0, log=token.log, positions=tuple(token.positions), synced=synced)
+        return Record("bookmark", "", 0, "", 0.0, token=event.resume_token, synced=event.bookmark.synced, **_place(event.resume_token))
     if content == "reset":
         return Record("reset", "", 0, "", 0.0)
     state = service_pb2.NamespaceState.Name(event.status.state).removeprefix("NAMESPACE_STATE_")
     return Record("status", "", 0, "", 0.0, code=state)
 
 
-class Token(NamedTuple):
-    """The place from which a watcher can resume."""
-
-    log: str
-    positions: tuple[str, ...]
-
-    def folded(self, change: Record) -> Token:
-        """Returns the token after a change that was delivered after SYNCED."""
-        if not change.position or change.partition is None:
-            return self
-        positions = [*self.positions, *[""] * (change.partition + 1 - len(self.positions))]
-        positions[change.partition] = max(positions[change.partition], change.position)
-        return Token(self.log, tuple(positions))
+def _place(token: str) -> dict[str, Any]:
+    """Returns what a resume token says to the server: the log, and the position in each partition. Clients can't know, the proof has to."""
+    if not token:
+        return {}
+    place = resume_tokens.read(token)
+    return {"log": place.log, "positions": place.positions}
 
 
 class Watcher:
@@ -82,7 +73,7 @@ class Watcher:
         self._name = name
         self._phase = phase
         self._chance = chance
-        self._token: Token | None = None
+        self._token = ""
         self._streams = 0
         self._stream: Record | None = None
         """The open stream. After a reset it counts as another stream, which began with a snapshot."""
@@ -131,8 +122,7 @@ class Watcher:
         self._told = 0
         self._stream = Record(
             "watch", self._phase, context.worker, self._name, context.now(), stream=f"{self._name}/{self._phase}/{self._streams}",
-            sequence=self._streams, every=self._name == AUDITOR, log=token.log if token is not None else None,
-            positions=token.positions if token is not None else None, drained=False,
+            sequence=self._streams, every=self._name == AUDITOR, **_place(token), drained=False,
         )  # fmt: skip
 
     def _end(self, *, drained: bool) -> None:
@@ -150,7 +140,7 @@ class Watcher:
                 told = _parsed(event)
                 if told.kind == "reset":
                     self._end(drained=False)
-                    self._token, self.was_reset = None, True
+                    self._token, self.was_reset = "", True
                     self._begin()
                     continue
                 before = self._token
@@ -170,17 +160,14 @@ class Watcher:
         context, stream = self._context, self._stream
         assert stream is not None, "it has begun"
         self._told += 1
-        if told.kind == "change":
-            if self._token is not None:
-                self._token = self._token.folded(told)
-            if told.topic is None or not told.topic.startswith(context.plan.mine):
-                return  # of somebody else who uses this namespace
+        self._token = told.token or self._token
+        if told.kind == "change" and not (told.topic or "").startswith(context.plan.mine):
+            return  # of somebody else who uses this namespace
         told = told._replace(
             start=now, client=self._name, phase=self._phase, worker=context.worker, stream=stream.stream, sequence=self._told
         )
         context.records.append(told)
         if told.kind == "bookmark":
-            self._token = Token(told.log or "", tuple(told.positions or ()))
             self.synced.set()
 
     def _request(self) -> service_pb2.WatchPoliciesRequest:
@@ -190,7 +177,6 @@ class Watcher:
             mode=service_pb2.WATCH_MODE_EVERY if self._name == AUDITOR else service_pb2.WATCH_MODE_LATEST,
             bookmark_interval=Duration(seconds=plan.scenario.bookmark_seconds if self._name != AUDITOR else 1),
         )
-        if self._token is not None:
-            request.resume[plan.namespace].log = self._token.log
-            request.resume[plan.namespace].positions.extend(self._token.positions)
+        if self._token:
+            request.resume_tokens[plan.namespace] = self._token
         return request

@@ -15,12 +15,12 @@ from typing import Protocol
 import grpc
 import httpx
 
+from .batches import make
 from .calls import Caller, EchoCaller, RestCaller, Wish, WorkerContext
 from .plan import Plan
 from .progress import ProgressSender
 from .records import Record
 from .sidecar_history import record_history
-from .streams import pipeline
 from .traffic import Traffic
 from .watching import AUDITOR, Watcher
 
@@ -90,8 +90,8 @@ async def _sidecar(
             await asyncio.wait_for(asyncio.gather(*(watcher.synced.wait() for watcher in watchers)), _SYNC_SECONDS)
         await together()
         callers = [_caller(context, channel, number) for number in range(plan.scenario.clients)]
-        if plan.fill or plan.scenario.streamed:
-            await _streams(context, channel, progress)
+        if plan.fill or plan.scenario.batched:
+            await _batches(context, channel, progress)
         else:
             await _traffic(plan, context.worker, callers, progress)
         await asyncio.wait_for(asyncio.gather(*(watcher.synced.wait() for watcher in watchers)), _SYNC_SECONDS)
@@ -138,10 +138,10 @@ async def _traffic(plan: Plan, worker: int, clients: Sequence[_SequentialClient]
     await asyncio.gather(*map(client, clients))
 
 
-async def _streams(context: WorkerContext, channel: grpc.aio.Channel, progress: ProgressSender) -> None:
-    """The worker's share over streams, one a client."""
+async def _batches(context: WorkerContext, channel: grpc.aio.Channel, progress: ProgressSender) -> None:
+    """The worker's share in batches."""
     plan = context.plan
-    chance = random.Random(f"{plan.seed} {plan.phase} streams {context.worker}")
+    chance = random.Random(f"{plan.seed} {plan.phase} batches {context.worker}")
     clients = plan.scenario.clients
     traffic = Traffic(chance, context.worker, plan.workers, 0.0)
     share = plan.share(context.worker)
@@ -152,7 +152,7 @@ async def _streams(context: WorkerContext, channel: grpc.aio.Channel, progress: 
     wishes = [Wish(topic, traffic.one_setting()) for topic in topics]
     await asyncio.gather(
         *(
-            pipeline(context, channel, f"{context.worker}.{plan.phase}.{number}", wishes[number::clients], plan.phase or "steady", progress)
+            make(context, channel, f"{context.worker}.{plan.phase}.{number}", wishes[number::clients], plan.phase or "steady", progress)
             for number in range(clients)
         )
     )

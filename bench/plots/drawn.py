@@ -82,11 +82,11 @@ PLOTS = (
         "in-flight.svg", "python3 dev.py bench", "Calls a second, by how many are in flight", ("whom", "in flight", "calls/s"), _in_flight
     ),
     Plot(
-        "streaming.svg",
-        "python3 dev.py bench streaming",
-        "Processor time of the server for a streamed update, by updates a message",
-        ("a message", "echo us", "updates us"),
-        _over("a message", "microseconds", {"updates us": "an update", "echo us": "the echo of one"}),
+        "batching.svg",
+        "python3 dev.py bench batching",
+        "Processor time of the server for an update, by updates a call",
+        ("a call", "echo us", "updates us"),
+        _over("a call", "microseconds", {"updates us": "an update", "echo us": "the echo of one"}),
     ),
     Plot(
         "deliveries.svg",

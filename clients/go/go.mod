@@ -3,7 +3,6 @@ module topicpolicies.example/clients/go
 go 1.24.0
 
 require (
-	github.com/google/uuid v1.6.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260120221211-b8f7ae30c516
 	google.golang.org/grpc v1.80.0
 	google.golang.org/protobuf v1.36.12

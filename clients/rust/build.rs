@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     resolver.add(GoogleFileResolver::new());
     let mut compiler = protox::Compiler::with_file_resolver(resolver);
     compiler.include_imports(true).include_source_info(true);
-    compiler.open_files(["topicpolicies/v1/service.proto"])?;
+    compiler.open_files(["topicpolicies/v1/service.proto", "topicpolicies/v1/history.proto"])?;
     fs::write(PathBuf::from(env::var("OUT_DIR")?).join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
     tonic_prost_build::configure()
         .build_server(false)

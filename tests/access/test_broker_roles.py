@@ -11,7 +11,7 @@ import pytest
 from topicpolicies_server.access import Permission, broker_roles
 from topicpolicies_server.access.broker_roles import BrokerRoles
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
 
@@ -133,7 +133,7 @@ async def test_configured_superusers_may_do_everything_without_a_request_to_brok
 
 
 async def test_only_configured_superusers_count_if_brokers_refuse_to_show_theirs(brokers: Brokers, clock: Clock) -> None:
-    brokers.answers["brokers", "configuration", "runtime"] = LogError(Reason.PULSAR_ADMIN_REFUSED, "No.")
+    brokers.answers["brokers", "configuration", "runtime"] = LogError(LogState.ADMIN_REFUSED, "No.")
     roles = BrokerRoles(cast("Admin", brokers), clock, superusers=frozenset({"me"}))
     assert await permissions(roles, "me") == set(Permission)
     assert await permissions(roles, "admin") == set()
@@ -158,14 +158,14 @@ async def test_an_expired_answer_is_not_used_if_brokers_do_not_answer(roles: Bro
     assert await roles.may("owner", SPACE, CHANGE)
     clock.now = 31.0
     assert roles.at_once("owner", SPACE, CHANGE) is None
-    brokers.answers["tenants", "acme"] = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "It is away.")
+    brokers.answers["tenants", "acme"] = LogError(LogState.ADMIN_UNREACHABLE, "It is away.")
     with pytest.raises(PolicyError, match=r"It is not known what roles may do in acme/orders: It is away\.") as caught:
         await roles.may("owner", SPACE, CHANGE)
     assert (caught.value.kind.value, caught.value.reason) == ("UNAVAILABLE", "AUTHORIZATION_UNKNOWN")
     assert await roles.may("admin", SPACE, CHANGE), "superusers do not depend on the tenant"
 
 
-@pytest.mark.parametrize("answer", [LogError(Reason.PULSAR_ADMIN_REFUSED, "No."), [], "page", {"adminRoles": "owner"}, {"adminRoles": [7]}])
+@pytest.mark.parametrize("answer", [LogError(LogState.ADMIN_REFUSED, "No."), [], "page", {"adminRoles": "owner"}, {"adminRoles": [7]}])
 async def test_an_answer_in_an_unknown_form_grants_nothing(roles: BrokerRoles, brokers: Brokers, answer: Any) -> None:
     brokers.answers["tenants", "acme"] = answer
     if answer == []:

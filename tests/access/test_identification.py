@@ -77,21 +77,21 @@ def test_a_call_of_a_proxy_has_the_proxy_and_the_principal_for_whom_it_speaks() 
 @pytest.mark.parametrize("original", ["", "gateway", "other", "a\nb", "x" * 257, " a"])
 def test_a_proxy_that_speaks_for_no_valid_principal_or_for_a_proxy_is_refused(original: str) -> None:
     error = refused(CallCredentials(f"Bearer {token(sub='gateway')}", None, original))
-    assert (error.kind, error.reason) == (Kind.PERMISSION_DENIED, Reason.ORIGINAL_PRINCIPAL_INVALID)
+    assert (error.kind, error.reason) == (Kind.PERMISSION_DENIED, Reason.PROXY_REFUSED)
 
 
 @pytest.mark.parametrize("original", ["bob", "alice", "gateway"])
 def test_a_caller_that_is_not_a_proxy_may_not_name_an_original_principal(original: str) -> None:
     for given in (CallCredentials(f"Bearer {token()}", None, original), CallCredentials(None, CAROL, original)):
         error = refused(given)
-        assert (error.kind, error.reason) == (Kind.PERMISSION_DENIED, Reason.NOT_A_PROXY)
+        assert (error.kind, error.reason) == (Kind.PERMISSION_DENIED, Reason.PROXY_REFUSED)
 
 
 def test_the_original_principal_is_not_remembered_with_the_token_of_a_proxy() -> None:
     shown = f"Bearer {token(sub='gateway')}"
     assert ask(CallCredentials(shown, None, "alice")).speaks_for == "alice"
     assert ask(CallCredentials(shown, None, "bob")).speaks_for == "bob"
-    assert refused(CallCredentials(shown)).reason is Reason.ORIGINAL_PRINCIPAL_INVALID
+    assert refused(CallCredentials(shown)).reason is Reason.PROXY_REFUSED
 
 
 def test_a_token_that_was_verified_is_known_as_the_same_caller_until_it_expires() -> None:

@@ -57,7 +57,7 @@ class World:
         with pytest.raises(PolicyError) as caught:
             await self.ask(shown)
         error = caught.value
-        assert error.kind is (Kind.UNAVAILABLE if error.reason is Reason.CREDENTIALS_UNVERIFIABLE else Kind.UNAUTHENTICATED)
+        assert error.kind is (Kind.UNAVAILABLE if error.reason is Reason.AUTHORIZATION_UNKNOWN else Kind.UNAUTHENTICATED)
         return Reason(error.reason)
 
     async def settled(self) -> None:
@@ -197,7 +197,7 @@ async def test_the_number_of_calls_that_wait_for_an_issuer_is_bounded(world: Wor
     flood = [asyncio.create_task(world.refused(id_token("forged", key_id=str(each)))) for each in range(MOST_WAITING + 50)]
     await world.settled()
     reasons = [each.result() for each in flood if each.done()]
-    assert reasons == [Reason.CREDENTIALS_UNVERIFIABLE] * 50, "calls beyond the bound are refused at once"
+    assert reasons == [Reason.AUTHORIZATION_UNKNOWN] * 50, "calls beyond the bound are refused at once"
     assert (await world.ask(id_token())).principal == "alice"
     world.waiting.set()
     assert set(await asyncio.gather(*flood[:MOST_WAITING])) == {Reason.CREDENTIALS_INVALID}
@@ -210,7 +210,7 @@ async def test_an_issuer_that_is_down_is_logged_once_and_requested_again(world: 
     world.down = True
     for second in range(30):
         world.moment = float(second)
-        assert await world.refused(id_token()) is Reason.CREDENTIALS_UNVERIFIABLE
+        assert await world.refused(id_token()) is Reason.AUTHORIZATION_UNKNOWN
     assert len(world.asked) == 3
     assert len([each for each in caplog.records if each.levelname == "WARNING"]) == 1, "one warning for all failures"
     world.down, world.moment = False, 30.0
@@ -225,7 +225,7 @@ async def test_keys_of_an_issuer_that_is_down_are_used_for_a_day(world: World) -
         world.moment = moment
         assert (await world.ask(shown)).principal == "alice"
     world.moment = LAST_SECONDS
-    assert await world.refused(shown) is Reason.CREDENTIALS_UNVERIFIABLE
+    assert await world.refused(shown) is Reason.AUTHORIZATION_UNKNOWN
 
 
 async def test_calls_do_not_wait_for_an_issuer_that_has_not_answered_while_its_keys_are_in_force(world: World) -> None:

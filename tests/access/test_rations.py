@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from functools import partial
 
 import pytest
 from hypothesis import given
@@ -12,16 +11,11 @@ from hypothesis import strategies as st
 from topicpolicies_server.access.rations import Allowance, Beyond, Bucket, Ration, Rations, Use
 
 
-def _ignore() -> None:
-    """A callback that does nothing."""
-
-
 @pytest.mark.parametrize(
     ("allowance", "use", "fits"),
     [
         (Allowance(calls=3), Use.READ, 3),
         (Allowance(calls=3, watches=2), Use.WATCH, 2),
-        (Allowance(calls=3, streams=1), Use.STREAM, 1),
         (Allowance(changes_per_second=5), Use.CHANGE, 5),
         (Allowance(in_flight_bytes=100), Use.READ, 4),
     ],
@@ -48,48 +42,14 @@ def test_a_single_request_may_exceed_the_limit_of_bytes_in_flight() -> None:
     assert ration.begin(Use.READ, 0, 0) is None
 
 
-def test_a_waiting_message_is_called_back_once_with_its_bytes_in_flight() -> None:
-    ration = Ration(Allowance(in_flight_bytes=100), 0)
-    ration.begin(Use.READ, 100, 0)
-    called: list[int] = []
-    assert not ration.enter(60, lambda: called.append(1))
-    ration.end(Use.READ, 100)
-    assert (called, ration.bytes) == ([1], 60), "its bytes are in flight when it is called back"
-    ration.give_back(60)
-    assert called == [1] and ration.has_room(100) and not ration.waiting_messages
-
-
-def test_waiting_messages_get_room_in_their_order() -> None:
-    ration = Ration(Allowance(in_flight_bytes=100), 0)
-    assert ration.enter(90, _ignore)
-    called: list[str] = []
-    first, second, third = (partial(called.append, name) for name in ("large", "small", "smaller"))
-    assert not ration.enter(95, first) and not ration.enter(5, second) and not ration.enter(4, third)
-    assert ration.enter(0, _ignore), "a message without bytes does not wait"
-    ration.give_back(90)
-    assert (called, ration.bytes) == (["large", "small"], 100), "a small message does not pass earlier ones"
-    ration.give_back(95)
-    assert (called, ration.bytes, ration.waiting_messages) == (["large", "small", "smaller"], 9, 0)
-
-
-def test_a_message_that_leaves_the_queue_makes_way_for_those_that_fit() -> None:
-    ration = Ration(Allowance(in_flight_bytes=100), 0)
-    assert ration.enter(50, _ignore)
-    called: list[str] = []
-    large, small = partial(called.append, "large"), partial(called.append, "small")
-    assert not ration.enter(95, large) and not ration.enter(50, small)
-    ration.leave(large)
-    assert (called, ration.bytes, ration.waiting_messages) == (["small"], 100, 0)
-
-
 def test_reservations_that_are_given_back_cost_nothing() -> None:
     bucket = Bucket(10, 0)
     reserved = [bucket.reserve(9, 0)[0], *(bucket.reserve(9, 0)[0] for _ in range(50))]
-    assert bucket.take(0) == 0.0 and bucket.take(0) == pytest.approx(0.1), "single changes do not wait for reservations of streams"
+    assert bucket.take(0) == 0.0 and bucket.take(0) == pytest.approx(0.1), "single changes do not wait for reservations of batches"
     for count in reserved[1:]:
         bucket.unused(count)
     assert bucket.take(0) == pytest.approx(0.1)
-    assert bucket.reserve(9, 0)[1] == pytest.approx(0.2), "the next stream does not wait for them either"
+    assert bucket.reserve(9, 0)[1] == pytest.approx(0.2), "the next batch does not wait for them either"
 
 
 @given(rate=st.floats(0.1, 10_000), asks=st.lists(st.tuples(st.floats(0, 3), st.integers(0, 50)), max_size=60))
@@ -113,14 +73,14 @@ def test_no_more_changes_begin_than_the_rate_and_its_burst_allow(rate: float, as
             if seconds:
                 waiting.append((now + seconds, count))
     begun.sort()
-    streams = sum(1 for _, wanted in asks if wanted)
+    batches = sum(1 for _, wanted in asks if wanted)
     for index, (first, _) in enumerate(begun):
         for last in range(index, len(begun)):
             span = begun[last][0] - first
             together = sum(count for _, count in begun[index : last + 1])
-            # Reservations of streams had their times before later single changes took the token that streams leave for them.
+            # Reservations of batches had their times before later single changes took the token that batches leave for them.
             singles = sum(1 for _, count in begun[index : last + 1] if count == 1)
-            slack = max(1.0, rate * 0.1) + (singles if streams else 0) + 1
+            slack = max(1.0, rate * 0.1) + (singles if batches else 0) + 1
             assert together <= max(2.0, rate) + rate * span + slack
 
 
@@ -181,7 +141,7 @@ def test_queued_changes_begin_no_faster_than_the_rate_and_its_burst_allow(rate: 
             assert last - index + 1 <= max(2.0, rate) + rate * (begun[last] - first) + 1 + 1e-3
 
 
-def test_streams_leave_a_token_for_single_changes() -> None:
+def test_batches_leave_a_token_for_single_changes() -> None:
     bucket = Bucket(10, 0)
     count, seconds = bucket.reserve(1_000, 0)
     assert (count, seconds) == (9, 0.0)
@@ -191,14 +151,14 @@ def test_streams_leave_a_token_for_single_changes() -> None:
     bucket.used(count)
 
 
-def test_waiting_streams_get_consecutive_turns() -> None:
+def test_waiting_batches_get_consecutive_turns() -> None:
     bucket = Bucket(10, 0)
     bucket.reserve(1_000, 0)
     waits = [bucket.reserve(1_000, 0) for _ in range(5)]
     assert [seconds for _, seconds in waits] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
 
 
-def test_a_stream_continues_at_its_rate() -> None:
+def test_a_batch_continues_at_its_rate() -> None:
     bucket, now, done = Bucket(1_000, 0), 0.0, 0
     while now < 10:
         count, seconds = bucket.reserve(256, now)
@@ -230,7 +190,7 @@ def test_if_all_principals_have_calls_in_progress_new_ones_share_a_ration() -> N
 @pytest.mark.slow
 @given(st.randoms(use_true_random=False))
 def test_calls_that_have_ended_use_nothing(chance: random.Random) -> None:
-    ration = Ration(Allowance(calls=20, streams=5, watches=5, in_flight_bytes=500), 0)
+    ration = Ration(Allowance(calls=20, watches=5, in_flight_bytes=500), 0)
     held: list[tuple[Use, int]] = []
     for _ in range(200):
         if held and chance.random() < 0.5:
@@ -241,4 +201,4 @@ def test_calls_that_have_ended_use_nothing(chance: random.Random) -> None:
                 held.append((use, size))
     for use, size in held:
         ration.end(use, size)
-    assert (ration.calls, ration.streams, ration.watches, ration.bytes) == (0, 0, 0, 0)
+    assert (ration.calls, ration.watches, ration.bytes) == (0, 0, 0)

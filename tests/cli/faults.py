@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 import grpc
 
 from tests.client.statuses import BROKEN, Refusal
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import history_pb2, service_pb2
 
-_SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"]
+_SERVICES = (
+    service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"],
+    history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"],
+)
 
 
 class Fault(NamedTuple):
@@ -55,17 +58,10 @@ class Proxy(grpc.GenericRpcHandler):
     def service(self, details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[bytes, bytes] | None:
         """Returns the handler of a call, which forwards messages as bytes."""
         path: str = details.method
-        name = path.rpartition("/")[2]
-        method = _SERVICE.methods_by_name.get(name)
-        if method is None or not path.startswith(f"/{_SERVICE.full_name}/"):
+        service, name = path[1:].split("/")
+        method = next((each.methods_by_name.get(name) for each in _SERVICES if each.full_name == service), None)
+        if method is None:
             return None
-        if method.client_streaming:
-
-            async def pass_changes(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
-                async for message in self._stream(name, self._channel.stream_stream(path)(requests, metadata=_metadata(context)), context):
-                    yield message
-
-            return grpc.stream_stream_rpc_method_handler(pass_changes)
         if method.server_streaming:
 
             async def pass_watch(request: bytes, context: Any) -> AsyncIterator[bytes]:
@@ -93,7 +89,7 @@ class Proxy(grpc.GenericRpcHandler):
 
     def _fault(self, name: str) -> Fault | None:
         self.calls[name] += 1
-        return self.faults.popleft() if self.faults else None
+        return self.faults.popleft() if self.faults and name != "GetServerInfo" else None  # which only looks whether there is a server
 
     async def _stream(self, name: str, call: Any, context: Any) -> AsyncIterator[bytes]:
         fault = self._fault(name)

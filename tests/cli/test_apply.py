@@ -18,7 +18,7 @@ from tests.cli.conftest import Terminal
 from tests.cli.faults import Fault, Proxy
 from tests.cli.real_server import running
 from tests.client.statuses import BROKEN, Code, Refusal
-from topicpolicies import Client, Deletion, Settled, Update
+from topicpolicies import Client
 from topicpolicies_server.cli import interrupts
 from topicpolicies_server.cli.declaring import applying
 
@@ -117,7 +117,7 @@ def test_a_file_with_refused_entries_names_them_and_changes_nothing(workspace: W
         assert topic("good") not in result.stderr
         assert "Nothing was changed." in result.stderr
         report = json.loads(workspace.run(command, "-o", "json").stderr)["error"]
-        assert [each["error"]["reason"] for each in report["refused"]] == ["HALF_OBJECT", "REDACTED_SECRET"]
+        assert [each["error"]["violations"][0]["reason"] for each in report["refused"]] == ["HALF_OBJECT", "REDACTED_SECRET"]
         assert (report["code"], report["message"]) == ("INVALID_ARGUMENT", "The server refuses 2 changes; nothing was changed.")
     assert workspace.versions() == {}
 
@@ -185,10 +185,10 @@ def test_an_exported_file_has_no_differences_and_restores_the_documents(workspac
     assert [each | {"version": ""} for each in after] == [each | {"version": ""} for each in before]
 
 
-def test_all_changes_go_over_one_stream_and_have_the_actor_and_the_reason(workspace: Workspace, proxy: Proxy) -> None:
+def test_all_changes_go_in_batches_and_have_the_actor_and_the_reason(workspace: Workspace, proxy: Proxy) -> None:
     workspace.declare(*(f"{{topic: public/a/{number:03}, set: {{max_producer_per_topic: 2}}}}" for number in range(300)))
     assert len(workspace.json("apply", "--reason", "release 12")["done"]) == 300
-    assert proxy.calls["UpdatePolicies"] == 2, "one stream to validate, one to make the changes"
+    assert proxy.calls["BatchUpdatePolicies"] == 4, "one batch to validate, and 100 changes in each of the others"
     assert proxy.calls["UpdatePolicy"] == 0
     origins = [each["entry"]["origin"] for each in workspace.terminal.lines("history", NAMESPACE, "--limit", "1000")]
     assert {(origin["actor"], origin["reason"]) for origin in origins} == {("tests", "release 12")}
@@ -196,8 +196,8 @@ def test_all_changes_go_over_one_stream_and_have_the_actor_and_the_reason(worksp
 
 @pytest.fixture
 def one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Allows one change in flight, so that it is certain which changes were not sent."""
-    monkeypatch.setattr(applying, "IN_FLIGHT", 1)
+    """Allows one change a batch, so that it is certain which changes were not sent."""
+    monkeypatch.setattr(applying, "BATCH", 1)
 
 
 def before_step(patched: pytest.MonkeyPatch, step: str, action: Callable[[], object]) -> None:
@@ -284,7 +284,7 @@ def test_the_output_for_people_lists_what_was_done_failed_and_not_sent(workspace
 def test_an_unknown_outcome_is_reported_as_such_and_a_second_apply_completes_the_file(workspace: Workspace, proxy: Proxy) -> None:
     workspace.declare(*(f"{{topic: public/a/{name}, set: {{max_producer_per_topic: 2}}}}" for name in ("a", "b")))
     with pytest.MonkeyPatch.context() as patched:
-        before_step(patched, "make", lambda: proxy.faults.extend([Fault()] * 50))  # the first change is made, and its result is lost
+        before_step(patched, "make", lambda: proxy.faults.extend([Fault(after=1)] * 50))  # the first change is made, and its result is lost
         result = workspace.run("apply", "--timeout", "0.5")
     assert result.exit_code == 8
     assert f"unknown   {topic('a')}" in result.stderr
@@ -308,30 +308,24 @@ def test_a_service_that_fails_before_any_change_was_sent_is_reported_with_its_ow
 def interrupting(monkeypatch: pytest.MonkeyPatch, *, after: int, number: int, stuck: bool) -> None:
     """Sends the process a signal after ``after`` results of changes that are not dry runs.
 
-    If ``stuck``, other changes are in flight at that moment, and their results do not come.
+    If ``stuck``, the other results of the batch do not come.
     """
-    usual = Client.update_many
+    usual = Client.batch
+    done = 0
 
-    def update_many(self: Client, changes: Iterable[Update | Deletion], **options: Any) -> Iterator[Settled]:
-        taken: list[Update | Deletion] = []
+    def batch(self: Client, changes: Iterable[Any], **options: Any) -> Iterator[Any]:
+        nonlocal done
+        for change, outcome in usual(self, changes, **options):
+            yield change, outcome
+            if not change.validate_only:
+                done += 1
+                if done == after:
+                    os.kill(os.getpid(), number)
+                    if stuck:
+                        threading.Event().wait(60)
 
-        def noted() -> Iterator[Update | Deletion]:
-            for change in changes:
-                taken.append(change)
-                yield change
-
-        interrupted = False
-        for done, settled in enumerate(usual(self, noted(), **options), 1):
-            yield settled
-            on_its_way = len(taken) > done or not stuck
-            if "max_in_flight" in options and done >= after and on_its_way and not interrupted:
-                interrupted = True
-                os.kill(os.getpid(), number)
-                if stuck:
-                    threading.Event().wait(60)
-
-    monkeypatch.setattr(Client, "update_many", update_many)
-    monkeypatch.setattr(applying, "IN_FLIGHT", 2)
+    monkeypatch.setattr(Client, "batch", batch)
+    monkeypatch.setattr(applying, "BATCH", 2)
     monkeypatch.setattr(interrupts, "_WIND_UP_SECONDS", 0.05)
 
 
@@ -352,7 +346,7 @@ def test_an_interrupted_apply_reports_as_json_what_was_done_failed_and_not_sent(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, number: int, code: int, stuck: bool
 ) -> None:
     workspace.declare(*(f"{{topic: {topic(name)}, set: {{max_producer_per_topic: 1}}}}" for name in "abcdef"))
-    interrupting(monkeypatch, after=2, number=number, stuck=stuck)
+    interrupting(monkeypatch, after=3, number=number, stuck=stuck)
     result = workspace.run("apply", "--output", "json")
     assert result.exit_code == code
     report = json.loads(result.stdout)

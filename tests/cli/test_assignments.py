@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.core.policies import policies
-from topicpolicies import InvalidArgument, ListOperation, TopicPolicies
+from topicpolicies import LIST_OPERATION_SUBTRACT, LIST_OPERATION_UNION, InvalidArgument, TopicPolicies
 from topicpolicies.masks import format_path
 from topicpolicies.requests import update_request
 from topicpolicies.secrets import REDACTED
@@ -110,7 +110,7 @@ def test_objects_and_maps_are_json_with_either_form_of_names_and_short_enums() -
 def test_plus_and_minus_assignments_add_and_remove_elements() -> None:
     found = parse(["replication_clusters+=a,b", "replication_clusters+=c", "shadow_topics-=x"])
     assert found.values == {"replication_clusters": ["a", "b", "c"], "shadow_topics": ["x"]}
-    assert found.list_operations == {"replication_clusters": ListOperation.UNION, "shadow_topics": ListOperation.SUBTRACT}
+    assert found.list_operations == {"replication_clusters": LIST_OPERATION_UNION, "shadow_topics": LIST_OPERATION_SUBTRACT}
 
 
 @pytest.mark.parametrize(

@@ -4,48 +4,48 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-import grpc
 from rich.cells import cell_len
 
-from topicpolicies import (
-    ActorStanding,
-    Changed,
-    Document,
-    Interrupted,
+from topicpolicies import SCOPE_LOCAL, PolicyDocument, TopicPolicies, WatchEvent
+from topicpolicies.v1.service_pb2 import (
+    NAMESPACE_STATE_FAILED,
+    NAMESPACE_STATE_LOADING,
+    NAMESPACE_STATE_READY,
+    Bookmark,
     NamespaceState,
-    Origin,
-    Reset,
-    Scope,
-    Status,
-    Synced,
-    TopicPolicies,
-    TopicPoliciesError,
-    WatchToken,
+    NamespaceStatus,
+    PolicyChange,
+    WatchReset,
 )
-from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL
 from topicpolicies_server.cli.showing.busiest import Busiest
 
 CLOCK = datetime(2026, 3, 1, 12, tzinfo=UTC)
 A, B = "public/a", "public/b"
-SYNCED = Synced(A, WatchToken.__new__(WatchToken), CLOCK)
 
 
-def change(namespace: str, topic: str, *, actor: str = "", reason: str = "", snapshot: bool = False) -> Changed:
-    message = service_pb2.PolicyChange(position="1")
-    message.document.topic = f"persistent://{namespace}/{topic}"
-    message.document.scope = SCOPE_LOCAL
-    message.document.policies.SetInParent()
-    message.document.version = "1"
-    message.origin.actor, message.origin.reason = actor, reason
-    message.origin.publish_time.FromDatetime(CLOCK.replace(tzinfo=None))
-    return Changed.of(namespace, message, snapshot)
+def synced(namespace: str) -> WatchEvent:
+    return WatchEvent(namespace=namespace, bookmark=Bookmark(synced=True))
 
 
-def counted(*events: object, namespaces: tuple[str, ...] = (A, B)) -> Busiest:
+SYNCED = synced(A)
+
+
+def status(namespace: str, state: NamespaceState.ValueType, message: str = "") -> WatchEvent:
+    return WatchEvent(namespace=namespace, status=NamespaceStatus(state=state, message=message))
+
+
+def change(namespace: str, topic: str, *, actor: str = "", reason: str = "") -> WatchEvent:
+    document = PolicyDocument(topic=f"persistent://{namespace}/{topic}", scope=SCOPE_LOCAL, policies=TopicPolicies(), version="1")
+    changed = PolicyChange(document=document)
+    changed.origin.actor, changed.origin.reason = actor, reason
+    changed.origin.publish_time.FromDatetime(CLOCK.replace(tzinfo=None))
+    return WatchEvent(namespace=namespace, change=changed)
+
+
+def counted(*events: WatchEvent, namespaces: tuple[str, ...] = (A, B)) -> Busiest:
     busiest = Busiest(namespaces)
     for event in events:
-        busiest.apply(event, 100.0, CLOCK)  # type: ignore[arg-type]
+        busiest.apply(event, 100.0, CLOCK)
     return busiest
 
 
@@ -54,16 +54,16 @@ def shown(busiest: Busiest, width: int | None = 80, height: int | None = None, m
 
 
 def test_changes_are_counted_by_namespace_and_topic_and_snapshots_are_not() -> None:
-    snapshot = [change(A, "old", snapshot=True)] * 5
-    busiest = counted(*snapshot, SYNCED, *[change(A, "t", actor="bot", reason="too fast")] * 20, change(B, "u"))
+    snapshot = [change(A, "old")] * 5
+    busiest = counted(*snapshot, SYNCED, *[change(A, "t", actor="bot", reason="too fast")] * 20, synced(B), change(B, "u"))
     found = busiest.json(110.0, CLOCK, most=20)
     assert [(each["namespace"], each["changes"]) for each in found["namespaces"]] == [(A, 20), (B, 1)]
     assert [(each["topic"], each["changes"]) for each in found["topics"]] == [(f"persistent://{A}/t", 20), (f"persistent://{B}/u", 1)]
     first = found["topics"][0]
     assert (first["actor"], first["reason"], first["last_time"]) == ("bot", "too fast", "2026-03-01T12:00:00.000Z")
-    assert (found["changes"], found["seconds"], found["topics_let_go"], found["loading"]) == (21, 10.0, 0, [B])
+    assert (found["changes"], found["seconds"], found["topics_let_go"], found["loading"]) == (21, 10.0, 0, [])
     lines = shown(busiest)
-    assert "21 changes of 2 topics in 10 s; 2 namespaces, 1 being read" in lines[0]
+    assert "21 changes of 2 topics in 10 s; 2 namespaces" in lines[0]
     assert any(line.split()[1:2] == ["20"] and line.endswith("public/a/t  bot: too fast") for line in lines)
 
 
@@ -80,32 +80,26 @@ def test_lines_fit_the_terminal_whatever_the_names_are() -> None:
 
 
 def test_a_problem_is_shown_until_it_is_solved() -> None:
-    broken = Interrupted(TopicPoliciesError("gone\n", code=grpc.StatusCode.UNAVAILABLE), 1, 2.5)
-    busiest = counted(SYNCED, Status(B, NamespaceState.FAILED, "LOG", "The log can't be read."), broken)
-    assert [line for line in shown(busiest) if line.startswith("!")] == [
-        "! interrupted, again in 2.5 s: gone\\n",
-        "! public/b is unavailable: The log can't be read.",
-    ]
-    busiest.apply(change(A, "t"), 101.0, CLOCK)
-    assert busiest.json(110.0, CLOCK, most=5)["problems"] == ["public/b is unavailable: The log can't be read."]
-    busiest.apply(Status(B, NamespaceState.READY, "", ""), 101.0, CLOCK)
+    busiest = counted(SYNCED, status(B, NAMESPACE_STATE_FAILED, "The log can't be read."))
+    assert [line for line in shown(busiest) if line.startswith("!")] == ["! public/b is unavailable: The log can't be read."]
+    busiest.apply(status(B, NAMESPACE_STATE_READY), 101.0, CLOCK)
     assert busiest.json(110.0, CLOCK, most=5)["problems"] == []
-    busiest.apply(Reset(A, "LOG_REPLACED", "The log was replaced."), 101.0, CLOCK)
+    busiest.apply(WatchEvent(namespace=A, reset=WatchReset(message="The log was replaced.")), 101.0, CLOCK)
     (remark,) = busiest.json(110.0, CLOCK, most=5)["problems"]
     assert remark.endswith("changes may be missing: The log was replaced.")
 
 
 def test_of_many_namespaces_with_problems_only_five_are_named() -> None:
     names = tuple(f"public/n{number}" for number in range(100))
-    busiest = counted(*(Status(name, NamespaceState.FAILED, "LOG", "") for name in names), namespaces=names)
+    busiest = counted(*(status(name, NAMESPACE_STATE_FAILED) for name in names), namespaces=names)
     problems = busiest.json(110.0, CLOCK, most=5)["problems"]
     assert len(problems) == 6 and problems[-1] == "and 95 other namespaces"
 
 
 def test_the_view_is_settled_when_each_namespace_is_synced_or_failed() -> None:
     assert not counted().settled
-    assert not counted(SYNCED, Status(B, NamespaceState.LOADING, "", "")).settled
-    assert counted(SYNCED, Status(B, NamespaceState.FAILED, "", "")).settled
+    assert not counted(SYNCED, status(B, NAMESPACE_STATE_LOADING)).settled
+    assert counted(SYNCED, status(B, NAMESPACE_STATE_FAILED)).settled
     assert counted(SYNCED, namespaces=(A,)).settled
 
 
@@ -115,9 +109,7 @@ def test_without_changes_the_last_line_says_so() -> None:
 
 
 def test_a_change_without_an_actor_is_shown_with_its_reason_if_it_has_one() -> None:
-    document = Document(topic=f"persistent://{A}/t", scope=Scope.LOCAL, policies=TopicPolicies(), version="1")
-    origin = Origin("", ActorStanding.UNKNOWN, "why", "", None, "", None, None)
-    busiest = counted(SYNCED, Changed(A, document, "", None, 0, "1", None, snapshot=False))
+    busiest = counted(SYNCED, change(A, "t"))
     assert shown(busiest)[-1].endswith("public/a/t")
-    busiest.apply(Changed(A, document, "", None, 0, "2", origin, snapshot=False), 101.0, CLOCK)
+    busiest.apply(change(A, "t", reason="why"), 101.0, CLOCK)
     assert shown(busiest)[-1].endswith("public/a/t  unknown: why")

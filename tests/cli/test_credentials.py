@@ -45,7 +45,7 @@ def test_a_missing_or_invalid_token_is_reported_with_the_reason(secured: Termina
     _, error = secured.failing("get", TOPIC, "--token-file", str(bad))
     assert error["reason"] == "CREDENTIALS_INVALID" and bad.read_text() not in str(error)
     bad.write_text("")
-    assert secured.failing("get", TOPIC, "--token-file", str(bad))[1]["reason"] == "MALFORMED_TOKEN"
+    assert secured.failing("get", TOPIC, "--token-file", str(bad))[1]["violations"][0]["reason"] == "MALFORMED_TOKEN"
     code, error = secured.failing("get", TOPIC, "--token-file", str(tmp_path / "gone"))
     assert (code, error["reason"]) == (2, "USAGE") and "--token-file" in error["message"]
 
@@ -54,7 +54,7 @@ def test_a_token_goes_to_no_other_machine_without_tls(secured: Terminal, tmp_pat
     mine = tmp_path / "token"
     mine.write_text(token())
     _, error = secured.failing("get", TOPIC, "--server", "policies.example:6680", "--no-tls", "--token-file", str(mine))
-    assert error["reason"] == "TOKEN_IN_THE_CLEAR"
+    assert error["violations"][0]["reason"] == "TOKEN_IN_THE_CLEAR"
 
 
 def test_health_needs_no_token(secured: Terminal) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from tests.core.policies import policies
-from topicpolicies import Document, InvalidArgument, Scope, TopicPolicies
+from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, InvalidArgument, PolicyDocument, TopicPolicies
 from topicpolicies.v1.policies_pb2 import SUBSCRIPTION_TYPE_EXCLUSIVE, SUBSCRIPTION_TYPE_SHARED
 from topicpolicies_server.cli.declaring.declared import Declared, export, leaves, parse
 from topicpolicies_server.cli.declaring.planning import steps, topics_of
@@ -43,10 +43,10 @@ policies:
     )
     pattern, topic = declared.declarations
     assert (declared.namespaces, pattern.namespace, topic.namespace) == (("public/a",), "public/a", "public/a")
-    assert (pattern.topic, pattern.pattern, pattern.scope) == ("persistent://public/a/ord*", True, Scope.LOCAL)
+    assert (pattern.topic, pattern.pattern, pattern.scope) == ("persistent://public/a/ord*", True, SCOPE_LOCAL)
     assert pattern.covers(TOPIC)
     assert not pattern.covers("persistent://public/a/invoices")
-    assert (topic.topic, topic.pattern, topic.scope) == (TOPIC, False, Scope.GLOBAL)
+    assert (topic.topic, topic.pattern, topic.scope) == (TOPIC, False, SCOPE_GLOBAL)
     assert topic.unset == (("message_ttl_in_seconds",),)
     assert set(topic.leaves) == {
         ("subscription_policies", "my.sub", "dispatch_rate", "dispatch_throttling_rate_in_msg"),
@@ -110,12 +110,12 @@ def test_a_file_of_another_shape_is_refused(text: str) -> None:
 
 @given(policies())
 def test_an_exported_document_is_declared_without_differences(document: TopicPolicies) -> None:
-    here = Document(TOPIC, Scope.GLOBAL, document, "v1")
+    here = PolicyDocument(topic=TOPIC, scope=SCOPE_GLOBAL, policies=document, version="v1")
     declared = parse(export([here], ["public/a"]), "file.yaml")
     (declaration,) = declared.declarations
     assert declared.namespaces == ("public/a",)
     assert set(declaration.leaves) == set(leaves(document))
-    assert not steps(topics_of(declared, [TOPIC]), {(TOPIC, Scope.GLOBAL): here}, prune=("public/a",))
+    assert not steps(topics_of(declared, [TOPIC]), {(TOPIC, SCOPE_GLOBAL): here}, prune=("public/a",))
 
 
 @pytest.mark.parametrize("text", ["\x85", "a\x85b", "a\u2028b c " * 30, f"{'a' * 120}\x80?yword word \xa0[2026"])
@@ -123,7 +123,7 @@ def test_an_exported_text_is_read_as_it_was(text: str) -> None:
     document = TopicPolicies(replication_clusters=[text])
     document.subscription_policies[text].dispatch_rate.dispatch_throttling_rate_in_msg = 1
     topic = f"{TOPIC}{text}"
-    declared = parse(export([Document(topic, Scope.LOCAL, document, "v1")], []), "file.yaml")
+    declared = parse(export([PolicyDocument(topic=topic, scope=SCOPE_LOCAL, policies=document, version="v1")], []), "file.yaml")
     assert [(each.topic, each.values) for each in declared.declarations] == [(topic, document)]
 
 
@@ -142,7 +142,7 @@ def test_a_second_document_in_a_file_is_told_in_a_sentence() -> None:
 
 def plan(text: str, present: TopicPolicies | None, prune: tuple[str, ...] | None = None) -> list[tuple[str, tuple[str, ...]]]:
     declared: Declared = parse(f"version: 1\npolicies:\n{text}", "file.yaml")
-    here = {(TOPIC, Scope.LOCAL): Document(TOPIC, Scope.LOCAL, present, "v1")}
+    here = {(TOPIC, SCOPE_LOCAL): PolicyDocument(topic=TOPIC, scope=SCOPE_LOCAL, policies=present, version="v1")}
     found = steps(topics_of(declared, [TOPIC]), here, prune=prune)
     return [(step.document.topic, step.mask) for step in found]
 
@@ -184,7 +184,10 @@ def test_entries_of_a_map_are_declared_and_pruned_one_by_one() -> None:
 def test_undeclared_documents_are_deleted_only_in_the_named_namespaces() -> None:
     other = "persistent://public/a/other"
     declared = parse(f"version: 1\npolicies:\n{ENTRY}{{max_producer_per_topic: 1}}\n", "file.yaml")
-    here = {(topic, Scope.LOCAL): Document(topic, Scope.LOCAL, TopicPolicies(max_producer_per_topic=1), "v1") for topic in (TOPIC, other)}
+    here = {
+        (topic, SCOPE_LOCAL): PolicyDocument(topic=topic, scope=SCOPE_LOCAL, policies=TopicPolicies(max_producer_per_topic=1), version="v1")
+        for topic in (TOPIC, other)
+    }
     by_key = topics_of(declared, [TOPIC, other])
     assert not steps(by_key, here, prune=None)
     assert not steps(by_key, here, prune=())

@@ -32,7 +32,7 @@ COMMANDS = [
     ("history", TOPIC),
     ("history", TOPIC, "--limit", "1"),
     ("watch", A, "--until-synced"),
-    ("watch", A, "--until-synced", "--from-beginning"),
+    ("history", A, "--follow", "--until-synced"),
     ("update", TOPIC, "max_producer_per_topic=4", "--include-previous"),
     ("delete", TOPIC, "--include-previous"),
     ("get", f"persistent://{A}/wrong/{NASTY}"),

@@ -11,9 +11,11 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from tests.core.policies import policies
-from topicpolicies import Document, HistoryEntry, Scope, TopicPolicies
+from topicpolicies import SCOPE_LOCAL, PolicyDocument, TopicPolicies
 from topicpolicies.masks import format_path
-from topicpolicies.v1 import policies_pb2, service_pb2
+from topicpolicies.v1 import events_pb2, history_pb2
+from topicpolicies.v1.events_pb2 import ChangeOrigin
+from topicpolicies.v1.history_pb2 import HistoryEntry
 from topicpolicies_server.cli.serving.demo_run import setting_of
 from topicpolicies_server.cli.showing import entries
 from topicpolicies_server.cli.showing.differences import between, show
@@ -41,8 +43,8 @@ def demo_document(clients: int = 64) -> TopicPolicies:
     return made
 
 
-def document(settings: TopicPolicies | None) -> Document:
-    return Document(topic=TOPIC, scope=Scope.LOCAL, version="3201", policies=settings)
+def document(settings: TopicPolicies | None) -> PolicyDocument:
+    return PolicyDocument(topic=TOPIC, scope=SCOPE_LOCAL, version="3201", policies=settings)
 
 
 def shown(settings: TopicPolicies, width: int) -> list[str]:
@@ -145,13 +147,11 @@ def test_a_broken_text_fits_and_loses_nothing(text: str, width: int) -> None:
 def test_a_change_in_the_history_fits_the_terminal_and_its_lines_are_indented(monkeypatch: pytest.MonkeyPatch) -> None:
     shown, printed = terminal(80)
     monkeypatch.setattr(entries, "console", lambda: shown)
-    message = service_pb2.HistoryEntry(kind=service_pb2.HISTORY_KIND_UPDATE, outcome=service_pb2.HISTORY_OUTCOME_APPLIED)
-    message.origin.MergeFrom(service_pb2.ChangeOrigin(actor="somebody", actor_standing=service_pb2.ACTOR_STANDING_UNAUTHENTICATED))
-    for document in (message.document, message.previous):
-        document.topic, document.scope, document.version = "persistent://public/default/orders-of-all", policies_pb2.SCOPE_LOCAL, "16"
-    message.document.policies.MergeFrom(demo_document(2))
-    entry = HistoryEntry.of(message)
-    assert entry is not None
+    entry = HistoryEntry(kind=history_pb2.HISTORY_KIND_UPDATE, outcome=history_pb2.HISTORY_OUTCOME_APPLIED)
+    entry.origin.MergeFrom(ChangeOrigin(actor="somebody", actor_standing=events_pb2.ACTOR_STANDING_UNAUTHENTICATED))
+    for document in (entry.document, entry.previous):
+        document.topic, document.scope, document.version = "persistent://public/default/orders-of-all", SCOPE_LOCAL, "16"
+    entry.document.policies.MergeFrom(demo_document(2))
     entries.show_entry(entry)
     told = printed.getvalue().splitlines()
     assert max(map(len, told)) <= 80

@@ -12,10 +12,10 @@ from tests.ports import free_port
 
 def test_of_several_addresses_the_first_that_answers_is_asked(recorded: Terminal) -> None:
     unused = f"127.0.0.1:{free_port()}"
-    for server in (f"{unused},{recorded.address}", f"{recorded.address}, {unused}"):
+    for server in (f"ipv4:{unused},{recorded.address}", f"ipv4:{recorded.address},{unused}"):
         result = recorded.run("--server", server, "health")
         assert (result.exit_code, result.stdout) == (0, "SERVING\n"), result.output
-    code, error = recorded.failing("--server", f"{unused},{unused}", "health")
+    code, error = recorded.failing("--server", f"ipv4:{unused},{unused}", "health")
     assert (code, error["code"]) == (5, "UNAVAILABLE") and "refused" in error["message"]
 
 

@@ -130,7 +130,7 @@ def test_a_server_prints_its_address_serves_calls_and_stops_at_sigterm(tmp_path:
         assert ask("health", "--service", "topicpolicies.v1.TopicPoliciesService", "-ojson") == (0, '{"status": "SERVING"}\n')
         assert ask("health", "--service", "no.such.Service")[0] == 4
         code, out = ask("update", "public/default/t", "max_producer_per_topic=5", "-ojson")
-        assert (code, json.loads(out)["outcome"]) == (0, "UPDATE_OUTCOME_APPLIED")
+        assert (code, json.loads(out)["outcome"]) == (0, "CHANGE_OUTCOME_APPLIED")
         second = subprocess.run([*command[:-1], "127.0.0.1:0"], env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=30)
         assert second.returncode == 9
         assert "Error: the server could not start: " in second.stderr and f"in use by process {process.pid}" in second.stderr

@@ -66,10 +66,10 @@ def test_without_options_a_server_uses_the_users_data_folder_and_prints_its_path
 
 def test_the_environment_alone_configures_a_server(tmp_path: Path) -> None:
     log = str(tmp_path / "p.db")
-    with serving(TOPICPOLICIES_LISTEN="127.0.0.1:0", TOPICPOLICIES_DATA=log, TOPICPOLICIES_MAX_WATCHES="3") as (listening, kept):
+    with serving(TOPICPOLICIES_LISTEN="127.0.0.1:0", TOPICPOLICIES_DATA=log) as (listening, kept):
         address = listening.removeprefix("Listening on ")
         info = run("info", "--output", "json", TOPICPOLICIES_SERVER=address)
-        assert json.loads(info.stdout)["limits"]["watches"] == 3
+        assert json.loads(info.stdout)["log"] == "LOG_KIND_EMBEDDED"
         assert kept == f"The change log is {log}"
 
 

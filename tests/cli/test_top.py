@@ -177,7 +177,7 @@ def test_the_namespaces_of_a_tenant_or_of_all_are_read_from_the_admin_api(termin
 def test_an_admin_api_that_refuses_and_an_invalid_admin_url_are_reported(terminal: Terminal) -> None:
     with admin_api({"namespaces/public": (403, {"reason": "no"})}) as api:
         code, error = terminal.failing("top", "public", "--admin-url", f"http://127.0.0.1:{api.port}")
-    assert code != 0 and error["reason"] == "PULSAR_ADMIN_REFUSED"
+    assert code != 0 and error["reason"] == "CLUSTER_UNAVAILABLE"
     assert terminal.failing("top", "public", "--admin-url", "nonsense")[0] == 2
 
 

@@ -43,7 +43,7 @@ def test_a_connection_that_fails_because_of_tls_is_reported_with_the_cause_and_t
         if not certificate.exists():
             Authority(tmp_path, authority)
         options = ("--tls-ca", str(certificate))
-    result = terminal.run("info", "--server", listening[kind], "--timeout", "1", *options)
+    result = terminal.run("info", "--server", listening[kind], "--timeout", "20", *options)
     assert result.exit_code == 5
     assert result.stderr.startswith("Error: The ") and listening[kind] in result.stderr
     assert result.stderr.endswith(f"{message}\n")
@@ -57,6 +57,6 @@ def test_tls_files_that_can_not_be_used_are_told(terminal: Terminal, listening: 
     else:
         one, other = (Authority(tmp_path, name).identity(name) for name in ("one", "other"))
         options = (*options, "--tls-certificate", str(one.certificate), "--tls-key", str(other.key))
-    result = terminal.run("info", "--server", listening["tls"], "--timeout", "1", *options)
+    result = terminal.run("info", "--server", listening["tls"], "--timeout", "20", *options)
     assert result.exit_code == 5
     assert result.stderr.startswith("Error: The files of the TLS options can't be used: ")

@@ -51,9 +51,9 @@ def test_arguments_that_are_not_utf_8_are_wrong_usage(terminal: Terminal, argume
 
 def test_half_of_a_surrogate_pair_in_json_is_refused(terminal: Terminal) -> None:
     code, error = terminal.failing("update", TOPIC, 'replication_clusters=["\\ud800"]')
-    assert (code, error["reason"]) == (2, "WRONG_VALUE")
+    assert (code, error["violations"][0]["reason"]) == (2, "WRONG_VALUE")
     code, error = terminal.failing("update", TOPIC, 'subscription_policies={"\\ud800": {}}')
-    assert (code, error["reason"]) == (2, "WRONG_VALUE")
+    assert (code, error["violations"][0]["reason"]) == (2, "WRONG_VALUE")
 
 
 def test_files_that_are_not_utf_8_are_reported_with_the_line(terminal: Terminal, tmp_path: Path) -> None:

@@ -1,21 +1,15 @@
-"""A fake service that fails on request, for the tests that call one."""
+"""A fake service that answers as a test says, for the tests of both clients."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.client.fault_service import FaultService, serving
+from tests.client.fake_service import FakeService
 
 
 @pytest.fixture
-def service() -> FaultService:
-    return FaultService("public/default")
-
-
-@pytest.fixture
-async def address(service: FaultService) -> AsyncIterator[str]:
-    """The address of ``service``."""
-    async with serving(service) as address:
-        yield address
+def service() -> Iterator[FakeService]:
+    with FakeService() as service:
+        yield service

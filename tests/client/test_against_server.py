@@ -1,4 +1,4 @@
-"""The clients against the real server on the embedded log: cut connections, restarts and concurrent changes."""
+"""The clients against the real server on the embedded log: vectors, cut connections, restarts and concurrent changes."""
 
 from __future__ import annotations
 
@@ -6,346 +6,329 @@ import asyncio
 import contextlib
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
+from google.protobuf.json_format import ParseDict
 
 import topicpolicies as tp
 from tests.client.cutting_proxy import CuttingProxy
+from tests.client.fake_service import BOTH, use
+from tests.client.vectors import examples, name
 from topicpolicies.v1 import service_pb2
-from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
+from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
 NAMESPACE = "public/default"
 TOPIC = f"persistent://{NAMESPACE}/orders"
-FAST_RETRIES = tp.RetryPolicy(first_delay_seconds=0.005, longest_delay_seconds=0.1, attempt_timeout_seconds=2.0)
 LIMITS = replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=1.0)
+NAMES = {"skipIfAbsent": "skip_if_absent", "includePrevious": "include_previous", "validateOnly": "validate_only"}
+both = pytest.mark.parametrize("kind", BOTH)
+Kind = type[tp.Client | tp.AsyncClient]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def log(request: pytest.FixtureRequest, tmp_path: Path) -> EmbeddedLogConfig:
-    return EmbeddedLogConfig(path=None if request.param == "memory" else tmp_path / "policies.db")
+@contextlib.contextmanager
+def in_thread(config: ServerConfig) -> Iterator[str]:
+    """Runs a server in an event loop of its own; yields its address."""
+    with asyncio.Runner() as runner, ThreadPoolExecutor(1) as pool:
+        server = Server(config)
+        pool.submit(runner.run, server.start()).result()
+        stop, loop = asyncio.Event(), runner.get_loop()
+        serving = pool.submit(runner.run, stop.wait())
+        try:
+            yield server.address
+        finally:
+            loop.call_soon_threadsafe(stop.set)
+            serving.result()
+            pool.submit(runner.run, server.stop()).result()
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[str]:
+    """The address of a server for tests that have topics of their own."""
+    with in_thread(ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))) as address:
+        yield address
 
 
 @pytest.fixture
-async def server(log: EmbeddedLogConfig) -> AsyncIterator[Server]:
-    async with Server(ServerConfig(log=log, listen=parse_address("127.0.0.1:0"), limits=LIMITS)) as server:
+async def server(tmp_path: Path) -> AsyncIterator[Server]:
+    history = HistoryConfig(path=tmp_path / "history.db")
+    config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), limits=LIMITS, history=history)
+    async with Server(config) as server:
         yield server
 
 
 @pytest.fixture
 async def client(server: Server) -> AsyncIterator[tp.AsyncClient]:
-    async with tp.AsyncClient(server.address, actor="tests", retries=FAST_RETRIES) as client:
+    async with tp.AsyncClient(server.address, actor="tests") as client:
         yield client
 
 
-def _policies(result: tp.UpdateResult) -> tp.TopicPolicies:
-    assert result.document is not None
-    assert result.document.policies is not None
-    return result.document.policies
+def message(document: dict[str, Any] | None) -> tp.TopicPolicies | None:
+    return None if document is None else ParseDict(document, tp.TopicPolicies())
 
 
-def bump(policies: tp.TopicPolicies) -> None:
-    policies.max_producer_per_topic += 1
+def policies(document: tp.PolicyDocument) -> tp.TopicPolicies | None:
+    return document.policies if document.HasField("policies") else None
 
 
-def chain(results: list[tp.UpdateResult]) -> list[tuple[str, str]]:
-    """Returns pairs for the distinct updates after the first, in version order.
+@both
+@pytest.mark.parametrize("example", examples("apply.json"), ids=name)
+async def test_an_update_has_the_result_of_the_example(kind: Kind, example: dict[str, Any], shared: str) -> None:
+    """A server without a broker does not know the name of its own cluster, and accepts lists of clusters only in the GLOBAL scope."""
+    topic = f"persistent://public/default/{uuid4()}"
+    clusters = any("replicationClusters" in (document or {}) for document in (example["policies"], example["document"]))
+    scope = tp.SCOPE_GLOBAL if clusters else tp.SCOPE_LOCAL
+    operations = {path: tp.ListOperation.Value(each) for path, each in example.get("listOperations", {}).items()}
+    options: Any = {"scope": scope, "list_operations": operations, "mask": example.get("mask")}
+    if (before := message(example["document"])) is not None:
+        await use(kind, shared, lambda client: client.update(topic, before, mask="*", scope=scope))
+    try:
+        await use(kind, shared, lambda client: client.update(topic, message(example["policies"]), **options))
+    except tp.InvalidArgument as error:
+        assert example["reason"] in {violation.reason for violation in error.violations}
+    else:
+        assert "reason" not in example
+    after = await use(kind, shared, lambda client: client.get(topic, scope=scope))
+    assert policies(after) == message(example["document" if "reason" in example else "after"])
 
-    Each pair is the previous version that the update reported, and the version of the update before it. They must be equal.
-    """
+
+@both
+@pytest.mark.parametrize("example", examples("edits.json"), ids=name)
+async def test_an_edit_does_what_the_example_says(kind: Kind, example: dict[str, Any], shared: str) -> None:
+    topic, runs = f"persistent://public/default/{uuid4()}", 0
+    if (before := message(example["document"])) is not None:
+        await use(kind, shared, lambda client: client.update(topic, before, mask="*"))
+
+    def meanwhile() -> None:
+        with tp.Client(shared) as other:
+            if (values := message(example["meanwhile"])) is not None:
+                other.update(topic, values)
+            else:
+                other.delete(topic)
+
+    def change(edited: tp.TopicPolicies) -> None:
+        nonlocal runs
+        runs += 1
+        edited.MergeFrom(ParseDict(example["edit"], tp.TopicPolicies()))
+        if runs == 1 and "meanwhile" in example:
+            meanwhile()
+
+    options = {NAMES[option]: True for option in example.get("options", ())}
+    result = await use(kind, shared, lambda client: client.edit(topic, change, **options))
+    assert (runs, tp.ChangeOutcome.Name(result.outcome)) == (example["runs"], f"CHANGE_OUTCOME_{example['outcome']}")
+    assert result.HasField("previous") == ("previous" in example)
+    if "previous" in example:
+        assert policies(result.previous) == message(example["previous"])
+    after = await use(kind, shared, lambda client: client.get(topic))
+    assert policies(after) == message(example["after"])
+    assert result.version == after.version
+
+
+def bump(edited: tp.TopicPolicies) -> None:
+    edited.max_producer_per_topic += 1
+
+
+def chained(results: list[tp.ChangeResult]) -> bool:
+    """Returns whether each change was made on the one before it, in the order of versions."""
     links = sorted({(result.version, result.previous_version) for result in results})
-    return [(previous, before) for (_, previous), (before, _) in zip(links[1:], links, strict=False)]
+    return all(after[1] == before[0] for before, after in pairwise(links))
 
 
 async def test_a_document_can_be_created_changed_checked_cleared_listed_and_deleted(client: tp.AsyncClient) -> None:
     absent = await client.get(TOPIC)
-    assert not absent.exists
-    first = await client.update(
-        TOPIC, {"subscription_policies.`a.b`": {"dispatch_rate": {"dispatch_throttling_rate_in_msg": 5}}}, etag=absent.version
-    )
-    assert first.outcome is tp.UpdateOutcome.APPLIED
-    assert _policies(first).subscription_policies["a.b"].dispatch_rate.rate_period_in_second == 1, "Pulsar's own default"
+    assert policies(absent) is None
+    rate = {"subscription_policies.`a.b`": {"dispatch_rate": {"dispatch_throttling_rate_in_msg": 5}}}
+    first = await client.update(TOPIC, rate, version=absent.version)
+    assert first.outcome == tp.CHANGE_OUTCOME_APPLIED
+    assert first.document.policies.subscription_policies["a.b"].dispatch_rate.rate_period_in_second == 1, "Pulsar's own default"
     second = await client.update(TOPIC, max_producer_per_topic=5, subscription_types_enabled=["shared"], include_previous=True)
-    assert second.previous == first.document
-    assert second.previous_version == first.version
-    union = {"subscription_types_enabled": tp.ListOperation.UNION}
-    third = await client.update(TOPIC, subscription_types_enabled=["key_shared", "shared"], list_operations=union)
-    assert list(_policies(third).subscription_types_enabled) == [2, 4]
-    checked = await client.update(TOPIC, max_producer_per_topic=9, validate_only=True)
-    assert (checked.outcome, checked.version) == (tp.UpdateOutcome.WOULD_APPLY, third.version)
-    assert _policies(checked).max_producer_per_topic == 9
-    cleared = await client.update(TOPIC, {"subscription_policies.`a.b`": None, "max_producer_per_topic": None})
-    assert _policies(cleared) == tp.TopicPolicies(subscription_types_enabled=[2, 4])  # type: ignore[list-item]
-    assert (await client.update(TOPIC, max_producer_per_topic=None)).outcome is tp.UpdateOutcome.UNCHANGED
-    assert [document async for document in client.list(NAMESPACE)] == [await client.get(TOPIC, at_least_version=cleared.version)]
-    with pytest.raises(tp.Conflict):
-        await client.delete(TOPIC, etag=third.version)
-    assert (await client.delete(TOPIC, etag=cleared.version, validate_only=True)).outcome is tp.DeleteOutcome.WOULD_DELETE
-    deleted = await client.delete(TOPIC, etag=cleared.version, include_previous=True)
-    assert (deleted.outcome, deleted.previous) == (tp.DeleteOutcome.DELETED, cleared.document)
-    assert (await client.delete(TOPIC, scope=tp.Scope.GLOBAL)).outcome is tp.DeleteOutcome.ABSENT
-    skipped = await client.update(TOPIC, max_producer_per_topic=1, skip_if_absent=True)
-    assert skipped.outcome is tp.UpdateOutcome.SKIPPED
-    assert not (await client.get(TOPIC)).exists
-    await client.update(TOPIC, max_producer_per_topic=1, must_not_exist=True)
-    with pytest.raises(tp.AlreadyExists):
-        await client.update(TOPIC, max_producer_per_topic=1, must_not_exist=True)
+    assert (second.previous, second.previous_version) == (first.document, first.version)
+    union = {"subscription_types_enabled": tp.LIST_OPERATION_UNION}
+    third = await client.update(TOPIC, subscription_types_enabled=["failover"], list_operations=union)
+    assert len(third.document.policies.subscription_types_enabled) == 2
+    checked = await client.update(TOPIC, max_producer_per_topic=7, validate_only=True)
+    assert (checked.outcome, checked.document.policies.max_producer_per_topic) == (tp.CHANGE_OUTCOME_WOULD_APPLY, 7)
+    cleared = await client.update(TOPIC, subscription_policies=None, subscription_types_enabled=[])
+    assert cleared.document.policies == tp.TopicPolicies(max_producer_per_topic=5)
+    for precondition in ({"version": first.version}, {"exists": False}):
+        with pytest.raises(tp.PreconditionFailed) as caught:
+            await client.update(TOPIC, max_producer_per_topic=8, **precondition)
+        assert (caught.value.reason, caught.value.metadata["version"]) == ("PRECONDITION_FAILED", cleared.version)
+    assert [document async for document in client.list(NAMESPACE)] == [cleared.document]
+    deleted = await client.delete(TOPIC, exists=True, include_previous=True)
+    assert (deleted.outcome, deleted.previous) == (tp.CHANGE_OUTCOME_APPLIED, cleared.document)
+    assert (await client.delete(TOPIC)).outcome == tp.CHANGE_OUTCOME_UNCHANGED
+    assert policies(await client.get(TOPIC, at_least_version=deleted.version)) is None
 
 
-async def test_entries_of_a_map_that_an_update_does_not_name_are_kept(client: tp.AsyncClient) -> None:
-    def entry(rate: int) -> tp.SubscriptionPolicies:
-        return tp.SubscriptionPolicies(dispatch_rate=tp.DispatchRate(dispatch_throttling_rate_in_msg=rate))
-
-    await client.update(TOPIC, subscription_policies={"one": entry(1)})
-    await client.update(TOPIC, subscription_policies={"two": entry(2)})
-    both = await client.update(TOPIC, tp.TopicPolicies(subscription_policies={"three": entry(3)}))
-    assert set(_policies(both).subscription_policies) == {"one", "two", "three"}
-    alone = await client.update(TOPIC, tp.TopicPolicies(subscription_policies={"four": entry(4)}), mask="subscription_policies")
-    assert set(_policies(alone).subscription_policies) == {"four"}
-
-
-async def test_a_refusal_has_the_current_version_or_every_violation(client: tp.AsyncClient) -> None:
-    absent = await client.get(TOPIC)
+async def test_a_request_with_a_known_id_gets_its_first_result(client: tp.AsyncClient) -> None:
     made = await client.update(TOPIC, max_producer_per_topic=1)
-    with pytest.raises(tp.Conflict) as conflict:
-        await client.update(TOPIC, max_producer_per_topic=2, etag=absent.version)
-    assert conflict.value.metadata["version"] == made.version
-    with pytest.raises(tp.InvalidArgument) as refused:
-        await client.update("not a topic", mask=["no_such_field", "neither.this"])
-    assert refused.value.from_service
-    assert {"update_mask.paths[0]", "update_mask.paths[1]"} <= {violation.field for violation in refused.value.violations}
-    with pytest.raises(tp.InvalidArgument):
-        await client.update(TOPIC, max_producer_per_topic=3, request_id="not a uuid")
-    again = await client.update(TOPIC, max_producer_per_topic=1, request_id=made.request_id)
-    assert again.replayed
-    assert again.version == made.version
-    with pytest.raises(tp.InvalidArgument):
-        await client.update(TOPIC, max_producer_per_topic=4, request_id=made.request_id)
-
-
-async def test_a_repeated_request_gets_its_first_result_even_after_200_other_changes_of_the_topic(client: tp.AsyncClient) -> None:
-    first = await client.update(TOPIC, max_producer_per_topic=1)
-    async for settled in client.update_many(tp.Update(TOPIC, max_consumer_per_topic=value) for value in range(1, 201)):
-        assert settled.unwrap().outcome is tp.UpdateOutcome.APPLIED
     await client.update(TOPIC, max_producer_per_topic=2)
-    again = await client.update(TOPIC, max_producer_per_topic=1, request_id=first.request_id)
-    assert (again.replayed, again.version, again.previous_version) == (True, first.version, first.previous_version)
-    assert (await client.get(TOPIC)).policies == tp.TopicPolicies(max_producer_per_topic=2, max_consumer_per_topic=200)
-    with pytest.raises(tp.InvalidArgument):
-        await client.update(TOPIC, max_producer_per_topic=3, request_id=first.request_id)
+    again = await client.update(TOPIC, max_producer_per_topic=1, request_id=made.request_id)
+    assert (again.replayed, again.version) == (True, made.version)
+    with pytest.raises(tp.InvalidArgument) as caught:
+        await client.update(TOPIC, max_producer_per_topic=4, request_id=made.request_id)
+    assert caught.value.reason == "REQUEST_ID_REUSED"
 
 
 async def test_no_concurrent_edit_of_six_clients_is_lost(server: Server) -> None:
-    clients = [tp.AsyncClient(server.address, retries=FAST_RETRIES) for _ in range(6)]
     runs = 0
 
-    def counted(policies: tp.TopicPolicies) -> None:
+    def counted(edited: tp.TopicPolicies) -> None:
         nonlocal runs
         runs += 1
-        bump(policies)
+        bump(edited)
 
-    async def several(client: tp.AsyncClient) -> list[tp.UpdateResult]:
-        return [await client.edit(TOPIC, counted) for _ in range(5)]
+    async def several() -> list[tp.ChangeResult]:
+        async with tp.AsyncClient(server.address) as client:
+            return [await client.edit(TOPIC, counted) for _ in range(5)]
 
-    results = [each for some in await asyncio.gather(*map(several, clients)) for each in some]
-    document = await clients[0].get(TOPIC)
-    await asyncio.gather(*(client.close() for client in clients))
-    assert document.policies == tp.TopicPolicies(max_producer_per_topic=30)
-    assert all(previous == before for previous, before in chain(results))
+    results = [each for some in await asyncio.gather(*(several() for _ in range(6))) for each in some]
+    async with tp.AsyncClient(server.address) as client:
+        assert policies(await client.get(TOPIC)) == tp.TopicPolicies(max_producer_per_topic=30)
+    assert chained(results)
     assert runs > 30, "some edits met conflicts and ran again"
 
 
-async def test_each_client_reads_what_the_other_wrote(server: Server, client: tp.AsyncClient) -> None:
-    def synchronous() -> tuple[list[tp.Settled], list[tp.Document]]:
-        with tp.Client(server.address, actor="threads") as other:
-            other.edit(TOPIC, bump)
-            with other.edit(TOPIC) as policies:
-                bump(policies)
-            updates = [tp.Update(f"{TOPIC}-{number % 3}", max_producer_per_topic=number) for number in range(60)]
-            return list(other.update_many(updates, max_in_flight=16)), list(other.list(NAMESPACE, page_size=2))
-
-    settled, documents = await asyncio.to_thread(synchronous)
-    assert sorted(each.sequence for each in settled) == list(range(60))
-    assert all(each.unwrap().outcome is tp.UpdateOutcome.APPLIED for each in settled[1:])
-    assert [document async for document in client.list(NAMESPACE)] == documents
-    assert {document.policies.max_producer_per_topic for document in documents if document.policies} == {2, 57, 58, 59}
+@both
+async def test_a_batch_applies_the_changes_of_a_document_in_their_order(kind: Kind, server: Server) -> None:
+    changes: list[Any] = [tp.update_request(f"{TOPIC}-{number % 3}", max_producer_per_topic=number) for number in range(1_200)]
+    changes += [tp.update_request(f"{TOPIC}-0", mask=["nope"]), tp.delete_request(f"{TOPIC}-1")]
+    outcomes = await use(kind, server.address, lambda client: client.batch(changes))
+    assert [change for change, _ in outcomes] == changes
+    assert [made.reason for _, made in outcomes if isinstance(made, tp.TopicPoliciesError)] == ["INVALID_REQUEST"]
+    listed = await use(kind, server.address, lambda client: client.list(NAMESPACE, page_size=1))
+    assert [document.policies.max_producer_per_topic for document in listed] == [1_197, 1_199]
 
 
 async def test_a_watch_of_every_change_has_each_version_and_its_origin(client: tp.AsyncClient) -> None:
-    async with client.watch(topics=[TOPIC], scopes=[tp.Scope.LOCAL], mode=tp.WatchMode.EVERY) as watch:
-        absent = await anext(watch)
-        while isinstance(absent, tp.Status):
-            absent = await anext(watch)
-        assert isinstance(absent, tp.Changed)
-        assert absent.snapshot
-        assert not absent.document.exists
-        assert isinstance(await anext(watch), tp.Synced)
+    async with client.watch(topics=[TOPIC], scopes=[tp.SCOPE_LOCAL], mode=tp.WATCH_MODE_EVERY) as watch:
+        while not (await anext(watch)).bookmark.synced:
+            pass
         results = [await client.update(TOPIC, max_producer_per_topic=value, reason="why") for value in range(1, 20)]
-        changes: list[tp.Changed] = []
+        changes: list[service_pb2.PolicyChange] = []
         while len(changes) < len(results):
             event = await anext(watch)
-            if isinstance(event, tp.Changed):
-                changes.append(event)
-    pairs = [(result.document, result.previous_version) for result in results]
-    assert [(event.document, event.previous_version) for event in changes] == pairs
-    origins = [event.origin for event in changes if event.origin is not None]
-    assert {(each.actor, each.reason, each.update_mask) for each in origins} == {("tests", "why", ("max_producer_per_topic",))}
-    assert [each.request_id for each in origins] == [result.request_id for result in results]
+            changes += [event.change] if event.HasField("change") else []
+    assert [(each.document, each.previous_version) for each in changes] == [(each.document, each.previous_version) for each in results]
+    origins = [(each.origin.actor, each.origin.reason, each.origin.request_id) for each in changes]
+    assert origins == [("tests", "why", each.request_id) for each in results]
 
 
-async def test_a_watch_resumes_from_the_token_of_a_listing(client: tp.AsyncClient) -> None:
+async def test_a_watch_resumes_from_the_token_of_a_list_and_of_another_watch(client: tp.AsyncClient, server: Server) -> None:
     for number in range(5):
         await client.update(f"{TOPIC}-{number}", max_producer_per_topic=1)
-    listing = client.list(NAMESPACE, page_size=2)
-    first = await anext(listing)
-    await client.update(first.topic, max_producer_per_topic=2)
-    listed = [first, *[document async for document in listing]]
-    assert [document.topic for document in listed] == [f"{TOPIC}-{number}" for number in range(5)]
-    async with client.watch(namespaces=[NAMESPACE], token=listing.token, end_when_synced=True) as watch:
-        events = [event async for event in watch if not isinstance(event, tp.Status)]
-    assert [type(event) for event in events] == [tp.Changed, tp.Synced]
+    pages = client.list_pages(NAMESPACE, page_size=2)
+    first = await anext(pages)
+    changed = await client.update(first.documents[0].topic, max_producer_per_topic=2)
+    assert sum([len(page.documents) async for page in pages]) == 3
+
+    def copy(tokens: dict[str, str]) -> tuple[list[str], dict[str, str]]:
+        with tp.Client(server.address) as other, other.watch(namespaces=[NAMESPACE], resume_tokens=tokens, until_synced=True) as watch:
+            return [event.change.document.version for event in watch if event.HasField("change")], watch.resume_tokens
+
+    versions, tokens = await asyncio.to_thread(copy, {NAMESPACE: first.resume_token})
+    assert versions == [changed.version]
+    assert (await asyncio.to_thread(copy, tokens))[0] == []
+    assert len((await asyncio.to_thread(copy, {}))[0]) == 5
 
 
-async def test_a_watch_that_ends_when_synced_delivers_all_documents(client: tp.AsyncClient, server: Server) -> None:
-    for number in range(5):
-        await client.update(f"{TOPIC}-{number}", max_producer_per_topic=1)
-
-    def copy() -> list[str]:
-        with tp.Client(server.address) as other, other.watch(namespaces=[NAMESPACE], end_when_synced=True) as watch:
-            return [event.document.topic for event in watch if isinstance(event, tp.Changed)]
-
-    assert sorted(await asyncio.to_thread(copy)) == [f"{TOPIC}-{number}" for number in range(5)]
-
-
-async def test_the_stub_makes_raw_calls_with_the_clients_actor(client: tp.AsyncClient) -> None:
-    request = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=tp.TopicPolicies(max_producer_per_topic=1))
-    await client.stub.UpdatePolicy(request)
-    async with client.watch(topics=[TOPIC], mode=tp.WatchMode.EVERY) as watch:
-        while not isinstance(event := await anext(watch), tp.Changed):
-            pass
-    assert event.origin is not None
-    assert event.origin.actor == "tests"
-    assert (await client.server_info()).log in (tp.LogKind.MEMORY, tp.LogKind.EMBEDDED)
+@both
+async def test_the_history_is_listed_read_and_copied(kind: Kind, server: Server) -> None:
+    changes = [tp.update_request(TOPIC, max_producer_per_topic=value) for value in (1, 2, 3)]
+    made = [result for _, result in await use(kind, server.address, lambda client: client.batch(changes), actor="bot")]
+    entries = await use(kind, server.address, lambda client: client.history(topic=TOPIC, page_size=2, oldest_first=True))
+    assert [entry.document for entry in entries] == [each.document for each in made]
+    assert {entry.origin.actor for entry in entries} == {"bot"}
+    assert await use(kind, server.address, lambda client: client.as_of(TOPIC, made[0].version)) == made[0].document
+    events = await use(kind, server.address, lambda client: client.watch_history([NAMESPACE], until_synced=True))
+    assert [event.entry.document for event in events if event.HasField("entry")] == [each.document for each in made]
 
 
-class Traffic:
-    """Clients that each change a setting of their own, the first of them over a stream, and a watch of all topics."""
-
-    def __init__(self, topics: int) -> None:
-        self._topics = topics
-        self.results: dict[str, list[tp.UpdateResult]] = defaultdict(list)
-        """The results of the updates by topic."""
-        self.interrupted: list[tp.Interrupted] = []
-        self.delivered: list[tuple[str, str]] = []
-        """The topic and the version of each change that the watch delivered."""
-
-    @property
-    def made(self) -> int:
-        return sum(map(len, self.results.values()))
-
-    def topic(self, number: int) -> str:
-        return f"{TOPIC}-{number % self._topics}"
-
-    async def run(self, clients: list[tp.AsyncClient]) -> None:
-        streaming, *working = clients
-        work = (self._work(client, number) for number, client in enumerate(working, 1))
-        await asyncio.gather(self._stream(streaming, 0), *work)
-
-    async def _work(self, client: tp.AsyncClient, number: int) -> None:
-        setting = f"subscription_policies.s{number}.dispatch_rate.dispatch_throttling_rate_in_msg"
-        for value in range(1, 41):
-            self.results[self.topic(number)].append(await client.update(self.topic(number), {setting: value}))
-
-    async def _stream(self, client: tp.AsyncClient, number: int) -> None:
-        updates = [tp.Update(self.topic(number), max_producer_per_topic=value) for value in range(1, 301)]
-        async for settled in client.update_many(updates, max_in_flight=10):
-            result = settled.unwrap()
-            assert isinstance(result, tp.UpdateResult)
-            self.results[self.topic(number)].append(result)
-
-    async def follow(self, watch: tp.AsyncWatch) -> None:
-        async for event in watch:
-            if isinstance(event, tp.Interrupted):
-                self.interrupted.append(event)
-            elif isinstance(event, tp.Changed) and not event.snapshot:
-                self.delivered.append((event.document.topic, event.document.version))
-
-    def check(self) -> None:
-        """Checks that no update was lost, that each was applied once, and that the watch missed and repeated none."""
-        for name, mine in self.results.items():
-            assert all(previous == before for previous, before in chain(mine))
-            assert [version for topic, version in self.delivered if topic == name] == sorted(result.version for result in mine)
+async def test_a_cache_is_complete_whatever_token_it_is_given_and_nothing_selected_is_refused(client: tp.AsyncClient) -> None:
+    await client.update(TOPIC, max_producer_per_topic=1)
+    async with client.watch(namespaces=[NAMESPACE], until_synced=True) as watch:
+        assert [event async for event in watch]
+    async with client.cache(namespaces=[NAMESPACE], resume_tokens=watch.resume_tokens) as cache:
+        assert await cache.wait_synced(20) and cache.get(TOPIC) is not None
+    with pytest.raises(tp.InvalidArgument, match="at least one"):
+        _ = [event async for event in client.watch(until_synced=True)]
 
 
-@pytest.mark.parametrize("topics", [6, pytest.param(1, marks=pytest.mark.slow)])
-async def test_updates_and_watches_over_cut_connections_lose_and_repeat_nothing(server: Server, topics: int) -> None:
-    """A proxy between the clients and the server aborts all connections every 10 to 80 ms."""
-    chance = random.Random(7)
-    proxy = CuttingProxy(server.address)
-    traffic = Traffic(topics)
-
-    async def cut() -> None:
-        while True:
-            await asyncio.sleep(chance.uniform(0.01, 0.08))
-            proxy.cut()
-
-    async with proxy.serving(), contextlib.AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(tp.AsyncClient(proxy.address, retries=FAST_RETRIES)) for _ in range(6)]
-        watch = clients[0].watch(namespaces=[NAMESPACE], mode=tp.WatchMode.EVERY)
-        while not isinstance(await anext(watch), tp.Synced):
-            pass
-        following = asyncio.ensure_future(traffic.follow(watch))
-        cutting = asyncio.ensure_future(cut())
-        await traffic.run(clients)
-        cutting.cancel()
-        await asyncio.gather(cutting, return_exceptions=True)
-        async with asyncio.timeout(30):
-            while len(traffic.delivered) < traffic.made:  # noqa: ASYNC110 - there is no event for this
-                await asyncio.sleep(0.01)
-        await watch.close()
-        await following
-    assert traffic.made == 500
-    traffic.check()
-    for number in range(6):
-        final = (await _read(server, traffic.topic(number))).policies
-        assert final is not None
-        rate = final.subscription_policies[f"s{number}"].dispatch_rate.dispatch_throttling_rate_in_msg
-        assert (final.max_producer_per_topic if number == 0 else rate) == (300 if number == 0 else 40)
-    assert proxy.cuts > 5
-    assert traffic.interrupted
-
-
-async def test_a_watch_and_an_update_survive_a_restart_of_the_server(tmp_path: Path) -> None:
+async def test_a_cache_keeps_its_documents_while_the_server_is_down_and_catches_up_later(tmp_path: Path) -> None:
     config = ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "policies.db"), listen=parse_address("127.0.0.1:0"), limits=LIMITS)
     first = Server(config)
     await first.start()
-    address = first.address
-    async with tp.AsyncClient(address, retries=FAST_RETRIES) as client:
-        before = await client.update(TOPIC, max_producer_per_topic=1)
-        watch = client.watch(namespaces=[NAMESPACE], mode=tp.WatchMode.EVERY)
-        events: list[tp.WatchEvent] = []
-        while not isinstance(events[-1] if events else None, tp.Synced):
-            events.append(await anext(watch))
+
+    def value(document: tp.PolicyDocument | None) -> int:
+        return document.policies.max_producer_per_topic if document is not None else 0
+
+    async with tp.AsyncClient(first.address) as client, client.cache(namespaces=[NAMESPACE], bookmark_interval=1) as cache:
+        await client.update(TOPIC, max_producer_per_topic=1)
+        assert await cache.wait_synced(20)
         await first.stop()
-        pending = asyncio.ensure_future(client.update(TOPIC, max_producer_per_topic=2))
-        await asyncio.sleep(0.05)
-        async with Server(replace(config, listen=parse_address(address))):
-            after = await pending
-            events.clear()
-            while not isinstance(events[-1] if events else None, tp.Changed):
-                events.append(await asyncio.wait_for(anext(watch), 20))
-            await watch.close()
-    assert after.previous_version == before.version
-    change = events[-1]
-    assert isinstance(change, tp.Changed)
-    assert change.document.version == after.version
-    assert any(isinstance(event, tp.Interrupted) for event in events)
-    assert not any(isinstance(event, tp.Reset) for event in events), "the watch was resumed, without a new snapshot"
+        async with asyncio.timeout(20):
+            while cache.age() < 1.2:  # noqa: ASYNC110 - there is no event for this
+                await asyncio.sleep(0.05)
+        assert (value(cache.get(TOPIC)), cache.synced()) == (1, True)
+        async with Server(replace(config, listen=parse_address(first.address))):
+            changed = await client.update(TOPIC, max_producer_per_topic=2)
+            async with asyncio.timeout(20):
+                while value(cache.get(TOPIC)) != 2 or cache.age() > 1:  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+    assert changed.version == getattr(cache.get(TOPIC), "version", "")
 
 
-async def _read(server: Server, topic: str) -> tp.Document:
-    async with tp.AsyncClient(server.address) as client:
-        return await client.get(topic)
+async def test_changes_and_watches_over_cut_connections_lose_and_repeat_nothing(server: Server) -> None:
+    """A proxy between the clients and the server aborts all connections every 20 to 80 ms."""
+    chance, proxy = random.Random(7), CuttingProxy(server.address)
+    results: defaultdict[str, list[tp.ChangeResult]] = defaultdict(list)
+    delivered: list[tuple[str, str]] = []
+
+    async def cut() -> None:
+        while True:
+            await asyncio.sleep(chance.uniform(0.02, 0.08))
+            proxy.cut()
+
+    async def work(number: int) -> None:
+        topic, setting = f"{TOPIC}-{number % 2}", f"subscription_policies.s{number}.dispatch_rate.dispatch_throttling_rate_in_msg"
+        async with tp.AsyncClient(proxy.address) as client:
+            for value in range(1, 101):
+                request_id = uuid4().hex
+                while True:
+                    try:
+                        results[topic].append(await client.update(topic, {setting: value}, request_id=request_id))
+                    except tp.OutcomeUnknown:
+                        continue
+                    break
+
+    async def follow(watch: tp.AsyncWatch[tp.WatchEvent]) -> None:
+        async for event in watch:
+            if event.HasField("change"):
+                delivered.append((event.change.document.topic, event.change.document.version))
+
+    async with proxy.serving(), tp.AsyncClient(proxy.address) as client, client.watch(topics=[f"{TOPIC}-0"]) as empty:
+        while not (await anext(empty)).bookmark.synced:
+            pass
+        async with client.watch(namespaces=[NAMESPACE], mode=tp.WATCH_MODE_EVERY) as watch:
+            while not (await anext(watch)).bookmark.synced:
+                pass
+            following, cutting = asyncio.ensure_future(follow(watch)), asyncio.ensure_future(cut())
+            await asyncio.gather(*map(work, range(4)))
+            cutting.cancel()
+            async with asyncio.timeout(30):
+                while len(delivered) < 400:  # noqa: ASYNC110 - there is no event for this
+                    await asyncio.sleep(0.01)
+        await following
+    assert proxy.cuts > 5
+    for topic, made in results.items():
+        assert len(made) == 200
+        assert chained(made)
+        assert [version for name, version in delivered if name == topic] == sorted(result.version for result in made)

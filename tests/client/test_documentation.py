@@ -1,78 +1,33 @@
-"""The examples of docs/python.md and of the README run unchanged, one after the other."""
+"""The program in the client's README, and the example of the README of all, run as they are."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import re
-from collections.abc import AsyncIterator
+import subprocess
+import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import topicpolicies as tp
-from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
-from topicpolicies_server.rpc.server import Server
+from tests.client.test_against_server import in_thread
+from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, parse_address
 
 _ROOT = Path(__file__).parents[2]
-_TOPIC = "persistent://public/default/orders"
-_CLUSTER = """
-cluster = "us"
-[clusters]
-us = []
-west = []
-[tenants]
-public = ["us", "west"]
-[broker]
-[namespaces."public/default"]
-replication_clusters = ["us", "west"]
-"""
+_PRINTED = {
+    "clients/python/README.md": (
+        r"updated to version \S+\nedited: 6\nrefused: PRECONDITION_FAILED\ncached documents: 1\npersistent://\S+ 6\n"
+    ),
+    "README.md": r"(.|\n)*max_producer_per_topic: 5(.|\n)*",
+}
 
 
-@pytest.fixture
-async def address(tmp_path: Path) -> AsyncIterator[str]:
-    (tmp_path / "cluster.toml").write_text(_CLUSTER)
-    config = ServerConfig(
-        log=EmbeddedLogConfig(path=tmp_path / "p.db", cluster_file=tmp_path / "cluster.toml"),
-        listen=parse_address("127.0.0.1:0"),
-        history=HistoryConfig(path=tmp_path / "h.db"),
-    )
-    async with Server(config) as server:
-        yield server.address
-
-
-def _examples(page: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```$", (_ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
-
-
-def _ending(watch: Any) -> Any:
-    """Wraps ``watch`` so that a watch ends when it is synced, for examples that would never end."""
-    return lambda self, **options: watch(self, **options, end_when_synced=True)
-
-
-@pytest.mark.parametrize(("page", "count"), [("docs/python.md", 7), ("README.md", 1)])
-async def test_the_examples_of_the_page_run(page: str, count: int, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    examples = _examples(page)
-    assert len(examples) == count
-    monkeypatch.setattr(tp.Client, "watch", _ending(tp.Client.watch))
-
-    def run() -> dict[str, Any]:
-        with tp.Client(address) as client:
-            names: dict[str, Any] = {"topic": _TOPIC, "client": client, "saved": ""}
-            names["copy"] = "persistent://public/default/copy"
-            for number, example in enumerate(examples):
-                code = example.replace("localhost:6680", address)
-                exec(compile(code, f"{page}, example {number}", "exec"), names)  # noqa: S102
-                if names["client"] is not client:  # an example made one of its own and closed it
-                    names["client"] = client
-            return names
-
-    names = await asyncio.to_thread(run)
-    if page == "docs/python.md":
-        assert inspect.iscoroutinefunction(names["clear"])
-        assert len(names["mirror"]) > 900
-        async with tp.AsyncClient(address) as client:
-            assert (await client.get(_TOPIC)).exists
-            await names["clear"](_TOPIC)
-            assert (await client.get(_TOPIC)).policies == tp.TopicPolicies()
+@pytest.mark.parametrize("page", _PRINTED)
+def test_the_first_example_of_the_page_runs(page: str) -> None:
+    (program, *others) = re.findall(r"^```python\n(.*?)^```$", (_ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    assert not others
+    program = program.replace('watch(namespaces=["public/default"])', 'watch(namespaces=["public/default"], until_synced=True)')
+    with in_thread(ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))) as address:
+        command = [sys.executable, "-c", program.replace("localhost:6680", address)]
+        done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": ":".join(sys.path)}, check=False, timeout=60)
+    assert done.stderr == ""
+    assert re.fullmatch(_PRINTED[page], done.stdout), done.stdout

@@ -11,11 +11,12 @@ from topicpolicies import AsyncClient, Client
 from topicpolicies_server.config import DEFAULT_PORT
 
 
-def test_every_public_name_exists_once_and_is_documented() -> None:
-    for name in topicpolicies.__all__:
-        shown = getattr(topicpolicies, name)
-        assert shown.__doc__ or not isinstance(shown, type) or hasattr(shown, "DESCRIPTOR"), name
-    assert len(set(topicpolicies.__all__)) == len(topicpolicies.__all__)
+def test_every_public_class_and_function_is_documented() -> None:
+    shown = {name: each for name, each in vars(topicpolicies).items() if getattr(each, "__module__", "").startswith("topicpolicies.")}
+    own = {name: each for name, each in shown.items() if not each.__module__.startswith("topicpolicies.v1")}
+    assert len(own) == 30
+    assert [name for name, each in own.items() if not each.__doc__] == []
+    assert {"TopicPolicies", "ChangeResult", "HistoryEntry", "PulsarEvent", "ErrorReason"} <= set(vars(topicpolicies))
 
 
 def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
@@ -24,8 +25,6 @@ def test_both_clients_have_the_same_methods_with_the_same_arguments() -> None:
         return {name: list(inspect.signature(each).parameters) for name, each in functions.items()}
 
     assert public(Client) == public(AsyncClient)
-    properties = [{name for name, each in vars(kind).items() if isinstance(each, property)} for kind in (Client, AsyncClient)]
-    assert properties == [{"stub"}, {"stub"}]
     assert list(inspect.signature(Client).parameters) == list(inspect.signature(AsyncClient).parameters)
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import random
 import sys
 import time
 
-from topicpolicies import Client, Conflict, TopicPolicies, UpdateResult
+from topicpolicies import ChangeResult, Client, PreconditionFailed, TopicPolicies
 
 ENTRY = "of python.1"  # a key that has to be quoted with backticks
 
 
 def main(target: str, topic: str, turns: int) -> None:
     """Waits for a line on standard input, and then makes ``turns`` changes."""
-    trace = {"traceparent": os.environ.get("TRACEPARENT", "")}  # each call carries the trace, as instrumentation would add it
-    with Client(target, actor="python", metadata=[(key, value) for key, value in trace.items() if value]) as client:
+    with Client(target, actor="python") as client:
         client.get(topic)
         print("ready", flush=True)
         sys.stdin.readline()
@@ -27,7 +25,7 @@ def main(target: str, topic: str, turns: int) -> None:
         print(f"runs {len(runs)}", flush=True)
 
 
-def _change(client: Client, topic: str, turn: int, runs: list[int]) -> UpdateResult:
+def _change(client: Client, topic: str, turn: int, runs: list[int]) -> ChangeResult:
     """Makes one change: in an odd turn an update of a field, in an even one an edit of an entry of a map."""
     if turn % 2 == 1:
         return client.update(topic, max_producer_per_topic=turn)
@@ -39,7 +37,7 @@ def _change(client: Client, topic: str, turn: int, runs: list[int]) -> UpdateRes
     while True:
         try:
             return client.edit(topic, edit)
-        except Conflict:
+        except PreconditionFailed:
             continue  # the edit was refused and not made: it is repeated
 
 

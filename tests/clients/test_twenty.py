@@ -76,4 +76,4 @@ async def test_clients_of_all_languages_print_the_same_results_of_the_twenty_tas
     for name, lines in printed.items():
         assert [line.partition(":")[0] for line in lines] == titles, name
         assert lines == printed["python"], name
-    assert printed["python"][-1] == "20 every change: 9, chained, tour, first, EMBEDDED"
+    assert printed["python"][-1] == "20 history: 9, chained, tour, first, EMBEDDED"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.cluster.source import ClusterFacts, NamespaceFacts, TopicFacts
 from topicpolicies_server.core.policies.facts import BrokerFacts
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 
 
@@ -59,4 +59,4 @@ class FakeSource:
             await self.gates[about].wait()
         await asyncio.sleep(0)
         if self.down:
-            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The brokers do not answer.")
+            raise LogError(LogState.ADMIN_UNREACHABLE, "The brokers do not answer.")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.fakes import FakeSource
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.cluster.admission import Admission, KeyOrder
+from topicpolicies_server.cluster.admission import Admission
 from topicpolicies_server.cluster.disabled_property import PROPERTY
 from topicpolicies_server.core.chains.sequencer import Request
 from topicpolicies_server.core.changes.change import compile_change
@@ -154,7 +154,7 @@ async def test_an_update_that_needs_broker_limits_is_unavailable_if_they_may_not
     source.facts = source.facts._replace(broker=None, refused="No entry.")
     await admission.admit(NAMESPACE, request())
     error = await refused(admission, request(max_message_size=5))
-    assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "BROKER_FACTS_REFUSED")
+    assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "CLUSTER_UNAVAILABLE")
 
 
 async def test_an_update_of_a_missing_topic_is_refused_until_the_topic_exists(admission: Admission, source: FakeSource) -> None:
@@ -177,7 +177,7 @@ async def test_policies_of_missing_topics_are_admitted_where_configured(source: 
 
 async def test_updates_are_refused_where_topic_policies_are_off_at_the_brokers(admission: Admission, source: FakeSource) -> None:
     source.facts = source.facts._replace(topic_policies_enabled=False)
-    assert (await refused(admission, request())).reason == "TOPIC_POLICIES_OFF"
+    assert (await refused(admission, request())).reason == "TOPIC_POLICIES_ELSEWHERE"
 
 
 @pytest.mark.parametrize(
@@ -229,65 +229,3 @@ async def test_the_number_of_cached_topics_is_bounded(source: FakeSource, clock:
     assert not admission.at_once(NAMESPACE, request(f"{TOPIC}-0"))
     assert len(admission._topics) == 10
     await admission.close()
-
-
-async def test_requests_for_one_key_keep_their_order_if_their_facts_arrive_in_another(admission: Admission, source: FakeSource) -> None:
-    gate = source.gates["acme"] = asyncio.Event()  # the tenant is requested only for updates that name clusters
-    turns, order = KeyOrder(admission), []
-    await admission.admit(NAMESPACE, request())
-
-    async def send(name: str, asked: Request) -> None:
-        try:
-            await turns.admit(NAMESPACE, asked)
-        finally:
-            order.append(name)
-
-    slow, quick = request(replication_clusters=["here"]), request()
-    tasks = [asyncio.create_task(send("slow", slow)), asyncio.create_task(send("quick", quick))]
-    tasks.append(asyncio.create_task(send("other topic", request(OTHER))))
-    await turns_of_the_loop()
-    assert order == ["other topic"]
-    gate.set()
-    await asyncio.gather(*tasks)
-    assert order == ["other topic", "slow", "quick"]
-    assert turns._last == {}
-
-
-async def test_a_refused_request_does_not_delay_the_next_one_for_its_key(admission: Admission, source: FakeSource) -> None:
-    source.facts = source.facts._replace(broker=None, refused="No entry.")
-    turns = KeyOrder(admission)
-    wrong, right = turns.admit(NAMESPACE, request(max_message_size=1)), turns.admit(NAMESPACE, request())
-    answers = await asyncio.gather(wrong, right, return_exceptions=True)
-    assert [type(answer) for answer in answers] == [PolicyError, type(None)]
-
-
-@pytest.mark.parametrize("begun", [False, True], ids=["before it has begun to wait", "while it waits"])
-async def test_a_request_that_is_given_up_lets_no_later_one_pass_those_before_it(
-    admission: Admission, source: FakeSource, begun: bool
-) -> None:
-    gate = source.gates["acme"] = asyncio.Event()
-    turns, order = KeyOrder(admission), []
-    await admission.admit(NAMESPACE, request())
-
-    async def send(name: str, asked: Request) -> None:
-        await turns.admit(NAMESPACE, asked)
-        order.append(name)
-
-    slow, gone, last = request(replication_clusters=["here"]), request(), request()
-    tasks = [asyncio.create_task(send("slow", slow))]
-    await turns_of_the_loop()
-    assert not turns.at_once(NAMESPACE, gone)
-    if begun:
-        waiting = asyncio.create_task(turns.admit(NAMESPACE, gone))
-        await turns_of_the_loop()
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-    else:
-        assert turns.leave(gone)
-    assert not turns.at_once(NAMESPACE, last), "the first one waits still"
-    tasks.append(asyncio.create_task(send("last", last)))
-    await turns_of_the_loop()
-    assert order == []
-    gate.set()
-    await asyncio.gather(*tasks)
-    assert order == ["slow", "last"] and turns._last == {}

@@ -9,7 +9,7 @@ import pytest
 from topicpolicies_server.cluster import listing
 from topicpolicies_server.cluster.listing import Lists, TopicLookups
 from topicpolicies_server.cluster.source import TopicFacts
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 
 NAMESPACE = "acme/orders"
@@ -112,7 +112,7 @@ async def test_lists_are_used_for_a_second_and_topics_created_since_are_requeste
     assert brokers.listed == [NAMESPACE] * 2
 
 
-REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "You may not.")
+REFUSED = LogError(LogState.ADMIN_REFUSED, "You may not.")
 
 
 @pytest.mark.parametrize("error", [REFUSED, KeyError("partitions"), asyncio.CancelledError()])

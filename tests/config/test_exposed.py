@@ -23,6 +23,7 @@ from topicpolicies_server.config import (
     ServerConfig,
     TlsConfig,
     TokenConfig,
+    Writer,
     insecure,
 )
 
@@ -75,7 +76,10 @@ def configurations(files: Files) -> list[ServerConfig | GuardConfig]:
         tls_key_file=files.of("pulsar_tls_key"),
     )
     issued = PulsarLogConfig(**urls, oauth2=OAuth2Config(issuer="https://issuer", credentials_file=files.of("pulsar_oauth2_credentials")))
+    exclusive = PulsarLogConfig(**urls, writer=Writer.EXCLUSIVE)
+    peers: dict[str, Any] = {"peer_token_file": files.of("peer_token_file"), "peer_trust_certs_file": files.of("peer_trust_certs")}
     return [
+        ServerConfig(log=exclusive, tls=tls, **peers),
         ServerConfig(log=memory, tls=tls, authentication=secret, authorization=decided),
         ServerConfig(log=memory, authentication=public, authorization=decided),
         GuardConfig(log=log, patterns=("a/b",)),
@@ -83,7 +87,7 @@ def configurations(files: Files) -> list[ServerConfig | GuardConfig]:
     ]
 
 
-SECRET = {"token_secret_key", "tls_key", "pulsar_token_file", "pulsar_tls_key", "pulsar_oauth2_credentials"}
+SECRET = {"token_secret_key", "tls_key", "pulsar_token_file", "pulsar_tls_key", "pulsar_oauth2_credentials", "peer_token_file"}
 
 
 def reported(configs: list[ServerConfig | GuardConfig]) -> dict[str, set[str]]:
@@ -100,7 +104,7 @@ def test_secrets_readable_and_files_writable_for_every_user_are_reported(folder:
     files = Files(folder)
     configs = configurations(files)
     every = set(files.made)
-    assert len(every) == 13
+    assert len(every) == 15
     for mode, read, written in (
         (0o600, set(), set()),
         (0o640, set(), set()),

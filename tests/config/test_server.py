@@ -157,7 +157,20 @@ def test_an_exclusive_writer_on_all_interfaces_needs_an_advertised_address(host:
     ServerConfig(log=pulsar(writer=Writer.EXCLUSIVE), listen=listen, insecure_listen=True, read_only=True)
 
 
+@pytest.mark.parametrize("option", ["peer_token_file", "peer_trust_certs_file"])
+def test_what_a_server_needs_to_forward_changes_goes_with_exclusive_writers(option: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("content")
+    here: dict[str, Any] = {option: file}
+    absent: dict[str, Any] = {option: tmp_path / "absent"}
+    with pytest.raises(ConfigError, match="goes with --writer exclusive"):
+        ServerConfig(log=pulsar(), **here)
+    with pytest.raises(ConfigError, match="can't be read"):
+        ServerConfig(log=pulsar(writer=Writer.EXCLUSIVE), **absent)
+    ServerConfig(log=pulsar(writer=Writer.EXCLUSIVE), **here)
+
+
 @pytest.mark.parametrize("text", ["sidecar-1", "sidecar-1:0", "http://sidecar-1:6680", "0.0.0.0:6680", "[::]:6680"])
-def test_an_advertised_address_that_clients_can_not_use_is_refused(text: str) -> None:
+def test_an_advertised_address_that_others_can_not_use_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(text)):
         ServerConfig(log=MEMORY, advertise=text)

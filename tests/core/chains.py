@@ -19,7 +19,7 @@ from topicpolicies_server.core.reasons import Reason
 
 KEY = PolicyKey("persistent://acme/orders/one", Scope.LOCAL)
 OTHER = PolicyKey("persistent://acme/orders/two", Scope.LOCAL)
-LOST = PolicyError(Kind.UNAVAILABLE, Reason.APPEND_FAILED, "The change log did not acknowledge the event.")
+LOST = PolicyError(Kind.UNAVAILABLE, Reason.LOG_UNAVAILABLE, "The change log did not acknowledge the event.")
 FIELD = "max_producer_per_topic"
 
 

@@ -70,7 +70,7 @@ def test_an_update_without_a_mask_and_without_values_is_refused() -> None:
     nothing = TopicPolicies(schema_compatibility_strategy=pb.SCHEMA_COMPATIBILITY_STRATEGY_UNSPECIFIED)
     nothing.subscription_policies["s"].SetInParent()
     nothing.entry_filters.SetInParent()
-    assert refused(nothing).reason == "EMPTY_MASK"
+    assert refused(nothing).violations[0].reason == "EMPTY_MASK"
 
 
 def test_all_errors_of_an_update_are_reported_at_once() -> None:
@@ -94,12 +94,12 @@ def test_all_errors_of_an_update_are_reported_at_once() -> None:
         ("update_mask.paths[1]", "UNKNOWN_PATH"),
         ("update_mask.paths[4]", "EMPTY_SEGMENT"),
     ]
-    assert error.reason == "INVALID_UPDATE"
+    assert error.reason == "INVALID_REQUEST"
     assert all(violation.description in error.message for violation in error.violations)
 
 
 def test_an_error_whose_violations_share_one_reason_has_that_reason() -> None:
-    assert refused(None, "no_such_field", "neither_this").reason == "UNKNOWN_PATH"
+    assert refused(None, "no_such_field", "neither_this").violations[0].reason == "UNKNOWN_PATH"
 
 
 def test_values_outside_the_mask_are_not_validated() -> None:
@@ -114,7 +114,7 @@ def test_an_implied_mask_of_too_many_paths_is_refused() -> None:
     policies = TopicPolicies()
     for index in range(MAX_PATHS + 1):
         policies.subscription_policies[f"s{index}"].dispatch_rate.rate_period_in_second = 1
-    assert refused(policies).reason == "TOO_MANY_PATHS"
+    assert refused(policies).violations[0].reason == "TOO_MANY_PATHS"
     assert compiled(policies, "subscription_policies").families == {"subscription_policies"}
 
 
@@ -138,7 +138,7 @@ def test_invalid_list_operations_are_refused(lists: dict[str, int], reason: str)
 
 def test_with_a_wildcard_lists_are_replaced_and_other_list_operations_are_refused() -> None:
     policies = TopicPolicies(replication_clusters=["a"])
-    assert refused(policies, "*", lists={"replication_clusters": UNION}).reason == "NOT_IN_MASK"
+    assert refused(policies, "*", lists={"replication_clusters": UNION}).violations[0].reason == "NOT_IN_MASK"
     assert compiled(policies, "*", lists={"replication_clusters": REPLACE}).apply(None) == split(policies)
 
 
@@ -228,7 +228,7 @@ def test_an_incomplete_object_is_refused_unless_the_document_completes_it() -> N
     assert change.apply(split(retention(5, 6))) == split(retention(1, 6))
     with pytest.raises(PolicyError) as caught:
         change.apply(None)
-    assert caught.value.reason == "HALF_OBJECT"
+    assert caught.value.violations[0].reason == "HALF_OBJECT"
     assert pairs(caught.value.violations) == [("policies.retention_policies", "HALF_OBJECT")]
 
 
@@ -236,7 +236,7 @@ def test_clearing_a_required_leaf_is_refused_and_clearing_all_leaves_removes_the
     head = split(retention(5, 6))
     with pytest.raises(PolicyError) as caught:
         compiled(None, "retention_policies.retention_time_in_minutes").apply(head)
-    assert caught.value.reason == "HALF_OBJECT"
+    assert caught.value.violations[0].reason == "HALF_OBJECT"
     both = compiled(None, "retention_policies.retention_time_in_minutes", "retention_policies.retention_size_in_mb")
     assert both.apply(head) == {}
 

@@ -8,10 +8,9 @@ from hypothesis import given
 
 from tests.core.policies import policies
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.documents import FIELDS
 from topicpolicies_server.core.policies.facts import BrokerFacts
-from topicpolicies_server.core.policies.resolution import Resolved, Source, applied, effective
+from topicpolicies_server.core.policies.resolution import Resolved, Source, effective
 
 LOCAL, GLOBAL, NAMESPACE, BROKER = Source
 
@@ -122,20 +121,9 @@ def test_entry_filters_are_those_of_the_broker_unless_overriding_is_allowed() ->
     assert resolve(*texts, overridable=False).policies == doc(texts[3])
 
 
-def test_delayed_delivery_is_resolved_field_by_field_but_applied_as_one_object() -> None:
+def test_delayed_delivery_is_resolved_field_by_field() -> None:
     half, whole = "delayed_delivery_enabled: true", "delayed_delivery_enabled: false delayed_delivery_tick_time_millis: 5"
     assert resolve(half, "", whole).policies == doc("delayed_delivery_enabled: true delayed_delivery_tick_time_millis: 5")
-    assert applied(Scope.LOCAL, doc(half), None, doc(whole), BrokerFacts(doc(""))).policies.delayed_delivery_enabled is False
-
-
-def test_applied_policies_are_those_of_one_scope_except_for_replication_clusters() -> None:
-    local, global_ = doc("max_producer_per_topic: 1"), doc('max_producer_per_topic: 2 replication_clusters: "b"')
-    facts = BrokerFacts(doc("max_producer_per_topic: 9 max_message_size: 9"))
-    found = applied(Scope.LOCAL, None, global_, doc('replication_clusters: "a"'), facts)
-    assert found.sources["max_producer_per_topic"] is BROKER
-    assert found.sources["replication_clusters"] is GLOBAL
-    assert "max_message_size" not in found.sources, "its endpoint has no ``applied``"
-    assert applied(Scope.GLOBAL, local, global_, doc(""), facts).policies.max_producer_per_topic == 2
 
 
 @given(policies(), policies(), policies(), policies())

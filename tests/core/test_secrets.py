@@ -144,7 +144,7 @@ def test_a_redaction_mark_is_refused_where_the_document_has_no_secret(mask: list
     policies.offload_policies.s3_managed_ledger_offload_credential_secret = REDACTED
     with pytest.raises(PolicyError) as caught:
         compile_change(policies, mask, {}).apply(None)
-    assert caught.value.reason == "REDACTED_SECRET"
+    assert caught.value.violations[0].reason == "REDACTED_SECRET"
     assert [each.field for each in caught.value.violations] == [f"policies.offload_policies.{SECRET}"]
 
 

@@ -87,19 +87,19 @@ def test_a_chain_is_dropped_when_nothing_is_in_flight(bench: Bench) -> None:
 
 def test_an_etag_is_compared_with_the_version_that_the_updates_before_it_have_made(bench: Bench) -> None:
     bench.set(1)
-    right, wrong = bench.set(2, etag="0001"), bench.set(3, etag="0001")
+    right, wrong = bench.set(2, version="0001"), bench.set(3, version="0001")
     assert len(bench.wanted) == 1
     bench.land()
     bench.land()
     assert bench.result(right).previous == "0001"
-    assert bench.error(wrong).reason == "ETAG_MISMATCH"
+    assert bench.error(wrong).reason == "PRECONDITION_FAILED"
     assert bench.error(wrong).metadata["version"] == "0002"
 
 
 def test_an_update_with_an_etag_is_rejected_by_the_fold_if_another_writer_was_faster(bench: Bench) -> None:
     bench.set(1)
     bench.land()
-    mine = bench.set(2, etag="0001")
+    mine = bench.set(2, version="0001")
     bench.land(Event(KEY, Action.UPDATE, {**(bench.states[KEY].document or {}), "compaction_threshold": b"\x18\x05"}))
     assert bench.land().status is Status.REJECTED_ETAG
     assert bench.error(mine).metadata["version"] == "0002"
@@ -111,45 +111,83 @@ def test_an_update_with_an_etag_in_the_global_scope_has_the_digest_of_the_whole_
         bench.set(1, key=key)
         bench.land()
         version, document = bench.states[key].version, bench.states[key].document
-        bench.set(2, key=key, etag=version)
+        bench.set(2, key=key, version=version)
         stamp = bench.wanted[0].stamp
         assert stamp is not None and stamp.reads == ({WHOLE: whole_digest(document)} if scope is Scope.GLOBAL else {})
         bench.land()
 
 
 def test_an_etag_matches_exactly_its_version_also_of_an_absence(bench: Bench) -> None:
-    first = bench.set(1, etag=ABSENT)
+    first = bench.set(1, version=ABSENT)
     bench.land()
-    again = bench.set(2, etag=ABSENT)
+    again = bench.set(2, version=ABSENT)
     bench.submit(bench.deletion())
     bench.land_all()
     gone = bench.states[KEY].version
-    never = bench.set(3, etag=ABSENT)
-    anew = bench.set(4, etag=gone)
+    never = bench.set(3, version=ABSENT)
+    anew = bench.set(4, version=gone)
     bench.land_all()
     assert bench.result(first).outcome is bench.result(anew).outcome is Outcome.APPLIED
-    assert bench.error(again).reason == bench.error(never).reason == "ETAG_MISMATCH"
+    assert bench.error(again).reason == bench.error(never).reason == "PRECONDITION_FAILED"
 
 
-def test_must_not_exist_creates_a_document_whatever_the_version_of_its_absence(bench: Bench) -> None:
-    first, second = bench.set(1, must_not_exist=True), bench.set(2, must_not_exist=True)
+def test_a_request_that_demands_an_absence_creates_a_document_whatever_the_version_of_its_absence(bench: Bench) -> None:
+    first, second = bench.set(1, exists=False), bench.set(2, exists=False)
     bench.land_all()
     assert bench.result(first).outcome is Outcome.APPLIED
-    assert (bench.error(second).kind, bench.error(second).reason) == (Kind.ALREADY_EXISTS, "DOCUMENT_EXISTS")
+    assert (bench.error(second).kind, bench.error(second).reason) == (Kind.ABORTED, "PRECONDITION_FAILED")
     assert bench.error(second).metadata["version"] == "0001"
     bench.submit(bench.deletion())
     bench.land_all()
-    anew = bench.set(3, must_not_exist=True)
+    anew = bench.set(3, exists=False)
     bench.land_all()
     assert bench.result(anew).outcome is Outcome.APPLIED
 
 
-def test_must_not_exist_fails_if_another_writer_created_the_document_first(bench: Bench) -> None:
-    mine = bench.set(1, must_not_exist=True)
+def test_a_request_that_demands_an_absence_fails_if_another_writer_created_the_document_first(bench: Bench) -> None:
+    mine = bench.set(1, exists=False)
     event = bench.wanted.popleft()
     bench.land(Event(KEY, Action.UPDATE, {FIELD: b"\x80\x01\x09"}))
     bench.land(event)
-    assert bench.error(mine).reason == "DOCUMENT_EXISTS"
+    assert bench.error(mine).reason == "PRECONDITION_FAILED"
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_a_request_that_demands_a_document_fails_without_one(bench: Bench, deletes: bool) -> None:
+    def demanding() -> Request:
+        return bench.submit(bench.deletion(exists=True)) if deletes else bench.set(2, exists=True)
+
+    early = demanding()
+    assert (bench.error(early).kind, bench.error(early).reason) == (Kind.ABORTED, "PRECONDITION_FAILED")
+    bench.set(1)
+    made = demanding()
+    bench.land_all()
+    assert bench.result(made).outcome is Outcome.APPLIED
+    if not deletes:
+        bench.submit(bench.deletion())
+        bench.land_all()
+    again = demanding()
+    version = bench.result(made).version if deletes else "0003"
+    assert bench.error(again).metadata == {"topic": KEY.topic, "scope": "LOCAL", "version": version}
+
+
+@pytest.mark.parametrize("deletes", [False, True])
+def test_a_request_that_demands_a_document_fails_if_another_writer_deleted_it_first(bench: Bench, deletes: bool) -> None:
+    bench.set(1)
+    bench.land_all()
+    mine = bench.submit(bench.deletion(exists=True)) if deletes else bench.set(2, exists=True)
+    event = bench.wanted.popleft()
+    bench.land(Event(KEY, Action.DELETE, None))
+    bench.land(event)
+    assert (bench.error(mine).reason, bench.error(mine).metadata["version"]) == ("PRECONDITION_FAILED", "0002")
+
+
+def test_a_deletion_that_demands_an_absence_fails_if_there_is_a_document(bench: Bench) -> None:
+    none = bench.submit(bench.deletion(exists=False))
+    assert bench.result(none).outcome is Outcome.UNCHANGED
+    bench.set(1)
+    bench.land_all()
+    assert bench.error(bench.submit(bench.deletion(exists=False))).reason == "PRECONDITION_FAILED"
 
 
 def test_an_answer_has_the_document_before_the_update_except_for_a_repeat(bench: Bench) -> None:
@@ -239,19 +277,19 @@ def test_a_dry_run_with_an_etag_is_computed_on_the_version_of_the_etag(bench: Be
     bench.set(1)
     bench.land()
     bench.set(2)
-    dry = bench.set(3, field="max_consumer_per_topic", etag="0001", validate_only=True)
+    dry = bench.set(3, field="max_consumer_per_topic", version="0001", validate_only=True)
     result = bench.result(dry)
     assert result.document is not None and result.before is not None and result.version == "0001"
     assert join(result.before) == TopicPolicies(max_producer_per_topic=1), "another document is in flight"
     assert join(result.document) == TopicPolicies(max_producer_per_topic=1, max_consumer_per_topic=3)
 
 
-def test_a_dry_run_with_must_not_exist_ignores_events_in_flight(bench: Bench) -> None:
+def test_a_dry_run_that_demands_an_absence_ignores_events_in_flight(bench: Bench) -> None:
     bench.set(1)
-    dry = bench.set(2, must_not_exist=True, validate_only=True)
+    dry = bench.set(2, exists=False, validate_only=True)
     assert bench.result(dry).outcome is Outcome.WOULD_APPLY
     bench.land()
-    assert bench.error(bench.set(2, must_not_exist=True, validate_only=True)).reason == Reason.DOCUMENT_EXISTS
+    assert bench.error(bench.set(2, exists=False, validate_only=True)).reason == Reason.PRECONDITION_FAILED
 
 
 # Failures
@@ -330,13 +368,13 @@ def test_of_several_unacknowledged_events_the_last_is_appended_again_and_settles
 
 
 def test_requests_of_one_stream_are_never_applied_out_of_order(bench: Bench) -> None:
-    stream: dict[PolicyKey, list[Request]] = {}
-    first, second = bench.set(1, stream=stream), bench.set(2, stream=stream)
+    batch: dict[PolicyKey, list[Request]] = {}
+    first, second = bench.set(1, batch=batch), bench.set(2, batch=batch)
     bench.fail(bench.wanted.popleft(), outcome_unknown=True)
     bench.land()
     assert bench.error(first).reason == "NOT_APPENDED"
     assert bench.result(second).outcome is Outcome.APPLIED
-    assert not bench.wanted and not stream
+    assert not bench.wanted and not batch
 
 
 def test_the_outcome_is_unknown_if_the_second_append_of_an_event_is_refused(bench: Bench) -> None:
@@ -516,7 +554,7 @@ def test_a_request_that_was_sent_to_two_sidecars_is_applied_once(bench: Bench) -
 def test_a_waiting_request_that_another_sidecar_has_applied_gets_that_answer() -> None:
     bench = Bench(depth=1)
     bench.set(1)
-    waiting = bench.set(2, request_id="same", etag="0001")
+    waiting = bench.set(2, request_id="same", version="0001")
     theirs = bench.request(2, request_id="same")
     assert theirs.change is not None
     event = _elsewhere(bench, theirs.change.apply(None), FIELD, request_id="same", digest=theirs.digest)
@@ -549,7 +587,7 @@ def test_after_a_reopening_a_found_event_is_answered_although_its_key_was_forgot
     if what == "a deletion":
         bench.set(1)
         bench.land()
-    asked = bench.submit(bench.deletion() if what == "a deletion" else bench.request(1, etag=ABSENT if "refused" in what else ""))
+    asked = bench.submit(bench.deletion() if what == "a deletion" else bench.request(1, version=ABSENT if "refused" in what else ""))
     event = bench.wanted.popleft()
     state = bench.states.pop(KEY, KeyState())
     if "refused" in what:
@@ -559,7 +597,7 @@ def test_after_a_reopening_a_found_event_is_answered_although_its_key_was_forgot
     assert event.stamp is not None
     bench.perform(bench.sequencer.reopened({event.stamp.event_id: FoundEvent(folded, before, state.document)}))
     if "refused" in what:
-        assert (bench.error(asked).reason, bench.error(asked).metadata["version"]) == ("ETAG_MISMATCH", ABSENT)
+        assert (bench.error(asked).reason, bench.error(asked).metadata["version"]) == ("PRECONDITION_FAILED", ABSENT)
     else:
         assert bench.result(asked).version == "0002"
     assert not bench.wanted and bench.sequencer.chains == 0
@@ -581,8 +619,8 @@ def test_after_a_reopening_a_skipped_update_is_answered_with_the_absence_at_its_
 
 
 def test_after_a_reopening_a_request_overtaken_by_a_later_one_of_its_stream_is_not_appended(bench: Bench) -> None:
-    stream: dict[PolicyKey, list[Request]] = {}
-    lost, there = bench.set(1, stream=stream), bench.set(2, stream=stream)
+    batch: dict[PolicyKey, list[Request]] = {}
+    lost, there = bench.set(1, batch=batch), bench.set(2, batch=batch)
     events = list(bench.wanted)
     bench.wanted.clear()
     state = bench.states.setdefault(KEY, KeyState())
@@ -595,8 +633,8 @@ def test_after_a_reopening_a_request_overtaken_by_a_later_one_of_its_stream_is_n
 
 
 def test_a_request_overtaken_in_its_stream_before_a_reopening_is_not_written_after_it(bench: Bench) -> None:
-    stream: dict[PolicyKey, list[Request]] = {}
-    lost, there = bench.set(1, stream=stream), bench.set(2, stream=stream)
+    batch: dict[PolicyKey, list[Request]] = {}
+    lost, there = bench.set(1, batch=batch), bench.set(2, batch=batch)
     bench.wanted.popleft()
     bench.land()
     assert bench.open(lost) and bench.result(there).version == "0001"

@@ -6,12 +6,12 @@ import asyncio
 from bisect import bisect_left
 from collections import Counter
 
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 
 BROKER = "broker:8080"
-UNREACHABLE = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "No answer.")
-REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "Not for you.")
+UNREACHABLE = LogError(LogState.ADMIN_UNREACHABLE, "No answer.")
+REFUSED = LogError(LogState.ADMIN_REFUSED, "Not for you.")
 
 
 class FakeBrokers:

@@ -13,7 +13,7 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.documents import split
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.guard import Guard, tell_of_healing
 from topicpolicies_server.logs.avro import Codec, Dialect
 from topicpolicies_server.logs.change_log import LogError
@@ -48,7 +48,7 @@ def test_after_an_unexpected_error_of_the_discovery_namespaces_are_kept_and_it_i
         guard.start()
         await asyncio.sleep(1)
         told.fail(ValueError("unexpected"))
-        told.fail(LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "No answer."))
+        told.fail(LogError(LogState.ADMIN_UNREACHABLE, "No answer."))
         told.tell("acme/b")
         await asyncio.sleep(9)
         assert guard.guarded == 1

@@ -10,13 +10,13 @@ from typing import cast
 import pytest
 
 from tests.logs.pulsar.conftest import eventually
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.health import LogProbe, Pulse, State, report
 from topicpolicies_server.health import pulse as pulse_module
 from topicpolicies_server.logs.change_log import ChangeLog, LogError
 from topicpolicies_server.logs.memory import MemoryLog
 
-GONE = LogError(Reason.LOG_UNREACHABLE, "No broker can be reached.")
+GONE = LogError(LogState.UNREACHABLE, "No broker can be reached.")
 
 
 class FakeLog:

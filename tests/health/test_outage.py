@@ -26,7 +26,7 @@ TOPIC = "persistent://public/default/orders"
 OPEN, CONNECTED = "topicpolicies_logs_open", "topicpolicies_logs_connected"
 READY, READINESS, OUT = "topicpolicies_ready", "topicpolicies_readiness", "topicpolicies_log_unreachable_seconds"
 CALLS, TRANSITIONS = "topicpolicies_calls_total", "topicpolicies_readiness_transitions_total"
-UNREACHABLE = {"code": "UNAVAILABLE", "reason": "LOG_UNREACHABLE"}
+UNREACHABLE = {"code": "UNAVAILABLE", "reason": "LOG_UNAVAILABLE"}
 GUARD_SECONDS = 90.0
 """The most seconds that a step may take, with room for a busy machine."""
 
@@ -48,7 +48,7 @@ async def applied(stub: AsyncStub, value: int) -> None:
 async def value_of(stub: AsyncStub) -> tuple[int, bool]:
     """Returns the value that is read, and whether the answer is marked as unconfirmed."""
     call = stub.GetPolicy(GetPolicyRequest(topic=TOPIC), timeout=10)
-    document = (await call).documents[0]
+    document = await call
     return document.policies.max_producer_per_topic, UNCONFIRMED_KEY in dict(await call.trailing_metadata())
 
 
@@ -113,14 +113,14 @@ async def test_an_outage_shows_in_logs_probes_metrics_and_reasons_and_ends_witho
             print(f"\nnot ready {seconds:.1f} s after the broker was killed")
             assert (await probes.ask("/livez"))[0] == 200
             status, text = await probes.ask("/readyz")
-            assert status == 503 and "[-]log failed: The change log has been out of reach for" in text and "LOG_UNREACHABLE" in text
+            assert status == 503 and "[-]log failed: The change log has been out of reach for" in text and "LOG_UNAVAILABLE" in text
             for call in (
                 stub.UpdatePolicy(update(2), timeout=30),
                 stub.GetPolicy(GetPolicyRequest(topic="persistent://public/other/one"), timeout=30),
             ):
                 began = asyncio.get_running_loop().time()
                 refusal = await refused(call)
-                assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "LOG_UNREACHABLE")
+                assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "LOG_UNAVAILABLE")
                 assert asyncio.get_running_loop().time() - began < 10.0, "the refusal came late"
             assert await value_of(stub) == (1, True)
             gone = await probes.scrape()
@@ -148,6 +148,6 @@ async def test_an_outage_shows_in_logs_probes_metrics_and_reasons_and_ends_witho
     events = [line["event"] for line in lines if "event" in line]
     assert events == ["log_cut_off", "log_reached", "draining"]
     (cut_off,) = [line for line in lines if line.get("event") == "log_cut_off"]
-    assert (cut_off["level"], cut_off["reason"]) == ("error", "LOG_UNREACHABLE")
+    assert (cut_off["level"], cut_off["reason"]) == ("error", "LOG_UNAVAILABLE")
     recorded = [(line["outcome"], line.get("reason")) for line in lines if line["logger"] == "calls"]
-    assert recorded.count(("APPLIED", None)) == 2 and ("UNAVAILABLE", "LOG_UNREACHABLE") in recorded
+    assert recorded.count(("APPLIED", None)) == 2 and ("UNAVAILABLE", "LOG_UNAVAILABLE") in recorded

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.health import Readiness, State, Transition
 from topicpolicies_server.logs.change_log import LogError
 
-GONE = LogError(Reason.LOG_UNREACHABLE, "No broker can be reached.")
-UNASKED = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The admin API gives no answer.")
-FULL = LogError(Reason.APPEND_FAILED, "The disk is full.")
+GONE = LogError(LogState.UNREACHABLE, "No broker can be reached.")
+UNASKED = LogError(LogState.ADMIN_UNREACHABLE, "The admin API gives no answer.")
+FULL = LogError(LogState.APPEND_FAILED, "The disk is full.")
 
 
 class Recorded:
@@ -107,5 +107,5 @@ def test_a_refusal_says_why_and_what_to_do_and_is_a_new_error_each_time() -> Non
     recorded.fail(0.0, 4.0)
     first, second = recorded.readiness.refuses_changes(), recorded.readiness.refuses_changes()
     assert first is not None and first is not second, "the same error was returned twice: each raise would add to its traceback"
-    assert (first.kind, first.reason) == (Kind.UNAVAILABLE, Reason.LOG_UNREACHABLE)
+    assert (first.kind, first.state) == (Kind.UNAVAILABLE, LogState.UNREACHABLE)
     assert first.message == "The change log can't be reached: No broker can be reached. Nothing was done: try again later."

@@ -35,6 +35,7 @@ class Log:
         self.partitions = partitions
         self.complete = complete
         self.shared = True
+        self.cluster = "us"
 
     def follows(self, earlier: str, later: str) -> bool:
         return int(later) == int(earlier or "0") + 1

@@ -16,9 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from topicpolicies.v1.policies_pb2 import OffloadPolicies, TopicPolicies
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.policies.events import Placed
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.policies import documents, secrets
+from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.history import Bounds, History, file, open_history, queries, writer
 from topicpolicies_server.history.entries import GapReason
 from topicpolicies_server.history.queries import Entry, EntryPlace, Query
@@ -276,7 +278,7 @@ async def test_a_file_that_is_not_a_history_is_refused(path: Path, content: byte
     _write(path, content)
     with pytest.raises(PolicyError) as caught:
         open_history(path, BOUNDS)
-    assert caught.value.reason == "HISTORY_FILE_UNUSABLE"
+    assert caught.value.reason == "HISTORY_UNAVAILABLE"
     await open_history(path.with_name("another.db"), BOUNDS).close()
 
 
@@ -286,7 +288,7 @@ async def test_a_file_that_is_in_use_is_refused_by_whatever_link_it_is_named(pat
     link.symlink_to(path)
     with pytest.raises(PolicyError, match="is in use by process") as caught:
         open_history(link, BOUNDS)
-    assert caught.value.reason == "LOG_FILE_IN_USE"
+    assert caught.value.reason == "HISTORY_UNAVAILABLE"
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -410,3 +412,32 @@ async def _fastest_first_pages(history: History) -> dict[str, float]:
             times.append(time.perf_counter() - begin)
         fastest[name] = min(times)
     return fastest
+
+
+async def test_an_entry_has_the_document_and_the_clusters_of_its_own_event(history: History) -> None:
+    log = Log()
+    reader = await reader_of(history, log)
+    first = update(1, 1)
+    assert first.event is not None and first.event.stamp is not None
+    refused = first.event.stamp._replace(event_id="refused", etag=position(7))
+    secret = documents.split(TopicPolicies(offload_policies=OffloadPolicies(s3_managed_ledger_offload_credential_secret="s3cret")))
+    gone = Event(first.event.key, Action.DELETE, None)
+    of_others = Event(PolicyKey(topic("others"), Scope.GLOBAL), Action.UPDATE, secret, clusters=("eu", "asia"))
+    events = [
+        first,
+        update(2, 2, scope=Scope.GLOBAL),
+        Placed(0, position(3), first.event._replace(document=secret, stamp=refused), BEGIN),
+        Placed(0, position(4), gone, BEGIN),
+        Placed(0, position(5), of_others, BEGIN),
+        Placed(0, position(6), None, BEGIN, problem="unreadable"),
+    ]
+    reader.read(*events)
+    entries = (await history.page(Query(NAMESPACE, newest_first=False))).entries
+    by_row = {int(entry.position): entry for entry in entries}
+    redacted = secrets.wire(secret)
+    assert b"s3cret" not in redacted
+    assert [by_row[row].action for row in range(1, 7)] == [*[Action.UPDATE] * 3, Action.DELETE, Action.UPDATE, 0]
+    assert [by_row[row].clusters for row in range(1, 7)] == [["us"], [], ["us"], [], ["eu", "asia"], []]
+    assert [by_row[row].written for row in range(1, 7)] == [by_row[1].after, by_row[2].after, redacted, None, redacted, None]
+    assert by_row[3].own_document == redacted and by_row[3].after == by_row[1].after != redacted
+    assert [by_row[row].own_document for row in (1, 2, 4, 5, 6)] == [None] * 5, "a document that is the one after the event is kept once"

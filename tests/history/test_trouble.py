@@ -399,7 +399,7 @@ async def test_a_history_with_a_damaged_stream_row_is_refused_at_the_start(path:
         connection.commit()
     with pytest.raises(PolicyError, match="not what was written") as refused:
         open_history(path, BOUNDS)
-    assert refused.value.reason == "HISTORY_FILE_UNUSABLE"
+    assert refused.value.reason == "HISTORY_UNAVAILABLE"
 
 
 async def test_a_history_that_lost_all_its_content_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:

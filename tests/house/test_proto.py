@@ -67,7 +67,7 @@ def test_an_incompatible_change_is_refused(copy: Path, file: str, before: str, a
 
 
 def test_a_definition_without_comments_is_refused(copy: Path) -> None:
-    spoil(copy, "service.proto", "  // Reads the documents of one topic.\n", "")
+    spoil(copy, "service.proto", "  // Reads one document.\n", "")
     answer = _judged("lint", copy)
     assert answer.returncode == _FOUND
     assert "GetPolicy" in answer.stdout

@@ -151,7 +151,9 @@ def test_the_scope_in_the_document_overrides_the_key_and_replicate_to(key: str, 
     event["replicateTo"] = ["standalone"] if is_global else None
     codec = Codec()
     for _ in range(2):
-        assert codec.decode(key, avro_values.written(event), {}) == Event(expected, Action.UPDATE, {})
+        assert codec.decode(key, avro_values.written(event), {}) == Event(
+            expected, Action.UPDATE, {}, clusters=("standalone",) if is_global else ()
+        )
 
 
 def test_equal_documents_are_encoded_as_equal_bytes() -> None:
@@ -215,7 +217,7 @@ def test_without_key_prefixes_a_global_update_is_encoded_and_a_global_delete_is_
     assert decoded(codec, message) == Event(GLOBAL, Action.UPDATE, samples.a_document())
     with pytest.raises(LogError) as refused:
         codec.encode(Event(GLOBAL, Action.DELETE, None))
-    assert (refused.value.kind, refused.value.reason) == (Kind.FAILED_PRECONDITION, "DIALECT_CANNOT_EXPRESS")
+    assert (refused.value.kind, refused.value.reason) == (Kind.FAILED_PRECONDITION, "NOT_EXPRESSIBLE")
     assert codec.encode(Event(LOCAL, Action.DELETE, None)) == (TOPIC, None, {}, ("standalone",))
 
 
@@ -226,3 +228,23 @@ def test_with_an_unknown_dialect_global_events_are_refused(document: Settings | 
     with pytest.raises(LogError, match=r"4\.0\.6"):
         codec.encode(Event(GLOBAL, action, document))
     assert codec.encode(Event(LOCAL, action, document)) == CODEC.encode(Event(LOCAL, action, document))
+
+
+@pytest.mark.parametrize(
+    ("is_global", "named", "clusters"),
+    [
+        (False, ["standalone"], None),
+        (True, None, None),
+        (True, [], None),
+        (False, None, ()),
+        (False, ["standalone", "eu"], ("standalone", "eu")),
+        (True, ["standalone"], ("standalone",)),
+    ],
+)
+def test_an_event_has_its_clusters_where_they_are_not_the_usual_ones(
+    is_global: bool, named: list[str] | None, clusters: tuple[str, ...] | None
+) -> None:
+    policies = {**NOTHING, "isGlobal": is_global}
+    event = avro_values.an_event(TOPIC, policies)
+    event["replicateTo"] = named
+    assert CODEC.decode(f"__G__{TOPIC}" if is_global else TOPIC, avro_values.written(event), {}).clusters == clusters

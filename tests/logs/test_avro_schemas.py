@@ -228,7 +228,7 @@ def test_a_newer_brokers_fields_are_refused_by_the_codec_of_an_older_schema_inst
     for document, name in (({"?aNewFlag": b"true"}, "?aNewFlag"), (split(leaf), "newLeaf")):
         with pytest.raises(LogError, match=name.replace("?", r"\?")) as refused:
             Codec().encode(Event(KEY, Action.UPDATE, document))
-        assert (refused.value.kind, refused.value.reason) == (Kind.FAILED_PRECONDITION, "SCHEMA_CANNOT_EXPRESS")
+        assert (refused.value.kind, refused.value.reason) == (Kind.FAILED_PRECONDITION, "NOT_EXPRESSIBLE")
 
 
 def _retention_of_a_newer_broker() -> Settings:
@@ -267,7 +267,7 @@ def test_fields_that_an_older_schema_lacks_are_not_among_the_known_families_of_a
 def test_settings_that_an_older_schema_can_not_express_are_refused_instead_of_dropped(policies: TopicPolicies, what: str) -> None:
     with pytest.raises(LogError, match=what) as refused:
         OLDER_CODEC.encode(Event(KEY, Action.UPDATE, split(policies)))
-    assert refused.value.reason == "SCHEMA_CANNOT_EXPRESS"
+    assert refused.value.reason == "NOT_EXPRESSIBLE"
 
 
 def test_all_other_settings_are_encoded_with_an_older_schema() -> None:

@@ -558,7 +558,7 @@ async def test_an_append_above_the_limit_of_events_in_flight_is_refused_and_not_
             recorder.append(log, an_update(a_key(namespace, n)))
         with pytest.raises(LogError) as refused:
             recorder.append(log, an_update(a_key(namespace), event_id="refused"))
-    assert (refused.value.kind, refused.value.reason) == (Kind.RESOURCE_EXHAUSTED, "LOG_BUSY")
+    assert (refused.value.kind, refused.value.reason) == (Kind.RESOURCE_EXHAUSTED, "LIMIT_REACHED")
     assert not refused.value.outcome_unknown
     await recorder.until_settled(10)
     recorder.append(log, an_update(a_key(namespace), event_id="taken"))

@@ -16,7 +16,7 @@ from tests.memory_log.led import WAIT_SECONDS, LedMemoryLog, LedNamespaceLog
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import Leadership, LogError, NotLeader
 
 NAMESPACE = "acme/orders"
@@ -163,7 +163,7 @@ def test_events_of_a_leader_fenced_within_a_batch_have_unknown_outcomes_and_none
         assert stored(storage) == ["one:1", "acknowledged late", "stored", "two:2", "of the next"]
         assert len(one.recorder.failures) == 4
         assert {(error.reason, error.kind, error.outcome_unknown) for _, error in one.recorder.failures} == {
-            ("LOG_FENCED", Kind.UNAVAILABLE, True)
+            ("LOG_UNAVAILABLE", Kind.UNAVAILABLE, True)
         }
         reports = [report for report in one.recorder.reports if report in ("append_failed", "led")]
         assert reports[:6] == ["led", *["append_failed"] * 4, "led"], "events in flight fail before the end of the term is reported"
@@ -188,7 +188,7 @@ def test_an_isolated_leader_believes_that_it_leads_until_the_log_refuses_its_eve
         for channel in channels:
             channel.release()
         await one.recorder.until(lambda: len(one.recorder.failures) == 2)
-        assert {(error.reason, error.outcome_unknown) for _, error in one.recorder.failures} == {("LOG_FENCED", True)}
+        assert {(error.reason, error.outcome_unknown) for _, error in one.recorder.failures} == {("LOG_UNAVAILABLE", True)}
         await asyncio.sleep(1)
         assert stored(storage) == ["one:1", "two:2"]
 
@@ -203,7 +203,7 @@ def test_a_connection_that_breaks_within_a_batch_ends_the_term_and_loses_the_res
         one.faults.fates = [Fate(), Fate(outcome)]
         one.append("stored", "lost", "behind")
         await one.recorder.until(lambda: len(one.recorder.failures) == 2)
-        assert {(error.reason, error.outcome_unknown) for _, error in one.recorder.failures} == {("LOG_UNREACHABLE", True)}
+        assert {(error.reason, error.outcome_unknown) for _, error in one.recorder.failures} == {("LOG_UNAVAILABLE", True)}
         await one.recorder.until(lambda: one.leads)
         one.append("again")
         await one.recorder.until(lambda: len(one.recorder.places) == 2)
@@ -219,7 +219,7 @@ def test_events_sent_before_a_leader_steps_down_are_stored_before_the_next_term(
         await asyncio.sleep(0.1)
         one.faults.fates = [Fate(), Fate(delay=1.0)]
         one.append("stored", "on its way")
-        one.log.candidate.step_down(LogError(Reason.LOG_FENCED, "The test ends the term."))
+        one.log.candidate.step_down(LogError(LogState.FENCED, "The test ends the term."))
         await two.recorder.until(lambda: two.leads)
         assert stored(storage) == ["one:1", "stored", "on its way", "two:2"]
         assert [error.outcome_unknown for _, error in one.recorder.failures] == [True, True]
@@ -265,7 +265,7 @@ def test_other_writers_are_refused_while_a_process_leads() -> None:
         recorder.append(log, an_update(KEY, event_id="shared"))
         await recorder.until(lambda: bool(recorder.failures))
         ((_, error),) = recorder.failures
-        assert (error.reason, error.outcome_unknown) == ("LOG_FENCED", False)
+        assert (error.reason, error.outcome_unknown) == ("LOG_UNAVAILABLE", False)
         one.owner.crash()
         recorder.append(log, an_update(KEY, event_id="shared"))
         await recorder.until_settled(2)
@@ -295,7 +295,7 @@ def test_a_process_that_crashes_while_it_steps_down_loses_its_events_in_flight()
         await asyncio.sleep(0.1)
         one.faults.fates = [Fate(delay=1.0)]
         one.append("before the closing")
-        one.log.candidate.step_down(LogError(Reason.LOG_FENCED, "The test ends the term."))
+        one.log.candidate.step_down(LogError(LogState.FENCED, "The test ends the term."))
         one.owner.crash()
         await two.recorder.until(lambda: two.leads)
         assert stored(storage) == ["one:1", "two:2"]

@@ -170,7 +170,7 @@ async def test_appends_above_the_limit_in_flight_are_refused_until_an_outcome_ma
         recorder.append(log, an_update(KEY))
     with pytest.raises(LogError) as refused:
         log.append(an_update(KEY))
-    assert (refused.value.kind, refused.value.reason, refused.value.outcome_unknown) == (Kind.RESOURCE_EXHAUSTED, "LOG_BUSY", False)
+    assert (refused.value.kind, refused.value.reason, refused.value.outcome_unknown) == (Kind.RESOURCE_EXHAUSTED, "LIMIT_REACHED", False)
     await recorder.until_settled(2)
     recorder.append(log, an_update(KEY))
     await recorder.until_settled(3)

@@ -198,7 +198,7 @@ async def test_while_the_disk_refuses_writes_stored_events_are_read_and_appends_
     other_log, _ = await disk.open("acme/other")
     with pytest.raises(LogError, match="can't be written now") as rejected:
         other_log.append(an_update(a_key("acme/other")))
-    assert rejected.value.reason == "APPEND_FAILED"
+    assert rejected.value.reason == "LOG_UNAVAILABLE"
     loading = Loading(disk.path, disk.change_log._opened.codecs, 1, NAMESPACE, 1, PathGuard(disk.path))  # type: ignore[union-attr]
     loading.begin()
     assert [placed.position for placed in loading.next_page()] == [position_of(1)]
@@ -239,7 +239,7 @@ async def test_an_unreadable_disk_is_not_reported_as_damage_and_the_log_is_lost_
     disk.change_log._writer._reopen = lambda: sqlite_file.connect(disk.path, disk.faults)  # type: ignore[union-attr]
     await recorder.until(lambda: bool(recorder.losses))
     assert failures(recorder) == [("unknown", True)]
-    assert recorder.losses[0].reason == "LOG_LOST", "it was not damaged"
+    assert recorder.losses[0].reason == "LOG_UNAVAILABLE", "it was not damaged"
     again, second = await disk.open()
     assert second.ids() == ["before"]
     append_all(again, second, "after")
@@ -366,7 +366,7 @@ async def test_a_failed_compaction_is_reported_and_acknowledged_events_stay(disk
                 append_all(log, recorder, "newest")
                 break
             except LogError as error:  # the file is being reopened
-                assert error.reason == "APPEND_FAILED"
+                assert error.reason == "LOG_UNAVAILABLE"
     await recorder.until_settled(3)
     assert recorder.losses == []
     await recorder.close(log)
@@ -497,7 +497,7 @@ async def test_bytes_in_flight_are_bounded_over_all_namespaces(disk: Disk) -> No
     with pytest.raises(LogError) as refused:
         for taken in range(100):
             append_all(log, recorder, f"{taken}")
-    assert refused.value.reason == "LOG_BUSY"
+    assert refused.value.reason == "LIMIT_REACHED"
     assert 2 < taken < 20
     with pytest.raises(LogError, match="wait for the change log"):
         other_log.append(an_update(a_key("acme/other")))

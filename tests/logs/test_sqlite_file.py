@@ -94,7 +94,7 @@ async def test_a_file_of_another_program_keeps_its_mode(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE mine (a)")
     give(path, 0o644)
-    assert (await refusal(path)).reason == "LOG_FORMAT_UNKNOWN"
+    assert (await refusal(path)).reason == "LOG_UNAVAILABLE"
     assert modes(path)["changes.db"] == 0o644
 
 
@@ -105,7 +105,7 @@ async def test_a_second_log_on_the_file_is_refused_at_once_with_the_id_of_the_pr
     for name in (path, path.parent / "alias.db"):
         with pytest.raises(LogError, match=rf"{path} is in use by process {os.getpid()}\.") as refused:
             await SqliteLog(name).start()
-        assert (refused.value.kind, refused.value.reason) == (Kind.FAILED_PRECONDITION, "LOG_FILE_IN_USE")
+        assert (refused.value.kind, refused.value.reason) == (Kind.FAILED_PRECONDITION, "LOG_UNAVAILABLE")
     await first.close()
     again = SqliteLog(path)
     await again.start()
@@ -135,7 +135,7 @@ async def test_a_second_log_is_refused_even_if_the_lock_file_was_removed(path: P
     log = await change_log.open(NAMESPACE, recorder)
     path.with_name(path.name + ".lock").unlink()
     error = await refusal(path)
-    assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "LOG_FILE_IN_USE")
+    assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "LOG_UNAVAILABLE")
     recorder.append(log, an_update(KEY))
     await recorder.until_settled(1)
     await change_log.close()
@@ -163,7 +163,7 @@ async def test_a_file_of_a_newer_format_is_refused_and_left_unchanged(path: Path
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {sqlite_file.FORMAT + 1}")
     error = await refusal(path)
-    assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "LOG_FORMAT_UNKNOWN")
+    assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "LOG_UNAVAILABLE")
     assert f"format {sqlite_file.FORMAT + 1}" in error.message
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (sqlite_file.FORMAT + 1,)
@@ -173,7 +173,7 @@ async def test_a_file_of_a_newer_format_is_refused_and_left_unchanged(path: Path
 async def test_a_database_of_another_program_is_refused_and_left_unchanged(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE events (something)")
-    assert (await refusal(path)).reason == "LOG_FORMAT_UNKNOWN"
+    assert (await refusal(path)).reason == "LOG_UNAVAILABLE"
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("events",)]
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)

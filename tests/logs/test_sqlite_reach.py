@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.logs.test_sqlite_faults import Disk, append_all
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError, Reached
 
 
@@ -26,7 +26,7 @@ async def why(disk: Disk) -> LogError:
     """Returns the error that says why the file can't be written."""
     with pytest.raises(LogError) as caught:
         await disk.change_log.reach()
-    assert caught.value.reason is Reason.APPEND_FAILED, "everything but appends works"
+    assert caught.value.state is LogState.APPEND_FAILED, "everything but appends works"
     return caught.value
 
 

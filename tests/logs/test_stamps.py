@@ -133,7 +133,7 @@ def test_a_stamp_that_is_too_large_is_refused_before_it_is_encoded() -> None:
     stamp = Stamp(event_id="1", kind=StampKind.UPDATE, mask=tuple(f"subscription_policies.`{'x' * 90}{n}`" for n in range(1_500)))
     with pytest.raises(LogError) as refused:
         to_properties(stamp)
-    assert (refused.value.kind, refused.value.reason) == (Kind.INVALID_ARGUMENT, "EVENT_TOO_LARGE")
+    assert (refused.value.kind, refused.value.reason) == (Kind.FAILED_PRECONDITION, "NOT_EXPRESSIBLE")
     assert sum(map(len, to_properties(stamp._replace(mask=stamp.mask[:1_000])).values())) < MAX_BYTES
 
 

@@ -5,7 +5,7 @@ simulation find out about it also holds for the Pulsar log. This module replaces
 take seats of the storage (``seats``), messages that take time in both directions, and connections that break (``cut``).
 
 As on Pulsar, a producer whose connection the storage has given up has lost its seat for good, before its process knows. What the producer
-sends later is refused (``LOG_FENCED``) with an unknown outcome, because an earlier copy of the event might be stored. The process notices
+sends later is refused (``FENCED``) with an unknown outcome, because an earlier copy of the event might be stored. The process notices
 the loss in an answer, or when it checks its producers, and closes all of them. Messages in transit at that time may still be stored, before
 the next producer gets the seat.
 """
@@ -19,7 +19,7 @@ from typing import Any
 
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed, Position
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs import memory
 from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader, Start
 from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, StillWaiting
@@ -36,7 +36,7 @@ CONNECTION_CHECK_SECONDS = 0.08
 """How soon a process notices that its producer has lost its connection, once it can know, as on Pulsar (``pulsar/health_checks``)."""
 WAIT_SECONDS = 2.0
 """How long one attempt waits for a seat."""
-_PRODUCER_FAILED = frozenset({Reason.LOG_FENCED, Reason.LOG_REFUSED, Reason.LOG_UNREACHABLE})
+_PRODUCER_FAILED = frozenset({LogState.FENCED, LogState.REFUSED, LogState.UNREACHABLE})
 
 
 class Handle(Producer):
@@ -161,7 +161,8 @@ class LedNamespaceLog(MemoryNamespaceLog):
         outstanding = sorted(self._in_flight, key=lambda sent: sent.partition)
         self._in_flight.clear()
         for sent in outstanding:
-            self._sink.append_failed(sent.event, LogError(error.reason, error.message, kind=error.kind, outcome_unknown=True))
+            why = error.state or error.reason
+            self._sink.append_failed(sent.event, LogError(why, error.message, kind=error.kind, outcome_unknown=True))
         self._settled.set()
         self._sink.led()
 
@@ -184,7 +185,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
             return
         super()._store(sent)
         if outcome in (Outcome.VANISHED, Outcome.UNACKNOWLEDGED) and isinstance(producer, Handle):
-            sent.error = LogError(Reason.LOG_UNREACHABLE, "Appending to the change log failed, no answer in time.", outcome_unknown=True)
+            sent.error = LogError(LogState.UNREACHABLE, "Appending to the change log failed, no answer in time.", outcome_unknown=True)
             self._disconnect(producer)  # nothing that was sent after it is stored
 
     def _seat(self, handle: Handle, wait: bool, answer: asyncio.Future[Handle]) -> None:
@@ -248,7 +249,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
             self._loop.call_later(CONNECTION_CHECK_SECONDS, self._check_connection, handle)
 
     def _fail(self, event: Event, error: LogError) -> None:
-        if error.outcome_unknown or error.reason in _PRODUCER_FAILED:
+        if error.outcome_unknown or error.state in _PRODUCER_FAILED:
             self.candidate.step_down(error)
         super()._fail(event, error)
 
@@ -281,4 +282,4 @@ class LedMemoryLog(MemoryLog):
 
 def _fenced(what: str, *, outcome_unknown: bool = False) -> LogError:
     message = f"{what} failed, another client holds the exclusive producer."
-    return LogError(Reason.LOG_FENCED, message, kind=Kind.FAILED_PRECONDITION, outcome_unknown=outcome_unknown)
+    return LogError(LogState.FENCED, message, kind=Kind.FAILED_PRECONDITION, outcome_unknown=outcome_unknown)

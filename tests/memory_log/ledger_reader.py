@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, TypeVar
 
 from topicpolicies_server.core.policies.events import Placed, Position
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, message_id_of, place_of, position_of
@@ -91,7 +91,7 @@ class Asking:
         if delay is None:
             self.counts["reading: questions without an answer"] += 1
             await asyncio.sleep(_REFUSED_SECONDS)
-            raise LogError(Reason.LOG_UNREACHABLE, "There is no answer.")
+            raise LogError(LogState.UNREACHABLE, "There is no answer.")
         await asyncio.sleep(delay)
         found = answer()
         await asyncio.sleep(delay)  # the answer may be outdated by then

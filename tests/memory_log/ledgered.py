@@ -88,7 +88,7 @@ class LedgeredNamespaceLog(MemoryNamespaceLog):
             await reader.run(self._hand_on, caught_up)
         except LogError as error:
             assert isinstance(self._owner, LedgeredLog)
-            self._owner.counts[f"reading: begun anew, {error.reason.name}"] += 1
+            self._owner.counts["reading: begun anew"] += 1
             self.lose(error)
 
     async def _keep_up(self) -> None:

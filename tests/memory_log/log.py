@@ -10,7 +10,7 @@ from typing import Any
 from tests.undecoded import UndecodingSink
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed, Position
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs import memory
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.logs.memory import log
@@ -62,7 +62,7 @@ class MemoryNamespaceLog(log.MemoryNamespaceLog):
         fate, producer = _fated(sent).fate, _fated(sent).producer
         if self._stored.seats[sent.partition].holder is not producer:
             sent.error = LogError(
-                Reason.LOG_FENCED,
+                LogState.FENCED,
                 "Opening the change log for writing failed, another client holds the exclusive producer.",
                 kind=Kind.FAILED_PRECONDITION,
             )
@@ -73,7 +73,7 @@ class MemoryNamespaceLog(log.MemoryNamespaceLog):
                 sent.place = sent.place or placed
         if sent.error is None and fate.outcome is not Outcome.STORED:
             unknown = fate.outcome is not Outcome.REFUSED
-            sent.error = LogError(Reason.APPEND_FAILED, "The change log did not acknowledge the event.", outcome_unknown=unknown)
+            sent.error = LogError(LogState.APPEND_FAILED, "The change log did not acknowledge the event.", outcome_unknown=unknown)
 
 
 class MemoryLog(log.MemoryLog):

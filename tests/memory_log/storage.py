@@ -6,7 +6,7 @@ from typing import Any
 
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import storage
 from topicpolicies_server.logs.routing import partition_of
@@ -50,7 +50,7 @@ class MemoryStorage(storage.MemoryStorage):
         """
         stored = self.namespace(namespace)
         if stored.seats[partition_of(event.key, stored.partitions)].holder is not None:
-            raise LogError(Reason.LOG_FENCED, "Another process holds the exclusive producer.", kind=Kind.FAILED_PRECONDITION)
+            raise LogError(LogState.FENCED, "Another process holds the exclusive producer.", kind=Kind.FAILED_PRECONDITION)
         return super().write(namespace, event, producer=producer)
 
     def _made(self, name: str, partitions: int, identity: str) -> StoredNamespace:

@@ -61,15 +61,17 @@ CASES: dict[str, Case] = {
         {"logs_open": steady(3), "logs_connected": steady(2)}, {"logs_open": steady(3), "logs_connected": [3, 3, 2, 3, 3, 3]}
     ),
     "Errors": Case(
-        {calls("OK"): growing(90), calls("UNAVAILABLE", "LOG_UNREACHABLE"): growing(10)},
-        {calls("OK"): growing(97), calls("UNAVAILABLE", "LOG_UNREACHABLE"): growing(3), calls("NOT_FOUND"): growing(50)},
+        {calls("OK"): growing(90), calls("UNAVAILABLE", "LOG_UNAVAILABLE"): growing(10)},
+        {calls("OK"): growing(97), calls("UNAVAILABLE", "LOG_UNAVAILABLE"): growing(3), calls("NOT_FOUND"): growing(50)},
     ),
     "InternalErrors": Case({calls("INTERNAL"): once(1)}, {calls("INTERNAL"): steady(5), calls("UNAVAILABLE"): growing(1)}),
     "Slow": Case(buckets(slow=2), buckets(slow=0.5)),
-    "LogLosses": Case({'log_losses_total{reason="LOG_LOST"}': growing(1)}, {'log_losses_total{reason="LOG_LOST"}': once(3)}),
-    "LoadFailures": Case({'load_failures_total{reason="LOG_LOST"}': growing(1)}, {'load_failures_total{reason="LOG_LOST"}': once(3)}),
+    "LogLosses": Case({'log_losses_total{reason="LOG_UNAVAILABLE"}': growing(1)}, {'log_losses_total{reason="LOG_UNAVAILABLE"}': once(3)}),
+    "LoadFailures": Case(
+        {'load_failures_total{reason="LOG_UNAVAILABLE"}': growing(1)}, {'load_failures_total{reason="LOG_UNAVAILABLE"}': once(3)}
+    ),
     "AppendFailures": Case(
-        {'append_failures_total{reason="APPEND_FAILED"}': growing(1)}, {'append_failures_total{reason="APPEND_FAILED"}': once(1)}
+        {'append_failures_total{reason="LOG_UNAVAILABLE"}': growing(1)}, {'append_failures_total{reason="LOG_UNAVAILABLE"}': once(1)}
     ),
     "Lag": Case({"lag_seconds": steady(121)}, {"lag_seconds": briefly(500, 2)}),
     "ReaderLag": Case({"reader_lag_events": steady(1_001)}, {"reader_lag_events": briefly(5_000, 4)}),

@@ -36,7 +36,7 @@ async def test_each_call_is_counted_by_its_method_status_reason_and_duration(tmp
         assert scrape.value("topicpolicies_calls_total", method="UpdatePolicy", code="OK", reason="") == 2
         calls = [each for each in scrape.labels("topicpolicies_calls_total") if each["method"] == "GetPolicy"]
         refused = [each for each in calls if scrape.value("topicpolicies_calls_total", **each)]
-        assert refused == [{"method": "GetPolicy", "code": "INVALID_ARGUMENT", "reason": "MALFORMED_NAME"}]
+        assert refused == [{"method": "GetPolicy", "code": "INVALID_ARGUMENT", "reason": "INVALID_REQUEST"}]
         assert scrape.value("topicpolicies_call_seconds_count", method="UpdatePolicy") == 2
         assert scrape.value("topicpolicies_call_seconds_bucket", method="UpdatePolicy", le="+Inf") == 2
         assert 0 < scrape.value("topicpolicies_call_seconds_sum", method="UpdatePolicy") < 2 * PATIENCE

@@ -16,8 +16,9 @@ from tests.checkpoints.server import Server as Checkpointed
 from tests.history.conftest import BOUNDS, reader_of, update
 from tests.history.test_trouble import refuse_commits
 from tests.namespaces.bench import KEY, OTHER, Bench, simulate
+from topicpolicies.v1.history_pb2 import WatchHistoryRequest
 from topicpolicies.v1.policies_pb2 import EntryFilters, TopicPolicies
-from topicpolicies.v1.service_pb2 import BOOKMARK_KIND_SYNCED, WATCH_MODE_ENTRIES, UpdatePolicyRequest, WatchPoliciesRequest
+from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 from topicpolicies_server.checkpoints import checkpoints, keeper
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.history import open_history
@@ -127,7 +128,7 @@ async def test_a_history_whose_disk_is_full_shows_waiting_entries_with_a_rising_
 
 def test_waiting_entries_count_towards_the_bound_with_the_size_of_their_documents() -> None:
     document = documents.split(TopicPolicies(entry_filters=EntryFilters(entry_filter_names="x" * LARGE)))
-    small, large = (Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, after, "1") for after in (None, document))
+    small, large = (Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, after, "1", "us") for after in (None, document))
     waiting = Waiting(10 * LARGE)
     assert waiting.note([large] * 100) == 9, "the waiting entries are not bounded by their bytes"
     assert waiting.note([small]) == 1
@@ -136,7 +137,7 @@ def test_waiting_entries_count_towards_the_bound_with_the_size_of_their_document
 def test_the_age_of_waiting_entries_is_that_of_the_oldest_one_that_is_not_written() -> None:
     now = [0.0]
     waiting = Waiting(1 << 20, lambda: now[0])
-    noted = [Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, None, "1")]
+    noted = [Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, None, "1", "us")]
     waiting.note(noted)
     now[0] = 5.0
     assert waiting.seconds() == 5
@@ -218,14 +219,12 @@ async def test_records_of_a_watch_that_is_not_read_show_as_waiting(tmp_path: Pat
         for number in range(120):
             policies = TopicPolicies(entry_filters=EntryFilters(entry_filter_names=f"{number}-" + "x" * LARGE))
             await shown_by.stub.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=policies))
-        watch = shown_by.stub.WatchPolicies(
-            WatchPoliciesRequest(namespaces=["public/default"], mode=WATCH_MODE_ENTRIES, from_beginning=True)
-        )
+        watch = shown_by.stub.WatchHistory(WatchHistoryRequest(namespaces=["public/default"]))
         held = await shown_by.until_more("topicpolicies_watch_records_waiting", 0)
         await shown_by.until_more("topicpolicies_unread_seconds", 0.2)
         assert held.value("topicpolicies_watches") == 1
         async for message in watch:
-            if any(each.bookmark.kind == BOOKMARK_KIND_SYNCED for each in message.events):
+            if any(each.bookmark.synced for each in message.events):
                 break
         await shown_by.until("topicpolicies_watch_records_waiting", 0)
         await shown_by.until("topicpolicies_unread_seconds", 0)

@@ -11,7 +11,7 @@ import pytest
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.reading.watch import Mode, Selection
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.retrying import ASKED_SECONDS
@@ -197,7 +197,7 @@ def test_updates_in_flight_when_the_namespace_is_deleted_are_refused_and_not_wri
 
 def test_updates_in_flight_when_the_log_becomes_unreachable_are_settled_once_it_is_back() -> None:
     async def scenario(bench: Bench) -> None:
-        unreachable = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
+        unreachable = LogError(LogState.UNREACHABLE, "The change log can't be reached.")
         await bench.set(1)
         bench.opened.appends[0].hold()
         under_way = bench.setting(2)
@@ -240,7 +240,7 @@ def test_an_unexpected_error_is_a_failed_load_and_is_tried_again() -> None:
         for _ in range(2):
             async with asyncio.timeout(20):
                 error = await error_of(bench.value())
-            assert (error.kind, error.reason) == (Kind.INTERNAL, "LOAD_BROKEN")
+            assert (error.kind, error.reason) == (Kind.INTERNAL, "INTERNAL")
             assert NAMESPACE in error.message and "partitions" not in error.message
         assert await bench.value() is None and broken == []
 

@@ -29,11 +29,11 @@ REFUSED_VALUE = 7
 OPTIONS = st.fixed_dictionaries(
     {},
     optional={
-        "must_not_exist": st.booleans(),
+        "exists": st.sampled_from([None, False, True]),
         "skip_if_absent": st.booleans(),
         "validate_only": st.booleans(),
         "request_id": st.sampled_from(["again", "once more"]),
-        "etag": st.sampled_from(["11", "12", "0"]),
+        "version": st.sampled_from(["11", "12", "0"]),
     },
 )
 SUBMISSIONS = st.lists(st.tuples(st.integers(0, REFUSED_VALUE), st.sampled_from([KEY, OTHER]), OPTIONS), min_size=1, max_size=24)
@@ -58,21 +58,21 @@ def outcomes(
 
         def append(event: Event) -> None:
             if event.stamp is not None and f"={REFUSED_VALUE}" in event.stamp.digest:
-                raise LogError(Reason.SCHEMA_CANNOT_EXPRESS, "It has no place for that.", kind=Kind.FAILED_PRECONDITION)
+                raise LogError(Reason.NOT_EXPRESSIBLE, "It has no place for that.", kind=Kind.FAILED_PRECONDITION)
             original(event)
 
         bench.opened.append = append  # type: ignore[method-assign]
         order: dict[PolicyKey, list[Request]] = {}
         requests = [bench.request(value, key=key, **rest) for value, key, rest in submissions]
         for request in requests:
-            request.stream = order
+            request.batch = order
         for portion in split(requests):
             bench.namespace.submit(portion, lambda request, answer: answers.append((request.request_id, *in_words(answer))))
         while len(answers) < len(requests):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         entries = bench.storage.namespace("acme/orders").entries[0]
         logged.extend((each.position, each.event and (each.event.key, each.event.document, each.event.stamp)) for each in entries)
-        assert not order, "answered requests have left the stream"
+        assert not order, "answered requests have left the batch"
         assert (
             not bench.namespace._updates.under_way
         )  # a repair may be due, because one of the updates that were computed together was refused
@@ -97,7 +97,7 @@ def test_updates_submitted_together_have_the_same_answers_and_events_as_one_by_o
 def test_an_update_that_the_log_can_not_express_fails_alone_in_its_batch() -> None:
     submissions: list[Submission] = [(value, KEY, {}) for value in (1, REFUSED_VALUE, 2)]
     answers, logged = outcomes(submissions, lambda requests: [requests])
-    assert sorted(what for _, what, _ in answers) == ["APPLIED", "APPLIED", "SCHEMA_CANNOT_EXPRESS"]
+    assert sorted(what for _, what, _ in answers) == ["APPLIED", "APPLIED", "NOT_EXPRESSIBLE"]
     assert len(logged) == 2
     assert all("request-2" not in str(stamp.remembered) for _, (_, _, stamp) in logged), "later events do not mention the refused request"
 

@@ -17,7 +17,7 @@ from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Mode, Selection
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.namespaces.capacity import Capacity, memory_of
 
@@ -77,7 +77,7 @@ def test_a_namespace_in_use_is_not_closed_for_a_new_one() -> None:
         await asyncio.sleep(0.1)
         with pytest.raises(PolicyError) as caught:
             bench.registry.get("acme/new")
-        assert (caught.value.kind, caught.value.reason) == (Kind.RESOURCE_EXHAUSTED, "TOO_MANY_NAMESPACES")
+        assert (caught.value.kind, caught.value.reason) == (Kind.RESOURCE_EXHAUSTED, "LIMIT_REACHED")
         assert "max_loaded_namespaces" in caught.value.message
         bench.opened.answers[0].release()
         await asyncio.gather(under_way, loading)
@@ -90,7 +90,7 @@ def test_a_namespace_in_use_is_not_closed_for_a_new_one() -> None:
 
 def test_an_unloadable_namespace_without_waiting_callers_is_closed_for_a_new_one() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.log.refusals = [LogError(Reason.LOG_UNREACHABLE, "Not now.")]
+        bench.log.refusals = [LogError(LogState.UNREACHABLE, "Not now.")]
         await error_of(bench.registry.get("acme/away").ready())
         await bench.registry.get("acme/new").ready()
         assert _loaded(bench) == {"acme/new"}
@@ -122,7 +122,7 @@ def test_if_all_namespaces_are_in_use_a_load_beyond_the_limit_is_refused() -> No
         await bench.namespace.watch(Selection(None), Mode.LATEST, None, lambda: None)
         _written(bench, "acme/large", 50)
         error = await error_of(bench.registry.get("acme/large").ready())
-        assert (error.kind, error.reason) == (Kind.RESOURCE_EXHAUSTED, "TOO_MANY_NAMESPACES")
+        assert (error.kind, error.reason) == (Kind.RESOURCE_EXHAUSTED, "LIMIT_REACHED")
         assert "max_loaded_keys" in error.message and "acme/large" in error.message
         await asyncio.sleep(1)
         assert bench.registry.capacity.keys == 60
@@ -139,7 +139,7 @@ def test_only_updates_that_would_create_a_key_beyond_the_limit_are_refused() -> 
         for number in range(5):
             await bench.set(1, key=_key(NAMESPACE, number))
         error = await error_of(bench.set(1, key=_key(NAMESPACE, 5)))
-        assert (error.kind, error.reason) == (Kind.RESOURCE_EXHAUSTED, "TOO_MANY_NAMESPACES")
+        assert (error.kind, error.reason) == (Kind.RESOURCE_EXHAUSTED, "LIMIT_REACHED")
         assert "max_loaded_keys" in error.message
         assert (await bench.set(2, key=_key(NAMESPACE, 4))).version
         assert (await bench.set(2, key=_key(NAMESPACE, 5), validate_only=True)).outcome.name == "WOULD_APPLY"
@@ -350,7 +350,7 @@ def test_the_counts_match_what_is_kept_after_logs_are_lost_compacted_and_replace
 
 
 def test_the_counts_match_what_is_kept_after_a_log_is_lost_while_it_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    losses = [LogError(Reason.LOG_LOST, "The reader was closed.")] * 3
+    losses = [LogError(LogState.LOST, "The reader was closed.")] * 3
     real = MemoryLog.open
 
     async def open_and_lose(log: MemoryLog, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:

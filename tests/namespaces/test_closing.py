@@ -11,13 +11,13 @@ import pytest
 from tests.memory_log import MemoryStorage
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.names import PolicyKey
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import KEY, NAMESPACE, Bench, error_of, simulate
 
-UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
+UNREACHABLE = LogError(LogState.UNREACHABLE, "The change log can't be reached.")
 
 
 @pytest.mark.parametrize("expiring", [True, False])
@@ -32,7 +32,7 @@ def test_calls_to_a_closed_namespace_are_refused_at_once(expiring: bool) -> None
         for asked in (namespace.update(bench.request(2)), namespace.get(KEY), namespace.ready()):
             async with asyncio.timeout(0.5):
                 error = await error_of(asked)
-            assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "NAMESPACE_CLOSED")
+            assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "LOG_UNAVAILABLE")
 
     simulate(scenario)
 
@@ -114,14 +114,14 @@ def test_at_a_close_sent_updates_have_an_unknown_outcome_and_unsent_ones_are_cer
         closing = asyncio.ensure_future(namespace.close())
         await asyncio.sleep(0.1)
         late = await error_of(namespace.update(bench.request(5)))
-        assert (late.kind, late.reason) == (Kind.UNAVAILABLE, "NAMESPACE_CLOSED"), "an update during the close is refused at once"
+        assert (late.kind, late.reason) == (Kind.UNAVAILABLE, "LOG_UNAVAILABLE"), "an update during the close is refused at once"
         await closing
         for task in (*sent, repeat):
             error = await error_of(task)
             assert (error.kind, error.reason) == (Kind.DEADLINE_EXCEEDED, "OUTCOME_UNKNOWN")
             assert error.metadata["request_id"].startswith("request-")
         error = await error_of(waiting)
-        assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "NAMESPACE_CLOSED")
+        assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "LOG_UNAVAILABLE")
         again = Bench(storage=bench.storage)
         assert await again.value() == 3
         repeated = await again.namespace.update(again.request(2, request_id="request-2"))
@@ -139,7 +139,7 @@ def test_updates_that_wait_for_the_end_of_a_shared_log_at_a_close_are_certainly_
         await asyncio.sleep(0.1)
         namespace = bench.namespace
         await namespace.close()
-        assert {(await error_of(task)).reason for task in (unsure, dry)} == {"NAMESPACE_CLOSED"}
+        assert {(await error_of(task)).reason for task in (unsure, dry)} == {"LOG_UNAVAILABLE"}
         assert len(bench.ids()) == 1
 
     simulate(scenario, sole_writer=False, update_timeout_seconds=60.0)
@@ -160,14 +160,14 @@ def test_updates_in_flight_when_the_log_was_lost_have_an_unknown_outcome_at_a_cl
         namespace = bench.namespace
         await namespace.close()
         assert (await error_of(under_way)).reason == "OUTCOME_UNKNOWN"
-        assert (await error_of(late)).reason == "NAMESPACE_CLOSED"
+        assert (await error_of(late)).reason == "LOG_UNAVAILABLE"
 
     simulate(scenario, update_timeout_seconds=60.0, load_retry_seconds=600.0)
 
 
 @pytest.mark.parametrize("moment", ["while it closes", "when it is closed"])
-@pytest.mark.parametrize("etag", ["", "11", "99"])
-def test_an_update_of_a_namespace_that_closes_always_returns(etag: str, moment: str) -> None:
+@pytest.mark.parametrize("demanded", ["", "11", "99"])
+def test_an_update_of_a_namespace_that_closes_always_returns(demanded: str, moment: str) -> None:
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
         namespace = bench.namespace
@@ -180,8 +180,8 @@ def test_an_update_of_a_namespace_that_closes_always_returns(etag: str, moment: 
         if moment == "when it is closed":
             await closing
         async with asyncio.timeout(0.5):
-            error = await error_of(namespace.update(bench.request(3, etag=etag)))
-        assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "NAMESPACE_CLOSED")
+            error = await error_of(namespace.update(bench.request(3, version=demanded)))
+        assert (error.kind, error.reason) == (Kind.UNAVAILABLE, "LOG_UNAVAILABLE")
         assert (namespace.watchers == 0 and not namespace.busy) or moment == "while it closes"
         await closing
 

@@ -11,7 +11,7 @@ from topicpolicies_server.core.chains.sequencer import Outcome, Request
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Position
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 from topicpolicies_server.namespaces import confirmations
 
@@ -118,7 +118,7 @@ def test_dry_runs_and_conflicts_are_answered_from_the_log_as_of_their_arrival() 
         both.hold()
         deleted = await both.theirs.namespace.update(Request(KEY, None, "deletion", "delete"))
         dry = both.mine.setting(1, validate_only=True)
-        creating = both.mine.setting(1, must_not_exist=True)
+        creating = both.mine.setting(1, exists=False)
         await asyncio.sleep(0.1)
         assert not dry.done() and not creating.done()
         both.release()
@@ -238,7 +238,7 @@ def test_if_the_answered_end_is_never_reached_the_question_is_repeated() -> None
 
 
 def unconfirmed(error: PolicyError) -> bool:
-    return (error.kind, error.reason) == (Kind.UNAVAILABLE, Reason.NOT_CONFIRMED) and "Nothing was done" in error.message
+    return (error.kind, error.reason) == (Kind.UNAVAILABLE, Reason.NOT_APPENDED) and "Nothing was done" in error.message
 
 
 def test_without_an_answer_requests_are_refused_in_time_as_not_confirmed() -> None:
@@ -260,7 +260,7 @@ def test_a_failed_question_is_named_in_the_error_and_repeated_for_the_next_reque
         await both.mine.set(1)
         log = both.mine.opened
         original = log.end
-        for failure in (LogError(Reason.LOG_UNREACHABLE, "No broker answers."), RuntimeError("planted")):
+        for failure in (LogError(LogState.UNREACHABLE, "No broker answers."), RuntimeError("planted")):
 
             async def end(partition: int, failure: Exception = failure) -> Position:
                 raise failure
@@ -295,7 +295,7 @@ def test_after_a_failed_question_requests_that_still_wait_cause_another() -> Non
         log = both.mine.opened
         original = log.end
         answers: list[Position | LogError] = [
-            LogError(Reason.LOG_UNREACHABLE, "No broker answers."),
+            LogError(LogState.UNREACHABLE, "No broker answers."),
             "~",
         ]  # the last one is answered first, and never reached
 
@@ -310,7 +310,7 @@ def test_after_a_failed_question_requests_that_still_wait_cause_another() -> Non
         await asyncio.sleep(3 * confirmations._AGAIN_SECONDS)
         assert not answers, "the second question failed"
         assert not both.mine.namespace.busy
-        assert (await both.mine.set(2, etag=version)).outcome is Outcome.APPLIED
+        assert (await both.mine.set(2, version=version)).outcome is Outcome.APPLIED
 
     pair(scenario)
 
@@ -350,7 +350,7 @@ def test_a_cancelled_request_that_waited_for_an_end_does_not_delay_later_ones() 
         assert unconfirmed(await error_of(both.mine.set(1)))
         await asyncio.sleep(2 * confirmations._AGAIN_SECONDS)
         assert not both.mine.namespace.busy and not both.mine.namespace._updates._confirmations._ends
-        assert (await both.mine.set(2, etag=version)).outcome is Outcome.APPLIED
+        assert (await both.mine.set(2, version=version)).outcome is Outcome.APPLIED
 
     pair(scenario)
 

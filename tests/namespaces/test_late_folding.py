@@ -236,7 +236,7 @@ def test_a_log_lost_before_all_is_folded_is_read_as_a_whole_and_the_history_gets
         bench.registry.common.record = record
         await bench.value(key_of(50))
         assert view_of(bench).unfolded
-        bench.opened.lose(LogError("LOG_LOST", "lost"))  # type: ignore[arg-type]
+        bench.opened.lose(LogError("LOG_UNAVAILABLE", "lost"))  # type: ignore[arg-type]
         await asyncio.sleep(1)
         assert await bench.value(key_of(99)) == 100
         assert recorders[0].recorded[-1] == "closed" and "caught up" not in recorders[0].recorded
@@ -255,7 +255,7 @@ def test_a_listing_that_waits_for_folding_gets_an_error_when_the_namespace_is_cl
         listing = bench.loop.create_task(bench.namespace.page(BOTH, None, 10))
         await asyncio.sleep(0)
         await bench.namespace.close()
-        assert (await error_of(listing)).reason == "NAMESPACE_CLOSED"
+        assert (await error_of(listing)).reason == "LOG_UNAVAILABLE"
 
     shared(scenario)
 
@@ -263,7 +263,7 @@ def test_a_listing_that_waits_for_folding_gets_an_error_when_the_namespace_is_cl
 def test_if_room_may_be_short_all_is_folded_before_the_first_answer_or_the_load_is_refused() -> None:
     async def scenario(bench: Bench) -> None:
         await filled(bench)
-        assert (await error_of(bench.value(key_of(1)))).reason == "TOO_MANY_NAMESPACES"
+        assert (await error_of(bench.value(key_of(1)))).reason == "LIMIT_REACHED"
 
     async def tight(bench: Bench) -> None:
         await filled(bench)

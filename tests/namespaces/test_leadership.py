@@ -8,7 +8,7 @@ from typing import cast
 from tests.memory_log import MemoryLog, MemoryNamespaceLog, MemoryStorage, StoredNamespace
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader, Start
 
 from .bench import NAMESPACE, Bench, error_of, simulate
@@ -42,7 +42,7 @@ class LedLog(MemoryNamespaceLog):
         """Changes the leader; appends that a deposed leader has in flight fail."""
         self._now = leadership
         if not leadership.leads:
-            self._abandon(LogError(Reason.LOG_FENCED, "Another one leads.", kind=Kind.FAILED_PRECONDITION, outcome_unknown=True))
+            self._abandon(LogError(LogState.FENCED, "Another one leads.", kind=Kind.FAILED_PRECONDITION, outcome_unknown=True))
         self._sink.led()
 
 
@@ -98,7 +98,7 @@ def test_a_follower_names_the_leader_and_serves_reads() -> None:
         waiting = bench.setting(1)
         await asyncio.sleep(0.1)
         log.become(THEIRS)
-        for error in (await error_of(waiting), await error_of(bench.set(2)), await error_of(bench.set(3, etag="9"))):
+        for error in (await error_of(waiting), await error_of(bench.set(2)), await error_of(bench.set(3, version="9"))):
             assert (error.kind, error.reason, error.metadata["leader"]) == (Kind.UNAVAILABLE, "NOT_LEADER", "theirs:1")
         bench.elsewhere(7)
         await asyncio.sleep(0.1)

@@ -14,7 +14,7 @@ from topicpolicies_server.config import Address, EmbeddedLogConfig, ServerConfig
 from topicpolicies_server.core.policies.events import ABSENT
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Mode, Selection, WatchHub
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.namespace import Namespace, Phase
 from topicpolicies_server.rpc.server import Server
@@ -77,7 +77,7 @@ def test_a_closed_namespace_is_freed_with_the_last_reference_to_it(sole_writer: 
 def test_a_namespace_whose_log_never_opened_is_freed_too() -> None:
     async def scenario(bench: Bench) -> None:
         kept = Kept()
-        bench.log.refusals = [LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")]
+        bench.log.refusals = [LogError(LogState.UNREACHABLE, "The change log can't be reached.")]
         namespace = bench.namespace
         await asyncio.sleep(0.2)
         assert namespace.phase is Phase.FAILED
@@ -129,7 +129,7 @@ def test_an_opening_that_continues_a_view_and_fails_leaves_the_view_unchanged(en
             await asyncio.sleep(bench.limits.load_timeout_seconds)
             assert namespace.phase is Phase.FAILED
         elif ends == "it is lost":
-            bench.log.refusals = [LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")] * 3
+            bench.log.refusals = [LogError(LogState.UNREACHABLE, "The change log can't be reached.")] * 3
             bench.storage.lose(NAMESPACE)
         else:
             await namespace.close()

@@ -14,7 +14,7 @@ import pytest
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reading.watch import Mode, Selection, WatchHub
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.memory import MemoryNamespaceLog
 from topicpolicies_server.namespaces import life as life_module
@@ -42,9 +42,9 @@ from topicpolicies_server.namespaces.life import (
 
 from .bench import KEY, NAMESPACE, Bench, error_of, simulate
 
-LOST = LogError(Reason.LOG_LOST, "The log was lost.")
+LOST = LogError(LogState.LOST, "The log was lost.")
 GONE = LogError(Reason.NAMESPACE_NOT_FOUND, "The namespace does not exist.", kind=Kind.NOT_FOUND)
-CLOSED = PolicyError(Kind.UNAVAILABLE, Reason.NAMESPACE_CLOSED, "It is closed.")
+CLOSED = PolicyError(Kind.UNAVAILABLE, Reason.LOG_UNAVAILABLE, "It is closed.")
 
 
 class _Opening:
@@ -192,7 +192,7 @@ def test_waiting_callers_are_let_in_or_get_an_error_on_every_path_of_the_states(
         assert second.done() and second.exception() is None and life.admit() is None and life.served is serving
         life.lost(LOST)
         third = life.admit()
-        assert third is not None and (life.phase.value, life.cause) == ("loading", "LOG_LOST")
+        assert third is not None and (life.phase.value, life.cause) == ("loading", "LOG_UNAVAILABLE")
         life.end(CLOSED)
         assert third.exception() is CLOSED
         life.lost(LOST)
@@ -230,7 +230,7 @@ def test_an_abandoned_opening_is_forgotten_unless_it_continues_the_view_that_ser
 # Failures
 
 
-@pytest.mark.parametrize("error", [ValueError("not JSON"), asyncio.CancelledError(), LogError(Reason.LOG_REFUSED, "No.")])
+@pytest.mark.parametrize("error", [ValueError("not JSON"), asyncio.CancelledError(), LogError(LogState.REFUSED, "No.")])
 def test_a_log_that_can_not_be_closed_does_not_keep_callers_waiting(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     async def scenario(bench: Bench) -> None:
         namespace = bench.namespace
@@ -298,7 +298,7 @@ def test_a_watched_namespace_is_loaded_again_after_an_unexpected_error() -> None
         bench.log.open = open_badly  # type: ignore[method-assign, assignment]
         bench.opened.lose(LOST)
         await asyncio.sleep(0.01)
-        assert (bench.namespace.phase.value, bench.namespace.cause) == ("failed", "LOAD_BROKEN")
+        assert (bench.namespace.phase.value, bench.namespace.cause) == ("failed", "INTERNAL")
         await asyncio.sleep(10)
         assert bench.namespace.phase is Phase.READY
 
@@ -333,7 +333,7 @@ def test_a_log_is_opened_again_only_after_the_opening_before_was_closed() -> Non
         await asyncio.sleep(0.1)
         follower = bench.namespace._life.served
         assert follower is not None
-        follower.lost(LogError(Reason.LOG_OUT_OF_ORDER, "It was found to be inconsistent."))  # the log itself is still open
+        follower.lost(LogError(Reason.LOG_UNAVAILABLE, "It was found to be inconsistent."))  # the log itself is still open
         assert (await under_way).previous == "11"
         assert bench.registry.activity.loads == {"loaded": 2}, "no attempt found it open"
 

@@ -14,7 +14,7 @@ from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.core.reading.watch import Mode, Selection
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import ANYBODY, LogError
 from topicpolicies_server.namespaces.load_failures import LoadFailures
 from topicpolicies_server.namespaces.namespace import Phase
@@ -22,7 +22,7 @@ from topicpolicies_server.namespaces.retrying import ASKED_SECONDS
 
 from .bench import KEY, NAMESPACE, Bench, error_of, simulate
 
-UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
+UNREACHABLE = LogError(LogState.UNREACHABLE, "The change log can't be reached.")
 
 
 def test_a_namespace_is_loaded_once_for_all_callers() -> None:
@@ -62,7 +62,7 @@ def test_namespaces_whose_logs_hang_keep_no_other_from_being_loaded() -> None:
         assert bench.log.most_at_once <= 2 + 8 + 2
         bench.log.hanging.clear()
         for ended in await asyncio.gather(*waiting, return_exceptions=True):
-            assert ended is None or (isinstance(ended, PolicyError) and ended.reason == Reason.LOAD_TIMEOUT)
+            assert ended is None or (isinstance(ended, PolicyError) and ended.state == LogState.LOAD_TIMEOUT)
         await asyncio.sleep(5)
         await asyncio.gather(*(bench.registry.get(name).ready() for name in bad))
 
@@ -153,6 +153,7 @@ class Opening:
     """An opened log whose reports the test makes."""
 
     identity, partitions, namespace, leadership, in_place, shared, resumed = "a log", 1, NAMESPACE, ANYBODY, False, False, False
+    cluster = "standalone"
 
     def __init__(self, sink: object) -> None:
         self.sink = sink
@@ -178,7 +179,7 @@ class Opening:
         return ""
 
     def append(self, event: Event) -> None:
-        raise LogError(Reason.LOG_CLOSED, "closed")
+        raise LogError(Reason.LOG_UNAVAILABLE, "closed")
 
     async def close(self) -> None:
         self.closed = True
@@ -218,7 +219,7 @@ def test_a_load_may_take_any_time_while_entries_arrive_and_fails_once_none_does(
         await asyncio.sleep(4.9)
         assert not waiting.done()
         await asyncio.sleep(2)
-        assert (await waiting).reason == "LOAD_TIMEOUT"
+        assert (await waiting).reason == "LOG_UNAVAILABLE"
         reading = bench.loop.create_task(bench.value())
         await asyncio.sleep(1)
         for entry in entries:
@@ -238,7 +239,7 @@ def test_reports_of_a_superseded_load_affect_neither_its_successor_nor_answers()
         namespace = bench.namespace
         waiting = bench.loop.create_task(error_of(namespace.get(KEY)))
         await asyncio.sleep(5.01)
-        assert (await waiting).reason == "LOAD_TIMEOUT"
+        assert (await waiting).reason == "LOG_UNAVAILABLE"
         reading = bench.loop.create_task(bench.value())
         await asyncio.sleep(1)
         first, second = (opening.sink for opening in log.openings)
@@ -250,7 +251,7 @@ def test_reports_of_a_superseded_load_affect_neither_its_successor_nor_answers()
         second.read([stale, fresh])  # type: ignore[attr-defined]
         second.caught_up()  # type: ignore[attr-defined]
         assert await reading == 2
-        first.lost(LogError(Reason.LOG_LOST, "late"))  # type: ignore[attr-defined]
+        first.lost(LogError(LogState.LOST, "late"))  # type: ignore[attr-defined]
         first.read([stale])  # type: ignore[attr-defined]
         assert await bench.value() == 2 and namespace.phase is Phase.READY and len(log.openings) == 2
 
@@ -399,7 +400,7 @@ def test_every_caller_of_a_damaged_log_gets_the_error_and_it_is_logged_once(watc
 
         async def open_damaged(namespace: str, sink: Any) -> Any:
             log = await real(namespace, sink)
-            bench.loop.call_later(0.01, functools.partial(bench.storage.lose, namespace, reason=Reason.LOG_FILE_UNUSABLE))
+            bench.loop.call_later(0.01, functools.partial(bench.storage.lose, namespace, why=Reason.LOG_FILE_UNUSABLE))
             return log
 
         bench.log.open = open_damaged  # type: ignore[method-assign,assignment]
@@ -433,7 +434,7 @@ def test_the_error_for_a_log_that_is_lost_in_each_load_is_one_message() -> None:
 
         bench.log.open = open_and_lose  # type: ignore[method-assign,assignment]
         error = await error_of(bench.namespace.get(KEY))
-        assert error.reason == "LOG_LOST"
+        assert error.reason == "LOG_UNAVAILABLE"
         assert error.message == f"The change log of {NAMESPACE} can't be followed any more. Open it again. Try again."
 
     simulate(scenario)

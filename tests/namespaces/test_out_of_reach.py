@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.health import Readiness
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.life import Phase
 
 from .bench import NAMESPACE, Bench, error_of, simulate
 
-GONE = LogError(Reason.LOG_UNREACHABLE, "No broker can be reached.")
+GONE = LogError(LogState.UNREACHABLE, "No broker can be reached.")
 
 
 def heeded(bench: Bench) -> Readiness:
@@ -32,8 +32,8 @@ def test_while_the_log_is_unreachable_updates_are_refused_at_once_and_reads_answ
         await bench.set(1)
         lose(readiness)
         began = bench.loop.time()
-        for attempt in (bench.set(2), bench.set(3, etag="0"), bench.set(4, validate_only=True)):
-            assert (await error_of(attempt)).reason is Reason.LOG_UNREACHABLE
+        for attempt in (bench.set(2), bench.set(3, version="0"), bench.set(4, validate_only=True)):
+            assert (await error_of(attempt)).state is LogState.UNREACHABLE
         assert bench.loop.time() == began
         assert await bench.value() == 1
         readiness.answered(9.0)
@@ -49,7 +49,7 @@ def test_while_the_log_is_unreachable_a_first_load_is_refused_at_once_and_contin
         lose(readiness)
         bench.log.opening_seconds = 0.5
         error = await error_of(bench.namespace.get(bench.request(1).key))
-        assert (error.reason, bench.loop.time()) == (Reason.LOG_UNREACHABLE, 0.0)
+        assert (error.state, bench.loop.time()) == (LogState.UNREACHABLE, 0.0)
         await asyncio.sleep(2.0)
         assert bench.namespace.phase is Phase.READY, "the attempt was not given up"
 
@@ -63,7 +63,7 @@ def test_waiting_callers_get_the_error_when_the_log_becomes_unreachable() -> Non
         waiting = [asyncio.ensure_future(error_of(bench.value())), asyncio.ensure_future(error_of(bench.set(1)))]
         await asyncio.sleep(0.5)
         lose(readiness)
-        assert [error.reason for error in await asyncio.gather(*waiting)] == [Reason.LOG_UNREACHABLE] * 2
+        assert [error.state for error in await asyncio.gather(*waiting)] == [LogState.UNREACHABLE] * 2
         assert bench.loop.time() == 0.5
         assert bench.registry.find(NAMESPACE) is bench.namespace
 
@@ -74,10 +74,10 @@ def test_an_unreachable_admin_api_does_not_prevent_updates_of_a_log_that_serves(
     async def scenario(bench: Bench) -> None:
         readiness = heeded(bench)
         await bench.set(1)
-        readiness.failed(LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The admin API gives no answer."), 0.0, 4.0)
+        readiness.failed(LogError(LogState.ADMIN_UNREACHABLE, "The admin API gives no answer."), 0.0, 4.0)
         await bench.set(2)
         assert await bench.value() == 2
         other = bench.registry.get("acme/other")
-        assert (await error_of(other.get(bench.request(1).key))).reason is Reason.PULSAR_ADMIN_UNREACHABLE
+        assert (await error_of(other.get(bench.request(1).key))).state is LogState.ADMIN_UNREACHABLE
 
     simulate(scenario)

@@ -10,7 +10,7 @@ import pytest
 
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.policies.events import Event
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 
 from .bench import OTHER, Bench, simulate
@@ -22,7 +22,7 @@ def refusing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     def refuse(event: Event) -> None:
         del event
-        raise LogError(Reason.APPEND_FAILED, "The change log can't be written now.")
+        raise LogError(LogState.APPEND_FAILED, "The change log can't be written now.")
 
     with monkeypatch.context() as patched:
         patched.setattr(bench.opened, "append", refuse)
@@ -37,7 +37,7 @@ def test_updates_that_the_log_refuses_are_refused_at_once(monkeypatch: pytest.Mo
             for key in (OTHER, OTHER):
                 with pytest.raises(PolicyError) as refused:
                     await bench.set(2, key=key)
-                assert (refused.value.reason, bench.loop.time()) == ("APPEND_FAILED", began)
+                assert (refused.value.reason, bench.loop.time()) == ("LOG_UNAVAILABLE", began)
         assert await bench.value(OTHER) is None
         assert len(bench.ids()) == 1
 

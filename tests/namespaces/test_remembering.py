@@ -47,10 +47,10 @@ class Server:
             await self.log.close()
 
 
-async def ask(registry: Registry, request_id: str, *, value: int | None = None, etag: str = "") -> Result:
+async def ask(registry: Registry, request_id: str, *, value: int | None = None, version: str = "") -> Result:
     """Sets a value; without one, deletes the document."""
     change = None if value is None else compile_change(TopicPolicies(max_producer_per_topic=value), ["max_producer_per_topic"], {})
-    return await registry.get(NAMESPACE).update(Request(KEY, change, request_id, f"the body of {request_id}", etag=etag))
+    return await registry.get(NAMESPACE).update(Request(KEY, change, request_id, f"the body of {request_id}", version=version))
 
 
 async def made_deleted_and_compacted(server: Server) -> tuple[Result, Result]:
@@ -78,7 +78,7 @@ async def test_for_a_day_the_requests_and_the_version_of_a_deleted_key_are_known
             again = await ask(registry, request_id, value=value)
             assert (again.replayed, again.version) == (True, first.version)
         assert registry.get(NAMESPACE).version(KEY) == deleted.version
-        anew = await ask(registry, "anew", value=2, etag=deleted.version)
+        anew = await ask(registry, "anew", value=2, version=deleted.version)
         assert anew.outcome is Outcome.APPLIED
 
 
@@ -90,7 +90,7 @@ async def test_after_a_day_nothing_is_known_of_a_deleted_key(tmp_path: Path) -> 
         assert await server.log.compact(NAMESPACE) == 1
     async with server.running() as registry:
         with pytest.raises(PolicyError) as conflict:
-            await ask(registry, "anew", value=2, etag=deleted.version)
-        assert conflict.value.reason is Reason.ETAG_MISMATCH
+            await ask(registry, "anew", value=2, version=deleted.version)
+        assert conflict.value.reason is Reason.PRECONDITION_FAILED
         made = await ask(registry, "made", value=1)
         assert (made.outcome, made.replayed, made.previous) == (Outcome.APPLIED, False, "0")

@@ -15,7 +15,7 @@ from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.fold.fold import KeyState, repair_due
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces import repair_schedule
 from topicpolicies_server.namespaces.activity import Activity, Repair
@@ -24,7 +24,7 @@ from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, document, error_of, simulate
 
-UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
+UNREACHABLE = LogError(LogState.UNREACHABLE, "The change log can't be reached.")
 GONE = LogError(Reason.NAMESPACE_NOT_FOUND, "The namespace does not exist.", kind=Kind.NOT_FOUND)
 
 
@@ -199,7 +199,7 @@ def test_a_repair_that_the_log_can_not_express_is_not_tried_again_until_its_key_
     def refuse(self: MemoryNamespaceLog, event: Event) -> None:
         nonlocal tries
         tries += 1
-        raise LogError(Reason.DIALECT_CANNOT_EXPRESS, "Not in this dialect.", kind=Kind.FAILED_PRECONDITION)
+        raise LogError(LogState.DIALECT, "Not in this dialect.", kind=Kind.FAILED_PRECONDITION)
 
     monkeypatch.setattr(MemoryNamespaceLog, "append", refuse)
 
@@ -221,7 +221,7 @@ def test_a_repair_that_finds_the_log_busy_is_tried_again(monkeypatch: pytest.Mon
         nonlocal tries
         tries += 1
         if tries < 5:
-            raise LogError(Reason.LOG_BUSY, "Too many.", kind=Kind.RESOURCE_EXHAUSTED)
+            raise LogError(Reason.LIMIT_REACHED, "Too many.", kind=Kind.RESOURCE_EXHAUSTED)
         append(self, event)
 
     monkeypatch.setattr(MemoryNamespaceLog, "append", busy)
@@ -281,7 +281,7 @@ def test_a_held_namespace_stays_loaded_and_is_repaired_without_callers() -> None
 
 def test_a_held_namespace_is_retried_until_it_is_loaded() -> None:
     async def scenario(bench: Bench) -> None:
-        bench.log.refusals = [LogError(Reason.LOG_UNREACHABLE, "Not now.")] * 5
+        bench.log.refusals = [LogError(LogState.UNREACHABLE, "Not now.")] * 5
         bench.namespace.hold(bench)
         await asyncio.sleep(20)
         assert bench.registry.activity.loads == {"failed": 5, "loaded": 1} and len(bench.registry) == 1
@@ -337,7 +337,7 @@ def test_a_repair_that_waits_while_the_log_is_opened_again_is_counted_once() -> 
         bench.storage.compact(NAMESPACE)  # so the old view can't be continued
         bench.elsewhere(5, max_consumer_per_topic=6)
         bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=7)))
-        bench.opened.lose(LogError(Reason.LOG_LOST, "It can't be followed any more."))
+        bench.opened.lose(LogError(LogState.LOST, "It can't be followed any more."))
         await asyncio.sleep(0.5)
         assert namespace.phase is Phase.LOADING and namespace._loader.is_read, (
             "precondition: the log was read, and the namespace does not answer yet"
@@ -384,7 +384,7 @@ def test_repairs_that_find_the_log_busy_are_retried_one_at_a_time(monkeypatch: p
         nonlocal tries
         tries += 1
         if busy:
-            raise LogError(Reason.LOG_BUSY, "Too many.", kind=Kind.RESOURCE_EXHAUSTED)
+            raise LogError(Reason.LIMIT_REACHED, "Too many.", kind=Kind.RESOURCE_EXHAUSTED)
         append(self, event)
 
     monkeypatch.setattr(MemoryNamespaceLog, "append", refuse)

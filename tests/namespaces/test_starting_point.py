@@ -17,15 +17,15 @@ from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reading.lazy_view import LazyView
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.follower import Follower
 from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import NAMESPACE, Bench, error_of, simulate
 
-GONE = LogError(Reason.LOG_LOST, "The change log was lost.")
-UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
+GONE = LogError(LogState.LOST, "The change log was lost.")
+UNREACHABLE = LogError(LogState.UNREACHABLE, "The change log can't be reached.")
 TOPICS = 100
 
 
@@ -134,7 +134,7 @@ def test_a_failure_unrelated_to_the_checkpoint_does_not_prevent_its_use_by_the_n
         bench.registry._drop(bench.namespace)
         await bench.registry._closings.close(cancel=False)
         bench.log.refusals.append(UNREACHABLE)
-        assert (await error_of(bench.namespace.ready())).reason is Reason.LOG_UNREACHABLE
+        assert (await error_of(bench.namespace.ready())).state is LogState.UNREACHABLE
         await bench.namespace.ready()
         assert resumed(bench) and await bench.value() == 1
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Self
@@ -15,8 +15,11 @@ from typing import Any, Self
 import grpc
 from google.rpc import error_details_pb2, status_pb2
 
+from topicpolicies.v1 import history_pb2 as past
 from topicpolicies.v1 import service_pb2 as messages
 from topicpolicies.v1.errors_pb2 import ErrorReason
+from topicpolicies.v1.events_pb2 import ActorStanding
+from topicpolicies.v1.history_pb2_grpc import PolicyHistoryServiceStub
 from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, PolicyDocument, Scope, TopicPolicies
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
@@ -25,14 +28,13 @@ RECONNECTING = [("grpc.use_local_subchannel_pool", 1), ("grpc.initial_reconnect_
 """Servers here start and end all the time: a connection is retried at once, and is not shared."""
 INTERRUPTED = {"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED", "UNKNOWN", "INTERNAL"}
 """Codes of calls of which it is not known whether they were made: their server was killed, or could not be reached."""
-MALFORMED_TOKENS = (
-    messages.WatchToken(log="x" * 1_025).SerializeToString(),
-    messages.WatchToken(log="x", positions=["1" * 257]).SerializeToString(),
-    messages.WatchToken(log="x", positions=["1"] * 1_025).SerializeToString(),
-)
+MALFORMED_TOKENS = ("!", "x" * 65_537, "eHh4")
 """What no server gives as a watch's place."""
 _SECONDS = 30.0
 _SERVICE = "topicpolicies.v1.TopicPoliciesService"
+_SEVERAL = {"INVALID_REQUEST", "RULE_VIOLATED"}
+"""The reasons of errors whose violations say what is wrong."""
+_DELETED = {"APPLIED": "DELETED", "UNCHANGED": "ABSENT", "WOULD_APPLY": "WOULD_DELETE"}
 
 
 class Refused(Exception):
@@ -43,6 +45,7 @@ class Refused(Exception):
         self.code = grpc_name(status.code)
         self.message: str = status.message
         self.reason = ""
+        """The error's reason; where it is that something is wrong with the request, what is wrong, if that is one thing."""
         self.metadata: dict[str, str] = {}
         self.violations: list[Violation] = []
         self.retry_seconds: float | None = None
@@ -54,6 +57,8 @@ class Refused(Exception):
                 self.violations = [Violation(each.field, each.reason, each.description) for each in bad.field_violations]
             elif detail.Unpack(retry):
                 self.retry_seconds = retry.retry_delay.ToTimedelta().total_seconds()
+        if self.reason in _SEVERAL and len(reasons := {each.reason for each in self.violations}) == 1:
+            (self.reason,) = reasons
         super().__init__(f"{self.code} {self.reason}: {self.message}")
 
 
@@ -109,7 +114,7 @@ class _Request:
         return {
             "topic": self.topic,
             "scope": self.scope,
-            "etag": self.version,
+            "precondition": messages.Precondition(version=self.version) if self.version else None,
             "request_id": self.request_id,
             "validate_only": self.dry_run,
             "actor": self.actor,
@@ -135,10 +140,11 @@ class Update(_Request):
         request = messages.UpdatePolicyRequest(
             policies=self.policies,
             list_operations={path: messages.ListOperation.Value(f"LIST_OPERATION_{name}") for path, name in self.lists.items()},
-            must_not_exist=self.absent,
             skip_if_absent=self.skip_if_absent,
             **self._fields(),
         )
+        if self.absent:
+            request.precondition.exists = False
         request.update_mask.paths.extend(self.mask)
         return request
 
@@ -170,7 +176,7 @@ class Page:
 
     documents: list[Document]
     next: str
-    token: bytes
+    token: str
     """Where a watch continues."""
 
 
@@ -214,8 +220,10 @@ class Event:
     kind: str
     """change, entry, synced, bookmark, status, reset or gap."""
     namespace: str
-    token: bytes | None
-    """Resumes the watch behind this event; None where it can't be resumed."""
+    token: str | None
+    """Resumes the watch behind the last event that had a token of its own; None where it can't be resumed."""
+    own_token: bool = False
+    """Whether ``token`` came with this very event."""
     document: Document | None = None
     previous_version: str = ""
     previous: Document | None = None
@@ -255,6 +263,7 @@ class Api:
         else:
             self._channel = grpc.aio.secure_channel(self._address, self._credentials, options=RECONNECTING)
         self._stub: Any = TopicPoliciesServiceStub(self._channel)
+        self._past: Any = PolicyHistoryServiceStub(self._channel)
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -281,50 +290,39 @@ class Api:
     async def send(self, change: Update | Delete, timeout: float = _SECONDS) -> Change:
         """Makes one change by a call of its own."""
         method = self._stub.UpdatePolicy if isinstance(change, Update) else self._stub.DeletePolicy
-        return _change(await self._call(method, change.message(), timeout))
+        return _change(await self._call(method, change.message(), timeout), change)
 
     async def batch(self, changes: Sequence[Update | Delete], timeout: float = _SECONDS) -> list[Change | Refused]:
         """Makes several changes in one request; each has its own answer, in their order."""
-        request = messages.UpdatePoliciesRequest()
-        for number, change in enumerate(changes, start=1):
-            item = request.changes.add(sequence=number)
+        request = messages.BatchUpdatePoliciesRequest()
+        for change in changes:
             if isinstance(change, Update):
-                item.update.CopyFrom(change.message())
+                request.changes.add(update=change.message())
             else:
-                item.delete.CopyFrom(change.message())
-        answers: dict[int, Change | Refused] = {}
-        call = self._stub.UpdatePolicies(iter([request]), timeout=timeout, metadata=self._metadata)
-        try:
-            async for message in call:
-                for result in message.results:
-                    arm = result.WhichOneof("result")
-                    answers[result.sequence] = Refused(result.error) if arm == "error" else _change(getattr(result, arm))
-        except grpc.aio.AioRpcError as error:
-            if error.details() == "Internal error from Core":  # the library's own, now and then where a stream is refused at once
-                return await self.batch(changes, timeout)
-            raise _refused(error) from None
-        return [answers[number] for number in range(1, len(changes) + 1)]
+                request.changes.add(delete=change.message())
+        answer = await self._call(self._stub.BatchUpdatePolicies, request, timeout)
+        return [
+            Refused(result.error) if result.WhichOneof("result") == "error" else _change(result.success, change)
+            for result, change in zip(answer.results, changes, strict=True)
+        ]
 
     async def get(self, topic: str, scope: Scope.ValueType = LOCAL, at_least_version: str = "", timeout: float = _SECONDS) -> Document:
         """Reads one document."""
-        request = messages.GetPolicyRequest(topic=topic, scopes=[scope])
-        if at_least_version:
-            request.at_least_version = at_least_version
-        return await self._one(request, timeout)
+        request = messages.GetPolicyRequest(topic=topic, scope=scope, at_least_version=at_least_version)
+        return _document(await self._call(self._stub.GetPolicy, request, timeout))
 
     async def as_of(self, topic: str, moment: datetime | str, scope: Scope.ValueType = LOCAL) -> Document:
         """Reads a document as it was at a moment, or at a version."""
-        request = messages.GetPolicyRequest(topic=topic, scopes=[scope])
+        request = past.GetPolicyAsOfRequest(topic=topic, scope=scope)
         if isinstance(moment, str):
-            request.as_of_version = moment
+            request.version = moment
         else:
-            request.as_of_time.FromDatetime(moment)
-        return await self._one(request, _SECONDS)
+            request.time.FromDatetime(moment)
+        return _document(await self._call(self._past.GetPolicyAsOf, request, _SECONDS))
 
-    async def effective(self, topic: str, view: str = "ENFORCED", timeout: float = _SECONDS) -> Effective:
-        """Reads what brokers enforce, or what the admin API answers with ``applied=true`` (``APPLIED_LOCAL``, ``APPLIED_GLOBAL``)."""
-        request = messages.GetEffectivePolicyRequest(topic=topic, view=messages.EffectiveView.Value(f"EFFECTIVE_VIEW_{view}"))
-        answer = await self._call(self._stub.GetEffectivePolicy, request, timeout)
+    async def effective(self, topic: str, timeout: float = _SECONDS) -> Effective:
+        """Reads what brokers enforce."""
+        answer = await self._call(self._stub.GetEffectivePolicy, messages.GetEffectivePolicyRequest(topic=topic), timeout)
         sources = {each.path: messages.PolicySource.Name(each.source).removeprefix("POLICY_SOURCE_") for each in answer.sources}
         return Effective(answer.policies, sources, answer.disabled, answer.local_version, answer.global_version)
 
@@ -332,7 +330,7 @@ class Api:
         """Reads one page of a namespace's documents."""
         request = messages.ListPoliciesRequest(namespace=namespace, scopes=scopes, page_size=size, page_token=after)
         answer = await self._call(self._stub.ListPolicies, request, _SECONDS)
-        return Page([_document(each) for each in answer.documents], answer.next_page_token, answer.token.SerializeToString())
+        return Page([_document(each) for each in answer.documents], answer.next_page_token, answer.resume_token)
 
     async def documents(self, namespace: str, size: int = 0) -> list[Document]:
         """Reads all documents of a namespace."""
@@ -379,16 +377,15 @@ class Api:
             size: the most entries.
             after: where the page before ended.
         """
-        order = messages.HISTORY_ORDER_NEWEST_FIRST if newest_first else messages.HISTORY_ORDER_OLDEST_FIRST
-        request = messages.ListHistoryRequest(
-            topic=topic, namespace=namespace, scopes=scopes, order=order, page_size=size, page_token=after, actor=actor
+        request = past.ListHistoryRequest(
+            topic=topic, namespace=namespace, scopes=scopes, oldest_first=not newest_first, page_size=size, page_token=after, actor=actor
         )
         if since is not None:
             request.start_time.FromDatetime(since)
         if until is not None:
             request.end_time.FromDatetime(until)
-        answer = await self._call(self._stub.ListHistory, request, _SECONDS)
-        gaps = [messages.HistoryGapReason.Name(each.reason).removeprefix("HISTORY_GAP_REASON_") for each in answer.gaps]
+        answer = await self._call(self._past.ListHistory, request, _SECONDS)
+        gaps = [past.HistoryGapReason.Name(each.reason).removeprefix("HISTORY_GAP_REASON_") for each in answer.gaps]
         return HistoryPage([_entry(each) for each in answer.entries], answer.next_page_token, gaps)
 
     async def info(self) -> dict[str, str]:
@@ -404,11 +401,10 @@ class Api:
         *,
         scopes: Sequence[Scope.ValueType] = (),
         mode: str = "LATEST",
-        resume: Mapping[str, bytes | None] | None = None,
+        resume: Mapping[str, str | None] | None = None,
         bookmark_seconds: float | None = None,
         until_synced: bool = False,
         with_previous: bool = False,
-        from_beginning: bool = False,
         timeout: float | None = 60,
     ) -> AsyncGenerator[Event]:
         """Watches; ends with the stream.
@@ -417,35 +413,38 @@ class Api:
             namespaces: all topics of these.
             topics: these topics.
             scopes: only these; none means both.
-            mode: LATEST, EVERY or ENTRIES.
+            mode: LATEST, EVERY, or ENTRIES, which is the history.
             resume: tokens of earlier events, by namespace.
             bookmark_seconds: how often a bookmark is sent where nothing changes.
-            until_synced: the server ends the stream when all namespaces are complete.
+            until_synced: ends when all namespaces are complete.
             with_previous: with the documents before the changes.
-            from_beginning: EVERY begins with the first change that the history has, not with a snapshot.
             timeout: ends the stream with DEADLINE_EXCEEDED.
         """
-        request = messages.WatchPoliciesRequest(
-            namespaces=namespaces,
-            topics=topics,
-            scopes=scopes,
-            mode=messages.WatchMode.Value(f"WATCH_MODE_{mode}"),
-            end_when_synced=until_synced,
-            include_previous=with_previous,
-            from_beginning=from_beginning,
-        )
+        request: Any
+        kept = {namespace: token for namespace, token in (resume or {}).items() if token is not None}
+        if mode == "ENTRIES":
+            request = past.WatchHistoryRequest(namespaces=namespaces, positions=kept)
+        else:
+            request = messages.WatchPoliciesRequest(
+                namespaces=namespaces,
+                topics=topics,
+                scopes=scopes,
+                mode=messages.WatchMode.Value(f"WATCH_MODE_{mode}"),
+                include_previous=with_previous,
+                resume_tokens=kept,
+            )
         if bookmark_seconds is not None:
             request.bookmark_interval.FromTimedelta(timedelta(seconds=bookmark_seconds))
-        places: dict[str, messages.WatchToken | None] = {}
-        for namespace, token in (resume or {}).items():
-            if token is not None:
-                request.resume[namespace].ParseFromString(token)
-                places[namespace] = messages.WatchToken.FromString(token)
-        call = self._stub.WatchPolicies(request, timeout=timeout, metadata=self._metadata)
+        method = self._past.WatchHistory if mode == "ENTRIES" else self._stub.WatchPolicies
+        open_ = {*namespaces, *map(namespace_of, topics)}
+        call = method(request, timeout=timeout, metadata=self._metadata)
         try:
             async for message in call:
-                for event in message.events:
-                    yield _event(event, places, mode)
+                for event in _events(message.events, kept):
+                    open_ -= {event.namespace} if event.kind == "synced" else set()
+                    yield event
+                if until_synced and not open_:
+                    return
         except grpc.aio.AioRpcError as error:
             raise _refused(error) from None
         finally:
@@ -463,10 +462,6 @@ class Api:
         call = self._channel.unary_unary(f"/{_SERVICE}/{method}", request_serializer=plain, response_deserializer=plain)
         answer: bytes = await self._call(call, content, timeout)
         return answer
-
-    async def _one(self, request: messages.GetPolicyRequest, timeout: float) -> Document:
-        (document,) = (await self._call(self._stub.GetPolicy, request, timeout)).documents
-        return _document(document)
 
     async def _call(self, method: Any, request: Any, timeout: float) -> Any:
         try:
@@ -511,26 +506,25 @@ def _optional(message: Any, name: str) -> Document | None:
     return _document(getattr(message, name)) if message.HasField(name) else None
 
 
-def _change(answer: messages.UpdatePolicyResponse | messages.DeletePolicyResponse) -> Change:
-    if isinstance(answer, messages.UpdatePolicyResponse):
-        outcome = messages.UpdateOutcome.Name(answer.outcome).removeprefix("UPDATE_OUTCOME_")
-    else:
-        outcome = messages.DeleteOutcome.Name(answer.outcome).removeprefix("DELETE_OUTCOME_")
+def _change(answer: messages.ChangeResult, change: Update | Delete) -> Change:
+    outcome = messages.ChangeOutcome.Name(answer.outcome).removeprefix("CHANGE_OUTCOME_")
+    if isinstance(change, Delete):
+        outcome = _DELETED[outcome]
     document, previous = _optional(answer, "document"), _optional(answer, "previous")
     return Change(outcome, answer.version, answer.previous_version, document, previous, answer.request_id, answer.replayed)
 
 
-def _entry(entry: messages.HistoryEntry) -> Entry:
+def _entry(entry: past.HistoryEntry) -> Entry:
     origin = entry.origin
     return Entry(
         document=_document(entry.document),
         previous=_optional(entry, "previous"),
-        kind=messages.HistoryKind.Name(entry.kind).removeprefix("HISTORY_KIND_"),
-        outcome=messages.HistoryOutcome.Name(entry.outcome).removeprefix("HISTORY_OUTCOME_"),
+        kind=past.HistoryKind.Name(entry.kind).removeprefix("HISTORY_KIND_"),
+        outcome=past.HistoryOutcome.Name(entry.outcome).removeprefix("HISTORY_OUTCOME_"),
         time=entry.time.ToDatetime(),
         changed=list(entry.changed.paths),
         actor=origin.actor,
-        actor_standing=messages.ActorStanding.Name(origin.actor_standing).removeprefix("ACTOR_STANDING_"),
+        actor_standing=ActorStanding.Name(origin.actor_standing).removeprefix("ACTOR_STANDING_"),
         claimed_actor=origin.claimed_actor,
         principal=origin.principal,
         reason=origin.reason,
@@ -543,14 +537,23 @@ def _entry(entry: messages.HistoryEntry) -> Entry:
     )
 
 
-def _event(event: messages.WatchEvent, places: dict[str, messages.WatchToken | None], mode: str) -> Event:
-    """Returns an event, and keeps where the watch of its namespace stands (docs/watch.md, "Tokens")."""
+def _events(events: Iterable[Any], tokens: dict[str, str]) -> list[Event]:
+    """Returns a batch of events, each with the newest token of its namespace, and keeps these."""
+    found = []
+    for event in map(_event, events):
+        if event.kind == "reset":
+            tokens.pop(event.namespace, None)
+        if event.token is not None:
+            tokens[event.namespace] = event.token
+        found.append(replace(event, token=tokens.get(event.namespace), own_token=event.token is not None))
+    return found
+
+
+def _event(event: Any) -> Event:
     namespace, kind = event.namespace, str(event.WhichOneof("content"))
     content: dict[str, Any] = {}
-    place = places.get(namespace)
     if kind == "change":
         change = event.change
-        _fold(place, change.partition, change.position)
         content = {
             "document": _document(change.document),
             "previous_version": change.previous_version,
@@ -559,37 +562,23 @@ def _event(event: messages.WatchEvent, places: dict[str, messages.WatchToken | N
             "producer": change.origin.producer_name,
         }
     elif kind == "entry":
-        _fold(place, event.entry.partition, event.entry.position)
         content = {"entry": _entry(event.entry), "document": _document(event.entry.document)}
     elif kind == "bookmark":
-        synced = event.bookmark.kind == messages.BOOKMARK_KIND_SYNCED
-        kind = "synced" if synced else "bookmark"
-        if synced or place is not None or mode == "ENTRIES":
-            places[namespace] = event.bookmark.token
+        kind = "synced" if event.bookmark.synced else "bookmark"
         content = {"confirmed": event.bookmark.confirmed_time.ToMilliseconds() / 1000}
     elif kind == "status":
         state = messages.NamespaceState.Name(event.status.state).removeprefix("NAMESPACE_STATE_")
         content = {"state": state, "reason": _reason(event.status.reason), "message": event.status.message}
     elif kind == "reset":
-        places[namespace] = None
         content = {"reason": _reason(event.reset.reason), "message": event.reset.message}
     elif kind == "gap":
-        content = {"reason": messages.HistoryGapReason.Name(event.gap.reason).removeprefix("HISTORY_GAP_REASON_")}
-    place = places.get(namespace)
-    token = None if place is None else place.SerializeToString()
+        content = {"reason": past.HistoryGapReason.Name(event.gap.reason).removeprefix("HISTORY_GAP_REASON_")}
+    token = (event.position if isinstance(event, past.WatchHistoryEvent) else event.resume_token) or None
     return Event(kind=kind, namespace=namespace, token=token, raw=event.SerializeToString(), **content)
 
 
 def _reason(reason: ErrorReason.ValueType) -> str:
     return ErrorReason.Name(reason).removeprefix("ERROR_REASON_")
-
-
-def _fold(place: messages.WatchToken | None, partition: int, position: str) -> None:
-    if place is None or not position:
-        return
-    while len(place.positions) <= partition:
-        place.positions.append("")
-    place.positions[partition] = max(place.positions[partition], position)
 
 
 async def _first(events: AsyncGenerator[Event]) -> Event:
@@ -610,10 +599,10 @@ _VALUE = TopicPolicies(max_consumer_per_topic=3)
 METHODS: dict[str, tuple[str, Callable[[Api, str], Awaitable[object]]]] = {
     "UpdatePolicy": ("change", lambda api, topic: api.send(Update(topic, _VALUE))),
     "UpdatePolicy, a dry run": ("change", lambda api, topic: api.send(Update(topic, _VALUE, dry_run=True))),
-    "UpdatePolicies": ("change", lambda api, topic: _one_of_a_batch(api, Update(topic, _VALUE))),
+    "BatchUpdatePolicies": ("change", lambda api, topic: _one_of_a_batch(api, Update(topic, _VALUE))),
     "DeletePolicy": ("change", lambda api, topic: api.delete(f"{topic}-absent")),
     "GetPolicy": ("read", lambda api, topic: api.get(topic)),
-    "GetPolicy, as of a version": ("history", lambda api, topic: api.as_of(topic, "0")),
+    "GetPolicyAsOf": ("history", lambda api, topic: api.as_of(topic, "0")),
     "GetEffectivePolicy": ("read", lambda api, topic: api.effective(topic)),
     "ListPolicies": ("read", lambda api, topic: api.page(namespace_of(topic))),
     "ListHistory": ("history", lambda api, topic: api.history_page(namespace=namespace_of(topic))),
@@ -621,14 +610,18 @@ METHODS: dict[str, tuple[str, Callable[[Api, str], Awaitable[object]]]] = {
     "WatchPolicies": ("watch", lambda api, topic: _first(api.watch([namespace_of(topic)]))),
     "WatchPolicies, of a topic": ("watch", lambda api, topic: _first(api.watch(topics=[topic]))),
     "WatchPolicies, every change": ("watch history", lambda api, topic: _first(api.watch(topics=[topic], mode="EVERY"))),
-    "WatchPolicies, the history": ("watch history", lambda api, topic: _first(api.watch([namespace_of(topic)], mode="ENTRIES"))),
+    "WatchHistory": ("history", lambda api, topic: _first(api.watch([namespace_of(topic)], mode="ENTRIES"))),
     "GetServerInfo": ("", lambda api, topic: api.info()),
 }
 """A call of every method, by its name and a note: the permissions that it needs, and the call for a topic."""
-SERVICE = {each.name for each in messages.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods}
-"""The methods of the service."""
+SERVICE = {
+    each.name
+    for file, service in ((messages, "TopicPoliciesService"), (past, "PolicyHistoryService"))
+    for each in file.DESCRIPTOR.services_by_name[service].methods
+}
+"""The methods of both services."""
 
 
 def namespace_of(topic: str) -> str:
     """Returns the namespace of a topic's full name."""
-    return topic.partition("://")[2].rpartition("/")[0]
+    return topic.rpartition("://")[2].rpartition("/")[0]

@@ -65,9 +65,9 @@ class BlockingApi:
         which = {} if scope is None else {"scope": scope}
         return self._wait(self._api.get(topic, at_least_version=at_least_version, timeout=timeout, **which))
 
-    def effective(self, topic: str, view: str = "ENFORCED") -> Effective:
+    def effective(self, topic: str) -> Effective:
         """As ``Api.effective``."""
-        return self._wait(self._api.effective(topic, view))
+        return self._wait(self._api.effective(topic))
 
     def watch(self, **options: Any) -> Generator[Event, None, None]:
         """As ``Api.watch``; close the generator, or call ``stop`` in another thread, to end the watch."""

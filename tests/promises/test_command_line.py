@@ -102,15 +102,15 @@ def test_update_get_list_delete_and_history_in_json(command: Callable[..., Ended
     json_of = functools.partial(command, "--output", "json", "--actor", "ann", "--reason", "a test")
     made = parsed(json_of("update", topic, "max_producer_per_topic=5", "retention_policies.retention_time_in_minutes=10",
                           "retention_policies.retention_size_in_mb=100"))  # fmt: skip
-    assert made["outcome"] == "UPDATE_OUTCOME_APPLIED"
+    assert made["outcome"] == "CHANGE_OUTCOME_APPLIED"
     assert made["document"]["policies"]["max_producer_per_topic"] == 5
     found = parsed(json_of("get", topic))
     assert found == made["document"]
-    assert parsed(json_of("update", topic, "max_producer_per_topic=5"))["outcome"] == "UPDATE_OUTCOME_UNCHANGED"
+    assert parsed(json_of("update", topic, "max_producer_per_topic=5"))["outcome"] == "CHANGE_OUTCOME_UNCHANGED"
     cleared = parsed(json_of("update", topic, "--unset", "retention_policies", "shadow_topics=[]"))
     assert cleared["document"]["policies"] == {"max_producer_per_topic": 5}
     assert [each["topic"] for each in parsed(json_of("list", namespace))["documents"]] == [topic]
-    assert parsed(json_of("delete", topic))["outcome"] == "DELETE_OUTCOME_DELETED"
+    assert parsed(json_of("delete", topic))["outcome"] == "CHANGE_OUTCOME_APPLIED"
     lines = [json.loads(line)["entry"] for line in json_of("history", topic).stdout.splitlines()]
     assert {(each["origin"]["actor"], each["origin"]["reason"]) for each in lines if "TOMBSTONE" not in each["kind"]} == {("ann", "a test")}
     assert lines[-1]["document"] == made["document"], "the newest is first"
@@ -142,8 +142,8 @@ def test_wrong_input_ends_with_2_and_names_everything(command: Callable[..., End
 
 def test_conflicts_end_with_3(command: Callable[..., Ended], topic: str) -> None:
     version = parsed(command("update", topic, "max_producer_per_topic=1", "--output", "json"))["document"]["version"]
-    command("update", topic, "max_producer_per_topic=2", "--etag", version)
-    command("update", topic, "max_producer_per_topic=3", "--etag", version, code=3)
+    command("update", topic, "max_producer_per_topic=2", "--if-version", version)
+    command("update", topic, "max_producer_per_topic=3", "--if-version", version, code=3)
     command("update", topic, "max_producer_per_topic=3", "--must-not-exist", code=3)
     assert parsed(command("get", topic, "--output", "json"))["policies"] == {"max_producer_per_topic": 2}
 

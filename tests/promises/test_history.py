@@ -229,7 +229,7 @@ async def test_scopes_have_a_past_of_their_own(api: Api, topic: str) -> None:
 async def test_the_future_is_refused(api: Api, topic: str) -> None:
     with pytest.raises(Refused) as refused:
         await api.as_of(topic, now() + timedelta(hours=1))
-    assert [(each.field, each.reason) for each in refused.value.violations] == [("as_of_time", "IN_THE_FUTURE")]
+    assert [(each.field, each.reason) for each in refused.value.violations] == [("time", "IN_THE_FUTURE")]
 
 
 # The file

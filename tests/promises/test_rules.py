@@ -361,8 +361,6 @@ async def test_parts_of_maps_and_of_offload_policies_have_levels_of_their_own(kn
     assert sources["offload_policies.managed_ledger_offload_bucket"] == "TOPIC_LOCAL"
     assert policies.offload_policies.managed_ledger_offload_region == "r"
     assert sources["offload_policies.managed_ledger_offload_region"] == "NAMESPACE"
-    applied = await knowing.effective(topic, "APPLIED_GLOBAL")
-    assert applied.policies.subscription_policies["billing"].dispatch_rate.dispatch_throttling_rate_in_msg == 6
     await knowing.delete(topic)
     await knowing.delete(topic, scope=GLOBAL)
 

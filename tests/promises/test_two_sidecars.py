@@ -101,7 +101,7 @@ async def test_a_watch_on_either_sidecar_has_the_changes_of_all_writers(sidecars
     seen: list[list[Event]] = [[], []]
     synced = [asyncio.Event(), asyncio.Event()]
 
-    async def watch(number: int, found: list[Event], wanted: int, resume: dict[str, bytes | None] | None = None) -> None:
+    async def watch(number: int, found: list[Event], wanted: int, resume: dict[str, str | None] | None = None) -> None:
         async for event in (one, two)[number].watch([namespace], mode="EVERY", resume=resume):
             found.append(event)
             if event.kind == "synced":

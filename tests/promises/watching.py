@@ -74,7 +74,7 @@ class Copy:
 
     def __init__(self) -> None:
         self.documents: dict[tuple[str, Scope.ValueType], Document] = {}
-        self.token: bytes | None = None
+        self.token: str | None = None
         self.resets = 0
         self.synced = False
         self.repeated: list[Document] = []

@@ -33,10 +33,10 @@ REFUSALS = {
         Reason.CREDENTIALS_EXPIRED,
         Reason.CREDENTIALS_INVALID,
         Reason.CREDENTIALS_MISSING,
-        Reason.NOT_A_PROXY,
-        Reason.ORIGINAL_PRINCIPAL_INVALID,
+        Reason.PROXY_REFUSED,
+        Reason.PROXY_REFUSED,
         Reason.PERMISSION_DENIED,
-        Reason.PRINCIPAL_LIMIT,
+        Reason.LIMIT_REACHED,
     )
 }
 """The reasons with which the doors refuse these callers."""

@@ -8,21 +8,30 @@ import contextlib
 from typing import Any
 
 import grpc
+from google.protobuf.message_factory import GetMessageClass
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionResponse
 
-from topicpolicies.v1 import service_pb2
-from topicpolicies_server.rpc.servicer import SERVICE
+from topicpolicies.v1 import history_pb2, service_pb2
+from topicpolicies_server.rpc.handlers import HISTORY_SERVICE, SERVICE
 
 from .conftest import Refusal
 from .fuzzed_callers import FUZZER, Callers, bearer
 from .mutations import REFLECTION, WATCH, Mutations, decoded
 
-_ANSWER_STREAMS = {"WatchPolicies", WATCH}
+_HISTORY = {"ListHistory", "GetPolicyAsOf", "WatchHistory"}
+_ANSWER_STREAMS = {"WatchPolicies", "WatchHistory", WATCH}
 """Methods with a stream of answers."""
-_BOTH_STREAMS = {"UpdatePolicies", REFLECTION}
+_BOTH_STREAMS = {REFLECTION}
 """Methods with streams of both requests and answers."""
+_ANSWERS = {
+    method.name: GetMessageClass(method.output_type)
+    for file in (service_pb2, history_pb2)
+    for service in file.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
+"""The classes of answers, by method."""
 FAULTS = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS, grpc.StatusCode.UNIMPLEMENTED}
 """Statuses that only a fault of the server causes."""
 _CLIENTS_OWN = "Internal error from Core"
@@ -43,7 +52,7 @@ class Fuzz:
         self.accepted: collections.Counter[str] = collections.Counter()
         """By method: the requests that had an answer, and the changes that were made."""
         self.refused: collections.Counter[str] = collections.Counter()
-        """By method: the requests, and the changes of a stream, that were refused."""
+        """By method: the requests, and the changes of a batch, that were refused."""
         self.statuses: collections.Counter[tuple[str, str, str]] = collections.Counter()
         """The number of outcomes by method, status and reason."""
         self.faults: list[str] = []
@@ -92,7 +101,7 @@ class Fuzz:
         self.statuses[name, status.name, reason] += 1
 
     async def _call(self, name: str, requests: list[bytes]) -> grpc.StatusCode:
-        path = f"/{name}" if "/" in name else f"/{SERVICE}/{name}"
+        path = f"/{name}" if "/" in name else f"/{HISTORY_SERVICE if name in _HISTORY else SERVICE}/{name}"
         metadata = [*self._callers.metadata(), *self._made.metadata()]
         if name not in _ANSWER_STREAMS | _BOTH_STREAMS:
             answer = await self._channel.unary_unary(path)(requests[0], timeout=self._made.seconds(_ONE_SECONDS), metadata=metadata)
@@ -123,26 +132,26 @@ class Fuzz:
         return status
 
     def _answered(self, name: str, answer: bytes) -> None:
-        if name == "UpdatePolicies":
-            self._settled(service_pb2.UpdatePoliciesResponse.FromString(answer))
+        if name == "BatchUpdatePolicies":
+            self._settled(service_pb2.BatchUpdatePoliciesResponse.FromString(answer))
         elif name == REFLECTION and ServerReflectionResponse.FromString(answer).HasField("error_response"):
             self.refused[name] += 1
         else:
             self.accepted[name] += 1
-        kind = getattr(service_pb2, f"{name}Response", None)
+        kind = _ANSWERS.get(name)
         if kind is not None and (message := decoded(kind(), answer)) is not None:
             self._made.learn(message)
 
-    def _settled(self, answer: service_pb2.UpdatePoliciesResponse) -> None:
-        """Counts the results of a stream's changes; each may be refused on its own."""
+    def _settled(self, answer: service_pb2.BatchUpdatePoliciesResponse) -> None:
+        """Counts the results of a batch's changes; each may be refused on its own."""
         for result in answer.results:
             if not result.HasField("error"):
-                self.accepted["UpdatePolicies"] += 1
+                self.accepted["BatchUpdatePolicies"] += 1
                 continue
             status = next(each for each in grpc.StatusCode if each.value[0] == result.error.code)
             reason = reason_of(result.error)
-            self.statuses["a change of UpdatePolicies", status.name, reason] += 1
-            self._judge("UpdatePolicies", status, reason, result.error.message)
+            self.statuses["a change of BatchUpdatePolicies", status.name, reason] += 1
+            self._judge("BatchUpdatePolicies", status, reason, result.error.message)
 
     def _judge(self, name: str, status: grpc.StatusCode, reason: str, message: str) -> None:
         """Counts a refusal; one without a reason, or with a status of ``FAULTS``, is recorded as a fault."""

@@ -13,16 +13,16 @@ from google.protobuf.message import DecodeError, Message
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthListRequest
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
+from topicpolicies.v1.history_pb2 import GetPolicyAsOfRequest, ListHistoryRequest, WatchHistoryRequest
 from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, TopicPolicies
 from topicpolicies.v1.service_pb2 import (
+    BatchUpdatePoliciesRequest,
     DeletePolicyRequest,
     GetEffectivePolicyRequest,
     GetPolicyRequest,
     GetServerInfoRequest,
-    ListHistoryRequest,
     ListPoliciesRequest,
     PolicyChangeRequest,
-    UpdatePoliciesRequest,
     UpdatePolicyRequest,
     WatchPoliciesRequest,
 )
@@ -42,8 +42,6 @@ _TEXTS = [
 _NUMBERS = [0, 1, 2, 3, 7, 100, 10_000, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**63 - 1, 2**63, 2**64 - 1]
 _PRINTABLE = [chr(code) for code in range(0x20, 0x7F)]
 _METADATA = [
-    "topicpolicies-actor",
-    "topicpolicies-reason",
     "topicpolicies-original-principal",
     "authorization",
     "traceparent",
@@ -64,13 +62,15 @@ class Mutations:
         self._make: dict[str, Callable[[], Message]] = {
             "UpdatePolicy": self._update,
             "DeletePolicy": self._delete,
-            "GetPolicy": lambda: GetPolicyRequest(topic=self._topic(), scopes=self._scopes()),
+            "GetPolicy": lambda: GetPolicyRequest(topic=self._topic(), scope=self.random.choice((SCOPE_LOCAL, SCOPE_GLOBAL))),
             "GetEffectivePolicy": lambda: GetEffectivePolicyRequest(topic=self._topic()),
             "GetServerInfo": GetServerInfoRequest,
             "ListPolicies": lambda: ListPoliciesRequest(namespace=self._namespace(), page_size=3),
             "ListHistory": lambda: ListHistoryRequest(namespace=self._namespace(), page_size=3),
+            "GetPolicyAsOf": lambda: GetPolicyAsOfRequest(topic=self._topic(), version=self._text()),
+            "WatchHistory": lambda: WatchHistoryRequest(namespaces=[self._namespace()]),
             "WatchPolicies": self._watch,
-            "UpdatePolicies": self._updates,
+            "BatchUpdatePolicies": self._updates,
             CHECK: self._health,
             WATCH: self._health,
             LIST: HealthListRequest,
@@ -227,9 +227,6 @@ class Mutations:
     def _namespace(self) -> str:
         return self.random.choice(NAMESPACES)
 
-    def _scopes(self) -> list[Any]:
-        return self.random.choice(([], [SCOPE_LOCAL], [SCOPE_GLOBAL], [SCOPE_LOCAL, SCOPE_GLOBAL]))
-
     def _update(self) -> UpdatePolicyRequest:
         policies = TopicPolicies(max_producer_per_topic=self.random.randrange(100), message_ttl_in_seconds=60)
         policies.retention_policies.retention_time_in_minutes = 10
@@ -243,16 +240,16 @@ class Mutations:
     def _delete(self) -> DeletePolicyRequest:
         return DeletePolicyRequest(topic=self._topic(), scope=SCOPE_LOCAL, include_previous=True)
 
-    def _updates(self) -> UpdatePoliciesRequest:
+    def _updates(self) -> BatchUpdatePoliciesRequest:
         changes = []
-        for sequence in range(self.random.randint(1, 5)):
-            change = PolicyChangeRequest(sequence=sequence)
+        for _ in range(self.random.randint(1, 5)):
+            change = PolicyChangeRequest()
             if self.random.random() < 0.8:
                 change.update.CopyFrom(self._update())
             else:
                 change.delete.CopyFrom(self._delete())
             changes.append(change)
-        return UpdatePoliciesRequest(changes=changes)
+        return BatchUpdatePoliciesRequest(changes=changes)
 
     def _health(self) -> HealthCheckRequest:
         return HealthCheckRequest(
@@ -265,8 +262,7 @@ class Mutations:
         return ServerReflectionRequest(**{asked: named})
 
     def _watch(self) -> WatchPoliciesRequest:
-        ends = self.random.random() < 0.7
-        return WatchPoliciesRequest(namespaces=[self._namespace()], end_when_synced=ends, bookmark_interval=Duration(seconds=1))
+        return WatchPoliciesRequest(namespaces=[self._namespace()], bookmark_interval=Duration(seconds=1))
 
 
 def _set(message: Message, field: FieldDescriptor, value: Any) -> None:

@@ -13,7 +13,6 @@ from topicpolicies_server.core.errors import invalid
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.names import Scope as KeyScope
 from topicpolicies_server.core.policies import documents
-from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.rpc import answers
 from topicpolicies_server.rpc.errors import status
 
@@ -29,11 +28,6 @@ RESULTS = st.tuples(
     st.booleans(),
     DOCUMENTS,
 )
-DELETED = {
-    Outcome.APPLIED: service_pb2.DELETE_OUTCOME_DELETED,
-    Outcome.UNCHANGED: service_pb2.DELETE_OUTCOME_ABSENT,
-    Outcome.WOULD_APPLY: service_pb2.DELETE_OUTCOME_WOULD_DELETE,
-}
 CHANGE = compile_change(TopicPolicies(), ["max_producer_per_topic"], {})
 
 
@@ -51,7 +45,6 @@ def shown(key: PolicyKey, version: str, policies: TopicPolicies | None) -> Polic
 
 @given(
     TOPICS, st.sampled_from(KeyScope), RESULTS, st.text("0123456789abcdef", min_size=32, max_size=32), st.booleans(), st.booleans(),
-    st.integers(0, (1 << 64) - 1),
 )  # fmt: skip
 @example(
     "persistent://t/n/" + "x" * 110,
@@ -60,7 +53,6 @@ def shown(key: PolicyKey, version: str, policies: TopicPolicies | None) -> Polic
     "0" * 32,
     False,
     True,
-    0,
 )
 def test_serialized_answers_equal_those_of_protobuf(
     topic: str,
@@ -69,20 +61,14 @@ def test_serialized_answers_equal_those_of_protobuf(
     request_id: str,
     deletes: bool,
     include_previous: bool,
-    sequence: int,
 ) -> None:
     outcome, after, version, previous, replayed, known, before = parts
     key = PolicyKey(topic, scope)
     request = Request(key, None if deletes else CHANGE, request_id, "", include_previous=include_previous)
     result = Result(outcome, settings(after), version, previous, replayed, known, settings(before))
     fields = {"version": version, "previous_version": previous, "request_id": request_id, "replayed": replayed}
-    expected: service_pb2.UpdatePolicyResponse | service_pb2.DeletePolicyResponse
-    if deletes:
-        expected = service_pb2.DeletePolicyResponse(outcome=DELETED[outcome], **fields)  # type: ignore[arg-type]
-        raw = answers.delete_answer(request, result, documents.wire)
-    else:
-        expected = service_pb2.UpdatePolicyResponse(outcome=outcome.value, **fields)  # type: ignore[arg-type]
-        raw = answers.update_answer(request, result, documents.wire)
+    expected = service_pb2.ChangeResult(outcome=outcome.value, **fields)  # type: ignore[arg-type]
+    raw = answers.change_answer(request, result, documents.wire)
     if known or (deletes and version):
         expected.document.CopyFrom(shown(key, version, after))
     if include_previous:
@@ -90,11 +76,23 @@ def test_serialized_answers_equal_those_of_protobuf(
     assert type(expected).FromString(raw) == expected
     assert len(raw) == expected.ByteSize(), "a field is written twice"
 
-    one = service_pb2.PolicyChangeResult(sequence=sequence)
-    getattr(one, "deleted" if deletes else "updated").CopyFrom(expected)
-    record = answers.result_record(sequence, request, raw)
-    assert service_pb2.UpdatePoliciesResponse.FromString(record) == service_pb2.UpdatePoliciesResponse(results=[one])
-    assert len(record) == service_pb2.UpdatePoliciesResponse(results=[one]).ByteSize()
+    whole = service_pb2.BatchUpdatePoliciesResponse(results=[service_pb2.PolicyChangeResult(success=expected)])
+    serialized = answers.batch_answer([(request, result, documents.wire)])
+    assert service_pb2.BatchUpdatePoliciesResponse.FromString(serialized) == whole
+    assert len(serialized) == whole.ByteSize()
+
+
+def test_documents_that_have_no_room_in_the_answer_to_a_batch_are_left_out_and_later_smaller_ones_are_not() -> None:
+    key, large = PolicyKey("persistent://t/n/x", KeyScope.LOCAL), TopicPolicies()
+    large.entry_filters.entry_filter_names = "x" * 1_000_000
+    sizes = [large, large, large, large, TopicPolicies(max_producer_per_topic=1)]
+    changes = [
+        (Request(key, CHANGE, str(number), ""), Result(Outcome.APPLIED, settings(each), f"{number}1", "0"), documents.wire)
+        for number, each in enumerate(sizes)
+    ]
+    results = service_pb2.BatchUpdatePoliciesResponse.FromString(answers.batch_answer(changes)).results
+    assert [each.success.HasField("document") for each in results] == [True, True, True, False, True]
+    assert [each.success.version for each in results] == ["01", "11", "21", "31", "41"]
 
 
 @given(TOPICS, st.sampled_from(KeyScope), TEXTS, DOCUMENTS, st.booleans())
@@ -108,17 +106,7 @@ def test_a_serialized_document_equals_that_of_protobuf(
     assert len(raw) == expected.ByteSize()
 
 
-def test_the_error_of_a_change_in_a_batch_has_the_sequence_of_that_change() -> None:
-    error = invalid(Reason.INVALID_REQUEST)
-    result = service_pb2.UpdatePoliciesResponse.FromString(answers.result_record(7, None, error)).results[0]
-    assert (result.sequence, result.error) == (7, status(error))
-
-
-@given(st.integers(0, (1 << 64) - 1))
-@example(127)
-@example(128)
-@example((1 << 14) - 1)
-@example(1 << 14)
-def test_a_number_is_written_as_protobuf_writes_it(number: int) -> None:
-    assert service_pb2.PolicyChangeResult.FromString(b"\x08" + documents.varint(number)).sequence == number
-    assert len(documents.varint(number)) == max(service_pb2.PolicyChangeResult(sequence=number or 1).ByteSize() - 1, 1)
+def test_the_error_of_a_change_in_a_batch_is_its_status() -> None:
+    error = invalid()
+    (result,) = service_pb2.BatchUpdatePoliciesResponse.FromString(answers.batch_answer([(None, error, documents.wire)])).results
+    assert result.error == status(error)

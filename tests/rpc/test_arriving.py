@@ -127,7 +127,7 @@ async def test_a_call_whose_request_does_not_come_ends_with_a_reason(server: Ser
             with pytest.raises(grpc.aio.AioRpcError) as caught:
                 await begun(channel, SERVICE + method).__aiter__().__anext__()
         refusal = Refusal(caught.value)
-        assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS")
+        assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "LIMIT_REACHED")
         assert len(server.calls.arriving) == 0
 
 
@@ -182,7 +182,7 @@ async def test_a_call_without_a_request_is_told_so(server: Server) -> None:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             method: Any = channel.stream_unary(SERVICE + "GetPolicy")
             await method(nothing())
-    assert Refusal(caught.value).info.reason == "MALFORMED_MESSAGE"
+    assert Refusal(caught.value).violations == {"": "MALFORMED_MESSAGE"}
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ async def test_of_whom_the_server_does_not_know_it_takes_no_request(tmp_path: Pa
                 await asyncio.sleep(0.01)
         waits.cancel()
         answer = await async_stub(channel).GetPolicy(GetPolicyRequest(topic=TOPIC), metadata=known)
-        assert len(answer.documents) == 2
+        assert answer.version
 
 
 async def test_callers_that_call_again_as_soon_as_they_are_given_up_keep_no_places(server: Server) -> None:
@@ -292,7 +292,7 @@ async def test_while_requests_of_later_calls_arrive_those_that_do_not_are_given_
     for each in done:
         error = each.exception()
         assert isinstance(error, PolicyError)
-        assert (error.kind, error.reason) == (Kind.RESOURCE_EXHAUSTED, Reason.TOO_MANY_CALLS)
+        assert (error.kind, error.reason) == (Kind.RESOURCE_EXHAUSTED, Reason.LIMIT_REACHED)
     for each in left:
         each.cancel()
     await asyncio.wait(left)
@@ -310,7 +310,7 @@ async def test_for_a_call_too_many_the_one_that_came_first_is_given_up() -> None
         context.request.set_result(b"a")
     found = await asyncio.gather(*reading, return_exceptions=True)
     assert found[3:] == [b"a"] * MOST
-    assert all(isinstance(each, PolicyError) and each.reason is Reason.TOO_MANY_CALLS for each in found[:3])
+    assert all(isinstance(each, PolicyError) and each.reason is Reason.LIMIT_REACHED for each in found[:3])
 
 
 @pytest.mark.parametrize("said", [b"", b"PRI * HTTP/2.0\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])

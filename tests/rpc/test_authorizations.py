@@ -13,7 +13,7 @@ import pytest
 
 from tests.rpc.callers import ROLES, Metadata, believe, guarded, of
 from tests.rpc.conftest import Refusal
-from tests.rpc.watching import WatchReader, changes, kinds
+from tests.rpc.watching import HistoryReader, WatchReader, changes, kinds
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.secrets import REDACTED
 from topicpolicies.v1 import errors_pb2, service_pb2
@@ -21,7 +21,6 @@ from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1.service_pb2 import (
     NAMESPACE_STATE_FAILED,
     NAMESPACE_STATE_READY,
-    WATCH_MODE_ENTRIES,
     WATCH_MODE_EVERY,
     WATCH_MODE_LATEST,
     UpdatePolicyRequest,
@@ -39,7 +38,7 @@ from topicpolicies_server.rpc.watching import stream as streams
 PATIENCE = 20.0
 ONE, OTHER = "acme/orders", "acme/stock"
 EVERYTHING = frozenset(Permission)
-MODES = (WATCH_MODE_LATEST, WATCH_MODE_EVERY, WATCH_MODE_ENTRIES)
+MODES = (WATCH_MODE_LATEST, WATCH_MODE_EVERY)
 
 
 def topic(namespace: str = ONE) -> str:
@@ -134,7 +133,7 @@ def watching(stub: AsyncStub, caller: str = "reader", shown: Callable[[str], Met
     return WatchReader(stub, metadata=shown(caller), **selection)
 
 
-async def ended(watch: WatchReader) -> tuple[list[service_pb2.WatchEvent], Refusal]:
+async def ended(watch: WatchReader | HistoryReader) -> tuple[list[Any], Refusal]:
     """Returns the events of a watch until it ends with an error, and the error."""
     events = []
     with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -153,8 +152,7 @@ async def test_a_watch_ends_when_its_permission_is_withdrawn(stub: AsyncStub, ta
     watch = watching(stub, namespaces=[ONE], mode=mode)
     await watch.until_synced()
     await update(stub, 1)
-    if mode != WATCH_MODE_ENTRIES:
-        assert (await watch.change()).document.policies.max_producer_per_topic == 1
+    assert (await watch.change()).document.policies.max_producer_per_topic == 1
     table.may_.clear()
     events, refusal = await ended(watch)
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_DENIED")
@@ -162,16 +160,17 @@ async def test_a_watch_ends_when_its_permission_is_withdrawn(stub: AsyncStub, ta
     assert not any(event.HasField("reset") for event in events), "a lost permission must not make the reader drop what it has"
 
 
-@pytest.mark.parametrize("mode", MODES[1:])
-async def test_a_watch_of_every_change_ends_when_the_permission_for_the_history_is_withdrawn(
-    stub: AsyncStub, table: Table, mode: int
+async def test_watches_of_every_change_and_of_the_history_end_when_the_permission_for_the_history_is_withdrawn(
+    stub: AsyncStub, table: Table
 ) -> None:
-    watch, latest = watching(stub, namespaces=[ONE], mode=mode), watching(stub, namespaces=[ONE])
-    await watch.until_synced()
-    await latest.until_synced()
+    every, latest = watching(stub, namespaces=[ONE], mode=WATCH_MODE_EVERY), watching(stub, namespaces=[ONE])
+    copy = HistoryReader(stub, metadata=of("reader"), namespaces=[ONE])
+    for watch in (every, latest, copy):
+        await watch.until_synced()
     table.may_["reader", ONE] -= {Permission.HISTORY}
-    _, refusal = await ended(watch)
-    assert refusal.info.metadata["permission"] == "history"
+    for watch in (every, copy):
+        _, refusal = await ended(watch)
+        assert refusal.info.metadata["permission"] == "history"
     await update(stub, 1)
     assert (await latest.change()).document.policies.max_producer_per_topic == 1
     latest.cancel()
@@ -210,14 +209,13 @@ async def test_a_denied_namespace_pauses_alone_and_resumes_where_it_stopped_when
     for value in (1, 2, 3):
         await update(stub, value)
     await update(stub, 9, OTHER)
-    content = "entry" if mode == WATCH_MODE_ENTRIES else "change"
-    meanwhile = await watch.until(lambda event: event.WhichOneof("content") == content)
+    meanwhile = await watch.until(lambda event: event.HasField("change"))
     assert {event.namespace for event in meanwhile} == {OTHER}
     table.may_["reader", ONE] = allowed
-    back = await watch.until(lambda event: event.namespace == ONE and event.WhichOneof("content") == content)
+    back = await watch.until(lambda event: event.namespace == ONE and event.HasField("change"))
     assert "reset" not in kinds(back)
     assert status_of(next(event for event in back if event.HasField("status"))) == (NAMESPACE_STATE_READY, "ERROR_REASON_UNSPECIFIED")
-    first = (back[-1].entry if mode == WATCH_MODE_ENTRIES else back[-1].change).document.policies.max_producer_per_topic
+    first = back[-1].change.document.policies.max_producer_per_topic
     assert first == (3 if mode == WATCH_MODE_LATEST else 1), "it resumes at the first change that was not sent"
     watch.cancel()
 

@@ -15,7 +15,6 @@ class Context(CallContext):
     """A call with any metadata."""
 
     def __init__(self, *metadata: tuple[str, str | bytes]) -> None:
-        super().__init__("")
         self.metadata = metadata
 
 

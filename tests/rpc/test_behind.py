@@ -15,30 +15,26 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from tests.stubs import AsyncStub, async_stub
-from topicpolicies.v1.errors_pb2 import ERROR_REASON_EVENTS_GONE, ERROR_REASON_TOKEN_OUT_OF_RANGE
+from topicpolicies.v1.errors_pb2 import ERROR_REASON_EVENTS_GONE, ERROR_REASON_HISTORY_UNAVAILABLE, ERROR_REASON_TOKEN_OUT_OF_RANGE
 from topicpolicies.v1.policies_pb2 import EntryFilters, TopicPolicies
 from topicpolicies.v1.service_pb2 import (
-    BOOKMARK_KIND_TIMER,
-    WATCH_MODE_ENTRIES,
     WATCH_MODE_EVERY,
     WATCH_MODE_LATEST,
-    PolicyChangeRequest,
-    UpdatePoliciesRequest,
     UpdatePolicyRequest,
     WatchEvent,
     WatchMode,
     WatchPoliciesRequest,
-    WatchToken,
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.core.reading.feed import Feed
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watcher import Latest
 from topicpolicies_server.history.scribe import Scribe
+from topicpolicies_server.rpc import resume_tokens
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
-from .watching import PATIENCE, WatchReader, changes, kinds, token_of
+from .watching import PATIENCE, HistoryReader, WatchReader, changes, kinds, token_of
 
 NAMESPACE = "public/default"
 Serving = Callable[..., AbstractAsyncContextManager[tuple[Server, AsyncStub]]]
@@ -64,59 +60,55 @@ def serving(tmp_path: Path) -> Serving:
 
 async def write(stub: AsyncStub, count: int, size: int = 0, *, topics: int = 1) -> None:
     """Makes so many changes, each with so many bytes, to so many topics in turn."""
-
-    async def batches() -> AsyncIterator[UpdatePoliciesRequest]:
-        for begin in range(0, count, 200):
-            batch = UpdatePoliciesRequest()
-            for number in range(begin, min(begin + 200, count)):
-                policies = TopicPolicies(max_producer_per_topic=number)
-                if size:
-                    policies.entry_filters.CopyFrom(EntryFilters(entry_filter_names=f"{number:06}" + "x" * size))
-                topic = f"{TOPIC}-{number % topics}" if topics > 1 else TOPIC
-                batch.changes.append(PolicyChangeRequest(update=UpdatePolicyRequest(topic=topic, policies=policies)))
-            yield batch
-
-    async for message in stub.UpdatePolicies(batches()):
-        assert not [result for result in message.results if result.HasField("error")]
+    for number in range(count):
+        policies = TopicPolicies(max_producer_per_topic=number)
+        if size:
+            policies.entry_filters.CopyFrom(EntryFilters(entry_filter_names=f"{number:06}" + "x" * size))
+        topic = f"{TOPIC}-{number % topics}" if topics > 1 else TOPIC
+        await stub.UpdatePolicy(UpdatePolicyRequest(topic=topic, policies=policies))
 
 
-def positions(events: list[WatchEvent]) -> list[str]:
-    """Returns the positions of the changes and entries among events."""
-    return [event.change.position or event.entry.position for event in events if event.HasField("change") or event.HasField("entry")]
+def as_of(event: WatchEvent) -> float:
+    """Returns as of when a bookmark that was read just now says that everything was sent, or later: the message took time."""
+    return time.time() - event.bookmark.age.ToTimedelta().total_seconds()
+
+
+def positions(token: str) -> tuple[str, ...]:
+    """Returns the positions inside a token."""
+    return resume_tokens.read(token).positions
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", [WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
-async def test_a_bookmark_is_never_before_the_changes_already_sent_however_far_the_reader_is_behind(
-    serving: Serving, mode: WatchMode.ValueType
+async def test_a_token_is_never_before_the_changes_already_sent_nor_behind_others_however_far_the_reader_is_behind(
+    serving: Serving,
 ) -> None:
     async with serving() as (_, stub):
         await write(stub, 1)
-        request = WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=1), include_previous=True)
-        watch = WatchReader(stub, request)
+        interval = Duration(seconds=1)
+        watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY, bookmark_interval=interval, include_previous=True)
         await watch.until_synced()
         await write(stub, 600, 20_000)
         seen: list[str] = []
         read = watch.messages
         while len(seen) < 600:
             event = await watch.next()
-            seen += positions([event])
-            if event.HasField("bookmark"):
-                assert list(event.bookmark.token.positions) >= seen[-1:], "the bookmark is before a change that was sent"
+            seen += [event.change.document.version] if event.HasField("change") else []
+            if event.resume_token:
+                assert list(positions(event.resume_token)) == seen[-1:], "the token is not where the last change is"
             if watch.messages > read:
                 read = watch.messages
                 await asyncio.sleep(0.1)
-        last = (await watch.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_TIMER))[-1].bookmark
+        last = (await watch.until(lambda event: event.HasField("bookmark")))[-1]
         watch.cancel()
     assert seen == sorted(set(seen)), "a change was repeated"
-    assert list(last.token.positions) == seen[-1:]
+    assert list(positions(last.resume_token)) == seen[-1:]
 
 
 @pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY])
 async def test_bookmarks_do_not_confirm_changes_that_a_slow_reader_has_not_been_sent(
     server: Server, stub: AsyncStub, mode: WatchMode.ValueType
 ) -> None:
-    """The confirmed time of a bookmark is when the reader had every change: a cache that is behind must not look fresh."""
+    """The age of a bookmark is that of the state that the reader has: a cache that is behind must not look fresh."""
     async with grpc.aio.insecure_channel(
         server.address, options=[("grpc.http2.bdp_probe", 0)]
     ) as channel:  # keeps the window of flow control small
@@ -132,30 +124,30 @@ async def test_bookmarks_do_not_confirm_changes_that_a_slow_reader_has_not_been_
             if event.HasField("change") and seen in (1, 200):
                 await asyncio.sleep(1.2)  # long enough for a bookmark to fall due
             if event.HasField("bookmark"):
-                between.append(event.bookmark.confirmed_time.ToMicroseconds() / 1e6)
-        last = (await watch.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_TIMER))[-1].bookmark
+                between.append(as_of(event))
+        last = (await watch.until(lambda event: event.HasField("bookmark")))[-1]
         watch.cancel()
     assert between, "no bookmark was sent while the reader was behind"
     assert max(between) < written
-    assert last.confirmed_time.ToMicroseconds() / 1e6 >= written
+    assert as_of(last) >= written
 
 
-async def test_a_reader_from_the_beginning_gets_every_change_once_although_the_history_fails_meanwhile(
+async def test_a_reader_that_is_behind_gets_every_change_once_although_the_history_fails_meanwhile(
     serving: Serving, tmp_path: Path
 ) -> None:
     async with serving() as (_, stub):
+        await write(stub, 1)
+        token = token_of(await WatchReader(stub, namespaces=[NAMESPACE]).whole())
         await write(stub, 41)
-        watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES, end_when_synced=True)
-        recorded = positions(await watch.rest())
         with closing(sqlite3.connect(tmp_path / "one.history.db")) as connection:
             connection.execute("ALTER TABLE entries RENAME TO away")
-            watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY, from_beginning=True)
+            watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY, resume_tokens={NAMESPACE: token})
             failed = (await watch.until(lambda event: event.HasField("status")))[-1].status
             connection.execute("ALTER TABLE away RENAME TO entries")
         events = await watch.until_synced()
         watch.cancel()
-    assert failed.reason != 0
-    assert positions(events) == recorded and len(recorded) == 41
+    assert failed.reason == ERROR_REASON_HISTORY_UNAVAILABLE
+    assert [change.document.policies.max_producer_per_topic for change in changes(events)] == list(range(1, 41))
 
 
 async def test_a_reader_of_every_change_gets_a_reset_if_it_is_behind_and_the_history_was_not_written(
@@ -176,36 +168,37 @@ async def test_a_reader_of_every_change_gets_a_reset_if_it_is_behind_and_the_his
     assert reset.reason == ERROR_REASON_EVENTS_GONE
 
 
-@pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
+@pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY])
 async def test_a_token_ahead_of_the_log_resets_the_watch(serving: Serving, mode: WatchMode.ValueType) -> None:
     async with serving() as (_, stub):
         await write(stub, 3)
-        token = token_of(await WatchReader(stub, namespaces=[NAMESPACE], mode=mode, end_when_synced=True).rest())
-        for wrong in (["~"], [*token.positions, "", ""]):
-            ahead = WatchToken(log=token.log, positions=wrong)
-            watch = WatchReader(stub, namespaces=[NAMESPACE], mode=mode, resume={NAMESPACE: ahead}, end_when_synced=True)
-            events = await watch.rest()
+        text = token_of(await WatchReader(stub, namespaces=[NAMESPACE], mode=mode).whole())
+        token = resume_tokens.read(text)
+        for wrong in (("~",), (*token.positions, "", "")):
+            ahead = resume_tokens.write(token._replace(positions=wrong))
+            events = await WatchReader(stub, namespaces=[NAMESPACE], mode=mode, resume_tokens={NAMESPACE: ahead}).whole()
             assert next(kind for kind in kinds(events) if kind != "status") == "reset"
-            assert token_of(events) == token and (changes(events) or positions(events))
+            assert token_of(events) == text and changes(events)
 
 
-@pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
+@pytest.mark.parametrize("mode", [WATCH_MODE_LATEST, WATCH_MODE_EVERY, None])
 async def test_readers_that_disconnect_once_they_are_synced_leave_no_watchers_tasks_or_listeners(
-    serving: Serving, mode: WatchMode.ValueType
+    serving: Serving, mode: WatchMode.ValueType | None
 ) -> None:
     async with serving() as (server, stub):
         await write(stub, 20)
 
         async def come_and_go() -> None:
-            watch = WatchReader(stub, namespaces=[NAMESPACE], mode=mode, end_when_synced=True)
-            await watch.until_synced()
-            watch.cancel()
+            if mode is None:
+                await HistoryReader(stub, namespaces=[NAMESPACE]).whole()
+            else:
+                await WatchReader(stub, namespaces=[NAMESPACE], mode=mode).whole()
 
         for _ in range(10):
             await asyncio.gather(*(come_and_go() for _ in range(30)))
         namespace = server.registry.get(NAMESPACE)
         async with asyncio.timeout(PATIENCE):
-            while namespace.watchers or any(task.get_name().startswith("watch of") for task in asyncio.all_tasks()):  # noqa: ASYNC110
+            while namespace.watchers or any(task.get_name().startswith("the watch of") for task in asyncio.all_tasks()):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert not server.registry.history._listeners.get(NAMESPACE)  # type: ignore[union-attr]
 

@@ -66,7 +66,7 @@ async def test_a_call_beyond_the_limit_is_refused_with_too_many_calls_until_anot
         beyond: Any = stub.WatchPolicies(WatchPoliciesRequest(namespaces=["public/default"]))
         refusals.append(await refused(beyond.read()))
         for refusal in refusals:
-            assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_CALLS")
+            assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "LIMIT_REACHED")
             assert "max_concurrent_calls" in refusal.message
         watches[0].cancel()
         async with asyncio.timeout(PATIENCE):

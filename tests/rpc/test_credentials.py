@@ -127,9 +127,9 @@ async def test_each_kind_of_credentials_identifies_its_caller_or_is_refused_with
         (shown(token(sub="alice", aud="another")), Reason.CREDENTIALS_INVALID),
         (shown(token(sub="alice")), Reason.CREDENTIALS_INVALID),  # no audience
         (shown(token(aud="sidecar", sub="")), Reason.CREDENTIALS_INVALID),  # no role
-        (shown(good, "bob"), Reason.NOT_A_PROXY),
-        (shown(token(aud="sidecar", sub="gateway")), Reason.ORIGINAL_PRINCIPAL_INVALID),
-        (shown(token(aud="sidecar", sub="gateway"), "gateway"), Reason.ORIGINAL_PRINCIPAL_INVALID),
+        (shown(good, "bob"), Reason.PROXY_REFUSED),
+        (shown(token(aud="sidecar", sub="gateway")), Reason.PROXY_REFUSED),
+        (shown(token(aud="sidecar", sub="gateway"), "gateway"), Reason.PROXY_REFUSED),
     ]:
         assert await reason_of(stub, method, metadata) is reason, metadata
     noting = Noting()

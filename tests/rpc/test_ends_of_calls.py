@@ -12,18 +12,19 @@ from typing import Any
 import grpc
 import pytest
 
-from tests.stubs import AsyncStub
+from tests.stubs import AsyncStub, batch
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies.v1.service_pb2 import PolicyChangeRequest, UpdatePoliciesRequest, UpdatePolicyRequest
+from topicpolicies.v1.service_pb2 import Precondition, UpdatePolicyRequest
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.rpc.batches import Batch
 from topicpolicies_server.rpc.call import Call
 from topicpolicies_server.rpc.handlers import _end_cancelled
 from topicpolicies_server.rpc.server import Server
 
 from .conftest import TOPIC
 
-REFUSED = PolicyError(Kind.INVALID_ARGUMENT, Reason.UNKNOWN_SCOPE, "99 is no scope.")
+REFUSED = PolicyError(Kind.INVALID_ARGUMENT, Reason.INVALID_REQUEST, "99 is no scope.")
 LATE = PolicyError(Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN, "late")
 
 
@@ -78,14 +79,21 @@ def no_collections() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("no_collections")
-async def test_an_update_stream_that_is_cut_before_its_results_are_read_is_freed_at_once(server: Server, stub: AsyncStub) -> None:
-    conflict = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), etag="another")
-    call: Any = stub.UpdatePolicies()
-    await call.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(update=conflict)] * 1_000))
-    await call.read()
+async def test_a_batch_whose_call_has_ended_is_freed_at_once(server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch) -> None:
     assert server._servicer is not None
-    (stream,) = map(weakref.ref, server._servicer._streams)
-    call.cancel()
+    made, run = list[weakref.ref[Batch]](), Batch.run
+
+    async def noted(made_: Batch) -> bytes:
+        made.append(weakref.ref(made_))
+        return await run(made_)
+
+    monkeypatch.setattr(Batch, "run", noted)
+    conflict = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), precondition=Precondition(exists=True))
+    await stub.BatchUpdatePolicies(batch(*[conflict] * 100))
+    cut_off = stub.BatchUpdatePolicies(batch(*[conflict] * 100))
+    await asyncio.sleep(0.01)
+    cut_off.cancel()
     async with asyncio.timeout(20):
-        while stream() is not None:  # noqa: ASYNC110 (nobody tells)
+        while any(each() is not None for each in made):  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
+    assert made and not server._servicer._batches

@@ -18,7 +18,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import AuthenticationConfig, EmbeddedLogConfig, Limits, ServerConfig, TokenConfig, parse_address
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.rpc import expiring, leaving
+from topicpolicies_server.rpc import expiring
 from topicpolicies_server.rpc.call import Call, State
 from topicpolicies_server.rpc.calls import UNREAD_SECONDS
 from topicpolicies_server.rpc.expiring import Expiring
@@ -79,20 +79,6 @@ async def test_a_watch_ends_when_its_token_expires_and_other_watches_stay_open(s
     long.cancel()
 
 
-async def test_an_update_stream_whose_token_expires_sends_the_results_of_all_changes_that_it_read(server: Server, stub: AsyncStub) -> None:
-    call = stub.UpdatePolicies(metadata=bearer(exp=time.time() + SOON))
-    for sequence in (1, 2):
-        update = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=sequence))
-        await call.write(service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(sequence=sequence, update=update)]))
-    received: list[int] = []
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        async with asyncio.timeout(PATIENCE):
-            async for message in call:
-                received += [each.sequence for each in message.results]
-    assert reason(caught.value) == Reason.CREDENTIALS_EXPIRED
-    assert received == [1, 2]
-
-
 async def test_the_expiry_of_a_streams_credentials_is_not_watched_after_the_stream_has_ended(server: Server, stub: AsyncStub) -> None:
     (expiring_,) = (each for each in server.calls.observers if isinstance(each, Expiring))
     watch = WatchReader(stub, metadata=bearer(exp=time.time() + 3600), topics=[TOPIC])
@@ -112,7 +98,6 @@ class Peer:
         self.now = 0.0
         self.expiring = Expiring(lambda: self.now)
         self.ended_with: Reason | None = None
-        self.left_with: Reason | None = None
         self.task = asyncio.get_running_loop().create_task(self._run(expires_at))
 
     async def _run(self, expires_at: float) -> None:
@@ -135,9 +120,8 @@ class Peer:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shortens the intervals of these modules."""
+    """Shortens the interval."""
     monkeypatch.setattr(expiring, "LOOK_SECONDS", 0.02)
-    monkeypatch.setattr(leaving, "LEAVING_SECONDS", 0.1)
 
 
 async def test_a_stream_ends_if_the_clock_is_set_to_after_its_expiry() -> None:
@@ -160,24 +144,17 @@ async def test_a_stream_whose_peer_does_not_read_ends_without_a_status_after_a_w
     assert asyncio.get_running_loop().time() >= began + UNREAD_SECONDS - 0.1
 
 
-async def test_a_stream_that_is_asked_to_leave_and_takes_too_long_is_ended() -> None:
-    peer = Peer(0.05)
-    await asyncio.sleep(0)
-    left: list[str] = []
-    peer.call.leave = lambda error: left.append(error.reason)
-    peer.now = 1.0
-    await peer.over()
-    assert left == [Reason.CREDENTIALS_EXPIRED] and peer.ended_with is Reason.CREDENTIALS_EXPIRED
-
-
 @pytest.mark.parametrize(("way", "what"), [(Way.TOKEN, "token"), (Way.CERTIFICATE, "client certificate")])
 async def test_the_error_names_the_kind_of_credentials_that_have_expired(way: Way, what: str) -> None:
-    received: list[str] = []
     call, ending = Call("WatchPolicies", None), Expiring(lambda: 2.0)
-    call.caller, call.leave = Caller("alice", way, expires_at=1.0), lambda error: received.append(error.message)
-    ending(call)
-    ending.ended(call)
-    assert received == [f"The {what} has expired: call with a new one."]
+    call.caller = Caller("alice", way, expires_at=1.0)
+    with pytest.raises(asyncio.CancelledError):
+        ending(call)
+        await asyncio.sleep(0)
+    assert call.expired is not None and call.expired.message == f"The {what} has expired: call with a new one."
+    task = asyncio.current_task()
+    assert task is not None
+    task.uncancel()
 
 
 async def test_streams_without_an_expiry_and_calls_with_one_answer_are_not_watched(server: Server) -> None:

@@ -24,7 +24,7 @@ from .conftest import TOPIC, refused
 
 PATIENCE = 20.0
 UNKNOWN, SERVING, NOT_SERVING, SERVICE_UNKNOWN = range(4)
-SERVICE = "topicpolicies.v1.TopicPoliciesService"
+SERVICE, HISTORY = "topicpolicies.v1.TopicPoliciesService", "topicpolicies.v1.PolicyHistoryService"
 UPDATE = UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
 
 
@@ -87,7 +87,7 @@ async def cluster_server(cluster: FakeCluster, limits: Limits) -> AsyncIterator[
 async def test_each_name_has_its_own_status(asked: Asked, stub: AsyncStub) -> None:
     for name in ("", "readiness", "liveness", SERVICE):
         assert await asked.status(name) == SERVING
-    assert await asked.listed() == dict.fromkeys(("", "readiness", "liveness", SERVICE), SERVING)
+    assert await asked.listed() == dict.fromkeys(("", "readiness", "liveness", SERVICE, HISTORY), SERVING)
     await stub.UpdatePolicy(UPDATE)
     assert await asked.status("public/default") == SERVING
 
@@ -134,7 +134,7 @@ async def test_at_the_limit_a_health_watch_takes_the_place_of_one_of_the_caller_
         assert await next_status(watches[-1]) == SERVING
     strangers, mine = watches[:4], watches[4:]
     for each in strangers[:2]:  # the oldest ones
-        assert (await refused(each.read())).info.reason == "TOO_MANY_WATCHES"
+        assert (await refused(each.read())).info.reason == "LIMIT_REACHED"
     assert (await refused(asked.watch().read())).code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert (await refused(asked.watch(caller="reader").read())).code is grpc.StatusCode.RESOURCE_EXHAUSTED, (
         "the caller would have more watches than the others"
@@ -159,7 +159,13 @@ async def test_a_server_that_starts_without_a_broker_is_alive_and_not_ready(clus
     async with grpc.aio.insecure_channel(cluster_server.address) as channel:
         asked = Asked(channel)
         assert await asked.status() == NOT_SERVING
-        assert await asked.listed() == {"": NOT_SERVING, "readiness": NOT_SERVING, SERVICE: NOT_SERVING, "liveness": SERVING}
+        assert await asked.listed() == {
+            "": NOT_SERVING,
+            "readiness": NOT_SERVING,
+            SERVICE: NOT_SERVING,
+            HISTORY: NOT_SERVING,
+            "liveness": SERVING,
+        }
 
 
 async def test_a_server_is_ready_when_the_cluster_answers_and_not_ready_after_an_outage_beyond_the_patience(
@@ -188,7 +194,7 @@ async def test_a_server_whose_requests_the_admin_api_refuses_is_cut_off_with_tha
     await cluster.open()
     await eventually(lambda: cluster_server.readiness.cut_off)
     assert cluster_server.readiness.problem is not None
-    assert cluster_server.readiness.problem.reason == "PULSAR_ADMIN_REFUSED"
+    assert cluster_server.readiness.problem.reason == "CLUSTER_UNAVAILABLE"
 
 
 async def test_while_the_log_is_out_of_reach_calls_are_refused_at_once_with_the_reason(cluster_server: Server) -> None:
@@ -198,7 +204,7 @@ async def test_while_the_log_is_out_of_reach_calls_are_refused_at_once_with_the_
         for call in (stub.UpdatePolicy(UPDATE), stub.GetPolicy(GetPolicyRequest(topic=TOPIC))):
             began = asyncio.get_running_loop().time()
             refusal = await refused(call)
-            assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "LOG_UNREACHABLE")
+            assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.UNAVAILABLE, "LOG_UNAVAILABLE")
             assert "No broker can be reached" in refusal.message and "try again" in refusal.message
             assert asyncio.get_running_loop().time() - began < 2.0
         assert await Asked(channel).status("public/default") in (UNKNOWN, NOT_SERVING)
@@ -209,4 +215,4 @@ async def test_calls_that_wait_for_the_log_when_the_patience_is_over_are_refused
     async with grpc.aio.insecure_channel(cluster_server.address) as channel:
         stub = async_stub(channel)
         for refusal in await asyncio.gather(*(refused(stub.GetPolicy(GetPolicyRequest(topic=TOPIC))) for _ in range(3))):
-            assert refusal.info.reason in ("LOG_UNREACHABLE", "PULSAR_ADMIN_UNREACHABLE")
+            assert refusal.info.reason in ("LOG_UNAVAILABLE", "CLUSTER_UNAVAILABLE")

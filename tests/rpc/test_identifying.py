@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2_grpc
 
 from tests.access.signing import SECRET, token
 from tests.stubs import AsyncStub, async_stub
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import history_pb2, service_pb2
 from topicpolicies_server.access import Caller, Way
 from topicpolicies_server.config import (
     AuthenticationConfig,
@@ -101,12 +101,6 @@ def replace(file: Path, content: bytes) -> None:
 Ask = Callable[[AsyncStub, tuple[tuple[str, str], ...]], Awaitable[object]]
 
 
-async def _update_many(stub: AsyncStub, metadata: tuple[tuple[str, str], ...]) -> object:
-    call = stub.UpdatePolicies(metadata=metadata)
-    await call.done_writing()
-    return await call.read()
-
-
 EVERY: dict[str, Ask] = {
     "GetServerInfo": lambda stub, metadata: stub.GetServerInfo(service_pb2.GetServerInfoRequest(), metadata=metadata),
     "GetPolicy": lambda stub, metadata: stub.GetPolicy(service_pb2.GetPolicyRequest(topic=TOPIC), metadata=metadata),
@@ -118,14 +112,22 @@ EVERY: dict[str, Ask] = {
     "ListPolicies": lambda stub, metadata: stub.ListPolicies(
         service_pb2.ListPoliciesRequest(namespace="public/default"), metadata=metadata
     ),
-    "ListHistory": lambda stub, metadata: stub.ListHistory(service_pb2.ListHistoryRequest(topic=TOPIC), metadata=metadata),
+    "ListHistory": lambda stub, metadata: stub.ListHistory(history_pb2.ListHistoryRequest(topic=TOPIC), metadata=metadata),
+    "GetPolicyAsOf": lambda stub, metadata: stub.GetPolicyAsOf(history_pb2.GetPolicyAsOfRequest(topic=TOPIC), metadata=metadata),
+    "WatchHistory": lambda stub, metadata: stub.WatchHistory(
+        history_pb2.WatchHistoryRequest(namespaces=["public/default"]), metadata=metadata
+    ).read(),
     "WatchPolicies": lambda stub, metadata: stub.WatchPolicies(service_pb2.WatchPoliciesRequest(topics=[TOPIC]), metadata=metadata).read(),
-    "UpdatePolicies": _update_many,
+    "BatchUpdatePolicies": lambda stub, metadata: stub.BatchUpdatePolicies(service_pb2.BatchUpdatePoliciesRequest(), metadata=metadata),
 }
 
 
 def test_the_table_of_calls_has_every_method() -> None:
-    assert set(EVERY) == {each.name for each in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods}
+    services = (
+        service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"],
+        history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"],
+    )
+    assert set(EVERY) == {each.name for service in services for each in service.methods}
 
 
 @pytest.mark.parametrize("method", EVERY)
@@ -178,8 +180,8 @@ async def test_only_a_proxy_may_name_an_original_principal_and_it_must(server: S
     await ask(stub, (*bearer(sub="gateway"), *original))
     assert noting.callers == [("GetPolicy", Caller("gateway", Way.TOKEN, "bob"))]
     for metadata, reason in [
-        (bearer(sub="gateway"), Reason.ORIGINAL_PRINCIPAL_INVALID),
-        ((*bearer(), *original), Reason.NOT_A_PROXY),
+        (bearer(sub="gateway"), Reason.PROXY_REFUSED),
+        ((*bearer(), *original), Reason.PROXY_REFUSED),
         ((*bearer(sub="gateway"), *original, *original), Reason.CREDENTIALS_INVALID),
     ]:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
@@ -203,7 +205,7 @@ async def test_a_server_with_an_unusable_key_file_does_not_start(short: Path) ->
     )
     with pytest.raises(PolicyError) as caught:
         await Server(config).start()
-    assert caught.value.reason is Reason.KEY_FILE_UNUSABLE
+    assert caught.value.reason is Reason.AUTHORIZATION_UNKNOWN
     assert str(short) in caught.value.message and "5 bytes" in caught.value.message
 
 

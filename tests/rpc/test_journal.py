@@ -18,14 +18,13 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.stubs import AsyncStub, async_stub
+from tests.stubs import AsyncStub, async_stub, batch
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import (
     DeletePolicyRequest,
     GetPolicyRequest,
     ListPoliciesRequest,
-    PolicyChangeRequest,
-    UpdatePoliciesRequest,
+    Precondition,
     UpdatePolicyRequest,
     WatchPoliciesRequest,
 )
@@ -115,8 +114,8 @@ async def test_the_line_of_a_change_has_its_caller_method_topic_outcome_duration
         call.caller = Caller("proxy", Way.TOKEN, "alice")
 
     recording.server.calls.doors = (door,)
-    await client.UpdatePolicy(update(1, request_id=ID), metadata=(("topicpolicies-actor", "ceo"),))
-    await refused(client.UpdatePolicy(update(2, etag="0")))
+    await client.UpdatePolicy(update(1, request_id=ID, actor="ceo"))
+    await refused(client.UpdatePolicy(update(2, precondition=Precondition(version="0"))))
     await client.DeletePolicy(DeletePolicyRequest(topic=TOPIC, validate_only=True))
     await refused(client.UpdatePolicy(UpdatePolicyRequest(topic="no/such\ntopic\x85/here")))
     await client.GetPolicy(GetPolicyRequest(topic=TOPIC))
@@ -131,7 +130,7 @@ async def test_the_line_of_a_change_has_its_caller_method_topic_outcome_duration
     )
     assert fields(first, "principal", "way", "speaks_for", "actor") == ("proxy", "token", "alice", "ceo")
     assert fields(first, "level", "logger") == ("info", "calls") and 0 <= first["ms"] < 20_000 and first["ts"].endswith("Z")
-    assert fields(second, "outcome", "reason", "topic") == ("ABORTED", "ETAG_MISMATCH", TOPIC)
+    assert fields(second, "outcome", "reason", "topic") == ("ABORTED", "PRECONDITION_FAILED", TOPIC)
     assert fields(third, "call", "outcome", "dry_run") == ("DeletePolicy", "WOULD_APPLY", True)
     assert fields(fourth, "outcome", "topic", "request_id") == ("INVALID_ARGUMENT", "no/such\ntopic\x85/here", None)
 
@@ -166,25 +165,19 @@ async def test_a_change_whose_deadline_passes_before_it_is_submitted_is_recorded
     assert line["outcome"] in ("GIVEN_UP", "UNAVAILABLE")
 
 
-async def test_each_change_of_a_stream_has_a_line_with_its_own_outcome(recording: Recording, client: AsyncStub) -> None:
-    stream: Any = client.UpdatePolicies()
-    changes = [
-        PolicyChangeRequest(sequence=1, update=update(1, request_id=ID)),
-        PolicyChangeRequest(sequence=2, update=update(2, etag="0")),
-    ]
-    await stream.write(UpdatePoliciesRequest(changes=[*changes, PolicyChangeRequest(sequence=3)]))
-    await stream.done_writing()
-    while await stream.read() is not grpc.aio.EOF:
-        pass
+async def test_each_change_of_a_batch_has_a_line_with_its_own_outcome(recording: Recording, client: AsyncStub) -> None:
+    request = batch(update(1, request_id=ID), update(2, precondition=Precondition(version="0")))
+    request.changes.add()
+    await client.BatchUpdatePolicies(request)
     *each, whole = await recording.lines()
     assert sorted(fields(line, "msg", "call", "outcome", "reason") for line in each) == [
-        ("change", "UpdatePolicies", "ABORTED", "ETAG_MISMATCH"),
-        ("change", "UpdatePolicies", "APPLIED", None),
-        ("change", "UpdatePolicies", "INVALID_ARGUMENT", "NOTHING_SELECTED"),
+        ("change", "BatchUpdatePolicies", "ABORTED", "PRECONDITION_FAILED"),
+        ("change", "BatchUpdatePolicies", "APPLIED", None),
+        ("change", "BatchUpdatePolicies", "INVALID_ARGUMENT", "INVALID_REQUEST"),
     ]
     (applied,) = [line for line in each if line["outcome"] == "APPLIED"]
     assert fields(applied, "topic", "request_id") == (TOPIC, ID) and 0 <= applied["ms"] < 20_000
-    assert fields(whole, "msg", "call", "outcome", "changes") == ("call", "UpdatePolicies", "OK", 3)
+    assert fields(whole, "msg", "call", "outcome", "changes") == ("call", "BatchUpdatePolicies", "OK", 3)
 
 
 @pytest.mark.parametrize("recording", [Recorded.ALL], indirect=True)
@@ -201,7 +194,9 @@ async def test_no_secret_and_nothing_of_a_document_is_recorded(recording: Record
     offload.managed_ledger_offload_driver, offload.s3_managed_ledger_offload_bucket = "aws-s3", "bucket"
     offload.s3_managed_ledger_offload_region, offload.s3_managed_ledger_offload_credential_secret = "a-region", SECRET
     await client.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=policies), metadata=(("authorization", f"Bearer {SECRET}"),))
-    await refused(client.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=policies, etag="0", reason="77_123")))
+    await refused(
+        client.UpdatePolicy(UpdatePolicyRequest(topic=TOPIC, policies=policies, precondition=Precondition(version="0"), reason="77_123"))
+    )
     await recording.lines()
     recorded = recording.path.read_text()
     assert recorded.count("\n") == 2
@@ -348,7 +343,7 @@ async def test_unauthenticated_calls_are_recorded_up_to_a_rate_and_counted_beyon
 
     def door(call: Call) -> None:
         pairs = dict(call.metadata)
-        if "topicpolicies-actor" not in pairs:
+        if "who" not in pairs:
             raise invalid("The caller is unknown.")
         call.caller = known
 
@@ -357,7 +352,7 @@ async def test_unauthenticated_calls_are_recorded_up_to_a_rate_and_counted_beyon
     for number in range(count):
         await refused(client.UpdatePolicy(update(1)))
         if number % 20 == 0:
-            await client.UpdatePolicy(update(number + 1), metadata=(("topicpolicies-actor", "me"),))
+            await client.UpdatePolicy(update(number + 1), metadata=(("who", "me"),))
     seconds = time.monotonic() - began
     lines = await recording.lines()
     assert len([line for line in lines if line.get("principal") == "alice"]) == 3, "a call of an authenticated caller is missing"

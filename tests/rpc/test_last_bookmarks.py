@@ -21,8 +21,8 @@ class Registry:
 
 
 async def test_a_part_with_unsent_records_has_no_last_bookmark() -> None:
-    watch = Watch({"acme/orders": None}, frozenset(Scope), Mode.ENTRIES, {}, True, False, False, 10.0)
-    part = Part(WatchResources(cast("Any", Registry()), wire), "acme/orders", watch, lambda: None)
+    watch = Watch({"acme/orders": None}, frozenset(Scope), Mode.LATEST, {}, False, 10.0)
+    part = Part(WatchResources(cast("Any", Registry()), wire), watch, "acme/orders", lambda: None)
     part.outbox.sync(Token("log", ("b1",)), 0)
     assert part.last_bookmark() is None, "SYNCED has not been sent yet"
     assert len(list(part.take())) == 1

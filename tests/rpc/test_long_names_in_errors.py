@@ -8,11 +8,11 @@ import grpc
 import pytest
 from google.protobuf.message import Message
 
-from tests.stubs import AsyncStub
+from tests.stubs import AsyncStub, batch
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies.v1.service_pb2 import DeletePolicyRequest, PolicyChangeRequest, UpdatePoliciesRequest, UpdatePolicyRequest
+from topicpolicies.v1.service_pb2 import DeletePolicyRequest, Precondition, UpdatePolicyRequest
 from topicpolicies_server.core.errors import Kind, PolicyError, Violation
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import Reason, ViolationReason
 from topicpolicies_server.rpc import errors
 
 from .conftest import refused
@@ -23,22 +23,23 @@ POLICIES = TopicPolicies(max_producer_per_topic=1)
 REPEATED, FIRST_ID = 5, "0" * 32
 """How often each request is made: above 8 KiB a peer refuses at random."""
 
+NEVER = Precondition(version="f" * 256)
 Asked = Callable[[AsyncStub, str], Awaitable[Message]]
 CASES: dict[str, tuple[Asked, grpc.StatusCode, str]] = {
-    "etag": (
-        lambda stub, topic: stub.UpdatePolicy(UpdatePolicyRequest(topic=topic, policies=POLICIES, etag="f" * 256)),
+    "version": (
+        lambda stub, topic: stub.UpdatePolicy(UpdatePolicyRequest(topic=topic, policies=POLICIES, precondition=NEVER)),
         grpc.StatusCode.ABORTED,
-        "ETAG_MISMATCH",
+        "PRECONDITION_FAILED",
     ),
     "deletion": (
-        lambda stub, topic: stub.DeletePolicy(DeletePolicyRequest(topic=topic, etag="f" * 256)),
+        lambda stub, topic: stub.DeletePolicy(DeletePolicyRequest(topic=topic, precondition=NEVER)),
         grpc.StatusCode.ABORTED,
-        "ETAG_MISMATCH",
+        "PRECONDITION_FAILED",
     ),
     "exists": (
-        lambda stub, topic: stub.UpdatePolicy(UpdatePolicyRequest(topic=topic, policies=POLICIES, must_not_exist=True)),
-        grpc.StatusCode.ALREADY_EXISTS,
-        "DOCUMENT_EXISTS",
+        lambda stub, topic: stub.UpdatePolicy(UpdatePolicyRequest(topic=topic, policies=POLICIES, precondition=Precondition(exists=False))),
+        grpc.StatusCode.ABORTED,
+        "PRECONDITION_FAILED",
     ),
     "repeated id": (
         lambda stub, topic: stub.DeletePolicy(DeletePolicyRequest(topic=topic, request_id=FIRST_ID)),
@@ -57,16 +58,13 @@ async def test_an_error_that_names_the_longest_topic_has_its_status_and_its_deta
         refusal = await refused(asked(stub, topic))
         assert (refusal.code, refusal.info.reason) == (code, reason)
         assert refusal.info.metadata.get("topic", topic) == topic, "programs are told the whole name"
-        assert refusal.violations in ({}, {"request_id": reason})
-        if not refusal.violations:
-            assert refusal.message.endswith((": read it again and decide anew.", ": update it without must_not_exist.")), "what to do"
+        assert refusal.message.endswith((" and decide anew.", ": a new request needs a new id.")), "what to do"
 
 
-async def test_the_result_of_a_change_of_a_stream_has_the_same_code_and_details(stub: AsyncStub) -> None:
+async def test_the_result_of_a_change_of_a_batch_has_the_same_code_and_details(stub: AsyncStub) -> None:
     for topic in NAMES.values():
-        update = UpdatePolicyRequest(topic=topic, policies=POLICIES, etag="f" * 256)
-        call = stub.UpdatePolicies(iter([UpdatePoliciesRequest(changes=[PolicyChangeRequest(update=update)])]))
-        results = [result async for answer in call for result in answer.results]
+        update = UpdatePolicyRequest(topic=topic, policies=POLICIES, precondition=NEVER)
+        results = (await stub.BatchUpdatePolicies(batch(update))).results
         alone = await refused(stub.UpdatePolicy(update))
         assert [result.error.code for result in results] == [alone.code.value[0]]
 
@@ -74,9 +72,9 @@ async def test_the_result_of_a_change_of_a_stream_has_the_same_code_and_details(
 @pytest.mark.parametrize("letter", NAMES)
 @pytest.mark.parametrize("violations", [0, 1, 1_000])
 def test_every_status_has_room_in_the_metadata_that_peers_accept(letter: str, violations: int) -> None:
-    named = tuple(Violation("topic", Reason.MALFORMED_NAME, letter * 300) for _ in range(violations))
-    metadata = {"topic": NAMES[letter], "scope": "GLOBAL", "version": "f" * 256, "etag": "e" * 256} if not violations else {}
-    error = PolicyError(Kind.ABORTED, Reason.ETAG_MISMATCH, letter * 5_000, metadata=metadata, violations=named)
+    named = tuple(Violation("topic", ViolationReason.MALFORMED_NAME, letter * 300) for _ in range(violations))
+    metadata = {"topic": NAMES[letter], "scope": "GLOBAL", "version": "f" * 256} if not violations else {}
+    error = PolicyError(Kind.ABORTED, Reason.PRECONDITION_FAILED, letter * 5_000, metadata=metadata, violations=named)
     message, details = errors.fitting(error)
     escaped = sum(1 if 0x20 <= byte < 0x7F and byte != 0x25 else 3 for byte in message.encode())
     assert 160 + 2 * 64 + escaped + (len(details) + 2) // 3 * 4 <= 8_192, "with the other headers, as peers count without binary headers"

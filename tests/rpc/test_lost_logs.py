@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,21 +14,24 @@ from google.protobuf.duration_pb2 import Duration
 
 from tests.memory_log import MemoryStorage
 from tests.namespaces.bench import NAMESPACE, Bench, ChosenFaults, CountingLog, simulate
-from topicpolicies.v1 import errors_pb2, service_pb2
+from topicpolicies.v1 import errors_pb2, history_pb2, service_pb2
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.policies import documents
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.history import Bounds, open_history
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.watching.bookmarks import Bookmarks
+from topicpolicies_server.rpc.watching.copying import Copying, read_history_watch
 from topicpolicies_server.rpc.watching.requests import read_watch
 from topicpolicies_server.rpc.watching.resources import WatchResources
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
+from .watching import stream_of
+
 OTHER = "acme/other"
-UNREACHABLE = LogError(Reason.LOG_UNREACHABLE, "The change log can't be reached.")
+UNREACHABLE = LogError(LogState.UNREACHABLE, "The change log can't be reached.")
 
 
 class Reader:
@@ -36,7 +40,7 @@ class Reader:
     def __init__(self, bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE, OTHER], bookmark_interval=Duration(seconds=1))
         self._loop = bench.loop
-        self._stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(bench.loop))
+        self._stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(bench.loop))
         self._events: list[tuple[float, service_pb2.WatchEvent]] = []
 
     @contextlib.asynccontextmanager
@@ -75,34 +79,38 @@ def test_a_namespace_whose_log_is_lost_gets_status_failed_and_no_bookmarks_and_o
             assert len(reader.events(OTHER, "bookmark", lost)) >= 110
             states = [event.status for event in reader.events(NAMESPACE, "status", lost)]
             assert states[-1].state == service_pb2.NAMESPACE_STATE_FAILED
-            assert {state.reason for state in states} == {errors_pb2.ERROR_REASON_LOG_UNREACHABLE}, "a status has another reason"
+            assert {state.reason for state in states} == {errors_pb2.ERROR_REASON_LOG_UNAVAILABLE}, "a status has another reason"
             bench.log.refusals.clear()
             found = bench.loop.time()
             await asyncio.sleep(60)
             (ready,) = reader.events(NAMESPACE, "status", found)[-1:]
             assert (ready.status.state, ready.status.reason) == (service_pb2.NAMESPACE_STATE_READY, errors_pb2.ERROR_REASON_UNSPECIFIED)
-            confirmed = [event.bookmark.confirmed_time.ToMilliseconds() for event in reader.events(NAMESPACE, "bookmark", found)]
-            assert confirmed == sorted(confirmed) and len(confirmed) > 10
-            assert bench.loop.milliseconds() - confirmed[-1] <= 2_000
+            ages = [event.bookmark.age.ToMilliseconds() for event in reader.events(NAMESPACE, "bookmark", found)]
+            assert len(ages) > 10 and ages[-1] <= 2_000
             assert not reader.events(NAMESPACE, "reset", 0), "the namespace was reset although it has the same log"
 
     simulate(scenario)
 
 
-@pytest.mark.parametrize("mode", [service_pb2.WATCH_MODE_LATEST, service_pb2.WATCH_MODE_ENTRIES])
-async def test_in_every_mode_the_status_is_failed_when_a_log_is_lost_and_ready_when_it_is_back(
-    tmp_path: Path, mode: service_pb2.WatchMode.ValueType
-) -> None:
+@pytest.mark.parametrize("of_history", [False, True])
+async def test_the_status_is_failed_when_a_log_is_lost_and_ready_when_it_is_back(tmp_path: Path, of_history: bool) -> None:
     loop = asyncio.get_running_loop()
     log = CountingLog(MemoryStorage(now=lambda: time.time_ns() // 1_000_000), ChosenFaults())
     history = open_history(tmp_path / "history.db", Bounds(1e9, 1 << 30))
     registry = Registry(log, Limits(load_retry_seconds=0.5), FoldContext(window_ms=30_000, sole_writer=True), history=history)
-    request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], mode=mode, bookmark_interval=Duration(seconds=3_600))
-    stream = WatchStream(WatchResources(registry, documents.wire), read_watch(request, 10, 10.0), Bookmarks(loop))
-    received: asyncio.Queue[service_pb2.WatchEvent] = asyncio.Queue()
+    message: type[service_pb2.WatchPoliciesResponse | history_pb2.WatchHistoryResponse]
+    if of_history:
+        of_copy = read_history_watch(history_pb2.WatchHistoryRequest(namespaces=[NAMESPACE]), 10, 3_600)
+        stream = WatchStream(of_copy.positions, partial(Copying, registry, of_copy), of_copy.bookmark_seconds, Bookmarks(loop))
+        message = history_pb2.WatchHistoryResponse
+    else:
+        request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE])
+        stream = stream_of(WatchResources(registry, documents.wire), read_watch(request, 10, 3_600), Bookmarks(loop))
+        message = service_pb2.WatchPoliciesResponse
+    received: asyncio.Queue[service_pb2.WatchEvent | history_pb2.WatchHistoryEvent] = asyncio.Queue()
 
-    async def write(message: bytes) -> None:
-        for event in service_pb2.WatchPoliciesResponse.FromString(message).events:
+    async def write(written: bytes) -> None:
+        for event in message.FromString(written).events:
             received.put_nowait(event)
 
     async def state(wanted: service_pb2.NamespaceState.ValueType) -> None:
@@ -113,7 +121,7 @@ async def test_in_every_mode_the_status_is_failed_when_a_log_is_lost_and_ready_w
     task = loop.create_task(stream.run(write))
     try:
         async with asyncio.timeout(10):
-            while (await received.get()).bookmark.kind != service_pb2.BOOKMARK_KIND_SYNCED:
+            while not (await received.get()).bookmark.synced:
                 pass
         log.refusals = [UNREACHABLE] * 1_000
         log.opened(NAMESPACE).lose(UNREACHABLE)

@@ -29,6 +29,8 @@ from topicpolicies_server.rpc.watching.requests import read_watch
 from topicpolicies_server.rpc.watching.resources import WatchResources
 from topicpolicies_server.rpc.watching.stream import WatchStream
 
+from .watching import run_until_synced, stream_of
+
 ELSEWHERE = PolicyKey("persistent://acme/elsewhere/one", Scope.LOCAL)
 NAMES = [NAMESPACE, *(f"acme/n{number}" for number in range(299))]
 
@@ -48,28 +50,20 @@ class Permitting:
         return documents.wire
 
 
-@pytest.mark.parametrize("ends", [False, True])
-def test_a_watch_looks_only_at_the_namespaces_that_have_something_to_send(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+def test_a_watch_looks_only_at_the_namespaces_that_have_something_to_send(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: Counter[str] = Counter()
     taking = Part.take
-    synced = cast("property", vars(Part)["synced"]).fget
-    assert synced is not None
 
     def take(part: Part) -> list[bytes]:
         looked[part.name] += 1
         return taking(part)
 
-    def is_synced(part: Part) -> bool:
-        looked["synced"] += 1
-        return bool(synced(part))
-
     monkeypatch.setattr(Part, "take", take)
-    monkeypatch.setattr(Part, "synced", property(is_synced))
 
     async def scenario(bench: Bench) -> None:
         await bench.set(1)
-        request = service_pb2.WatchPoliciesRequest(namespaces=NAMES, end_when_synced=ends)
-        stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
+        request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
+        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
         received: list[service_pb2.WatchEvent] = []
 
         async def write(message: bytes) -> None:
@@ -78,14 +72,10 @@ def test_a_watch_looks_only_at_the_namespaces_that_have_something_to_send(monkey
 
         task = bench.loop.create_task(stream.run(write))
         try:
-            while sum(event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED for event in received) < len(NAMES):  # noqa: ASYNC110
+            while sum(event.bookmark.synced for event in received) < len(NAMES):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             assert {event.namespace for event in received} == set(NAMES)
             assert looked.total() < 12 * len(NAMES), "all parts were looked at whenever one had something to send"
-            if ends:
-                async with asyncio.timeout(1):
-                    await task
-                return
             await asyncio.sleep(60)
             looked.clear()
             received.clear()
@@ -107,14 +97,14 @@ def test_the_bookmarks_of_very_many_namespaces_are_sent_in_messages_of_bounded_s
 
     async def scenario(bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 30.0), Bookmarks(bench.loop))
+        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 30.0), Bookmarks(bench.loop))
         sizes: list[int] = []
         marks: Counter[str] = Counter()
 
         async def write(message: bytes) -> None:
             sizes.append(len(message))
             events = service_pb2.WatchPoliciesResponse.FromString(message).events
-            marks.update(event.namespace for event in events if event.bookmark.kind == service_pb2.BOOKMARK_KIND_TIMER)
+            marks.update(event.namespace for event in events if event.HasField("bookmark") and not event.bookmark.synced)
             await asyncio.sleep(0.001)
 
         task = bench.loop.create_task(stream.run(write))
@@ -133,20 +123,20 @@ def test_the_bookmarks_of_very_many_namespaces_are_sent_in_messages_of_bounded_s
     simulate(scenario)
 
 
-def test_the_confirmed_time_of_a_bookmark_that_falls_due_between_two_messages_is_recent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_age_of_a_bookmark_that_falls_due_between_two_messages_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(streams, "MESSAGE_BYTES", 64)
 
     async def scenario(bench: Bench) -> None:
         quiet = "acme/quiet"
         request = service_pb2.WatchPoliciesRequest(namespaces=[quiet], topics=[KEY.topic, ELSEWHERE.topic])
-        stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 30.0), Bookmarks(bench.loop))
+        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 10, 30.0), Bookmarks(bench.loop))
         ages: list[int] = []
         slow = 0.0
 
         async def write(message: bytes) -> None:
             for event in service_pb2.WatchPoliciesResponse.FromString(message).events:
-                if event.namespace == quiet and event.bookmark.kind == service_pb2.BOOKMARK_KIND_TIMER:
-                    ages.append(bench.loop.milliseconds() - event.bookmark.confirmed_time.ToMilliseconds())
+                if event.namespace == quiet and event.HasField("bookmark") and not event.bookmark.synced:
+                    ages.append(event.bookmark.age.ToMilliseconds())
             await asyncio.sleep(slow)
 
         task = bench.loop.create_task(stream.run(write))
@@ -187,7 +177,7 @@ def test_the_cost_of_rechecking_permissions_is_linear_in_the_number_of_namespace
         permitting = Permitting()
         authorizations = Authorizations(cast("Any", permitting))
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
+        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 3_000.0), Bookmarks(bench.loop))
         unread_since: list[float] = []
 
         async def write(_: bytes) -> None:
@@ -240,7 +230,7 @@ def test_other_tasks_have_turns_while_very_many_parts_are_begun_read_bookmarked_
 
     async def scenario(bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
+        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
 
         async def write(_: bytes) -> None:
             """Accepts every message at once."""
@@ -304,7 +294,7 @@ def test_all_parts_are_closed_although_closing_one_fails(monkeypatch: pytest.Mon
 
     async def scenario(bench: Bench) -> None:
         request = service_pb2.WatchPoliciesRequest(namespaces=NAMES)
-        stream = WatchStream(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
+        stream = stream_of(WatchResources(bench.registry, documents.wire), read_watch(request, 1_000, 10.0), Bookmarks(bench.loop))
 
         async def write(_: bytes) -> None:
             """Accepts every message at once."""
@@ -340,17 +330,10 @@ def test_other_tasks_have_turns_while_very_many_topics_are_left_out(monkeypatch:
     async def scenario(bench: Bench) -> None:
         for number in range(100):
             await bench.set(1, key=PolicyKey(f"persistent://{NAMESPACE}/{number}", Scope.LOCAL))
-        request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True)
+        request = service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE])
         resources = WatchResources(bench.registry, documents.wire, cast("Any", Disabled()))
-        stream = WatchStream(resources, read_watch(request, 10, 10.0), Bookmarks(bench.loop))
-        received: list[service_pb2.WatchEvent] = []
-
-        async def write(message: bytes) -> None:
-            received.extend(service_pb2.WatchPoliciesResponse.FromString(message).events)
-
-        await stream.run(write)
-        await stream.close()
-        assert not any(event.HasField("change") for event in received)
+        stream = stream_of(resources, read_watch(request, 10, 10.0), Bookmarks(bench.loop))
+        assert not any(event.HasField("change") for event in await run_until_synced(stream))
 
     simulate(scenario)
     assert sum(taken.values()) > 25 and max(taken.values()) <= 2
@@ -370,14 +353,9 @@ def test_a_watch_looks_up_disabled_topics_by_their_names_without_reading_documen
             await bench.set(1, key=key)
         monkeypatch.setattr(Cells, "head_of", counted)
         disabled = Disabled()
-        watch = read_watch(service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE], end_when_synced=True), 10, 10.0)
-        stream = WatchStream(WatchResources(bench.registry, documents.wire, cast("Any", disabled)), watch, Bookmarks(bench.loop))
-
-        async def write(_: bytes) -> None:
-            """Accepts every message at once."""
-
-        await stream.run(write)
-        await stream.close()
+        watch = read_watch(service_pb2.WatchPoliciesRequest(namespaces=[NAMESPACE]), 10, 10.0)
+        stream = stream_of(WatchResources(bench.registry, documents.wire, cast("Any", disabled)), watch, Bookmarks(bench.loop))
+        await run_until_synced(stream)
         assert disabled.asked == {key.topic for key in keys}
         assert len(looked) == len(keys), "documents were read for more than the snapshot"
 

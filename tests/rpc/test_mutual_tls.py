@@ -146,7 +146,7 @@ async def test_a_proxy_can_be_identified_by_its_certificate(
     assert (caller.principal, caller.speaks_for, caller.way) == ("gateway", "bob", Way.CERTIFICATE)
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await ask(connect(carol), original)
-    assert Refusal(caught.value).info.reason == Reason.NOT_A_PROXY
+    assert Refusal(caught.value).info.reason == Reason.PROXY_REFUSED
 
 
 @pytest.mark.parametrize("rule", ["cn"])

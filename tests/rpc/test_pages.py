@@ -8,10 +8,8 @@ import grpc
 import pytest
 
 from tests.stubs import async_stub
-from topicpolicies.v1.service_pb2 import (
-    ListHistoryRequest,
-    UpdatePolicyRequest,
-)
+from topicpolicies.v1.history_pb2 import ListHistoryRequest
+from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 

@@ -17,10 +17,10 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from tests.rpc.callers import Metadata, guarded, of
 from tests.rpc.conftest import Refusal, refused
-from tests.stubs import AsyncStub, async_stub
+from tests.stubs import AsyncStub, async_stub, batch
+from topicpolicies.v1 import history_pb2, service_pb2
 from topicpolicies.v1 import policies_pb2 as pb
-from topicpolicies.v1 import service_pb2
-from topicpolicies.v1.service_pb2 import WATCH_MODE_ENTRIES, WATCH_MODE_EVERY
+from topicpolicies.v1.service_pb2 import WATCH_MODE_EVERY
 
 NAMESPACE = "acme/orders"
 TOPIC = f"persistent://{NAMESPACE}/one"
@@ -44,17 +44,9 @@ def change(topic: str = TOPIC, **more: Any) -> service_pb2.UpdatePolicyRequest:
     return service_pb2.UpdatePolicyRequest(topic=topic, policies=policies, **more)
 
 
-def batch(*changes: service_pb2.UpdatePolicyRequest) -> service_pb2.UpdatePoliciesRequest:
-    """Returns a batch of changes, numbered from 1 on."""
-    numbered = (service_pb2.PolicyChangeRequest(sequence=number, update=each) for number, each in enumerate(changes, 1))
-    return service_pb2.UpdatePoliciesRequest(changes=numbered)
-
-
 async def results(channel: grpc.aio.Channel, metadata: Metadata, *changes: service_pb2.UpdatePolicyRequest) -> list[Any]:
-    """Sends a batch, and returns its results in the order of the changes."""
-    stream = async_stub(channel).UpdatePolicies(iter([batch(*changes)]), metadata=metadata)
-    found = [each async for message in stream for each in message.results]
-    return sorted(found, key=lambda each: each.sequence)
+    """Sends a batch, and returns its results."""
+    return list((await async_stub(channel).BatchUpdatePolicies(batch(*changes), metadata=metadata)).results)
 
 
 async def batched(channel: grpc.aio.Channel, metadata: Metadata) -> object:
@@ -63,16 +55,10 @@ async def batched(channel: grpc.aio.Channel, metadata: Metadata) -> object:
     Raises:
         InBatch: the change failed.
     """
-    result = None
-    while result is None:
-        try:
-            (result,) = await results(channel, metadata, change())
-        except grpc.aio.AioRpcError as error:
-            if error.details() != OF_THE_LIBRARY:
-                raise
+    (result,) = await results(channel, metadata, change())
     if result.HasField("error"):
         raise InBatch(result.error)
-    return result.updated
+    return result.success
 
 
 OF_THE_LIBRARY = "Internal error from Core"
@@ -103,6 +89,15 @@ def watch(**selection: Any) -> Make:
             call.cancel()
 
     return watching
+
+
+async def watch_history(channel: grpc.aio.Channel, metadata: Metadata) -> object:
+    """Opens a watch of the history, and reads its first message."""
+    call = async_stub(channel).WatchHistory(history_pb2.WatchHistoryRequest(namespaces=[NAMESPACE]), metadata=metadata)
+    try:
+        return await anext(aiter(call))
+    finally:
+        call.cancel()
 
 
 async def check(channel: grpc.aio.Channel, metadata: Metadata) -> object:
@@ -147,22 +142,22 @@ ALL_CALLERS = set(CALLERS)
 CALLS: dict[str, tuple[Make, str, set[str]]] = {
     "UpdatePolicy": (unary("UpdatePolicy", change()), "change", CHANGING),
     "UpdatePolicy, validated only": (unary("UpdatePolicy", change(validate_only=True)), "change", CHANGING),
-    "UpdatePolicies": (batched, "change", CHANGING),
+    "BatchUpdatePolicies": (batched, "change", CHANGING),
     "DeletePolicy": (unary("DeletePolicy", service_pb2.DeletePolicyRequest(topic=TOPIC)), "change", CHANGING),
     "GetPolicy": (unary("GetPolicy", service_pb2.GetPolicyRequest(topic=TOPIC)), "read", READING),
-    "GetPolicy, as of then": (
-        unary("GetPolicy", service_pb2.GetPolicyRequest(topic=TOPIC, as_of_time=Timestamp(seconds=1))),
+    "GetPolicyAsOf": (
+        unary("GetPolicyAsOf", history_pb2.GetPolicyAsOfRequest(topic=TOPIC, time=Timestamp(seconds=1))),
         "history",
         RECALLING,
     ),
     "GetEffectivePolicy": (unary("GetEffectivePolicy", service_pb2.GetEffectivePolicyRequest(topic=TOPIC)), "read", READING),
     "ListPolicies": (unary("ListPolicies", service_pb2.ListPoliciesRequest(namespace=NAMESPACE)), "read", READING),
-    "ListHistory": (unary("ListHistory", service_pb2.ListHistoryRequest(namespace=NAMESPACE)), "history", RECALLING),
-    "ListHistory of a topic": (unary("ListHistory", service_pb2.ListHistoryRequest(topic=TOPIC)), "history", RECALLING),
+    "ListHistory": (unary("ListHistory", history_pb2.ListHistoryRequest(namespace=NAMESPACE)), "history", RECALLING),
+    "ListHistory of a topic": (unary("ListHistory", history_pb2.ListHistoryRequest(topic=TOPIC)), "history", RECALLING),
     "WatchPolicies": (watch(namespaces=[NAMESPACE]), "watch", WATCHING),
     "WatchPolicies of a topic": (watch(topics=[TOPIC]), "watch", WATCHING),
     "WatchPolicies, every change": (watch(topics=[TOPIC], mode=WATCH_MODE_EVERY), "history", BOTH),
-    "WatchPolicies, the history": (watch(topics=[TOPIC], mode=WATCH_MODE_ENTRIES, from_beginning=True), "history", BOTH),
+    "WatchHistory": (watch_history, "history", RECALLING),
     "GetServerInfo": (unary("GetServerInfo", service_pb2.GetServerInfoRequest()), "", ALL_CALLERS),
     "Health/Check": (check, "", ALL_CALLERS),
     "Health/List": (check_all, "", ALL_CALLERS),
@@ -211,7 +206,7 @@ async def test_every_call_is_permitted_to_callers_with_the_permission_and_refuse
 
 
 async def test_a_proxy_without_the_permission_may_not_call_for_a_role_that_has_it(channel: grpc.aio.Channel) -> None:
-    for call in ("GetPolicy", "UpdatePolicies", "WatchPolicies"):
+    for call in ("GetPolicy", "BatchUpdatePolicies", "WatchPolicies"):
         make, permission, _ = CALLS[call]
         refusal = await refusal_of(make, channel, "stranger>admin")
         assert refusal is not None and refusal.metadata["permission"] == permission
@@ -260,7 +255,7 @@ async def test_watches_of_the_same_changes_get_secrets_only_if_their_callers_hav
     events = {caller: _events(call) for caller, call in calls.items()}
     for each in events.values():
         async for event in each:
-            if event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED:
+            if event.bookmark.synced:
                 break
     secret = "hush again"
     await stub_of.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=offload(secret)), metadata=of("admin"))
@@ -281,22 +276,14 @@ async def _events(call: Any) -> AsyncIterator[service_pb2.WatchEvent]:
             yield event
 
 
-async def test_a_role_that_loses_its_permission_is_refused_on_its_open_stream_and_in_its_next_call(tmp_path: Path) -> None:
+async def test_a_role_that_loses_its_permission_is_refused_in_its_next_call(tmp_path: Path) -> None:
     async with guarded(tmp_path) as (server, channel, roles):
-        stub, stream = async_stub(channel), async_stub(channel).UpdatePolicies(metadata=of("changer"))
-
-        async def sent() -> Any:
-            await stream.write(batch(change()))
-            answer: Any = await stream.read()
-            return answer.results[0]
-
-        assert (await sent()).HasField("updated") and (await sent()).HasField("updated")
-        await stub.UpdatePolicy(change(), metadata=of("changer"))
+        await async_stub(channel).UpdatePolicy(change(), metadata=of("changer"))
         roles.write_text(roles.read_text().replace("changer", "another"))
         server.reloader.reload_now()
         async with asyncio.timeout(PATIENCE):
             while (refusal := await refusal_of(CALLS["UpdatePolicy"][0], channel, "changer")) is None:  # noqa: ASYNC110 (the server is asked each time)
                 await asyncio.sleep(0.05)
         assert refusal.reason == "PERMISSION_DENIED"
-        assert (await sent()).error.code == grpc.StatusCode.PERMISSION_DENIED.value[0]
-        stream.cancel()
+        (result,) = await results(channel, of("changer"), change())
+        assert result.error.code == grpc.StatusCode.PERMISSION_DENIED.value[0]

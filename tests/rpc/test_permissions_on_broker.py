@@ -48,7 +48,7 @@ AUDIENCE = "pulsar"
 TOPIC = f"persistent/{NAMESPACE}/one"
 QUESTIONS: dict[str, tuple[str, str, object]] = {
     "UpdatePolicy": ("POST", f"{TOPIC}/maxProducers", 7),
-    "UpdatePolicies": ("POST", f"{TOPIC}/maxConsumers", 7),
+    "BatchUpdatePolicies": ("POST", f"{TOPIC}/maxConsumers", 7),
     "GetPolicy": ("GET", f"{TOPIC}/maxProducers", None),
     "GetEffectivePolicy": ("GET", f"{TOPIC}/maxProducers?applied=true", None),
     "ListPolicies": ("GET", f"{TOPIC}/retention", None),

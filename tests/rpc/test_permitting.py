@@ -12,7 +12,7 @@ import pytest
 from tests.rpc.callers import believe, of
 from tests.rpc.conftest import refused
 from tests.rpc.slow import Slow
-from tests.stubs import AsyncStub, async_stub
+from tests.stubs import AsyncStub, async_stub, batch
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.config import EmbeddedLogConfig, ServerConfig, parse_address
@@ -48,54 +48,23 @@ def change(topic: str, value: int) -> service_pb2.UpdatePolicyRequest:
     return service_pb2.UpdatePolicyRequest(topic=topic, policies=pb.TopicPolicies(max_producer_per_topic=value))
 
 
-def batch(*changes: service_pb2.UpdatePolicyRequest) -> service_pb2.UpdatePoliciesRequest:
-    """Returns a batch of changes; the sequence of each is its value."""
-    numbered = [service_pb2.PolicyChangeRequest(sequence=each.policies.max_producer_per_topic, update=each) for each in changes]
-    return service_pb2.UpdatePoliciesRequest(changes=numbered)
-
-
-async def results(stream: Any) -> AsyncIterator[service_pb2.PolicyChangeResult]:
-    """Yields the results of a stream as they arrive."""
-    async for message in stream:
-        for result in message.results:
-            yield result
-
-
-async def test_changes_of_a_key_keep_their_order_while_its_permission_is_asked_for(stub: AsyncStub, slow: Slow) -> None:
-    stream = stub.UpdatePolicies(metadata=of("admin"))
-    await stream.write(batch(change(SLOW, 1), change(FAST, 2), change(SLOW, 3), change(SLOW, 4)))
-    come = results(stream)
-    async with asyncio.timeout(PATIENCE):
-        assert (await anext(come)).sequence == 2, "a change of another key waited"
-        await stream.write(batch(change(SLOW, 5)))
-        slow.knows.set()
-        found = [await anext(come) for _ in range(4)]
-        await stream.done_writing()
-    assert [each.sequence for each in found] == [1, 3, 4, 5]
-    versions = [each.updated.version for each in found]
-    assert [each.updated.previous_version for each in found[1:]] == versions[:-1]
-    got = await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=SLOW, scopes=[pb.SCOPE_LOCAL]), metadata=of("admin"))
-    assert got.documents[0].policies.max_producer_per_topic == 5
-
-
 async def test_changes_whose_permission_is_denied_when_the_answer_comes_are_refused(stub: AsyncStub, slow: Slow) -> None:
-    stream = stub.UpdatePolicies(metadata=of("admin"))
-    await stream.write(batch(change(SLOW, 1), change(SLOW, 2)))
+    call = stub.BatchUpdatePolicies(batch(change(SLOW, 1), change(SLOW, 2)), metadata=of("admin"))
     slow.allowed = False
     slow.knows.set()
-    await stream.done_writing()
     async with asyncio.timeout(PATIENCE):
-        found = [each async for each in results(stream)]
+        found = (await call).results
     assert [each.error.code for each in found] == [grpc.StatusCode.PERMISSION_DENIED.value[0]] * 2
+    assert slow.asked == 1, "the permission is asked for once for each namespace"
 
 
-@pytest.mark.parametrize("name", ["UpdatePolicy", "GetPolicy", "ListPolicies", "WatchPolicies", "UpdatePolicies"])
+@pytest.mark.parametrize("name", ["UpdatePolicy", "GetPolicy", "ListPolicies", "WatchPolicies", "BatchUpdatePolicies"])
 async def test_calls_whose_permission_can_not_be_found_out_are_refused_as_unavailable(stub: AsyncStub, slow: Slow, name: str) -> None:
     slow.problem = PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, "The brokers do not tell.")
     slow.knows.set()
-    if name == "UpdatePolicies":
-        found = [each async for each in results(stub.UpdatePolicies(iter([batch(change(SLOW, 1))]), metadata=of("admin")))]
-        assert found[0].error.code == grpc.StatusCode.UNAVAILABLE.value[0]
+    if name == "BatchUpdatePolicies":
+        found = await stub.BatchUpdatePolicies(batch(change(SLOW, 1)), metadata=of("admin"))
+        assert found.results[0].error.code == grpc.StatusCode.UNAVAILABLE.value[0]
         return
     requests = {
         "UpdatePolicy": change(SLOW, 1),
@@ -111,8 +80,8 @@ async def test_calls_whose_permission_can_not_be_found_out_are_refused_as_unavai
 async def test_permissions_that_are_known_are_not_asked_for(stub: AsyncStub, slow: Slow) -> None:
     await stub.UpdatePolicy(change(FAST, 1), metadata=of("admin"))
     await stub.GetPolicy(service_pb2.GetPolicyRequest(topic=FAST), metadata=of("admin"))
-    found = [each async for each in results(stub.UpdatePolicies(iter([batch(change(FAST, 2))]), metadata=of("admin")))]
-    assert found[0].HasField("updated")
+    found = await stub.BatchUpdatePolicies(batch(change(FAST, 2)), metadata=of("admin"))
+    assert found.results[0].HasField("success")
     assert (slow.asked, slow.looked) == (0, 6), "each call looks up its permission and that for secrets"
 
 
@@ -154,21 +123,16 @@ async def test_a_change_admitted_at_once_does_not_overtake_one_of_its_key_that_w
         return facts
 
     monkeypatch.setattr(servers, "open_admission", opened)
-    monkeypatch.setattr(servers, "info", lambda *_: service_pb2.GetServerInfoResponse())
+    monkeypatch.setattr(servers, "info", lambda *_: service_pb2.ServerInfo())
     config = ServerConfig(log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"))
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:
-        first, second, other = change(SLOW, 1), change(SLOW, 2), change(FAST, 3)
+        first, second = change(SLOW, 1), change(SLOW, 2)
         first.reason = "it waits"
-        stream = async_stub(channel).UpdatePolicies()
-        await stream.write(batch(first, second, other))
-        come = results(stream)
+        call = async_stub(channel).BatchUpdatePolicies(batch(first, second))
+        asyncio.get_running_loop().call_later(0.1, facts.known.set)
         async with asyncio.timeout(PATIENCE):
-            assert (await anext(come)).sequence == 3, "a change of another key waited"
-            facts.known.set()
-            found = [await anext(come) for _ in range(2)]
-        await stream.done_writing()
-    assert [each.sequence for each in found] == [1, 2]
-    assert found[1].updated.previous_version == found[0].updated.version
+            made = (await call).results
+    assert made[1].success.previous_version == made[0].success.version
 
 
 async def test_a_call_whose_deadline_is_near_before_its_permission_is_known_learns_nothing_of_the_namespace(

@@ -15,14 +15,13 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.stubs import AsyncStub, async_stub
+from tests.stubs import AsyncStub, async_stub, batch
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access import Caller, Way
-from topicpolicies_server.access.rations import Allowance, Bucket, Ration
+from topicpolicies_server.access.rations import Bucket, Ration
 from topicpolicies_server.config import Limits
 from topicpolicies_server.rpc.call import Call
-from topicpolicies_server.rpc.pace import Pace
 from topicpolicies_server.rpc.rationing import Rationing, address, principal
 from topicpolicies_server.rpc.server import Server
 
@@ -63,10 +62,9 @@ def update(number: int = 1) -> pb.UpdatePolicyRequest:
     return pb.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=number))
 
 
-def batch(first: int, count: int) -> pb.UpdatePoliciesRequest:
-    return pb.UpdatePoliciesRequest(
-        changes=[pb.PolicyChangeRequest(sequence=number, update=update(number)) for number in range(first, first + count)]
-    )
+def many(count: int) -> pb.BatchUpdatePoliciesRequest:
+    """Returns a batch of so many changes."""
+    return batch(*(update(number) for number in range(count)))
 
 
 def retry_seconds(error: grpc.aio.AioRpcError) -> float | None:
@@ -80,7 +78,7 @@ async def refusal(call: Any) -> grpc.aio.AioRpcError:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await call
     found = Refusal(caught.value)
-    assert (found.code, found.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "PRINCIPAL_LIMIT"), found.message
+    assert (found.code, found.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "LIMIT_REACHED"), found.message
     assert found.info.metadata["limit"] in found.message
     return caught.value
 
@@ -192,27 +190,30 @@ async def test_refused_changes_get_different_times_for_their_retries(stub: Async
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 50.0}])
 @pytest.mark.usefixtures("named")
-async def test_an_update_stream_beyond_the_rate_is_slowed_and_all_its_changes_are_made(stub: AsyncStub) -> None:
-    stream: Any = stub.UpdatePolicies(metadata=ALICE)
+async def test_a_batch_beyond_the_rate_is_slowed_and_all_its_changes_are_made(stub: AsyncStub) -> None:
     began = time.monotonic()
-    await stream.write(batch(0, 150))
-    await stream.done_writing()
-    sequences: list[int] = []
+    call = asyncio.ensure_future(stub.BatchUpdatePolicies(many(150), metadata=ALICE))
+    await stub.UpdatePolicy(update(1), metadata=BOB)  # not slowed
     async with asyncio.timeout(_SECONDS):
-        while (message := await stream.read()) is not grpc.aio.EOF:
-            assert all(result.HasField("updated") for result in message.results)
-            sequences += [result.sequence for result in message.results]
-            await stub.UpdatePolicy(update(1), metadata=BOB)  # not slowed
-    assert sorted(sequences) == list(range(150))
+        results = (await call).results
+    assert len(results) == 150 and all(result.HasField("success") for result in results)
     assert time.monotonic() - began >= 1.5  # 50 at once, then 50 in a second
 
 
 @pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 20.0}])
 @pytest.mark.usefixtures("named")
-async def test_an_update_stream_beyond_the_rate_does_not_starve_single_changes_of_its_principal(stub: AsyncStub) -> None:
-    stream: Any = stub.UpdatePolicies(metadata=ALICE)
-    await stream.write(batch(0, 1_000))
-    await stream.read()
+async def test_the_changes_of_a_batch_that_the_rate_does_not_allow_before_the_deadline_are_not_made(stub: AsyncStub) -> None:
+    results = (await stub.BatchUpdatePolicies(many(100), metadata=ALICE, timeout=2.0)).results
+    made = sum(result.HasField("success") for result in results)
+    assert 20 <= made <= 60 and all(result.HasField("success") for result in results[:made])
+    assert {result.error.code for result in results[made:]} == {grpc.StatusCode.DEADLINE_EXCEEDED.value[0]}
+    assert (await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE)).policies.max_producer_per_topic == made - 1
+
+
+@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 20.0}])
+@pytest.mark.usefixtures("named")
+async def test_a_batch_beyond_the_rate_does_not_starve_single_changes_of_its_principal(stub: AsyncStub) -> None:
+    call = asyncio.ensure_future(stub.BatchUpdatePolicies(many(1_000), metadata=ALICE))
     async with asyncio.timeout(_SECONDS):
         for number in range(5):
             while True:
@@ -222,7 +223,49 @@ async def test_an_update_stream_beyond_the_rate_does_not_starve_single_changes_o
                     await asyncio.sleep(retry_seconds(error) or 0)
                 else:
                     break
-    stream.cancel()
+    call.cancel()
+
+
+@pytest.mark.parametrize("rationed", [{"max_calls_per_principal": 1, "max_changes_per_second_per_principal": 5.0}])
+@pytest.mark.usefixtures("named")
+async def test_a_batch_that_is_cancelled_while_it_is_slowed_gives_back_its_ration(server: Server, stub: AsyncStub) -> None:
+    call = asyncio.ensure_future(stub.BatchUpdatePolicies(many(1_000), metadata=ALICE))
+    ration = ration_of(server)
+    async with asyncio.timeout(_SECONDS):
+        while not ration.calls:  # noqa: ASYNC110 (nothing signals it)
+            await asyncio.sleep(0.01)
+        error = await refusal(stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE))
+        assert retry_seconds(error) == 0.75  # a second, less the quarter for which the refusal was held back
+        call.cancel()
+        while ration.calls:  # noqa: ASYNC110 (as above)
+            await asyncio.sleep(0.01)
+        await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE)
+
+
+@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 2.0}])
+@pytest.mark.usefixtures("named")
+async def test_batches_that_are_cancelled_while_they_are_slowed_do_not_delay_later_changes(
+    server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowed, reserve = 0, Bucket.reserve
+
+    def counted(bucket: Bucket, wanted: int, now: float) -> tuple[int, float]:
+        nonlocal slowed
+        count, seconds = reserve(bucket, wanted, now)
+        slowed += seconds > 0
+        return count, seconds
+
+    monkeypatch.setattr(Bucket, "reserve", counted)
+    calls = [asyncio.ensure_future(stub.BatchUpdatePolicies(many(10), metadata=ALICE)) for _ in range(40)]
+    ration = ration_of(server)
+    async with asyncio.timeout(_SECONDS):
+        while slowed < len(calls):  # noqa: ASYNC110 (nothing signals that all of them wait)
+            await asyncio.sleep(0.01)
+        for call in calls:
+            call.cancel()
+        while ration.calls:  # noqa: ASYNC110 (as above)
+            await asyncio.sleep(0.01)
+        await stub.UpdatePolicy(update(1), metadata=ALICE)
 
 
 @pytest.mark.parametrize("rationed", [{"max_in_flight_bytes_per_principal": 2_000}])
@@ -243,122 +286,6 @@ async def test_the_request_of_a_watch_is_in_flight_until_its_first_answer(server
         while ration.calls:  # noqa: ASYNC110 (nothing signals it)
             await asyncio.sleep(0.01)
     assert ration.bytes == 0
-
-
-@pytest.mark.parametrize("rationed", [{"max_in_flight_bytes_per_principal": 2_000}])
-@pytest.mark.usefixtures("named")
-async def test_an_update_stream_with_more_bytes_than_may_be_in_flight_gets_all_its_results(server: Server, stub: AsyncStub) -> None:
-    stream: Any = stub.UpdatePolicies(metadata=ALICE)
-    results = 0
-
-    async def write() -> None:
-        for first in range(0, 400, 40):
-            await stream.write(batch(first, 40))
-        await stream.done_writing()
-
-    writing = asyncio.get_running_loop().create_task(write())
-    async with asyncio.timeout(_SECONDS):
-        while (message := await stream.read()) is not grpc.aio.EOF:
-            results += len(message.results)
-        await writing
-        (rationing,) = [each for each in server.calls.observers if hasattr(each, "rations")]
-        ration = rationing.rations.of(("alice",), 0)
-        while ration.calls:  # noqa: ASYNC110 (nothing signals it)
-            await asyncio.sleep(0.01)
-    assert results == 400 and (ration.bytes, ration.streams) == (0, 0)
-
-
-@pytest.mark.parametrize(
-    "rationed", [{"max_calls_per_principal": 1, "max_streams_per_principal": 1, "max_changes_per_second_per_principal": 5.0}]
-)
-@pytest.mark.usefixtures("named")
-async def test_an_update_stream_that_is_cancelled_while_it_is_slowed_gives_back_its_ration(stub: AsyncStub) -> None:
-    stream: Any = stub.UpdatePolicies(metadata=ALICE)
-    await stream.write(batch(0, 1_000))
-    await stream.read()
-    error = await refusal(stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE))
-    assert retry_seconds(error) == 0.75  # a second, less the quarter for which the refusal was held back
-    stream.cancel()
-    async with asyncio.timeout(_SECONDS):
-        while True:
-            try:
-                await stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC), metadata=ALICE)
-            except grpc.aio.AioRpcError:
-                await asyncio.sleep(0.01)
-            else:
-                break
-
-
-@pytest.mark.parametrize("rationed", [{"max_changes_per_second_per_principal": 2.0}])
-@pytest.mark.usefixtures("named")
-async def test_update_streams_that_are_cancelled_while_they_are_slowed_do_not_delay_later_changes(
-    server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slowed, reserve = 0, Bucket.reserve
-
-    def counted(bucket: Bucket, wanted: int, now: float) -> tuple[int, float]:
-        nonlocal slowed
-        count, seconds = reserve(bucket, wanted, now)
-        slowed += seconds > 0
-        return count, seconds
-
-    monkeypatch.setattr(Bucket, "reserve", counted)
-    streams: list[Any] = [stub.UpdatePolicies(metadata=ALICE) for _ in range(40)]
-    for stream in streams:
-        await stream.write(batch(0, 10))
-    ration = ration_of(server)
-    async with asyncio.timeout(_SECONDS):
-        while slowed < len(streams):  # noqa: ASYNC110 (nothing signals that all of them wait)
-            await asyncio.sleep(0.01)
-        for stream in streams:
-            stream.cancel()
-        while ration.calls:  # noqa: ASYNC110 (as above)
-            await asyncio.sleep(0.01)
-        await stub.UpdatePolicy(update(1), metadata=ALICE)
-
-
-@pytest.mark.parametrize("rationed", [{"max_in_flight_bytes_per_principal": 2_000}])
-@pytest.mark.usefixtures("named")
-async def test_update_streams_that_are_cancelled_while_they_wait_for_bytes_in_flight_give_back_all_they_hold(
-    server: Server, stub: AsyncStub
-) -> None:
-    rationing = next(each for each in server.calls.observers if isinstance(each, Rationing))
-    ration = ration_of(server)
-    assert ration.enter(1_990, lambda: None), "there is no room for the bytes of a call that stays open"
-    streams: list[Any] = [stub.UpdatePolicies(metadata=ALICE) for _ in range(20)]
-    for stream in streams:
-        await stream.write(batch(0, 3))
-    async with asyncio.timeout(_SECONDS):
-        while ration.waiting_messages < len(streams):  # noqa: ASYNC110 (nothing signals that all of them wait)
-            await asyncio.sleep(0.01)
-        for stream in streams:
-            stream.cancel()
-        while ration.calls or ration.waiting_messages:  # noqa: ASYNC110 (as above)
-            await asyncio.sleep(0.01)
-    assert (ration.bytes, rationing.rations.of(("alice",), 0)) == (1_990, ration)
-
-
-async def test_each_waiting_message_is_woken_once_however_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    ration, woken = Ration(Allowance(in_flight_bytes=1), 0.0), 0
-
-    class Event(asyncio.Event):
-        """Counts how often a waiting task is woken."""
-
-        def set(self) -> None:
-            nonlocal woken
-            woken += 1
-            super().set()
-
-    async def one() -> None:
-        pace = Pace(ration, asyncio.get_running_loop())
-        await pace.arrived(batch(0, 1))
-        await asyncio.sleep(0)
-        pace.answered(1)
-
-    monkeypatch.setattr(asyncio, "Event", Event)
-    await asyncio.gather(*(one() for _ in range(500)))
-    assert (ration.bytes, ration.waiting_messages) == (0, 0)
-    assert woken == 499, "every message but the first is woken exactly once"
 
 
 @pytest.mark.parametrize("rationed", [{"max_watches_per_principal": 1}])

@@ -12,7 +12,7 @@ from tests.broker.admin import CHANGE_EVENTS
 from tests.broker.pulsar_broker import Broker
 from tests.logs.change_events import ChangeEvents
 from tests.logs.pulsar.conftest import eventually
-from tests.stubs import async_stub, one, reading
+from tests.stubs import async_stub, reading
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import PulsarLogConfig, ServerConfig, parse_address
@@ -45,7 +45,7 @@ async def test_a_change_computed_from_a_deleted_log_is_repaired_in_the_log_that_
             first = await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=topic, policies=FIRST))
             await asyncio.to_thread(admin.call, "DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}", force="true")
             later = await stub.UpdatePolicy(service_pb2.UpdatePolicyRequest(topic=topic, policies=LATER))
-            assert one(await stub.GetPolicy(reading(topic))).policies == LATER
+            assert (await stub.GetPolicy(reading(topic))).policies == LATER
             assert later.document.version != first.document.version
 
             async def are_right() -> bool:

@@ -11,9 +11,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from tests.stubs import AsyncStub, async_stub
+from tests.stubs import AsyncStub, async_stub, batch
 from topicpolicies.v1 import service_pb2 as pb
-from topicpolicies.v1.policies_pb2 import SCOPE_LOCAL, PolicyDocument, TopicPolicies
+from topicpolicies.v1.policies_pb2 import PolicyDocument, TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, Limits, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
 
@@ -79,12 +79,7 @@ def update(topic: str = TOPIC, **values: object) -> pb.UpdatePolicyRequest:
 
 async def read(stub: AsyncStub, topic: str = TOPIC) -> PolicyDocument:
     """Returns the LOCAL document."""
-    return (await stub.GetPolicy(pb.GetPolicyRequest(topic=topic, scopes=[SCOPE_LOCAL]))).documents[0]
-
-
-async def test_an_unknown_view_is_refused(stub: AsyncStub) -> None:
-    refusal = await refused(stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC, view=77)))  # type: ignore[arg-type]
-    assert refusal.violations == {"view": "UNKNOWN_VIEW"}
+    return await stub.GetPolicy(pb.GetPolicyRequest(topic=topic))
 
 
 async def test_the_log_of_a_disabled_namespace_is_not_read_until_a_topic_that_is_enabled_is_asked_for(
@@ -96,7 +91,7 @@ async def test_the_log_of_a_disabled_namespace_is_not_read_until_a_topic_that_is
     assert (await read(stub, OTHER)).disabled
     assert (await stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=OTHER))).disabled
     listed = await stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE))
-    assert not listed.documents and listed.HasField("token")
+    assert not listed.documents and listed.resume_token
     watch = WatchReader(stub, namespaces=[NAMESPACE])
     status, _ = await watch.until_synced()
     assert status.status.state == pb.NAMESPACE_STATE_DISABLED
@@ -107,21 +102,17 @@ async def test_the_log_of_a_disabled_namespace_is_not_read_until_a_topic_that_is
     assert len(server.registry) == 1
 
 
-async def test_the_updates_of_a_stream_are_made_in_their_order_per_key(stub: AsyncStub) -> None:
-    async def requests() -> AsyncIterator[pb.UpdatePoliciesRequest]:
-        for number in range(40):
-            topic = f"persistent://{NAMESPACE}/stream-{number % 3}"
-            one = update(topic, replication_clusters=["us"]) if number % 5 == 0 else update(topic, max_producer_per_topic=number)
-            yield pb.UpdatePoliciesRequest(changes=[pb.PolicyChangeRequest(sequence=number, update=one)])
-
-    versions: dict[str, list[tuple[int, str, str]]] = {}
-    async for answer in stub.UpdatePolicies(requests()):
-        for result in answer.results:
-            assert result.HasField("updated"), result.error
-            made = result.updated
-            if made.outcome == pb.UPDATE_OUTCOME_APPLIED:
-                versions.setdefault(made.document.topic, []).append((result.sequence, made.previous_version, made.version))
+async def test_the_updates_of_a_batch_are_made_in_their_order_per_key(stub: AsyncStub) -> None:
+    changes = []
+    for number in range(40):
+        topic = f"persistent://{NAMESPACE}/batch-{number % 3}"
+        changes.append(update(topic, replication_clusters=["us"]) if number % 5 == 0 else update(topic, max_producer_per_topic=number))
+    versions: dict[str, list[tuple[str, str]]] = {}
+    for result in (await stub.BatchUpdatePolicies(batch(*changes))).results:
+        assert result.HasField("success"), result.error
+        made = result.success
+        if made.outcome == pb.CHANGE_OUTCOME_APPLIED:
+            versions.setdefault(made.document.topic, []).append((made.previous_version, made.version))
     assert len(versions) == 3
     for links in versions.values():
-        ordered = sorted(links)
-        assert all(earlier[2] == later[1] for earlier, later in pairwise(ordered))
+        assert all(earlier[1] == later[0] for earlier, later in pairwise(links))

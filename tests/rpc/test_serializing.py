@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from typing import Any, cast
 
 from hypothesis import given
@@ -10,13 +11,16 @@ from hypothesis import strategies as st
 
 from tests.core.test_view import A, B, C
 from tests.core.test_watch import Bench, drained
-from topicpolicies.v1.service_pb2 import WatchPoliciesResponse
+from topicpolicies.v1.policies_pb2 import PolicyDocument
+from topicpolicies.v1.service_pb2 import PolicyChange, WatchPoliciesResponse
 from topicpolicies_server.cluster.disabled_topics import DisabledTopics
+from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import wire
 from topicpolicies_server.core.reading.view import Before
-from topicpolicies_server.core.reading.watch import Batch, Watcher
-from topicpolicies_server.rpc import answers
-from topicpolicies_server.rpc.watching.serializing import PIECE_BYTES, change_pieces, joined
+from topicpolicies_server.core.reading.watch import Batch, Token, Watcher
+from topicpolicies_server.rpc import resume_tokens
+from topicpolicies_server.rpc.watching.events import change_of, change_record
+from topicpolicies_server.rpc.watching.serializing import PIECE_BYTES, Piece, change_pieces
 
 NAME = "acme/orders"
 
@@ -32,8 +36,12 @@ def taken(watchers: list[Watcher]) -> list[Batch]:
     return [watcher.take(100) for watcher in watchers]
 
 
-def shown(pieces: Any) -> list[str]:
-    return [event.change.document.topic[-1] for event in WatchPoliciesResponse.FromString(b"".join(pieces)).events]
+def whole(pieces: Iterable[Piece]) -> bytes:
+    return b"".join(piece.bytes(None) for piece in pieces)
+
+
+def shown(pieces: Iterable[Piece]) -> list[str]:
+    return [event.change.document.topic[-1] for event in WatchPoliciesResponse.FromString(whole(pieces)).events]
 
 
 def watching(count: int) -> list[Batch]:
@@ -50,7 +58,7 @@ def test_watchers_that_take_the_same_changes_share_the_bytes_which_are_those_of_
     first, second = watching(2)
     pieces = change_pieces(NAME, first, wire, None, with_before=False)
     assert change_pieces(NAME, second, wire, None, with_before=False) is pieces
-    assert b"".join(pieces) == b"".join(answers.change_record(NAME, change, wire, with_before=False) for change in first.changes)
+    assert whole(pieces) == b"".join(change_record(NAME, change, wire, with_before=False) for change in first.changes)
 
 
 def test_previous_documents_are_serialized_only_for_watchers_that_ask_for_them() -> None:
@@ -58,7 +66,7 @@ def test_previous_documents_are_serialized_only_for_watchers_that_ask_for_them()
     for change in first.changes:
         change.before = Before({})
     without, with_before = (change_pieces(NAME, batch, wire, None, with_before=asks) for batch, asks in ((first, False), (second, True)))
-    events = [WatchPoliciesResponse.FromString(b"".join(each)).events for each in (without, with_before)]
+    events = [WatchPoliciesResponse.FromString(whole(each)).events for each in (without, with_before)]
     assert [event.change.HasField("previous") for event in events[0]] == [False] * 3
     assert [event.change.HasField("previous") for event in events[1]] == [True] * 3
 
@@ -74,11 +82,47 @@ def test_changes_of_disabled_topics_are_left_out_only_for_watchers_that_leave_th
 
 
 @given(
-    st.lists(st.sampled_from([0, 1, 100, PIECE_BYTES // 3, PIECE_BYTES // 2, PIECE_BYTES - 1, PIECE_BYTES, 2 * PIECE_BYTES]), max_size=12)
+    st.lists(st.sampled_from([1, 100, PIECE_BYTES // 3, PIECE_BYTES // 2, PIECE_BYTES, 2 * PIECE_BYTES]), max_size=12),
+    st.sets(st.integers(0, 11)),
 )
-def test_records_are_joined_in_order_to_pieces_of_bounded_size(sizes: list[int]) -> None:
-    records = [bytes([number]) * size for number, size in enumerate(sizes)]
-    pieces = joined(records)
-    assert b"".join(pieces) == b"".join(records)
-    assert all(len(piece) <= PIECE_BYTES or piece in records for piece in pieces)
-    assert all(len(one) + len(next_) > PIECE_BYTES for one, next_ in itertools.pairwise(pieces))
+def test_records_are_joined_in_order_to_pieces_of_bounded_size_whose_last_records_have_a_token(
+    sizes: list[int], disabled: set[int]
+) -> None:
+    changes = [Change(f"{number}", size) for number, size in enumerate(sizes)]
+    batch = Batch(cast("Any", changes), False, False)
+    pieces = change_pieces(NAME, batch, wire, cast("Any", Left({f"{number}" for number in disabled})), with_before=False)
+    records = [change.encoded for number, change in enumerate(changes) if number not in disabled]
+    assert whole(pieces) == b"".join(records)
+    assert all(len(piece.before + piece.last) <= PIECE_BYTES or not piece.before for piece in pieces)
+    assert all(
+        len(one.before + one.last) + len(two.before + two.last) > PIECE_BYTES or two.before for one, two in itertools.pairwise(pieces)
+    )
+    told: list[int] = []
+    for piece in pieces:
+        events = WatchPoliciesResponse.FromString(piece.bytes(TOKEN)).events
+        assert [bool(event.resume_token) for event in events] == [*[False] * (len(events) - 1), True]
+        assert resume_tokens.read(events[-1].resume_token) == TOKEN
+        told += [int(event.change.document.topic) for event in events]
+        assert told == [number for number in range(piece.upto) if number not in disabled], "the piece does not say how far it goes"
+
+
+TOKEN = Token("log", ("1", ""))
+
+
+class Change:
+    """A change whose record has about so many bytes."""
+
+    def __init__(self, topic: str, size: int) -> None:
+        self.key, self.before, self.with_before = PolicyKey(topic, Scope.LOCAL), None, None
+        document = PolicyDocument(topic=topic, version="1" * size)
+        self.encoded = change_of(NAME, PolicyChange(document=document).SerializeToString())
+
+
+class Left:
+    """Topics that are left out."""
+
+    def __init__(self, topics: set[str]) -> None:
+        self._topics = topics
+
+    def includes(self, topic: str) -> bool:
+        return topic in self._topics

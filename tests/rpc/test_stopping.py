@@ -18,15 +18,12 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from tests.stubs import AsyncStub, async_stub
+from tests.stubs import AsyncStub, async_stub, batch
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import (
-    BOOKMARK_KIND_SYNCED,
     GetPolicyRequest,
     ListPoliciesRequest,
-    PolicyChangeRequest,
     PolicyChangeResult,
-    UpdatePoliciesRequest,
     UpdatePolicyRequest,
     WatchPoliciesRequest,
 )
@@ -134,28 +131,19 @@ async def test_changes_that_the_log_has_not_acknowledged_end_with_outcome_unknow
     server: Server, stub: AsyncStub, silent_log: list[Any]
 ) -> None:
     calls = [asyncio.ensure_future(refused(stub.UpdatePolicy(update(f"{TOPIC}-{number}")))) for number in range(20)]
-    stream: Any = stub.UpdatePolicies()
-    changes = [PolicyChangeRequest(sequence=number, update=update(f"{TOPIC}-{number}", 2)) for number in range(20, 30)]
-    await stream.write(UpdatePoliciesRequest(changes=changes))
+    several = asyncio.ensure_future(stub.BatchUpdatePolicies(batch(*(update(f"{TOPIC}-{number}", 2) for number in range(20, 30)))))
     await until(lambda: len(silent_log) == 30)
     await stopped(server)
     for refusal in await asyncio.gather(*calls):
         assert end_of(refusal) == UNKNOWN
         assert refusal.info.metadata["request_id"]
-    results: list[PolicyChangeResult] = []
-    while len(results) < len(changes):
-        results += (await stream.read()).results
-    assert {why(result) for result in results} == {"OUTCOME_UNKNOWN"}
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stream.read()
-    assert end_of(Refusal(caught.value)) == STOPPING
+    assert [why(result) for result in (await several).results] == ["OUTCOME_UNKNOWN"] * 10
 
 
 async def test_calls_that_wait_for_a_log_to_be_opened_end_with_shutting_down_when_the_server_stops(
     server: Server, stub: AsyncStub, stuck_log: list[str]
 ) -> None:
-    stream: Any = stub.UpdatePolicies()
-    await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=7, update=update())]))
+    several = asyncio.ensure_future(stub.BatchUpdatePolicies(batch(update())))
     calls = [
         asyncio.ensure_future(refused(call))
         for call in (
@@ -167,11 +155,8 @@ async def test_calls_that_wait_for_a_log_to_be_opened_end_with_shutting_down_whe
     await until(lambda: bool(stuck_log) and len(server._servicer.calls) == 4)  # type: ignore[union-attr]
     await stopped(server)
     assert [end_of(refusal) for refusal in await asyncio.gather(*calls)] == [STOPPING] * 3
-    (result,) = (await stream.read()).results
-    assert (result.sequence, why(result)) == (7, "SHUTTING_DOWN")
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await stream.read()
-    assert end_of(Refusal(caught.value)) == STOPPING
+    (result,) = (await several).results
+    assert why(result) == "SHUTTING_DOWN"
 
 
 async def test_calls_that_have_arrived_but_not_begun_are_refused_with_shutting_down(
@@ -191,42 +176,6 @@ async def test_calls_that_have_arrived_but_not_begun_are_refused_with_shutting_d
     )
 
 
-async def test_a_stopping_server_reads_no_more_of_an_update_stream_and_sends_the_results_of_what_it_has_read(
-    patient: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    held: list[tuple[MemoryNamespaceLog, Any]] = []
-    append = MemoryNamespaceLog.append
-    async with grpc.aio.insecure_channel(patient.address) as channel:
-        stub = async_stub(channel)
-        monkeypatch.setattr(MemoryNamespaceLog, "append", lambda log, event: held.append((log, event)))
-        stream: Any = stub.UpdatePolicies()
-        await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=1, update=update())]))
-        await until(lambda: len(held) == 1)
-        stopping = asyncio.ensure_future(stopped(patient))
-        await until(patient._servicer._stopping.is_set)  # type: ignore[union-attr]
-        await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=2, update=update(f"{TOPIC}-2"))]))
-        monkeypatch.undo()
-        append(*held[0])
-        (result,) = (await stream.read()).results
-        assert (result.sequence, result.WhichOneof("result")) == (1, "updated")
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stream.read()
-        assert end_of(Refusal(caught.value)) == STOPPING
-        await stopping
-    assert len(held) == 1, "a change that came while the server stopped was read"
-
-
-async def test_an_idle_update_stream_does_not_delay_the_stop(patient: Server) -> None:
-    async with grpc.aio.insecure_channel(patient.address) as channel:
-        stream: Any = async_stub(channel).UpdatePolicies()
-        await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=1, update=update())]))
-        assert (await stream.read()).results[0].HasField("updated")
-        await stopped(patient)
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stream.read()
-        assert end_of(Refusal(caught.value)) == STOPPING
-
-
 async def test_peers_that_do_not_read_do_not_delay_the_stop_and_leave_no_task(patient: Server) -> None:
     async with AsyncExitStack() as stack:
         channels = [
@@ -238,18 +187,14 @@ async def test_peers_that_do_not_read_do_not_delay_the_stop_and_leave_no_task(pa
         for number in range(40):
             await stubs[0].UpdatePolicy(UpdatePolicyRequest(topic=f"{TOPIC}-{number}", policies=large))
         watches = [stub.WatchPolicies(WatchPoliciesRequest(namespaces=[NAMESPACE])) for stub in stubs]
-        streams = [stub.UpdatePolicies() for stub in stubs]
-        for watch, stream in zip(watches, streams, strict=True):
+        for watch in watches:
             await watch.read()
-            for number in range(30):
-                request = UpdatePolicyRequest(topic=f"{TOPIC}-{number}", policies=large, include_previous=True, validate_only=True)
-                await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=number, update=request)]))
         calls = patient._servicer.calls  # type: ignore[union-attr]
-        await until(lambda: sum(call.state.name == "WRITING" for call in calls._calls) == 6)
+        await until(lambda: sum(call.state.name == "WRITING" for call in calls._calls) == 3)
         await stopped(patient)
         assert len(calls) == 0
     names = {task.get_name() for task in asyncio.all_tasks()}
-    assert not [name for name in names if "watch" in name or "update stream" in name]
+    assert not [name for name in names if "watch" in name]
 
 
 async def test_health_watches_do_not_delay_the_stop_and_get_not_serving_first(patient: Server) -> None:
@@ -294,10 +239,10 @@ async def test_a_stopping_server_ends_watches_with_a_bookmark_and_shutting_down(
     async with grpc.aio.insecure_channel(patient.address) as channel:
         call: Any = async_stub(channel).WatchPolicies(WatchPoliciesRequest(namespaces=[NAMESPACE]))
         synced = await call.read()
-        while synced.events[-1].bookmark.kind != BOOKMARK_KIND_SYNCED:
+        while not synced.events[-1].bookmark.synced:
             synced = await call.read()
         await stopped(patient)
-        assert (await call.read()).events[-1].bookmark.token == synced.events[-1].bookmark.token
+        assert (await call.read()).events[-1].resume_token == synced.events[-1].resume_token != ""
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await call.read()
         assert end_of(Refusal(caught.value)) == STOPPING
@@ -318,12 +263,11 @@ async def test_callers_that_cancel_their_calls_leave_no_warning_in_the_log_and_n
     chance = random.Random(7)
     for _ in range(100):
         watch: Any = stub.WatchPolicies(WatchPoliciesRequest(namespaces=[NAMESPACE]))
-        stream: Any = stub.UpdatePolicies()
+        several: Any = stub.BatchUpdatePolicies(batch(*(update() for _ in range(5))))
         one: Any = stub.UpdatePolicy(update())
-        await stream.write(UpdatePoliciesRequest(changes=[PolicyChangeRequest(sequence=number, update=update()) for number in range(5)]))
-        for call in chance.sample([watch, stream, one], 3):
+        for call in chance.sample([watch, several, one], 3):
             if chance.random() < 0.5:
                 await asyncio.sleep(chance.random() / 100)
             call.cancel()
     await until(lambda: len(server._servicer.calls) == 0)  # type: ignore[union-attr]
-    assert (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).documents
+    assert (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).version

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from tests.stubs import AsyncStub, async_stub
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import history_pb2, service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import CheckpointsConfig, EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
 from topicpolicies_server.rpc.server import Server
@@ -53,7 +53,7 @@ async def update(stub: AsyncStub, value: int, metadata: Metadata = TRACE) -> Non
 
 async def history(stub: AsyncStub, entries: int) -> list[str]:
     """Returns the trace parents of the history, once it has so many entries."""
-    request = service_pb2.ListHistoryRequest(topic=TOPIC, order=service_pb2.HISTORY_ORDER_OLDEST_FIRST)
+    request = history_pb2.ListHistoryRequest(topic=TOPIC, oldest_first=True)
     deadline = time.monotonic() + 20
     while len(found := (await stub.ListHistory(request)).entries) < entries:
         assert time.monotonic() < deadline, found
@@ -111,12 +111,10 @@ async def test_the_history_and_watches_have_the_trace_parent_of_a_change(stub: A
     assert (await history(stub, 2))[:2] == [PARENT, PARENT]
 
 
-async def test_the_changes_of_an_update_stream_have_the_streams_trace_parent(stub: AsyncStub) -> None:
-    call = stub.UpdatePolicies(metadata=TRACE)
+async def test_the_changes_of_a_batch_have_the_trace_parent_of_the_call(stub: AsyncStub) -> None:
     change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
-    await call.write(service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(sequence=1, update=change)]))
-    await call.done_writing()
-    assert await call.read() is not None
+    batch = service_pb2.BatchUpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(update=change)])
+    await stub.BatchUpdatePolicies(batch, metadata=TRACE)
     assert await history(stub, 1) == [PARENT]
 
 

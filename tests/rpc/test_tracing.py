@@ -11,7 +11,7 @@ import grpc
 import pytest
 from prometheus_client.metrics_core import Metric
 
-from tests.stubs import AsyncStub, async_stub
+from tests.stubs import AsyncStub, async_stub, batch
 from tests.telemetry.collector import Collector
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -115,7 +115,8 @@ async def test_a_call_without_a_trace_begins_one_according_to_the_ratio(ended: l
 
 
 async def test_the_span_of_a_failed_call_has_its_status_and_reason(ended: list[Ended], stub: AsyncStub) -> None:
-    request = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), etag="3ff")
+    request = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1))
+    request.precondition.version = "3ff"
     for refused in (request, service_pb2.UpdatePolicyRequest(topic="")):
         with pytest.raises(grpc.aio.AioRpcError):
             await stub.UpdatePolicy(refused, metadata=TRACE)
@@ -124,32 +125,21 @@ async def test_the_span_of_a_failed_call_has_its_status_and_reason(ended: list[E
     assert all(each.reason for each in ended)
 
 
-async def test_an_update_stream_has_a_span_and_a_bounded_number_of_its_changes_have_child_spans(
-    ended: list[Ended], stub: AsyncStub
-) -> None:
-    call = stub.UpdatePolicies(metadata=TRACE)
+async def test_a_batch_has_a_span_and_a_bounded_number_of_its_changes_have_child_spans(ended: list[Ended], stub: AsyncStub) -> None:
     changes = [
-        service_pb2.PolicyChangeRequest(
-            sequence=number,
-            update=service_pb2.UpdatePolicyRequest(topic=f"{TOPIC}-{number}", policies=TopicPolicies(max_producer_per_topic=1)),
-        )
-        for number in range(1, 101)
+        service_pb2.UpdatePolicyRequest(topic=f"{TOPIC}-{number}", policies=TopicPolicies(max_producer_per_topic=1))
+        for number in range(100)
     ]
-    await call.write(service_pb2.UpdatePoliciesRequest(changes=changes))
-    await call.done_writing()
-    async for _ in call:
-        pass
-    assert await call.code() == grpc.StatusCode.OK
+    await stub.BatchUpdatePolicies(batch(*changes), metadata=TRACE)
     deadline = time.monotonic() + 20
-    while not ended or ended[-1].name != "UpdatePolicies":
+    while not ended or ended[-1].name != "BatchUpdatePolicies":
         assert time.monotonic() < deadline, ended
         await asyncio.sleep(0.01)
-    names = [each.name for each in ended]
-    assert names[-1] == "UpdatePolicies" and 1 <= names.count("change") < 50, "the number of spans of changes is not bounded"
+    assert 1 <= [each.name for each in ended].count("change") < 50, "the number of spans of changes is not bounded"
     found = spans(ended)
-    assert found["change"].parent_id == found["UpdatePolicies"].span_id
+    assert found["change"].parent_id == found["BatchUpdatePolicies"].span_id
     assert {found[name].parent_id for name in ("sequencing", "log", "readback")} == {found["change"].span_id}
-    assert found["UpdatePolicies"].parent_id == PARENT[36:52]
+    assert found["BatchUpdatePolicies"].parent_id == PARENT[36:52]
 
 
 async def test_spans_contain_nothing_of_a_document(ended: list[Ended], stub: AsyncStub) -> None:

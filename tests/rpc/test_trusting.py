@@ -17,7 +17,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.access.test_trust import make, with_umlauts
 from tests.broker.credentials import Authority, Identity
 from tests.rpc.conftest import TOPIC, Refusal
-from tests.stubs import async_stub
+from tests.stubs import async_stub, batch
 from topicpolicies.v1 import service_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.access.trust import Trust
@@ -111,18 +111,19 @@ async def test_when_an_authority_is_removed_its_clients_are_refused_on_open_conn
             await each.until_synced()
         health: Any = health_pb2_grpc.HealthStub(old).Watch(health_pb2.HealthCheckRequest())
         assert (await health.read()).status == health_pb2.HealthCheckResponse.SERVING
-        changes: Any = async_stub(old).UpdatePolicies()
-        await changes.write(pb.UpdatePoliciesRequest(changes=[pb.PolicyChangeRequest(sequence=1, update=update(1))]))
-        (result,) = (await changes.read()).results
-        assert result.HasField("updated")
+        await async_stub(old).UpdatePolicy(update(1))
         await asyncio.gather(*(each.change() for each in (*watches, *kept)))
 
         trusted.set_to("second")  # without ``reload_now``: the server checks its files by itself
 
         assert all([is_untrusted(await refusal(rest(each))) for each in watches])
-        assert is_untrusted(await refusal(health)) and is_untrusted(await refusal(changes))
+        assert is_untrusted(await refusal(health))
         stub = async_stub(old)
-        for call in (stub.GetServerInfo(pb.GetServerInfoRequest()), stub.UpdatePolicy(update(7)), stub.UpdatePolicies()):
+        for call in (
+            stub.GetServerInfo(pb.GetServerInfoRequest()),
+            stub.UpdatePolicy(update(7)),
+            stub.BatchUpdatePolicies(batch(update(7))),
+        ):
             assert is_untrusted(await refusal(call))
         assert is_untrusted(await refusal(health_pb2_grpc.HealthStub(old).Check(health_pb2.HealthCheckRequest())))
         answer = await async_stub(new).UpdatePolicy(update(9))

@@ -13,9 +13,10 @@ import pytest
 
 from tests.stubs import AsyncStub, async_stub
 from topicpolicies.v1 import service_pb2 as pb
+from topicpolicies.v1.history_pb2 import ListHistoryRequest
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, ServerConfig, parse_address
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.rpc.deadline_errors import UNCONFIRMED_KEY
 from topicpolicies_server.rpc.server import Server
@@ -29,7 +30,7 @@ READS: dict[str, Callable[[AsyncStub], Any]] = {
     "GetPolicy": lambda stub: stub.GetPolicy(pb.GetPolicyRequest(topic=TOPIC)),
     "ListPolicies": lambda stub: stub.ListPolicies(pb.ListPoliciesRequest(namespace=NAMESPACE)),
     "GetEffectivePolicy": lambda stub: stub.GetEffectivePolicy(pb.GetEffectivePolicyRequest(topic=TOPIC)),
-    "ListHistory": lambda stub: stub.ListHistory(pb.ListHistoryRequest(topic=TOPIC)),
+    "ListHistory": lambda stub: stub.ListHistory(ListHistoryRequest(topic=TOPIC)),
 }
 
 
@@ -55,7 +56,7 @@ def cut_off(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Puts the log out of reach, for good."""
     monkeypatch.setattr(server.readiness, "answered", lambda _: None)
     now = time.monotonic()
-    server.readiness.failed(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."), now - AGO, now)
+    server.readiness.failed(LogError(LogState.UNREACHABLE, "No broker can be reached."), now - AGO, now)
     assert server.readiness.cut_off
 
 

@@ -10,26 +10,25 @@ from typing import Any
 
 import grpc
 import pytest
-from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.error_details_pb2 import BadRequest
 
-from tests.stubs import AsyncStub
+from tests.stubs import AsyncStub, batch
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import (
     DESCRIPTOR,
+    BatchUpdatePoliciesResponse,
     GetPolicyRequest,
-    PolicyChangeRequest,
     PolicyChangeResult,
-    UpdatePoliciesRequest,
-    UpdatePoliciesResponse,
     UpdatePolicyRequest,
 )
 from topicpolicies_server.config import Limits
-from topicpolicies_server.core.policies.documents import record
+from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.namespaces.deadlines import Deadlines
 from topicpolicies_server.rpc import servicer as servicer_module
-from topicpolicies_server.rpc.decoding import _salvaged
+from topicpolicies_server.rpc.decoding import changes_of
+from topicpolicies_server.rpc.handlers import SERVICE
 from topicpolicies_server.rpc.server import Server
-from topicpolicies_server.rpc.servicer import SERVICE, Servicer
+from topicpolicies_server.rpc.servicer import Servicer
 
 from .conftest import TOPIC, Refusal
 
@@ -38,11 +37,9 @@ NO_UTF_8 = b"\x0a\x02\xff\xfe"
 """A text that is not UTF-8 as the first field, which the request of GetServerInfo does not have."""
 GARBAGE = [b"\xff", b"\x0a\xff\xff\xff\xff\x0f", b"\x0a\x05ab", NO_UTF_8, b"\x07" * 200]
 HEALTH, REFLECTION = "/grpc.health.v1.Health", "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
-UNARY = [
-    f"/{SERVICE}/{name}" for name in ("UpdatePolicy", "DeletePolicy", "GetPolicy", "GetEffectivePolicy", "ListHistory", "ListPolicies")
-]
+UNARY = [f"/{SERVICE}/{name}" for name in ("UpdatePolicy", "DeletePolicy", "GetPolicy", "GetEffectivePolicy", "ListPolicies")]
 STREAMING = [f"/{SERVICE}/WatchPolicies", f"{HEALTH}/Watch"]
-INFO, UPDATES = f"/{SERVICE}/GetServerInfo", f"/{SERVICE}/UpdatePolicies"
+INFO, BATCH = f"/{SERVICE}/GetServerInfo", f"/{SERVICE}/BatchUpdatePolicies"
 
 
 @pytest.fixture
@@ -85,10 +82,11 @@ async def test_bytes_that_are_not_a_message_are_refused_and_not_logged(
     channel: grpc.aio.Channel, log_lines: Callable[[], list[str]], raw: bytes
 ) -> None:
     with_fields = [*UNARY, f"{HEALTH}/Check"]
-    refusals = [await unary(channel, path, raw) for path in (with_fields if raw == NO_UTF_8 else [*with_fields, INFO])]
+    refusals = [await unary(channel, path, raw) for path in (with_fields if raw == NO_UTF_8 else [*with_fields, INFO, BATCH])]
     refusals += [await streaming(channel, path, raw) for path in STREAMING]
     for refusal in refusals:
-        assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_MESSAGE")
+        assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST")
+        assert refusal.violations == {"": "MALFORMED_MESSAGE"}
         assert refusal.info.domain == "topicpolicies"
     assert log_lines() == []
 
@@ -102,122 +100,67 @@ async def test_reflection_refuses_bytes_that_are_not_a_message_in_the_same_way(
         while await call.read() is not grpc.aio.EOF:
             pass
     refusal = Refusal(caught.value)
-    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "MALFORMED_MESSAGE")
+    assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST")
     assert log_lines() == []
 
 
-class Updates:
-    """An update stream to which bytes are written."""
-
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self.call: Any = channel.stream_stream(UPDATES)(timeout=PATIENCE)
-        self._results: list[PolicyChangeResult] = []
-
-    async def results(self, count: int) -> list[PolicyChangeResult]:
-        """Returns the next so many results, sorted by their sequences."""
-        while len(self._results) < count:
-            self._results += UpdatePoliciesResponse.FromString(await self.call.read()).results
-        taken, self._results = self._results[:count], self._results[count:]
-        return sorted(taken, key=lambda result: result.sequence)
-
-
-def change(sequence: int, topic: str = TOPIC) -> PolicyChangeRequest:
+def change(value: int, topic: str = TOPIC) -> UpdatePolicyRequest:
     """Returns a valid change."""
-    update = UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=sequence))
-    return PolicyChangeRequest(sequence=sequence, update=update)
+    return UpdatePolicyRequest(topic=topic, policies=TopicPolicies(max_producer_per_topic=value))
 
 
-def reason(result: PolicyChangeResult) -> str:
-    """Returns why a change was refused."""
-    refusal = grpc.StatusCode.INVALID_ARGUMENT.value[0]
-    assert result.error.code == refusal, result
-    info = ErrorInfo()
-    assert result.error.details[0].Unpack(info)
-    return str(info.reason)
+def violated(result: PolicyChangeResult) -> tuple[str, str]:
+    """Returns the field and the reason of the only violation of a change."""
+    bad = BadRequest()
+    assert result.error.details[1].Unpack(bad)
+    (violation,) = bad.field_violations
+    return violation.field, violation.reason
 
 
-@pytest.mark.parametrize("raw", GARBAGE)
-async def test_an_update_stream_stays_open_after_bytes_that_are_not_a_message(
-    channel: grpc.aio.Channel, log_lines: Callable[[], list[str]], raw: bytes
-) -> None:
-    updates = Updates(channel)
-    await updates.call.write(raw)
-    (failed,) = await updates.results(1)
-    assert (failed.sequence, reason(failed)) == (0, "MALFORMED_MESSAGE")
-    await updates.call.write(UpdatePoliciesRequest(changes=[change(7)]).SerializeToString())
-    (made,) = await updates.results(1)
-    assert (made.sequence, made.WhichOneof("result")) == (7, "updated")
-    await updates.call.done_writing()
-    assert await updates.call.read() is grpc.aio.EOF
-    assert log_lines() == []
+async def test_of_a_batch_the_decodable_changes_are_made_and_the_others_are_refused(channel: Any, stub: AsyncStub) -> None:
+    damaged = batch(change(3, "persistent://public/default/\x01\x01")).SerializeToString().replace(b"\x01\x01", b"\xff\xfe")  # not UTF-8
+    raw = batch(change(2)).SerializeToString() + damaged + batch(change(4)).SerializeToString()
+    first, second, third = BatchUpdatePoliciesResponse.FromString(await channel.unary_unary(BATCH)(raw, timeout=PATIENCE)).results
+    assert [result.WhichOneof("result") for result in (first, second, third)] == ["success", "error", "success"]
+    assert violated(second) == ("changes[1]", "MALFORMED_MESSAGE")
+    assert third.success.previous_version == first.success.version
+    assert (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).policies.max_producer_per_topic == 4
 
 
-async def test_of_a_batch_the_decodable_changes_are_made_and_the_others_are_refused_by_their_sequences(
-    channel: grpc.aio.Channel, stub: AsyncStub
-) -> None:
-    updates = Updates(channel)
-    damaged = change(3, "persistent://public/default/\x01\x01").SerializeToString().replace(b"\x01\x01", b"\xff\xfe")  # not UTF-8
-    records = [change(2).SerializeToString(), damaged, change(4).SerializeToString()]
-    await updates.call.write(b"".join(b"\x0a" + bytes([len(each)]) + each for each in records))
-    first, second, third = await updates.results(3)
-    assert [result.sequence for result in (first, second, third)] == [2, 3, 4]
-    assert [result.WhichOneof("result") for result in (first, second, third)] == ["updated", "error", "updated"]
-    assert reason(second) == "MALFORMED_MESSAGE"
-    await updates.call.write(b"".join(b"\x0a" + bytes([len(each)]) + each for each in records[:1]) + b"\x0a\x7f\x08")
-    torn, made = await updates.results(2)
-    assert (torn.sequence, reason(torn), made.sequence) == (0, "MALFORMED_MESSAGE", 2), "the undecodable rest of a batch is one result"
-    await updates.call.done_writing()
-    assert await updates.call.read() is grpc.aio.EOF
-    assert (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).documents[0].policies.max_producer_per_topic == 2
-
-
-async def test_the_order_of_the_fields_of_a_damaged_change_and_fields_of_a_newer_batch_have_no_meaning(channel: grpc.aio.Channel) -> None:
-    updates = Updates(channel)
+async def test_fields_of_a_newer_batch_have_no_meaning(channel: Any) -> None:
     newer = b"\x12\x01x\x1d\x00\x00\x00\x00\x21\x00\x00\x00\x00\x00\x00\x00\x00\x28\x01"
     """Fields 2 to 5, of all wire types."""
-    damaged = b"\x12\x03\x0a\x01\xff" + b"\x08\x03"  # an update whose topic is not UTF-8, and then the sequence
-    records = [change(2).SerializeToString(), damaged, change(4).SerializeToString()]
-    await updates.call.write(newer + b"".join(b"\x0a" + bytes([len(each)]) + each + newer for each in records))
-    results = await updates.results(3)
-    assert [(result.sequence, result.WhichOneof("result")) for result in results] == [(2, "updated"), (3, "error"), (4, "updated")]
-    assert reason(results[1]) == "MALFORMED_MESSAGE"
+    raw = newer + b"".join(batch(change(value)).SerializeToString() + newer for value in (2, 4))
+    results = BatchUpdatePoliciesResponse.FromString(await channel.unary_unary(BATCH)(raw, timeout=PATIENCE)).results
+    assert [result.WhichOneof("result") for result in results] == ["success", "success"]
 
 
-@pytest.mark.parametrize("field", [b"\x28\x00", b"\x12\x00"])
-def test_of_a_damaged_batch_or_change_only_the_first_fields_are_looked_at(field: bytes) -> None:
+@pytest.mark.parametrize("field", [b"\x28\x00", b"\x0a\x00"])
+def test_a_batch_of_very_many_fields_is_refused_soon(field: bytes) -> None:
     flood = field * 1_000_000
-    change = flood + b"\x08\x03\xff"
     began = time.thread_time()
-    assert [each.sequence for each in _salvaged(flood + b"\xff")] == [0]
-    assert [each.sequence for each in _salvaged(record(1, change))] == [0]
+    with pytest.raises(PolicyError):
+        changes_of(flood)
     assert time.thread_time() - began < 0.2
 
 
-async def test_a_damaged_batch_with_too_many_records_ends_the_stream(channel: grpc.aio.Channel, limits: Limits) -> None:
-    updates = Updates(channel)
-    await updates.call.write(b"\x0a\x01\xff" * (limits.max_message_bytes // 3))
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await updates.call.read()
-    assert (Refusal(caught.value).code, Refusal(caught.value).info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "TOO_MANY_ELEMENTS")
+async def test_a_batch_with_too_many_changes_is_refused_as_a_whole(channel: grpc.aio.Channel, stub: AsyncStub) -> None:
+    refusal = await unary(channel, BATCH, batch(*(change(1) for _ in range(1_001))).SerializeToString())
+    assert (refusal.code, refusal.violations) == (grpc.StatusCode.INVALID_ARGUMENT, {"changes": "TOO_MANY_ELEMENTS"})
+    assert not (await stub.GetPolicy(GetPolicyRequest(topic=TOPIC))).HasField("policies")
 
 
-@pytest.mark.parametrize("method", ["GetServerInfo", "WatchPolicies", "UpdatePolicies"])
+@pytest.mark.parametrize("method", ["GetServerInfo", "WatchPolicies", "BatchUpdatePolicies"])
 async def test_a_call_that_meets_a_cancelled_task_ends_with_internal(
     server: Server, channel: grpc.aio.Channel, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cancelled(*_: object, **__: object) -> Any:
         raise asyncio.CancelledError
 
-    name = {"GetServerInfo": "_info", "WatchPolicies": "read_watch", "UpdatePolicies": "UpdateStream"}[method]
+    name = {"GetServerInfo": "_info", "WatchPolicies": "read_watch", "BatchUpdatePolicies": "Batch"}[method]
     monkeypatch.setattr(server._servicer if name == "_info" else servicer_module, name, cancelled)
     path = f"/{SERVICE}/{method}"
-    if method == "UpdatePolicies":
-        call: Any = channel.stream_stream(path)(timeout=PATIENCE)
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await call.read()
-        refusal = Refusal(caught.value)
-    else:
-        refusal = await (streaming if method == "WatchPolicies" else unary)(channel, path, b"")
+    refusal = await (streaming if method == "WatchPolicies" else unary)(channel, path, b"")
     assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
 
 
@@ -226,13 +169,9 @@ async def test_a_message_that_is_too_large_is_refused_with_the_name_of_the_limit
     channel: grpc.aio.Channel, log_lines: Callable[[], list[str]], limits: Limits, times: int
 ) -> None:
     raw = b"\x0a" * (times * limits.max_message_bytes + 1)
-    refusals = [await unary(channel, path, raw) for path in [*UNARY, INFO]]
+    refusals = [await unary(channel, path, raw) for path in [*UNARY, INFO, BATCH]]
     refusals.append(await streaming(channel, STREAMING[0], raw))
-    call: Any = channel.stream_stream(UPDATES)(timeout=PATIENCE)
-    await call.write(raw)
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call.read()
-    for refusal in [*refusals, Refusal(caught.value)]:
+    for refusal in refusals:
         assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "MESSAGE_TOO_LARGE")
         assert dict(refusal.info.metadata) == {"most_bytes": str(limits.max_message_bytes)}
         assert "max_message_bytes" in refusal.message and f"{limits.max_message_bytes:,}" in refusal.message
@@ -241,7 +180,7 @@ async def test_a_message_that_is_too_large_is_refused_with_the_name_of_the_limit
 
 async def test_a_message_of_exactly_the_largest_size_is_read(channel: grpc.aio.Channel, limits: Limits) -> None:
     refusal = await unary(channel, UNARY[2], b"\x0a" * limits.max_message_bytes)
-    assert refusal.info.reason == "MALFORMED_MESSAGE", "the message was not read"
+    assert refusal.violations == {"": "MALFORMED_MESSAGE"}, "the message was not read"
 
 
 async def test_a_message_far_beyond_the_limit_is_refused_by_grpc_itself(channel: grpc.aio.Channel, limits: Limits) -> None:
@@ -254,11 +193,10 @@ METHODS = {
     "DeletePolicy": "requests.read_delete",
     "GetPolicy": "requests.read_get",
     "GetEffectivePolicy": "effective.read",
-    "ListHistory": "histories.read_query",
     "ListPolicies": "requests.read_list",
     "GetServerInfo": "_info",
     "WatchPolicies": "read_watch",
-    "UpdatePolicies": "UpdateStream",
+    "BatchUpdatePolicies": "Batch",
 }
 
 
@@ -281,22 +219,15 @@ async def test_an_unexpected_failure_ends_the_call_as_internal_and_its_traceback
     path = f"/{SERVICE}/{method}"
     for again in range(3):
         caplog.clear()
-        if method == "UpdatePolicies":
-            call: Any = channel.stream_stream(path)(timeout=PATIENCE)
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await call.write(b"")  # raises if the stream has ended by then
-                await call.read()
-            refusal = Refusal(caught.value)
-        else:
-            refusal = await (streaming if method == "WatchPolicies" else unary)(channel, path, b"")
+        refusal = await (streaming if method == "WatchPolicies" else unary)(channel, path, b"")
         assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
         assert [record.levelname for record in caplog.records] == ["ERROR"]
         assert method in caplog.text and "UnforeseenError" in caplog.text
         assert (caplog.records[0].exc_info is not None) == (again == 0), "the traceback is not logged exactly once"
 
 
-async def test_an_unexpected_failure_of_one_change_fails_only_that_change_and_the_stream_stays_open(
-    server: Server, channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+async def test_an_unexpected_failure_of_one_change_fails_only_that_change(
+    server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = server.registry.get
 
@@ -306,41 +237,30 @@ async def test_an_unexpected_failure_of_one_change_fails_only_that_change_and_th
         return real(name)
 
     monkeypatch.setattr(server.registry, "get", fail)
-    updates = Updates(channel)
     topics = [TOPIC, "persistent://acme/broken/one", f"{TOPIC}-2"]
-    changes = [change(number, topic) for number, topic in enumerate(topics, 1)]
-    await updates.call.write(UpdatePoliciesRequest(changes=changes).SerializeToString())
-    first, broken, last = await updates.results(3)
-    assert broken.error.code == grpc.StatusCode.INTERNAL.value[0] and first.HasField("updated") and last.HasField("updated")
-    await updates.call.done_writing()
-    assert await updates.call.read() is grpc.aio.EOF
+    first, broken, last = (await stub.BatchUpdatePolicies(batch(*(change(1, topic) for topic in topics)))).results
+    assert broken.error.code == grpc.StatusCode.INTERNAL.value[0] and first.HasField("success") and last.HasField("success")
 
 
-async def test_changes_whose_submission_fails_unexpectedly_get_results_and_the_stream_stays_open(
-    server: Server, channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+async def test_changes_whose_submission_fails_unexpectedly_get_results(
+    server: Server, stub: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise UnforeseenError("submission")
 
     await server.registry.get("public/default").ready()
-    updates = Updates(channel)
     topics = [TOPIC, f"{TOPIC}-2", TOPIC]
     with monkeypatch.context() as planted:
         planted.setattr(Deadlines, "add", fail)
-        changes = [change(number, topic) for number, topic in enumerate(topics, 1)]
-        await updates.call.write(UpdatePoliciesRequest(changes=changes).SerializeToString())
-        broken = await updates.results(3)
-    assert {result.error.code for result in broken} == {grpc.StatusCode.INTERNAL.value[0]}
-    changes = [change(number, topic) for number, topic in enumerate(topics, 4)]
-    await updates.call.write(UpdatePoliciesRequest(changes=changes).SerializeToString())
-    assert all(result.HasField("updated") for result in await updates.results(3))
-    await updates.call.done_writing()
-    assert await updates.call.read() is grpc.aio.EOF
+        broken = (await stub.BatchUpdatePolicies(batch(*(change(number, topic) for number, topic in enumerate(topics, 1))))).results
+    assert [result.error.code for result in broken] == [grpc.StatusCode.INTERNAL.value[0]] * 3
+    made = (await stub.BatchUpdatePolicies(batch(*(change(number, topic) for number, topic in enumerate(topics, 4))))).results
+    assert all(result.HasField("success") for result in made)
     assert not server.registry.get("public/default").busy
 
 
 def test_the_tables_of_these_tests_have_every_method(server: Server) -> None:
     assert isinstance(server._servicer, Servicer)
     described = DESCRIPTOR.services_by_name["TopicPoliciesService"].methods_by_name
-    assert {f"/{SERVICE}/{name}" for name in described} == {*UNARY, INFO, UPDATES, STREAMING[0]}
+    assert {f"/{SERVICE}/{name}" for name in described} == {*UNARY, INFO, BATCH, STREAMING[0]}
     assert set(METHODS) == set(described)

@@ -18,21 +18,17 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import (
     NAMESPACE_STATE_FAILED,
     NAMESPACE_STATE_READY,
-    WATCH_MODE_ENTRIES,
     WATCH_MODE_EVERY,
     WATCH_MODE_LATEST,
+    ChangeResult,
     UpdatePolicyRequest,
-    UpdatePolicyResponse,
-    WatchToken,
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
-from topicpolicies_server.history import file
-from topicpolicies_server.history.entries import Gap, GapReason, Stream
 from topicpolicies_server.rpc.server import Server
 from topicpolicies_server.rpc.watching import serializing
 from topicpolicies_server.rpc.watching.part import Part
 
-from .conftest import TOPIC, Refusal
+from .conftest import TOPIC
 from .watching import WatchReader, changes, kinds
 
 NAMESPACE = "public/default"
@@ -40,7 +36,7 @@ MODES = (WATCH_MODE_LATEST, WATCH_MODE_EVERY)
 QUIET = f"{TOPIC}-quiet"
 
 
-async def update(stub: AsyncStub, value: int, topic: str = TOPIC, **more: object) -> UpdatePolicyResponse:
+async def update(stub: AsyncStub, value: int, topic: str = TOPIC, **more: object) -> ChangeResult:
     policies = TopicPolicies(max_producer_per_topic=value)
     return await stub.UpdatePolicy(UpdatePolicyRequest(topic=topic, policies=policies, **more))  # type: ignore[arg-type]
 
@@ -67,18 +63,6 @@ def serving(tmp_path: Path) -> Serving:
     return start
 
 
-# What is sent
-
-
-# Resets
-
-
-async def test_a_watch_with_an_empty_token_begins_with_a_snapshot_and_no_reset(stub: AsyncStub) -> None:
-    await update(stub, 1)
-    events = await WatchReader(stub, namespaces=[NAMESPACE], resume={NAMESPACE: WatchToken()}, end_when_synced=True).rest()
-    assert kinds(events) == ["change", "bookmark"]
-
-
 # Every change, however far behind
 
 
@@ -92,58 +76,6 @@ async def test_changes_of_other_topics_never_leave_a_watch_of_every_change_behin
         events = await watch.until(lambda event: event.HasField("change"))
         assert events[-1].change.document == quiet.document and "reset" not in kinds(events)
         watch.cancel()
-
-
-async def test_a_watch_of_an_empty_history_resumes_from_the_token_of_a_listing(serving: Serving) -> None:
-    async with serving() as stub:
-        token = (await stub.ListPolicies(service_pb2.ListPoliciesRequest(namespace=NAMESPACE))).token
-        assert token.log
-        watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES, resume={NAMESPACE: token})
-        assert kinds(await watch.until_synced()) == ["bookmark"]
-        await update(stub, 1)
-        assert (await watch.next()).entry.document.policies.max_producer_per_topic == 1
-        watch.cancel()
-
-
-async def test_a_gap_after_all_events_is_sent_once(serving: Serving, tmp_path: Path) -> None:
-    async with serving() as stub:
-        await update(stub, 1)
-    connection = file.prepare(tmp_path / "history.db")
-    (log,) = {log for log, _ in file.marks(connection)[NAMESPACE].streams}
-    hole = Stream(NAMESPACE, log, 0), "~"
-    file.add_gap(connection, file.namespace_id(connection, NAMESPACE), Gap(NAMESPACE, 1, 2, GapReason.OVERRUN, (hole,)))
-    connection.close()
-    async with serving() as stub:
-        watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES)
-        events = [event for event in await watch.until_synced() if not event.HasField("status")]
-        assert kinds(events) == ["bookmark", "entry", "gap", "bookmark"]
-        for value in (2, 3):
-            await update(stub, value)
-            events = await watch.until(lambda event: event.HasField("entry"))
-            assert not [event for event in events if event.HasField("gap")]
-        watch.cancel()
-
-
-@pytest.mark.parametrize("mode", [WATCH_MODE_EVERY, WATCH_MODE_ENTRIES])
-async def test_a_watch_from_the_beginning_of_a_namespace_without_events_is_synced_at_once(
-    serving: Serving, mode: service_pb2.WatchMode.ValueType
-) -> None:
-    async with serving() as stub:
-        watch = WatchReader(stub, namespaces=[NAMESPACE], mode=mode, from_beginning=True)
-        assert kinds(await watch.until_synced())[-1] == "bookmark"
-        first = await update(stub, 1)
-        event = (await watch.until(lambda event: event.HasField("change") or event.HasField("entry")))[-1]
-        assert first.document in (event.change.document, event.entry.document)
-        watch.cancel()
-
-
-async def test_the_message_of_a_reset_says_what_follows_in_the_mode_of_the_watch(serving: Serving) -> None:
-    async with serving() as stub:
-        await update(stub, 1)
-        elsewhere = {NAMESPACE: WatchToken(log="elsewhere", positions=[""])}
-        for mode, follows in ((WATCH_MODE_EVERY, "A snapshot follows."), (WATCH_MODE_ENTRIES, "What the history has follows.")):
-            events = await WatchReader(stub, namespaces=[NAMESPACE], mode=mode, resume=elsewhere, end_when_synced=True).rest()
-            assert kinds(events)[0] == "reset" and events[0].reset.message.endswith(follows)
 
 
 async def test_a_watch_that_fails_unexpectedly_gets_status_failed_and_resumes_when_it_can(
@@ -170,7 +102,7 @@ async def test_a_namespace_whose_changes_can_not_be_serialized_fails_alone_and_r
 ) -> None:
     serialize = serializing.change_pieces
 
-    def fail(name: str, *rest: Any, **more: Any) -> Sequence[bytes]:
+    def fail(name: str, *rest: Any, **more: Any) -> Sequence[serializing.Piece]:
         if name == NAMESPACE:
             raise LookupError
         return serialize(name, *rest, **more)
@@ -205,7 +137,7 @@ async def test_a_snapshot_whose_serialization_fails_midway_is_sent_again_after_a
         await update(stub, number, f"{TOPIC}-{number}")
     serialize, calls = serializing.change_pieces, 0
 
-    def fail(*some: Any, **more: Any) -> Sequence[bytes]:
+    def fail(*some: Any, **more: Any) -> Sequence[serializing.Piece]:
         nonlocal calls
         calls += 1
         if calls == 2:
@@ -213,17 +145,8 @@ async def test_a_snapshot_whose_serialization_fails_midway_is_sent_again_after_a
         return serialize(*some, **more)
 
     monkeypatch.setattr("topicpolicies_server.rpc.watching.part.change_pieces", fail)
-    watch = WatchReader(stub, namespaces=[NAMESPACE], end_when_synced=True)
-    events = await watch.rest()
+    events = await WatchReader(stub, namespaces=[NAMESPACE]).whole()
     at = kinds(events).index("reset")
     assert len(changes(events[:at])) == 256
     assert {change.document.topic for change in changes(events[at:])} == {f"{TOPIC}-{number}" for number in range(300)}
     assert len(changes(events[at:])) == 300 and events[at].reset.message.endswith("A snapshot follows.")
-
-
-async def test_without_a_history_entries_are_refused(serving: Serving) -> None:
-    async with serving(history=False) as stub:
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_ENTRIES).rest()
-        refusal = Refusal(caught.value)
-        assert (refusal.code, refusal.info.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "HISTORY_OFF")

@@ -12,7 +12,7 @@ import pytest
 
 from tests.access.signing import SECRET
 from tests.stubs import AsyncStub, async_stub
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import events_pb2, history_pb2, service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.config import (
     AuthenticationConfig,
@@ -31,9 +31,9 @@ from .test_identifying import bearer
 from .watching import WatchReader
 
 UNKNOWN, CLAIMED, VERIFIED = (
-    service_pb2.ACTOR_STANDING_UNKNOWN,
-    service_pb2.ACTOR_STANDING_UNAUTHENTICATED,
-    service_pb2.ACTOR_STANDING_AUTHENTICATED,
+    events_pb2.ACTOR_STANDING_UNKNOWN,
+    events_pb2.ACTOR_STANDING_UNAUTHENTICATED,
+    events_pb2.ACTOR_STANDING_AUTHENTICATED,
 )
 GATEWAY = (*bearer(sub="gateway"), ("topicpolicies-original-principal", "bob"))
 Metadata = tuple[tuple[str, str], ...]
@@ -81,12 +81,12 @@ async def update(stub: AsyncStub, value: int, metadata: Metadata, actor: str = "
     return (await stub.UpdatePolicy(request, metadata=metadata)).document.version
 
 
-def actor_of(origin: service_pb2.ChangeOrigin) -> Actor:
+def actor_of(origin: events_pb2.ChangeOrigin) -> Actor:
     return origin.actor, origin.actor_standing, origin.principal, origin.claimed_actor
 
 
 async def history(stub: AsyncStub, metadata: Metadata, **question: str) -> list[Actor]:
-    request = service_pb2.ListHistoryRequest(topic=TOPIC, order=service_pb2.HISTORY_ORDER_OLDEST_FIRST, **question)  # type: ignore[arg-type]
+    request = history_pb2.ListHistoryRequest(topic=TOPIC, oldest_first=True, **question)  # type: ignore[arg-type]
     return [actor_of(each.origin) for each in (await stub.ListHistory(request, metadata=metadata)).entries]
 
 
@@ -102,7 +102,7 @@ async def history_of(stub: AsyncStub, entries: int) -> list[Actor]:
 async def test_the_history_has_the_verified_principal_and_what_the_caller_claimed(stub: AsyncStub) -> None:
     await update(stub, 1, bearer(sub="alice"))
     await update(stub, 2, bearer(sub="alice"), actor="ceo")
-    await update(stub, 3, (*bearer(sub="alice"), ("topicpolicies-actor", "ceo")))
+    await update(stub, 3, bearer(sub="alice"), actor="ceo")
     await update(stub, 4, bearer(sub="alice"), actor="alice")
     await update(stub, 5, GATEWAY, actor="robert")
     await stub.DeletePolicy(service_pb2.DeletePolicyRequest(topic=TOPIC, actor="ceo"), metadata=bearer(sub="alice"))
@@ -125,12 +125,10 @@ async def test_a_watch_has_the_verified_principal_and_what_the_caller_claimed(st
         watch.cancel()
 
 
-async def test_the_changes_of_an_update_stream_have_the_principal_of_the_stream(stub: AsyncStub) -> None:
-    call = stub.UpdatePolicies(metadata=GATEWAY)
+async def test_the_changes_of_a_batch_have_the_principal_of_the_call(stub: AsyncStub) -> None:
     change = service_pb2.UpdatePolicyRequest(topic=TOPIC, policies=TopicPolicies(max_producer_per_topic=1), actor="carol")
-    await call.write(service_pb2.UpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(sequence=1, update=change)]))
-    await call.done_writing()
-    assert await call.read() is not None
+    batch = service_pb2.BatchUpdatePoliciesRequest(changes=[service_pb2.PolicyChangeRequest(update=change)])
+    await stub.BatchUpdatePolicies(batch, metadata=GATEWAY)
     assert await history(stub, bearer()) == [("bob", VERIFIED, "gateway", "carol")]
 
 

@@ -3,17 +3,77 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 from tests.stubs import AsyncStub
-from topicpolicies.v1.service_pb2 import BOOKMARK_KIND_SYNCED, PolicyChange, WatchEvent, WatchPoliciesRequest, WatchToken
+from topicpolicies.v1.history_pb2 import WatchHistoryEvent, WatchHistoryRequest
+from topicpolicies.v1.service_pb2 import PolicyChange, WatchEvent, WatchPoliciesRequest, WatchPoliciesResponse
+from topicpolicies_server.rpc.watching.bookmarks import Bookmarks
+from topicpolicies_server.rpc.watching.part import Part
+from topicpolicies_server.rpc.watching.requests import Watch
+from topicpolicies_server.rpc.watching.resources import WatchResources
+from topicpolicies_server.rpc.watching.stream import WatchStream
 
 PATIENCE = 30.0
+_Event = TypeVar("_Event", WatchEvent, WatchHistoryEvent)
 
 
-class WatchReader:
-    """One watch, read event by event."""
+class _Reader(Generic[_Event]):
+    """One stream, read event by event."""
+
+    def __init__(self, call: Any, namespaces: int) -> None:
+        """``namespaces``: how many namespaces are watched."""
+        self.call = call
+        self.messages = 0
+        """The number of messages that were read."""
+        self._namespaces = namespaces
+        self._events: AsyncIterator[_Event] = self._each()
+
+    async def next(self) -> _Event:
+        """Returns the next event."""
+        async with asyncio.timeout(PATIENCE):
+            return await anext(self._events)
+
+    async def until(self, holds: Callable[[_Event], bool]) -> list[_Event]:
+        """Returns the events up to and including the first for which this holds."""
+        found = []
+        while True:
+            found.append(await self.next())
+            if holds(found[-1]):
+                return found
+
+    async def until_synced(self) -> list[_Event]:
+        """Returns the events up to and including SYNCED."""
+        return await self.until(lambda event: event.bookmark.synced)
+
+    async def whole(self) -> list[_Event]:
+        """Returns the events up to and including SYNCED of every namespace, and ends the stream."""
+        found: list[_Event] = []
+        for _ in range(self._namespaces):
+            found += await self.until_synced()
+        self.cancel()
+        return found
+
+    async def rest(self) -> list[_Event]:
+        """Returns the events up to the end of the stream."""
+        async with asyncio.timeout(PATIENCE):
+            return [event async for event in self._events]
+
+    def cancel(self) -> None:
+        """Cancels the stream."""
+        self.call.cancel()
+
+    async def _each(self) -> AsyncIterator[_Event]:
+        async for message in self.call:
+            self.messages += 1
+            for event in message.events:
+                yield event
+
+
+class WatchReader(_Reader[WatchEvent]):
+    """A stream of WatchPolicies."""
 
     def __init__(
         self,
@@ -24,58 +84,57 @@ class WatchReader:
         **selection: Any,
     ) -> None:
         """Opens a watch with this request, or with one of these fields."""
-        self.call = stub.WatchPolicies(request if request is not None else WatchPoliciesRequest(**selection), metadata=metadata)
-        self.messages = 0
-        """The number of messages that were read."""
-        self._events = self._each()
-
-    async def next(self) -> WatchEvent:
-        """Returns the next event."""
-        async with asyncio.timeout(PATIENCE):
-            return await anext(self._events)
-
-    async def until(self, holds: Callable[[WatchEvent], bool]) -> list[WatchEvent]:
-        """Returns the events up to and including the first for which this holds."""
-        found = []
-        while True:
-            found.append(await self.next())
-            if holds(found[-1]):
-                return found
-
-    async def until_synced(self) -> list[WatchEvent]:
-        """Returns the events up to and including SYNCED."""
-        return await self.until(lambda event: event.bookmark.kind == BOOKMARK_KIND_SYNCED)
+        message = request if request is not None else WatchPoliciesRequest(**selection)
+        of_topics = {topic.partition("://")[2].rpartition("/")[0] for topic in message.topics}
+        super().__init__(stub.WatchPolicies(message, metadata=metadata), len(of_topics.union(message.namespaces)))
 
     async def change(self) -> PolicyChange:
         """Returns the next change, and skips other events before it."""
         return (await self.until(lambda event: event.HasField("change")))[-1].change
 
-    async def rest(self) -> list[WatchEvent]:
-        """Returns the events up to the end of the stream."""
-        async with asyncio.timeout(PATIENCE):
-            return [event async for event in self._events]
 
-    def cancel(self) -> None:
-        """Cancels the stream."""
-        self.call.cancel()
+class HistoryReader(_Reader[WatchHistoryEvent]):
+    """A stream of WatchHistory."""
 
-    async def _each(self) -> AsyncIterator[WatchEvent]:
-        async for message in self.call:
-            self.messages += 1
-            for event in message.events:
-                yield event
+    def __init__(self, stub: AsyncStub, *, metadata: tuple[tuple[str, str], ...] = (), **selection: Any) -> None:
+        """Opens a stream with a request of these fields."""
+        message = WatchHistoryRequest(**selection)
+        super().__init__(stub.WatchHistory(message, metadata=metadata), len(set(message.namespaces)))
 
 
-def changes(events: list[WatchEvent]) -> list[PolicyChange]:
+def stream_of(resources: WatchResources, watch: Watch, bookmarks: Bookmarks) -> WatchStream:
+    """Returns a stream of WatchPolicies without a server."""
+    return WatchStream(watch.topics, partial(Part, resources, watch), watch.bookmark_seconds, bookmarks)
+
+
+async def run_until_synced(stream: WatchStream) -> list[WatchEvent]:
+    """Runs a stream of one namespace until SYNCED. Returns its events."""
+    received: list[WatchEvent] = []
+    synced = asyncio.Event()
+
+    async def write(message: bytes) -> None:
+        received.extend(WatchPoliciesResponse.FromString(message).events)
+        if received[-1].bookmark.synced:
+            synced.set()
+
+    task = asyncio.get_running_loop().create_task(stream.run(write))
+    await synced.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await stream.close()
+    return received
+
+
+def changes(events: Iterable[WatchEvent]) -> list[PolicyChange]:
     """Returns the changes among events."""
     return [event.change for event in events if event.HasField("change")]
 
 
-def kinds(events: list[WatchEvent]) -> list[str]:
+def kinds(events: Iterable[WatchEvent | WatchHistoryEvent]) -> list[str]:
     """Returns the kinds of events: the names of their contents."""
     return [event.WhichOneof("content") or "" for event in events]
 
 
-def token_of(events: list[WatchEvent]) -> WatchToken:
-    """Returns the token of the last event, which must be a bookmark."""
-    return events[-1].bookmark.token
+def token_of(events: list[WatchEvent], namespace: str = "") -> str:
+    """Returns the last token among events; of a namespace, if one is named."""
+    return next((each.resume_token for each in reversed(events) if each.resume_token and namespace in ("", each.namespace)), "")

@@ -9,11 +9,11 @@ from google.rpc.error_details_pb2 import ErrorInfo
 
 from tests.validators.records import Failure
 from topicpolicies_server.access import NOBODY
+from topicpolicies_server.access.rations import Bucket
 from topicpolicies_server.core.chains.request import Outcome, Request
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.traces import TraceContext
 from topicpolicies_server.rpc import errors
-from topicpolicies_server.rpc.pace import Pace
 from topicpolicies_server.telemetry.spans import CallSpan
 
 BROKEN = Failure("UNAVAILABLE", "CONNECTION")
@@ -35,24 +35,31 @@ class CallContext:
 
     caller = NOBODY
     error: PolicyError | None = None
-    pace: Pace | None = None
+    bucket: Bucket | None = None
     target = at_least = ""
     request: Request | None = None
     outcome: Outcome | None = None
     trace: TraceContext | None = None
     span: CallSpan | None = None
     started: float = 0.0
-    leave: Callable[[PolicyError], None] | None = None
+    hurry: Callable[[], None] | None = None
     changes = 0
-
-    def __init__(self, actor: str) -> None:
-        self.metadata: tuple[tuple[str, str | bytes], ...] = (("topicpolicies-actor", actor),)
+    unsure = False
+    method = ""
+    metadata: tuple[tuple[str, str | bytes], ...] = ()
 
     def note(self, key: str, value: str) -> None:
         """Ignores trailing metadata."""
 
+    def time_left(self) -> float | None:
+        """Returns None: no call has a deadline."""
+
     def unread_since(self) -> float | None:
         """Returns None: nothing waits to be read by the client."""
+
+    def of_all_attempts(self, error: PolicyError, request_id: str) -> PolicyError:
+        """Returns the error: this is the call's first attempt. ``request_id`` does not matter."""
+        return error
 
 
 def refused(error: Exception) -> Refused:

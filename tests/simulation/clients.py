@@ -30,8 +30,8 @@ class Wish:
     key: Key
     draft: Draft
     request_id: str
-    etag: str = ""
-    must_not_exist: bool = False
+    demanded: str = ""
+    must_be_absent: bool = False
     skip_if_absent: bool = False
     validate_only: bool = False
 
@@ -42,8 +42,7 @@ class Wish:
             scope=policies_pb2.Scope.ValueType(self.key.scope),
             policies=self.draft.policies,
             update_mask=FieldMask(paths=self.draft.mask) if self.draft.mask else None,
-            etag=self.etag,
-            must_not_exist=self.must_not_exist,
+            precondition=self._precondition(),
             skip_if_absent=self.skip_if_absent,
             validate_only=self.validate_only,
             request_id=self.request_id,
@@ -55,16 +54,21 @@ class Wish:
         return service_pb2.DeletePolicyRequest(
             topic=self.key.topic,
             scope=policies_pb2.Scope.ValueType(self.key.scope),
-            etag=self.etag,
+            precondition=self._precondition(),
             validate_only=self.validate_only,
             request_id=self.request_id,
         )
 
-    def change(self, sequence: int) -> service_pb2.PolicyChangeRequest:
+    def change(self) -> service_pb2.PolicyChangeRequest:
         """Returns it as a part of a batch."""
         if self.draft.edit.delete:
-            return service_pb2.PolicyChangeRequest(sequence=sequence, delete=self.delete())
-        return service_pb2.PolicyChangeRequest(sequence=sequence, update=self.update())
+            return service_pb2.PolicyChangeRequest(delete=self.delete())
+        return service_pb2.PolicyChangeRequest(update=self.update())
+
+    def _precondition(self) -> service_pb2.Precondition | None:
+        if self.must_be_absent:
+            return service_pb2.Precondition(exists=False)
+        return service_pb2.Precondition(version=self.demanded) if self.demanded else None
 
     def record(self, client: str, sidecar: str, now: float) -> Update:
         """Returns the record of an attempt that has no answer yet."""
@@ -75,8 +79,8 @@ class Wish:
             key=self.key,
             request_id=self.request_id,
             edit=self.draft.edit,
-            etag=self.etag,
-            must_not_exist=self.must_not_exist,
+            demanded=self.demanded,
+            must_be_absent=self.must_be_absent,
             skip_if_absent=self.skip_if_absent,
             validate_only=self.validate_only,
         )
@@ -153,8 +157,8 @@ class Client:
 
     async def _call(self, sidecar: Sidecar, wish: Wish) -> Answer:
         if wish.draft.edit.delete:
-            return deleted_answer(await sidecar.delete(wish.delete(), self.name))
-        return answer_of(await sidecar.update(wish.update(), self.name))
+            return answer_of(await sidecar.delete(wish.delete()))
+        return answer_of(await sidecar.update(wish.update()))
 
     def _count(self, answer: Answer | Failure | None) -> None:
         counts = self.world.counts
@@ -215,11 +219,11 @@ class Writer(Client):
         if drawn < 0.15:
             read = await self.read(key)
             if read.failure is None:
-                return replace(wish, etag=read.version)
+                return replace(wish, demanded=read.version)
         elif drawn < 0.18:
-            return replace(wish, etag=chance.choice((ABSENT, "11", "1a")))
+            return replace(wish, demanded=chance.choice((ABSENT, "11", "1a")))
         elif drawn < 0.2 and not draft.edit.delete:
-            return replace(wish, must_not_exist=True, skip_if_absent=False)
+            return replace(wish, must_be_absent=True, skip_if_absent=False)
         elif drawn < 0.23 and not draft.edit.delete:
             return replace(wish, validate_only=True)
         return wish
@@ -243,29 +247,16 @@ class Reader(Client):
             await self.read(key, at_least)
 
 
-def answer_of(response: service_pb2.UpdatePolicyResponse) -> Answer:
-    """Returns the answer to an update as it is recorded."""
+def answer_of(response: service_pb2.ChangeResult) -> Answer:
+    """Returns the answer to a change as it is recorded."""
     document = flat(response.document.policies) if response.document.HasField("policies") else None
     assert response.document.version in ("", response.version)
     return Answer(Outcome(response.outcome), response.version, response.previous_version, document, response.replayed)
-
-
-def deleted_answer(response: service_pb2.DeletePolicyResponse) -> Answer:
-    """Returns the answer to a deletion as it is recorded."""
-    assert response.document.version == response.version and not response.document.HasField("policies")
-    return Answer(_DELETED[response.outcome], response.version, response.previous_version, None, response.replayed)
 
 
 def grpc_name(code: int) -> str:
     """Returns the name of a status code."""
     return _NAMES[code]
 
-
-_DELETED = {
-    service_pb2.DELETE_OUTCOME_DELETED: Outcome.APPLIED,
-    service_pb2.DELETE_OUTCOME_ABSENT: Outcome.UNCHANGED,
-    service_pb2.DELETE_OUTCOME_WOULD_DELETE: Outcome.WOULD_APPLY,
-}
-"""The outcomes of deletions as they are recorded."""
 
 _NAMES: dict[int, str] = {status.value[0]: status.name for status in grpc.StatusCode}

@@ -46,7 +46,7 @@ class Passerby(Client):
         world.history.updates.append(attempt)
         world.once.add((key, wish.request_id))
         knew = sidecar.knows(policy_key(key))
-        answer = answer_of(await sidecar.update(wish.update(), self.name))
+        answer = answer_of(await sidecar.update(wish.update()))
         world.counts[f"attempts through newcomers {answer.outcome.name}"] += 1
         if answer.outcome is Outcome.APPLIED:
             world.acknowledged.add((key, wish.request_id))

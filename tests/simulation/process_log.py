@@ -28,7 +28,7 @@ class ProcessLog(MemoryLog):
         if slow:
             await asyncio.sleep(slow)
         if self.dead:
-            raise LogError(Reason.LOG_CLOSED, "The process has crashed.")
+            raise LogError(Reason.LOG_UNAVAILABLE, "The process has crashed.")
         log = await super().open(namespace, sink, start)
         self.openings += 1
         if self.opened_one is not None:
@@ -41,7 +41,7 @@ class ProcessLog(MemoryLog):
 
     def _opening(self, stored: memory.StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
         if self.dead:
-            raise LogError(Reason.LOG_CLOSED, "The process has crashed.")
+            raise LogError(Reason.LOG_UNAVAILABLE, "The process has crashed.")
         return super()._opening(stored, sink, start)
 
     def crash(self) -> None:

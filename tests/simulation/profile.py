@@ -41,7 +41,7 @@ class Profile:
     writers: int = 3
     updates: int = 8
     """The number of updates of each writer."""
-    streams: int = 1
+    batchers: int = 1
     readers: int = 1
     watchers: int = 3
     steps: int = 5
@@ -135,7 +135,7 @@ def _delayed(name: str, about: str, **others: Any) -> Profile:
         "delays": 3,
         "updates": 8,
         "writers": 1,
-        "streams": 1,
+        "batchers": 1,
         "readers": 1,
         "watchers": 1,
         "steps": 4,
@@ -147,7 +147,7 @@ def _delayed(name: str, about: str, **others: Any) -> Profile:
     return Profile(name=name, about=about, **(made | others))
 
 
-_NO_CLIENTS: dict[str, Any] = {"guard": True, "writers": 0, "streams": 0, "readers": 0, "watchers": 0}
+_NO_CLIENTS: dict[str, Any] = {"guard": True, "writers": 0, "batchers": 0, "readers": 0, "watchers": 0}
 
 PROFILES: dict[str, Profile] = {
     profile.name: profile
@@ -196,7 +196,7 @@ PROFILES: dict[str, Profile] = {
             racing_brokers=2,
             updates=20,
             writers=0,
-            streams=0,
+            batchers=0,
             readers=0,
             watchers=0,
         ),
@@ -206,12 +206,12 @@ PROFILES: dict[str, Profile] = {
         _delayed("late-orphans", "guards that may all have ended when the log is compacted", survivor=False, updates=12, **_NO_CLIENTS),
         Profile(
             name="hot",
-            about="many writers and streams on one key, and few faults: deep pipelines",
+            about="many writers and batches on one key, and few faults: deep pipelines",
             forgets_deletions=False,
             topics=1,
             both_scopes=False,
             writers=6,
-            streams=3,
+            batchers=3,
             updates=6,
             steps=5,
             lost_acknowledgement=0.02,

@@ -67,10 +67,10 @@ def _lines(run: Run) -> Iterator[tuple[float, str, str]]:
 
 def _request(update: Update) -> str:
     words = [update.request_id[:6], str(update.key), _edit(update.edit)]
-    words += [f"etag {update.etag}"] if update.etag else []
+    words += [f"version {update.demanded}"] if update.demanded else []
     words += ["if there"] if update.skip_if_absent else []
     words += ["dry"] if update.validate_only else []
-    words += [f"on {update.stream} #{update.sequence}"] if update.stream else []
+    words += [f"in {update.batch} #{update.sequence}"] if update.batch else []
     return " ".join(words)
 
 

@@ -15,6 +15,7 @@ from tests.validators.records import Answer, Broken, History
 from topicpolicies_server.core.policies.events import Placed
 
 from . import knowledge, terms
+from .batches import BatchWriter
 from .broker import Broker
 from .calls import Refused
 from .clients import Client, Reader, Wish, Writer
@@ -24,7 +25,6 @@ from .nemesis import Nemesis
 from .passers import Passerby
 from .profile import PROFILES, Profile, varied
 from .sidecar import Sidecar
-from .streams import StreamWriter
 from .watchers import Watcher
 from .world import NAMESPACE, WINDOW_MS, World
 
@@ -106,8 +106,8 @@ async def _live(profile: Profile, chance: random.Random) -> World:
     async with asyncio.TaskGroup() as group:
         for number in range(profile.writers):
             group.create_task(Writer(world, f"writer-{number}", own()).run(profile.updates))
-        for number in range(profile.streams):
-            group.create_task(StreamWriter(world, f"streamer-{number}", own()).run(max(1, profile.updates // 3)))
+        for number in range(profile.batchers):
+            group.create_task(BatchWriter(world, f"batcher-{number}", own()).run(max(1, profile.updates // 3)))
         for number in range(profile.readers):
             group.create_task(Reader(world, f"reader-{number}", own()).run(profile.updates))
         for broker in (*chained, *racing):

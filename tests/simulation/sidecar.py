@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar, cast
 
 from tests.guard.told import Told
@@ -24,6 +23,7 @@ from topicpolicies_server.guard import Guard
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
 from topicpolicies_server.rpc.calls import Calls
+from topicpolicies_server.rpc.decoding import changes_of
 from topicpolicies_server.rpc.servicer import Servicer
 from topicpolicies_server.rpc.watching.stream import Write
 
@@ -92,7 +92,7 @@ class Sidecar:
         if self._disk is not None:
             self._kept = SimulatedCheckpoints(self._disk, random.Random(self._starts), self._counts)
             self.registry.keep_checkpoints(cast("Checkpoints", self._kept))
-        self._servicer = Servicer(self.registry, self._limits, service_pb2.GetServerInfoResponse, Calls(self._limits.max_concurrent_calls))
+        self._servicer = Servicer(self.registry, self._limits, service_pb2.ServerInfo, Calls(self._limits.max_concurrent_calls))
         if self._guards:
             self._guard = Guard(self.registry, Told(*self._guards))
             self._guard.start()
@@ -199,7 +199,7 @@ class Sidecar:
     async def stop(self) -> None:
         """Stops gracefully: finishes the calls that it accepted, as far as there is time."""
         self.running = False
-        self._servicer.stop_watches()
+        self._servicer.watches.stop()
         if self._calls:
             await asyncio.wait(list(self._calls), timeout=self._limits.drain_seconds)
         self._down.set_result(None)
@@ -228,32 +228,33 @@ class Sidecar:
         if guard is not None:
             await guard.stop()
 
-    async def update(self, message: service_pb2.UpdatePolicyRequest, actor: str) -> service_pb2.UpdatePolicyResponse:
+    async def update(self, message: service_pb2.UpdatePolicyRequest) -> service_pb2.ChangeResult:
         """UpdatePolicy."""
-        answer = await self._call(lambda: self._servicer.update_policy(message, CallContext(actor)))
-        return service_pb2.UpdatePolicyResponse.FromString(answer)
+        answer = await self._call(lambda: self._servicer.update_policy(message, CallContext()))
+        return service_pb2.ChangeResult.FromString(answer)
 
-    async def delete(self, message: service_pb2.DeletePolicyRequest, actor: str) -> service_pb2.DeletePolicyResponse:
+    async def delete(self, message: service_pb2.DeletePolicyRequest) -> service_pb2.ChangeResult:
         """DeletePolicy."""
-        answer = await self._call(lambda: self._servicer.delete_policy(message, CallContext(actor)))
-        return service_pb2.DeletePolicyResponse.FromString(answer)
+        answer = await self._call(lambda: self._servicer.delete_policy(message, CallContext()))
+        return service_pb2.ChangeResult.FromString(answer)
 
     async def read(self, key: Key, at_least: str = "") -> tuple[str, Document | None]:
         """GetPolicy of one document: returns its version and the document."""
-        message = service_pb2.GetPolicyRequest(topic=key.topic, scopes=[policies_pb2.Scope.ValueType(key.scope)])
-        if at_least:
-            message.at_least_version = at_least
-        answer = await self._call(lambda: self._servicer.get_policy(message, CallContext("")))
-        (document,) = service_pb2.GetPolicyResponse.FromString(answer).documents
+        scope = policies_pb2.Scope.ValueType(key.scope)
+        message = service_pb2.GetPolicyRequest(topic=key.topic, scope=scope, at_least_version=at_least)
+        answer = await self._call(lambda: self._servicer.get_policy(message, CallContext()))
+        document = policies_pb2.PolicyDocument.FromString(answer)
         return document.version, flat(document.policies) if document.HasField("policies") else None
 
-    def update_stream(self, requests: AsyncIterator[service_pb2.UpdatePoliciesRequest], actor: str, buffer: int) -> Stream:
-        """UpdatePolicies."""
-        return Stream(self, lambda write: _each(self._servicer.update_policies(requests, CallContext(actor)), write), buffer)
+    async def batch(self, message: service_pb2.BatchUpdatePoliciesRequest) -> service_pb2.BatchUpdatePoliciesResponse:
+        """BatchUpdatePolicies."""
+        changes = changes_of(message.SerializeToString())
+        answer = await self._call(lambda: self._servicer.batch_update_policies(changes, CallContext()))
+        return service_pb2.BatchUpdatePoliciesResponse.FromString(answer)
 
     def watch(self, message: service_pb2.WatchPoliciesRequest, buffer: int) -> Stream:
         """WatchPolicies."""
-        return Stream(self, lambda write: self._servicer.watch_policies(message, CallContext(""), write), buffer)
+        return Stream(self, lambda write: self._servicer.watch_policies(message, CallContext(), write), buffer)
 
     async def _call(self, method: Callable[[], Awaitable[T]]) -> T:
         """Makes one call, which ends with the process at the latest."""
@@ -337,12 +338,6 @@ class Stream:
             await self._answers.put(None)
         except Exception as error:  # noqa: BLE001 (as the server does)
             await self._answers.put(refused(error).failure)
-
-
-async def _each(answers: AsyncGenerator[bytes, None], write: Write) -> None:
-    async with contextlib.aclosing(answers) as each:
-        async for answer in each:
-            await write(answer)
 
 
 def _leave(task: asyncio.Task[Any]) -> None:

@@ -74,5 +74,6 @@ def counts_of(history: History, entries: Iterable[Placed]) -> Counter[str]:
     for watch in history.watches:
         for message in watch.messages:
             if isinstance(message, Change) and watch.every:
-                counts["changes told by followers"] += writers.get((message.partition, message.position)) not in (None, watch.sidecar)
+                writer = writers.get((history.partitions.get(message.key, 0), message.version))
+                counts["changes told by followers"] += writer not in (None, watch.sidecar)
     return counts

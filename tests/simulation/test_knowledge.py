@@ -150,7 +150,7 @@ def test_a_change_that_a_newcomer_acknowledged_but_the_log_lacks_breaks_a_promis
     [
         ((_read("one", {"a": 1}), _read("two", {"a": 1})), 0),
         ((_read("one", {"a": 1}), _read("two", {"a": 2})), 1),
-        ((_read("one", None), _read("two", None, Failure("UNAVAILABLE", "LOAD_TIMEOUT"))), 1),
+        ((_read("one", None), _read("two", None, Failure("UNAVAILABLE", "LOG_UNAVAILABLE"))), 1),
     ],
     ids=["they do", "one does not", "one does not answer"],
 )

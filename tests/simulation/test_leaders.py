@@ -21,7 +21,7 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.chains.sequencer import Effect, Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.policies.events import Event, Placed, Position
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs import rows
 from topicpolicies_server.logs.change_log import Leadership, LogError, NotLeader
 from topicpolicies_server.logs.leadership import Candidate
@@ -94,7 +94,7 @@ def fenced_leaders_that_go_on_answering(patch: pytest.MonkeyPatch) -> None:
     original = MemoryNamespaceLog._fail
 
     def planted(self: MemoryNamespaceLog, event: Event, error: LogError) -> None:
-        if error.reason != Reason.LOG_FENCED:
+        if error.state is not LogState.FENCED:
             original(self, event, error)
             return
         partition = self.partition_of(event.key)
@@ -115,7 +115,7 @@ def turned_away_after_all(patch: pytest.MonkeyPatch) -> None:
     original = Sequencer.failed
 
     def planted(self: Sequencer, event: Event, error: PolicyError, outcome_unknown: bool) -> list[Effect]:
-        if error.reason == Reason.LOG_FENCED:
+        if error.state is LogState.FENCED:
             return original(self, event, NotLeader(NAMESPACE, Leadership(False)), False)
         return original(self, event, error, outcome_unknown)
 
@@ -234,24 +234,26 @@ def test_a_followers_watch_streams_every_change_of_every_leader_in_order(seed: i
         assert not (found.forks or found.twice), "one update follows another"
 
 
-def setting(topic: str, seconds: int, etag: str = "") -> service_pb2.UpdatePolicyRequest:
+def setting(topic: str, seconds: int, version: str = "") -> service_pb2.UpdatePolicyRequest:
     """Returns a request that sets a topic's TTL."""
-    return service_pb2.UpdatePolicyRequest(topic=topic, policies=TopicPolicies(message_ttl_in_seconds=seconds), etag=etag)
+    precondition = service_pb2.Precondition(version=version) if version else None
+    policies = TopicPolicies(message_ttl_in_seconds=seconds)
+    return service_pb2.UpdatePolicyRequest(topic=topic, policies=policies, precondition=precondition)
 
 
 async def refusal(sidecar: Sidecar, request: service_pb2.UpdatePolicyRequest) -> tuple[str, str]:
     """Returns the reason why an update is refused, and the leader that the refusal names."""
     with pytest.raises(Refused) as caught:
-        await sidecar.update(request, "")
+        await sidecar.update(request)
     return caught.value.failure.reason, caught.value.leader
 
 
-async def taken(world: World, request: service_pb2.UpdatePolicyRequest, sidecars: Sequence[Sidecar]) -> service_pb2.UpdatePolicyResponse:
+async def taken(world: World, request: service_pb2.UpdatePolicyRequest, sidecars: Sequence[Sidecar]) -> service_pb2.ChangeResult:
     """Sends a request to one sidecar after the other until one accepts it."""
     while True:
         for sidecar in sidecars:
             try:
-                return await sidecar.update(request, "")
+                return await sidecar.update(request)
             except Refused:
                 await world.pause(0.05)
 
@@ -271,7 +273,7 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     for sidecar in world.sidecars:
         sidecar._limits = replace(sidecar._limits, namespace_idle_seconds=60.0)  # no sidecar gives up its seat by itself
         sidecar.start()
-    first = await former.update(setting(topic, 1), "")
+    first = await former.update(setting(topic, 1))
     for other in others:
         assert await refusal(other, setting(topic, 2)) == ("NOT_LEADER", former.name)
     log, watched = former.led_log(NAMESPACE), former.registry.get(NAMESPACE)
@@ -289,8 +291,8 @@ async def asked_while_cut_off(chance: random.Random) -> None:
     await asyncio.sleep(10.0)
     assert former.leads(NAMESPACE), "it does not know yet"
     assert watched.confirmed_ms <= cut_at, "it has not read what the other leader wrote"
-    stale = await former.update(setting(topic, 1), "")
-    assert (stale.outcome, stale.version) == (service_pb2.UPDATE_OUTCOME_UNCHANGED, first.version), "no event is needed"
+    stale = await former.update(setting(topic, 1))
+    assert (stale.outcome, stale.version) == (service_pb2.CHANGE_OUTCOME_UNCHANGED, first.version), "no event is needed"
     assert await refusal(former, setting(topic, 1, second.version)) == ("NOT_APPENDED", ""), "it has not read that version"
     assert await refusal(former, setting(topic, 3)) == ("OUTCOME_UNKNOWN", "")
     for channel in channels:

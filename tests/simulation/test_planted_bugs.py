@@ -110,11 +110,11 @@ def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
 
 
 def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
-    """An update whose append was lost is written again, although later updates of its stream are in the log already."""
+    """An update whose append was lost is written again, although later updates of its batch are in the log already."""
     original = Chain._again
 
     def planted(self: Chain, request: Request, error: PolicyError) -> None:
-        request.overtaken_in_stream = False
+        request.overtaken_in_batch = False
         original(self, request, error)
 
     patch.setattr(Chain, "_again", planted)
@@ -184,13 +184,13 @@ def dry_runs_are_wet(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Sequencer, "submit", planted)
 
 
-def etags_are_lost(patch: pytest.MonkeyPatch) -> None:
+def preconditions_are_lost(patch: pytest.MonkeyPatch) -> None:
     """The conditions of a request are dropped."""
     original = requests.read_update
 
     def planted(message: Any, author: requests.Author, index: int | None = None) -> tuple[str, Request]:
         namespace, request = original(message, author, index)
-        request.etag, request.must_not_exist = "", False
+        request.version, request.exists = "", None
         return namespace, request
 
     patch.setattr(requests, "read_update", planted)
@@ -242,10 +242,10 @@ def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     """A watch sends SYNCED again with each batch of changes."""
     original = Part._add_batch
 
-    def planted(self: Part, batch: Batch, taken: list[bytes]) -> None:
+    def planted(self: Part, batch: Batch, stood: Token | None, taken: list[bytes]) -> None:
         if batch.changes and self.outbox.synced:
             self.outbox.synced, batch = False, batch._replace(synced=True)
-        original(self, batch, taken)
+        original(self, batch, stood, taken)
 
     patch.setattr(Part, "_add_batch", planted)
 
@@ -358,15 +358,15 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (answers_before_the_log, "embedded", updates.OutOfOrder),
     (answers_from_an_old_view, "lagging", updates.StaleAnswer),
     (ends_of_old_questions, "lagging", updates.StaleAnswer),
-    (lost_ones_are_written_later, "hot", updates.StreamOutOfOrder),
+    (lost_ones_are_written_later, "hot", updates.BatchOutOfOrder),
     (repeats_tell_the_present, "embedded", updates.RepeatDiffers),
     (no_memory, "embedded", updates.AppliedTwice),
     (requests_do_not_travel, "interrupted", updates.WrongAnswer),
     (deletions_forget, "forgetful", updates.AppliedTwice),
-    (tombstones_carry_nothing, "interrupted", updates.LostUpdate),
+    (tombstones_carry_nothing, "interrupted", updates.RepeatDiffers),
     (doubt_is_failure, "embedded", updates.FailedButApplied),
     (dry_runs_are_wet, "embedded", updates.FailedButApplied),
-    (etags_are_lost, "embedded", updates.ConditionIgnored),
+    (preconditions_are_lost, "embedded", updates.ConditionIgnored),
     (half_a_document, "embedded", reads.TwoTruths),
     (stale_reads, "embedded", reads.WriteNotRead),
     (stale_reads, "idle", reads.WentBack),

@@ -24,7 +24,7 @@ FEWER_SEEDS = 40
 """The same for profiles with delayed repairs, whose runs are long, and for those in which one kind of fault happens all the time."""
 MORE_SEEDS = {"shared": 200, "interrupted": 70, "compacted": 130, "forgetful": 70}
 """The same for profiles in which something that has to happen is rare: ``events rejected-reads`` 8 times in 150 seeds, ``stalls of
-answers`` never in 20, ``streams broken`` 4 times in 40, and in ``forgetful`` never in 20 of 100.
+answers`` never in 20, ``batches broken`` 4 times in 40, and in ``forgetful`` never in 20 of 100.
 """
 
 LEAST_SEEDS = 8
@@ -36,8 +36,7 @@ ALWAYS = (
     "appends unacknowledged",
     "appends vanished",
     "attempts APPLIED",
-    "attempts DOCUMENT_EXISTS",
-    "attempts ETAG_MISMATCH",
+    "attempts PRECONDITION_FAILED",
     "attempts UNCHANGED",
     "attempts WOULD_APPLY",
     "attempts given up by their client",
@@ -57,7 +56,7 @@ ALWAYS = (
     "stalls of answers",
     "stalls of appends",
     "stalls of reads",
-    "streams broken",
+    "batches broken",
     "watches cancelled",
 )
 """What must have happened in every batch of seeds of each profile that is not named below: a run without faults proves nothing."""
@@ -79,7 +78,7 @@ UNASKED = (
 """The same for profiles in which no client calls the sidecars."""
 LED = (
     "attempts APPLIED",
-    "attempts ETAG_MISMATCH",
+    "attempts PRECONDITION_FAILED",
     "attempts NOT_LEADER",
     "attempts OUTCOME_UNKNOWN",
     "attempts UNCHANGED",
@@ -130,7 +129,7 @@ LEAST_SHARE = 0.2
 OVERTAKEN = (
     "compactions of what sidecars had not read",
     "ledgers trimmed",
-    "reading: begun anew, LOG_COMPACTED",
+    "reading: begun anew",
     "reading: entries not handed over",
     "reading: entries read as they were",
     "reading: gaps",

@@ -10,12 +10,13 @@ from google.protobuf.duration_pb2 import Duration
 from tests.validators.records import Bookmark, Change, Key, Status, Watch
 from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies.v1.errors_pb2 import ErrorReason
+from topicpolicies_server.rpc import resume_tokens
 
 from .calls import BROKEN, Refused
 from .clients import Client
 from .sidecar import Stream
 from .traffic import flat
-from .world import NAMESPACE, World
+from .world import NAMESPACE, World, policy_key
 
 
 class Watcher(Client):
@@ -31,8 +32,7 @@ class Watcher(Client):
         """Mean of the pauses between two messages, in seconds."""
         self._restless = chance.choice((0.0, 0.02, 0.1))
         """Probability that the watch is cancelled after a message."""
-        self._log = ""
-        self._positions: list[str] | None = None
+        self._token = ""
         self._watch: Watch
 
     async def run(self) -> None:
@@ -47,10 +47,10 @@ class Watcher(Client):
         world = self.world
         sidecar = self.pick()
         token = None
-        if self._positions is not None:
-            token = Bookmark(world.now(), False, self._log, tuple(self._positions))
+        if self._token:
+            token = self._mark(synced=False)
         try:
-            stream = sidecar.watch(self._request(token), self.chance.choice((1, 4)))
+            stream = sidecar.watch(self._request(), self.chance.choice((1, 4)))
         except Refused:
             return
         self._begin(sidecar.name, token, world.now())
@@ -111,28 +111,29 @@ class Watcher(Client):
             change, shown = event.change, event.change.document
             document = flat(shown.policies) if shown.HasField("policies") else None
             key = Key(shown.topic, int(shown.scope))
-            watch.messages.append(Change(now, key, shown.version, change.previous_version, document, change.partition, change.position))
-            if self._positions is not None and change.position:
-                self._positions[change.partition] = max(self._positions[change.partition], change.position)
+            position = self.world.journal.stated(policy_key(key), shown.version)
+            watch.messages.append(Change(now, key, shown.version, change.previous_version, document, position))
         elif kind == "bookmark":
-            token = event.bookmark.token
-            synced = event.bookmark.kind == service_pb2.BOOKMARK_KIND_SYNCED
-            watch.messages.append(Bookmark(now, synced, token.log, tuple(token.positions)))
-            if synced and watch.token is not None:
-                counts["watches resumed"] += 1
-            self._log, self._positions = token.log, list(token.positions)
+            counts["watches resumed"] += event.bookmark.synced and watch.token is not None
         elif kind == "reset":
             counts["watches started over"] += 1
             counts[f"watches reset {ErrorReason.Name(event.reset.reason).removeprefix('ERROR_REASON_')}"] += 1
-            self._positions = None
+            self._token = ""
             watch.ended = now
             self._begin(watch.sidecar, None, watch.opened)
         else:
             failed = event.status.state == service_pb2.NAMESPACE_STATE_FAILED
             watch.messages.append(Status(now, failed))
             counts["watch statuses"] += 1
+        if event.resume_token:
+            self._token = event.resume_token
+            self._watch.messages.append(self._mark(synced=event.bookmark.synced))
 
-    def _request(self, token: Bookmark | None) -> service_pb2.WatchPoliciesRequest:
+    def _mark(self, *, synced: bool) -> Bookmark:
+        token = resume_tokens.read(self._token)
+        return Bookmark(self.world.now(), synced, token.log, token.positions)
+
+    def _request(self) -> service_pb2.WatchPoliciesRequest:
         request = service_pb2.WatchPoliciesRequest(
             topics=sorted(self._topics or ()),
             namespaces=[] if self._topics is not None else [NAMESPACE],
@@ -140,7 +141,6 @@ class Watcher(Client):
             mode=service_pb2.WATCH_MODE_EVERY if self._every else service_pb2.WATCH_MODE_LATEST,
             bookmark_interval=Duration(seconds=1),
         )
-        if token is not None:
-            request.resume[NAMESPACE].log = token.log
-            request.resume[NAMESPACE].positions.extend(token.positions)
+        if self._token:
+            request.resume_tokens[NAMESPACE] = self._token
         return request

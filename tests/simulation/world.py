@@ -16,7 +16,7 @@ from topicpolicies_server.core.fold.fold import FoldContext, KeyState, fold
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.documents import Settings
-from topicpolicies_server.core.policies.events import Placed, Position
+from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.producer_names import leader_of
 from topicpolicies_server.logs.routing import partition_of
@@ -65,6 +65,11 @@ class Journal:
     def has_had(self, key: PolicyKey) -> bool:
         """Whether the log ever had an event of a key."""
         return key in self._states
+
+    def stated(self, key: PolicyKey, version: Position) -> Position:
+        """Returns where the log states a version of a key last: the position of its event, or of a later event that restates it."""
+        restating = (placed.position for _, placed in self.entries if _restates(placed.event, key, version))
+        return max(restating, default=version)
 
     def repair_was_due(self, before: int) -> bool:
         """The same, with only the events that were published before a time (ms)."""
@@ -116,6 +121,10 @@ class Journal:
 
     def lose(self, error: LogError) -> None:
         """Does nothing: the journal is not a process, and can't lose its log."""
+
+
+def _restates(event: Event | None, key: PolicyKey, version: Position) -> bool:
+    return event is not None and event.key == key and event.stamp is not None and event.stamp.head_version == version
 
 
 class World:

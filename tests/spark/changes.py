@@ -35,7 +35,8 @@ def change(number: int, topic: str, policies: dict[str, Any] | None, **more: Any
         "policies": policies,
         "problem": None,
     }
-    return Change(**(values | more))
+    values |= more
+    return Change(**({"version": values["position"]} | values))
 
 
 def frame(spark: SparkSession, changes: list[Change]) -> DataFrame:

@@ -23,12 +23,12 @@ from .updates import (
     answers_know_what_was_acknowledged,
     answers_tell_the_truth,
     applied_at_most_once,
+    batches_keep_their_order,
     conditions_hold,
     failures_leave_no_trace,
     no_lost_update,
     real_time_order,
     repeats_get_the_first_answer,
-    streams_keep_their_order,
 )
 from .watches import (
     acknowledged_is_covered,
@@ -45,7 +45,7 @@ VALIDATORS: tuple[Validator, ...] = (
     answers_tell_the_truth,
     real_time_order,
     answers_know_what_was_acknowledged,
-    streams_keep_their_order,
+    batches_keep_their_order,
     repeats_get_the_first_answer,
     applied_at_most_once,
     failures_leave_no_trace,

@@ -63,10 +63,10 @@ class Failure(NamedTuple):
     @property
     def certain(self) -> bool:
         """Whether the error promises that nothing was applied."""
-        return self.code in _REFUSALS or self.reason in ("NOT_APPENDED", "NOT_CONFIRMED", "APPEND_FAILED", "LOG_BUSY")
+        return self.code in _REFUSALS or self.reason in ("NOT_APPENDED", "LOG_UNAVAILABLE", "LIMIT_REACHED")
 
 
-_REFUSALS = frozenset({"ABORTED", "ALREADY_EXISTS", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "RESOURCE_EXHAUSTED"})
+_REFUSALS = frozenset({"ABORTED", "INVALID_ARGUMENT", "FAILED_PRECONDITION", "NOT_FOUND", "RESOURCE_EXHAUSTED"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +80,15 @@ class Update:
     key: Key
     request_id: str
     edit: Edit
-    etag: str = ""
-    must_not_exist: bool = False
+    demanded: str = ""
+    """The version that the document must have; empty: any."""
+    must_be_absent: bool = False
     skip_if_absent: bool = False
     validate_only: bool = False
-    stream: str = ""
-    """The stream of updates on which it was sent; empty if it was a unary call."""
+    batch: str = ""
+    """The batch in which it was sent; empty if it was a call of its own."""
     sequence: int = 0
-    """Its number in that stream."""
+    """Its number in that batch."""
     answer: Answer | Failure | None = None
     """None: the client did not wait for the answer, or the connection broke."""
 
@@ -110,15 +111,15 @@ class Read:
 
 
 class Change(NamedTuple):
-    """A message of a watch: a document and the position of its event."""
+    """A message of a watch: a document."""
 
     at: float
     key: Key
     version: str
     previous: str
     document: Document | None
-    partition: int
     position: str
+    """Where the log states this document last: the position of its event, or of a later repair."""
 
 
 class Bookmark(NamedTuple):

@@ -18,7 +18,7 @@ DELETED = Head(KEY, "12", "11", None, 2.0, "gone")
 AGAIN = Head(KEY, "14", "0", {"a": 1}, 5.0, "one")
 
 
-def _update(request_id: str, answer: Answer | Failure | None, at: float, *, edit: Edit = SET, etag: str = "") -> Update:
+def _update(request_id: str, answer: Answer | Failure | None, at: float, *, edit: Edit = SET, demanded: str = "") -> Update:
     return Update(
         client="c",
         sidecar="s",
@@ -27,7 +27,7 @@ def _update(request_id: str, answer: Answer | Failure | None, at: float, *, edit
         key=KEY,
         request_id=request_id,
         edit=edit,
-        etag=etag,
+        demanded=demanded,
         answer=answer,
     )
 
@@ -61,11 +61,11 @@ def test_a_repeat_applied_to_a_key_that_was_not_deleted_is_reported_as_applied_t
     assert "AppliedTwice" in broken and allowed == {}
 
 
-CONFLICT = _update("new", Failure("ABORTED", "ETAG_MISMATCH", "0"), 4.0, etag="12")
+CONFLICT = _update("new", Failure("ABORTED", "PRECONDITION_FAILED", "0"), 4.0, demanded="12")
 
 
 def test_the_etag_of_an_absence_may_conflict_after_its_tombstone_was_compacted_away() -> None:
-    assert _found([CONFLICT], [MADE, DELETED], [(3.0, KEY)]) == (set(), {"etags of absences that were conflicts": 1})
+    assert _found([CONFLICT], [MADE, DELETED], [(3.0, KEY)]) == (set(), {"demanded versions of absences that were conflicts": 1})
 
 
 @pytest.mark.parametrize("erased", [[], [(1.5, KEY)], [(4.6, KEY)]], ids=["never", "before", "too late"])
@@ -74,7 +74,7 @@ def test_a_needless_conflict_without_that_compaction_before_the_answer_is_report
 
 
 def test_a_needless_conflict_with_the_etag_of_a_document_is_reported() -> None:
-    conflict = _update("new", Failure("ABORTED", "ETAG_MISMATCH", "0"), 1.7, etag="11")
+    conflict = _update("new", Failure("ABORTED", "PRECONDITION_FAILED", "0"), 1.7, demanded="11")
     judgement = judge(History(updates=[SENT[0], conflict], heads=[MADE], erased=[(1.65, KEY)]))
     assert {type(each).__name__ for each in judgement.broken} == {"ConditionIgnored"}
 

@@ -30,7 +30,7 @@ GOOD = History(
         _update("a", _applied("11", "0")),
         _update("b", None),
         _update("b", _applied("12", "11", replayed=True), 2),
-        _update("c", Failure("ABORTED", "ETAG_MISMATCH")),
+        _update("c", Failure("ABORTED", "PRECONDITION_FAILED")),
     ],
     heads=[_head("11", "0", "a"), _head("12", "11", "b")],
 )
@@ -42,7 +42,7 @@ def test_a_correct_history_breaks_no_promise() -> None:
     assert not list(answers_are_one_chain(GOOD, timeline))
 
 
-@pytest.mark.parametrize("answer", [None, Failure("UNAVAILABLE", "LOG_UNREACHABLE"), Failure("DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN")])
+@pytest.mark.parametrize("answer", [None, Failure("UNAVAILABLE", "CONNECTION"), Failure("DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN")])
 def test_a_request_whose_outcome_no_answer_tells_is_reported(answer: Failure | None) -> None:
     history = History(updates=[*GOOD.updates, _update("d", answer)], heads=GOOD.heads)
     (broken,) = unknown_outcomes_settled(history, Timeline(history))

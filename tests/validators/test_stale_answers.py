@@ -50,7 +50,7 @@ def test_a_repeat_counts_from_its_first_attempt_unless_that_was_refused_for_cert
     again = _update("same", UNCHANGED, 3.5, 4)
     unanswered = _update("same", None, 2.9, 3.2)
     assert broken(unanswered, again) == []
-    assert len(broken(replace(unanswered, answer=Failure("UNAVAILABLE", "NOT_CONFIRMED")), again)) == 1
+    assert len(broken(replace(unanswered, answer=Failure("UNAVAILABLE", "NOT_APPENDED")), again)) == 1
 
 
 def test_an_answer_about_an_absence_may_have_an_older_version_than_the_deletion() -> None:

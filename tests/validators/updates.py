@@ -25,8 +25,8 @@ class OutOfOrder(Broken):
     """A request that was sent after another one's answer was applied before it."""
 
 
-class StreamOutOfOrder(Broken):
-    """Requests of one stream and one policy key were not applied in the stream's order."""
+class BatchOutOfOrder(Broken):
+    """Requests of one batch and one policy key were not applied in the batch's order."""
 
 
 class RepeatDiffers(Broken):
@@ -46,7 +46,7 @@ class FailedButApplied(Broken):
 
 
 class ConditionIgnored(Broken):
-    """A condition of an update (etag, must_not_exist, skip_if_absent) was ignored, or reported as violated although it held."""
+    """A condition of an update (its precondition, skip_if_absent) was ignored, or reported as violated although it held."""
 
 
 def no_lost_update(history: History, timeline: Timeline) -> Iterator[LostUpdate]:
@@ -172,23 +172,23 @@ def answers_know_what_was_acknowledged(history: History, timeline: Timeline) -> 
             yield StaleAnswer(f"{update.key}: {newest} was acknowledged before, and the answer is as of {given.version}", update)
 
 
-def streams_keep_their_order(history: History, timeline: Timeline) -> Iterator[StreamOutOfOrder]:
-    """Requests of one stream that touch the same key are applied in the order in which they were sent."""
+def batches_keep_their_order(history: History, timeline: Timeline) -> Iterator[BatchOutOfOrder]:
+    """Requests of one batch that touch the same key are applied in the order in which they stand in it."""
     sent: defaultdict[tuple[str, str, Key], list[Update]] = defaultdict(list)
     for update in history.updates:
         answer = update.answer
         if (
-            update.stream
+            update.batch
             and isinstance(answer, Answer)
             and answer.outcome is Outcome.APPLIED
             and not (answer.replayed or update.validate_only)
         ):
-            sent[update.client, update.stream, update.key].append(update)
+            sent[update.client, update.batch, update.key].append(update)
     for updates in sent.values():
         updates.sort(key=lambda update: update.sequence)
         for before, after in pairwise(updates):
             if _version(before) >= _version(after):
-                yield StreamOutOfOrder(f"{after.key}: applied against the stream's order", before, after)
+                yield BatchOutOfOrder(f"{after.key}: applied against the batch's order", before, after)
 
 
 def _version(update: Update) -> str:
@@ -216,7 +216,7 @@ def repeats_get_the_first_answer(history: History, timeline: Timeline) -> Iterat
                 continue
             elif isinstance(answer, Answer) and _had_seen(history, update, first) and not _is_forgotten(timeline, first, update.answered):
                 yield RepeatDiffers(f"{key}: {request_id} was applied as {first.version}, its repeat was not answered so", update)
-            elif isinstance(answer, Failure) and answer.code == "ABORTED" and answer.reason == "ETAG_MISMATCH":
+            elif isinstance(answer, Failure) and answer.code == "ABORTED" and answer.reason == "PRECONDITION_FAILED":
                 if _is_forgotten(timeline, first, update.answered):
                     continue
                 yield RepeatDiffers(f"{key}: {request_id} was applied as {first.version}, its repeat conflicts with itself", update)
@@ -247,34 +247,34 @@ def failures_leave_no_trace(history: History, timeline: Timeline) -> Iterator[Fa
 
 
 def conditions_hold(history: History, timeline: Timeline) -> Iterator[ConditionIgnored]:
-    """Updates are applied if their conditions hold (etag, must_not_exist, skip_if_absent), and only then."""
+    """Updates are applied if their conditions hold (its precondition, skip_if_absent), and only then."""
     for update in history.updates:
         answer = update.answer
         if isinstance(answer, Answer) and answer.outcome is Outcome.APPLIED and not update.validate_only:
             head = timeline.at(update.key, answer.version)
             if head is None:
                 continue
-            if not timeline.may_precede(head, update.etag):
-                yield ConditionIgnored(f"{update.key}: etag {update.etag}, but applied to {head.previous}", update)
+            if not timeline.may_precede(head, update.demanded):
+                yield ConditionIgnored(f"{update.key}: version {update.demanded} was demanded, but applied to {head.previous}", update)
             before = timeline.newest(update.key, head.previous)
-            if update.must_not_exist and before is not None and before.document is not None:
+            if update.must_be_absent and before is not None and before.document is not None:
                 yield ConditionIgnored(f"{update.key}: applied although there was a document", update, head)
             if update.skip_if_absent and (before is None or before.document is None):
                 yield ConditionIgnored(f"{update.key}: applied although there was no document", update, head)
-        elif isinstance(answer, Failure) and answer.reason == "ETAG_MISMATCH" and _needless(history, timeline, update):
-            yield ConditionIgnored(f"{update.key}: it conflicted, but {update.etag} was the version all the time", update)
+        elif isinstance(answer, Failure) and answer.reason == "PRECONDITION_FAILED" and _needless(history, timeline, update):
+            yield ConditionIgnored(f"{update.key}: it conflicted, but {update.demanded} was the version all the time", update)
 
 
 def _needless(history: History, timeline: Timeline, update: Update) -> bool:
-    """Whether a conflict is needless: the etag was the newest version from the request to its answer, and the sidecar knew it."""
-    head = timeline.at(update.key, update.etag)
+    """Whether a conflict is needless: the demanded version was the newest from the request to its answer, and the sidecar knew it."""
+    head = timeline.at(update.key, update.demanded)
     if head is None:
         return False
     heads = timeline.heads[update.key]
     follower = next((each for each in heads if each.version > head.version), None)
     if not ((follower is None or follower.at > update.answered) and _had_seen(history, update, head)):
         return False
-    return head.document is not None or not timeline.taken_along("etags of absences that were conflicts", head, update.answered)
+    return head.document is not None or not timeline.taken_along("demanded versions of absences that were conflicts", head, update.answered)
 
 
 def _had_seen(history: History, update: Update, head: Head) -> bool:

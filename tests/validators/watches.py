@@ -82,7 +82,7 @@ def watch_repeats_nothing(history: History, timeline: Timeline) -> Iterator[Repe
 
 
 def _repaired(change: Change, before: tuple[str, Document | None]) -> bool:
-    """Whether the same document is sent again with the position of a later event, a repair.
+    """Whether the same document is sent again that a later event, a repair, states too.
 
     A sidecar that has not seen everything learns from the repair what the document is. It can't know what the watch was sent before by one
     that knew it already.
@@ -91,8 +91,8 @@ def _repaired(change: Change, before: tuple[str, Document | None]) -> bool:
 
 
 def _absent_still(message: Change, before: tuple[str, Document | None]) -> bool:
-    """Whether the same absence is sent again without a position: without an event of it, the server can't know whether it was sent."""
-    return not message.position and message.document is None and before == (message.version, None)
+    """Whether the same absence is sent again: without an event of it in the log, the server can't know whether it was sent."""
+    return message.document is None and before == (message.version, None)
 
 
 def watch_misses_nothing(history: History, timeline: Timeline) -> Iterator[Missed]:
@@ -100,7 +100,7 @@ def watch_misses_nothing(history: History, timeline: Timeline) -> Iterator[Misse
     for client, watch, shown in _streams(history):
         for message in watch.messages:
             if isinstance(message, Change) and watch.every:
-                yield from _between(client, timeline, shown, message)
+                yield from _between(client, timeline, shown, history.partitions.get(message.key), message)
             _show(shown, message)
             if isinstance(message, Bookmark):
                 for key in timeline.keys:
@@ -108,12 +108,12 @@ def watch_misses_nothing(history: History, timeline: Timeline) -> Iterator[Misse
                         yield from _due(watch, history, timeline, shown, key, message)
 
 
-def _between(client: str, timeline: Timeline, shown: _Shown, change: Change) -> Iterator[Missed]:
+def _between(client: str, timeline: Timeline, shown: _Shown, partition: int | None, change: Change) -> Iterator[Missed]:
     """In mode EVERY there is no head between a change and the one that was delivered before it."""
-    if not shown.synced or not change.position:
+    if not shown.synced:
         return
     version, _ = shown.versions.get(change.key, (ABSENT, None))
-    floor = max(version, shown.passed[change.partition])
+    floor = version if partition is None else max(version, shown.passed[partition])
     for head in timeline.between(change.key, floor, change.version):
         yield Missed(f"{client}: {change.key} went from {version} to {change.version} without {head.version}", head, change)
 

@@ -1,13 +1,11 @@
-// An example of the client's main features. Start "topicpolicies serve --data policies.db", then "go run ./example". If the server works
-// with a broker, the topic has to exist.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log"
+	"os"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -17,92 +15,66 @@ import (
 )
 
 func main() {
-	target := flag.String("target", topicpolicies.DefaultTarget, "the service's address")
-	topic := flag.String("topic", "persistent://public/default/orders-go", "a topic to change")
-	flag.Parse()
+	target := "localhost:6680"
+	if len(os.Args) > 1 {
+		target = os.Args[1]
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := run(ctx, *target, *topic); err != nil {
-		log.Fatalf("example: %v", err)
+	if err := run(ctx, target, "persistent://public/default/orders-go"); err != nil {
+		log.Fatal(err)
 	}
 }
 
 func run(ctx context.Context, target, topic string) error {
-	client, err := topicpolicies.New(target, topicpolicies.WithActor("go-example"))
+	client, err := topicpolicies.New(target, topicpolicies.WithActor("retention-bot"))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	key := topicpolicies.Key{Topic: topic}
 
-	// A cache, and a listener that is called for every change.
-	cache, err := client.Cache(ctx, topicpolicies.Selection{Topics: []string{topic}})
+	// Sets one field and clears another: a field that the mask names and the message does not set is cleared.
+	updated, err := client.UpdatePolicy(ctx, &pb.UpdatePolicyRequest{
+		Topic:      topic,
+		Policies:   &pb.TopicPolicies{MaxProducerPerTopic: proto.Int32(5)},
+		UpdateMask: topicpolicies.Mask("max_producer_per_topic", "message_ttl_in_seconds"),
+		Reason:     "the nightly load",
+	})
 	if err != nil {
 		return err
 	}
+	fmt.Println("updated to version", updated.GetVersion())
+
+	// Edits a copy and sends what differs. If somebody else changes the document meanwhile, the function runs again.
+	edited, err := client.Edit(ctx, &pb.UpdatePolicyRequest{Topic: topic}, func(policies *pb.TopicPolicies) error {
+		policies.MaxProducerPerTopic = proto.Int32(policies.GetMaxProducerPerTopic() + 1)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println("edited: producers", edited.GetDocument().GetPolicies().GetMaxProducerPerTopic())
+
+	// A precondition keeps a change from undoing another one.
+	_, err = client.UpdatePolicy(ctx, &pb.UpdatePolicyRequest{
+		Topic:        topic,
+		Policies:     &pb.TopicPolicies{MaxProducerPerTopic: proto.Int32(1)},
+		Precondition: topicpolicies.VersionIs(updated.GetVersion()),
+	})
+	if !errors.Is(err, topicpolicies.ErrConflict) {
+		return fmt.Errorf("an old version was accepted: %w", err)
+	}
+	fmt.Println("an old version was refused")
+
+	// A copy of the namespace's documents that follows the service.
+	cache := client.Cache(ctx, &pb.WatchPoliciesRequest{Namespaces: []string{"public/default"}})
 	defer cache.Close()
 	if err := cache.WaitSynced(ctx); err != nil {
 		return err
 	}
-	limits := make(chan int32, 100)
-	stop := cache.Listen(func(change topicpolicies.Change) {
-		if change.After != nil {
-			limits <- change.After.Policies.GetMaxProducerPerTopic()
-		}
-	})
-	defer stop()
+	fmt.Println("the cache has version", cache.Get(topic, pb.Scope_SCOPE_LOCAL).GetVersion())
 
-	// An update: sets two fields and clears a third.
-	updated, err := client.Update(ctx, topicpolicies.Update{
-		Key: key,
-		Policies: &topicpolicies.TopicPolicies{
-			MaxProducerPerTopic: proto.Int32(5),
-			RetentionPolicies:   &pb.RetentionPolicies{RetentionTimeInMinutes: proto.Int32(60), RetentionSizeInMb: proto.Int64(512)},
-		},
-		Mask: []string{"max_producer_per_topic", "retention_policies", "message_ttl_in_seconds"},
-	})
-	if err != nil {
-		return err
-	}
-	fmt.Printf("updated to version %s\n", updated.Version)
-
-	// An edit: sets one entry of a map and leaves the others alone. If another writer was faster, the function runs again. The reason is
-	// stored in the log.
-	edited, err := client.Edit(ctx, key, func(policies *topicpolicies.TopicPolicies) error {
-		policies.MaxProducerPerTopic = proto.Int32(policies.GetMaxProducerPerTopic() + 1)
-		if policies.SubscriptionPolicies == nil {
-			policies.SubscriptionPolicies = map[string]*pb.SubscriptionPolicies{}
-		}
-		rate := &pb.DispatchRate{DispatchThrottlingRateInMsg: proto.Int32(100)}
-		policies.SubscriptionPolicies["billing"] = &pb.SubscriptionPolicies{DispatchRate: rate}
-		return nil
-	}, func(update *topicpolicies.Update) { update.Reason = "billing reads slowly" })
-	if err != nil {
-		return err
-	}
-	fmt.Printf("edited: at most %d producers\n", edited.Document.Policies.GetMaxProducerPerTopic())
-
-	// An old etag is a conflict, not a lost update.
-	_, err = client.Update(ctx, topicpolicies.Update{
-		Key: key, Policies: &topicpolicies.TopicPolicies{MaxProducerPerTopic: proto.Int32(1)}, ETag: updated.Version,
-	})
-	if !errors.Is(err, topicpolicies.ErrConflict) {
-		return fmt.Errorf("an old etag was accepted: %w", err)
-	}
-	fmt.Println("an old etag was refused")
-
-	// Wait until the listener was called; then the cache has the change too.
-	for limit := int32(0); limit != edited.Document.Policies.GetMaxProducerPerTopic(); {
-		select {
-		case limit = <-limits:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	document, _ := cache.Get(key)
-	fmt.Printf("the cache has version %s, confirmed %s ago\n", document.Version, cache.Staleness().Round(time.Millisecond))
-
-	if _, err := client.Delete(ctx, topicpolicies.Deletion{Key: key, ETag: edited.Version}); err != nil {
+	if _, err := client.DeletePolicy(ctx, &pb.DeletePolicyRequest{Topic: topic}); err != nil {
 		return err
 	}
 	fmt.Println("deleted")

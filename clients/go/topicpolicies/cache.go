@@ -1,250 +1,266 @@
 package topicpolicies
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// Forever is the staleness of a copy that was never complete.
+// Forever is the age of a copy that was never complete.
 const Forever = time.Duration(math.MaxInt64)
 
-// PolicyCache is a local copy, kept up to date, of the documents that a selection names (the informer pattern). It watches in a goroutine
-// of its own. Reads never wait and never fail: while the service is out of reach, they return the last known documents, and Staleness says
-// how old the copy is.
-//
-// When a namespace starts over with a snapshot, its documents stay until the snapshot is complete; those that the snapshot does not have
-// are then removed.
+// PolicyCache is a copy of documents that follows the service. Reads neither wait nor fail: while the service can't be reached, they return
+// the last known documents, and Age says how old the copy is. If a namespace begins anew, its documents stay until the new snapshot is
+// complete.
 type PolicyCache struct {
-	watch *Watch
-	done  chan struct{}
+	cancel context.CancelFunc
+	done   chan struct{}
+	synced chan struct{} // closed when every namespace has had its first snapshot
+
+	delivering sync.Mutex // held while listeners are called, so that each gets the changes in order
 
 	mu        sync.RWMutex
-	parts     map[string]*part
-	newest    time.Time     // the newest confirmed time of the present stream, in any namespace, by the server's clock
-	waiting   chan struct{} // closed and replaced whenever a namespace is synced
-	listeners map[*listener]struct{}
+	copies    map[string]*namespaceCopy
+	listeners map[*func(Change)]struct{}
 	err       error
 }
 
-// NamespaceStatus is the state of one namespace of a cache.
-type NamespaceStatus struct {
-	// Synced reports whether the first snapshot of the namespace is complete. From then on reads are complete, though they may be stale.
-	Synced bool
-	// Staleness is how long ago the copy was last confirmed to be complete; Forever before Synced.
-	Staleness time.Duration
-	// State is the state that the service reported. It is not set while the service is out of reach, and before its first report.
-	State NamespaceState
-	// Reason and Message say why the namespace is not followed, Reason for programs and Message for people; both are empty if it is
-	// followed.
-	Reason  string
-	Message string
+// Change is a change of a document.
+type Change struct {
+	// Topic is the topic's full name.
+	Topic string
+	// Scope is the document's scope.
+	Scope pb.Scope
+	// Before is the document before the change; nil if there was none.
+	Before *pb.PolicyDocument
+	// After is the document after the change; nil if there is none.
+	After *pb.PolicyDocument
 }
 
-// Cache creates a cache and starts to fill it. Close it, or end the context, when it is no longer needed. Of the selection, Topics,
-// Namespaces, Scopes and BookmarkInterval are used; BookmarkInterval is how often the service confirms that the copy is complete, by
-// default 10 seconds.
-func (c *Client) Cache(ctx context.Context, selection Selection) (*PolicyCache, error) {
-	watch, err := c.Watch(ctx, Selection{
-		Topics: selection.Topics, Namespaces: selection.Namespaces, Scopes: selection.Scopes, BookmarkInterval: selection.BookmarkInterval,
-	})
-	if err != nil {
-		return nil, err
-	}
-	cache := newCache(watch.session.order)
-	cache.watch = watch
-	go cache.follow()
-	return cache, nil
+type key struct {
+	topic string
+	scope pb.Scope
 }
 
-func newCache(namespaces []string) *PolicyCache {
+// namespaceCopy is the copy of one namespace.
+type namespaceCopy struct {
+	documents map[key]*pb.PolicyDocument
+	old       map[key]struct{} // the documents that the present snapshot has not sent
+	synced    bool
+	asOf      time.Time // the copy has everything up to this time; zero: that is not known
+}
+
+// Cache creates a cache of what the request selects, and starts to fill it. Close it, or end the context, when it is no longer needed.
+func (c *Client) Cache(ctx context.Context, request *pb.WatchPoliciesRequest) *PolicyCache {
+	ctx, cancel := context.WithCancel(ctx)
+	cache := newCache(request, cancel)
+	go func() {
+		defer close(cache.done)
+		defer cancel()
+		for event, err := range c.WatchPolicies(ctx, request) {
+			if err != nil {
+				cache.mu.Lock()
+				cache.err = err
+				cache.mu.Unlock()
+				return
+			}
+			cache.apply(event, time.Now())
+		}
+	}()
+	return cache
+}
+
+func newCache(request *pb.WatchPoliciesRequest, cancel context.CancelFunc) *PolicyCache {
 	cache := &PolicyCache{
-		done: make(chan struct{}), parts: map[string]*part{}, waiting: make(chan struct{}), listeners: map[*listener]struct{}{},
+		cancel: cancel, done: make(chan struct{}), synced: make(chan struct{}),
+		copies: map[string]*namespaceCopy{}, listeners: map[*func(Change)]struct{}{},
+	}
+	namespaces := slices.Clone(request.GetNamespaces())
+	for _, topic := range request.GetTopics() {
+		namespaces = append(namespaces, namespaceOf(topic))
 	}
 	for _, name := range namespaces {
-		cache.parts[name] = newPart()
+		cache.copies[name] = &namespaceCopy{documents: map[key]*pb.PolicyDocument{}}
 	}
 	return cache
 }
 
-// Close ends the cache and its listeners, and waits until it has stopped watching. Reads still return the last known documents.
+// Close stops following. Reads still return the last known documents.
 func (p *PolicyCache) Close() {
-	p.watch.Close()
+	p.cancel()
 	<-p.done
 }
 
-// Done returns a channel that is closed when the cache stops following: after Close, when its context ends, or after an error that retrying
-// can't cure.
+// Done returns a channel that is closed when the cache no longer follows: after Close, or after an error that a repetition can't cure.
 func (p *PolicyCache) Done() <-chan struct{} { return p.done }
 
-// Err returns why the cache stopped following; nil while it follows.
+// Err returns why the cache no longer follows; nil while it does.
 func (p *PolicyCache) Err() error {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	return p.err
 }
 
-// Get returns a document; false if there is none, or none is known yet. The topic's name may lack its domain, or be that of a partition.
-// The document's policies are shared: clone them before you change them.
-func (p *PolicyCache) Get(key Key) (PolicyDocument, bool) {
-	key = key.full()
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	part := p.parts[namespaceOf(key.Topic)]
-	if part == nil {
-		return PolicyDocument{}, false
+// WaitSynced waits until the first snapshot of every namespace is complete. It returns the error that ended the context or the cache.
+func (p *PolicyCache) WaitSynced(ctx context.Context) error {
+	select {
+	case <-p.synced:
+		return nil
+	case <-p.done:
+		return p.Err()
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	document := part.documents[key]
-	return document, document.Exists()
 }
 
-// Documents returns all documents, ordered by topic and scope.
-func (p *PolicyCache) Documents() []PolicyDocument {
+// Get returns a document; nil if there is none, or none is known yet. The topic's name may lack its domain, or be that of a partition; the
+// scope UNSPECIFIED means LOCAL. Clone a document before you change it.
+func (p *PolicyCache) Get(topic string, scope pb.Scope) *pb.PolicyDocument {
+	if scope == pb.Scope_SCOPE_UNSPECIFIED {
+		scope = pb.Scope_SCOPE_LOCAL
+	}
+	topic = fullName(topic)
 	p.mu.RLock()
-	var all []PolicyDocument
-	for _, part := range p.parts {
+	defer p.mu.RUnlock()
+	if part := p.copies[namespaceOf(topic)]; part != nil {
+		return part.documents[key{topic, scope}]
+	}
+	return nil
+}
+
+// List returns all documents, ordered by topic and scope. Clone a document before you change it.
+func (p *PolicyCache) List() []*pb.PolicyDocument {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	var all []*pb.PolicyDocument
+	for _, part := range p.copies {
 		for _, document := range part.documents {
-			if document.Exists() {
-				all = append(all, document)
-			}
+			all = append(all, document)
 		}
 	}
-	p.mu.RUnlock()
-	slices.SortFunc(all, func(a, b PolicyDocument) int {
-		if order := strings.Compare(a.Topic, b.Topic); order != 0 {
-			return order
-		}
-		return int(a.Scope) - int(b.Scope)
+	slices.SortFunc(all, func(a, b *pb.PolicyDocument) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Scope, b.Scope))
 	})
 	return all
 }
 
-// Synced reports whether the first snapshot of every namespace is complete.
-func (p *PolicyCache) Synced() bool {
+// Age returns how old the copy may be: that of its oldest namespace, Forever before its first snapshot. While the service is followed, it is
+// about the bookmark interval at most.
+func (p *PolicyCache) Age() time.Duration { return p.ageAt(time.Now()) }
+
+func (p *PolicyCache) ageAt(now time.Time) time.Duration {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
-	return p.synced()
+	age := time.Duration(0)
+	for _, part := range p.copies {
+		if !part.synced || part.asOf.IsZero() {
+			return Forever
+		}
+		age = max(age, now.Sub(part.asOf))
+	}
+	return age
 }
 
-func (p *PolicyCache) synced() bool {
-	for _, part := range p.parts {
+// Listen calls a function for every document of the cache, and then for every change, in order. Reads in the function already see the change.
+// The cache waits for the function, so it must return soon, and must not call Listen. A call may be in progress when stop returns.
+func (p *PolicyCache) Listen(call func(Change)) (stop func()) {
+	p.delivering.Lock()
+	defer p.delivering.Unlock()
+	for _, document := range p.List() {
+		call(Change{Topic: document.Topic, Scope: document.Scope, After: document})
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listeners[&call] = struct{}{}
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.listeners, &call)
+	}
+}
+
+// apply takes an event into the copy, and calls the listeners.
+func (p *PolicyCache) apply(event *pb.WatchEvent, now time.Time) {
+	p.delivering.Lock()
+	defer p.delivering.Unlock()
+	p.mu.Lock()
+	var changes []Change
+	if part := p.copies[event.GetNamespace()]; part != nil {
+		changes = part.apply(event, now)
+		p.noteSynced()
+	}
+	var listeners []func(Change)
+	for each := range p.listeners {
+		listeners = append(listeners, *each)
+	}
+	p.mu.Unlock()
+	for _, change := range changes {
+		for _, call := range listeners {
+			call(change)
+		}
+	}
+}
+
+func (p *PolicyCache) noteSynced() {
+	for _, part := range p.copies {
 		if !part.synced {
-			return false
-		}
-	}
-	return true
-}
-
-// WaitSynced waits until Synced. It returns the context's error, or the error that ended the cache.
-func (p *PolicyCache) WaitSynced(ctx context.Context) error {
-	for {
-		p.mu.RLock()
-		synced, waiting := p.synced(), p.waiting
-		p.mu.RUnlock()
-		if synced {
-			return nil
-		}
-		select {
-		case <-waiting:
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-p.done:
-			return p.Err()
-		}
-	}
-}
-
-// Staleness returns how old the copy of the stalest namespace is; Forever before Synced. Normally it is at most about the bookmark
-// interval.
-func (p *PolicyCache) Staleness() time.Duration {
-	return p.stalenessAt(time.Now(), "")
-}
-
-// stalenessAt returns how old the copy of a namespace is at a time; the empty name means the stalest one.
-func (p *PolicyCache) stalenessAt(now time.Time, name string) time.Duration {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	oldest := time.Duration(0)
-	for each, part := range p.parts {
-		if name == "" || name == each {
-			oldest = max(oldest, part.staleness(now))
-		}
-	}
-	return oldest
-}
-
-// Namespace returns the state of one namespace; for one that was not selected, only Staleness is set, to Forever.
-func (p *PolicyCache) Namespace(name string) NamespaceStatus {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	part := p.parts[name]
-	if part == nil {
-		return NamespaceStatus{Staleness: Forever}
-	}
-	return NamespaceStatus{part.synced, part.staleness(time.Now()), part.state, part.reason, part.message}
-}
-
-func (p *PolicyCache) follow() {
-	defer close(p.done)
-	for {
-		event, err := p.watch.Next()
-		if err != nil {
-			p.end(err)
 			return
 		}
-		p.apply(event, time.Now())
+	}
+	select {
+	case <-p.synced:
+	default:
+		close(p.synced)
 	}
 }
 
-func (p *PolicyCache) end(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.err = err
-	for each := range p.listeners {
-		each.stop()
+// apply takes an event into the copy, and returns what changed.
+func (c *namespaceCopy) apply(event *pb.WatchEvent, now time.Time) (changes []Change) {
+	switch content := event.GetContent().(type) {
+	case *pb.WatchEvent_Change:
+		changes = c.put(content.Change.GetDocument())
+	case *pb.WatchEvent_Reset_:
+		c.old = map[key]struct{}{}
+		for each := range c.documents {
+			c.old[each] = struct{}{}
+		}
+	case *pb.WatchEvent_Bookmark:
+		if age := content.Bookmark.GetAge(); age != nil {
+			c.asOf = now.Add(-age.AsDuration())
+		}
+		if content.Bookmark.GetSynced() {
+			for each := range c.old {
+				changes = append(changes, c.put(&pb.PolicyDocument{Topic: each.topic, Scope: each.scope})...)
+			}
+			c.synced = true
+		}
 	}
-	clear(p.listeners)
+	return changes
 }
 
-func (p *PolicyCache) apply(event Event, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch each := event.(type) {
-	case Changed:
-		if p.parts[each.Namespace].take(each.Document) {
-			p.changed(each.Document.Key)
-		}
-	case Synced:
-		part := p.parts[each.Namespace]
-		for _, key := range part.complete() {
-			p.changed(key)
-		}
-		part.confirm(now.Add(-p.lag(each.ConfirmedTime)))
-		close(p.waiting)
-		p.waiting = make(chan struct{})
-	case Bookmark:
-		p.parts[each.Namespace].confirm(now.Add(-p.lag(each.ConfirmedTime)))
-	case Reset:
-		p.parts[each.Namespace].reset()
-	case Status:
-		part := p.parts[each.Namespace]
-		part.state, part.reason, part.message = each.State, each.Reason, each.Message
-	case Interrupted:
-		p.newest = time.Time{} // the next stream may come from another server, with a clock of its own
-		failure := fromError(each.Err)
-		for _, part := range p.parts {
-			part.state, part.reason, part.message = stateUnset, failure.Reason, failure.Message
-		}
+// put takes a document, or its absence, into the copy. Documents of scopes that this package does not know are ignored.
+func (c *namespaceCopy) put(document *pb.PolicyDocument) []Change {
+	at := key{document.GetTopic(), document.GetScope()}
+	if at.scope != pb.Scope_SCOPE_LOCAL && at.scope != pb.Scope_SCOPE_GLOBAL {
+		return nil
 	}
-}
-
-// lag returns how far a confirmed time lies behind the newest one that the stream has sent for any namespace.
-func (p *PolicyCache) lag(confirmed time.Time) time.Duration {
-	if confirmed.After(p.newest) {
-		p.newest = confirmed
+	delete(c.old, at)
+	change := Change{Topic: at.topic, Scope: at.scope, Before: c.documents[at]}
+	if document.Policies != nil {
+		change.After = document
+		c.documents[at] = document
+	} else {
+		delete(c.documents, at)
 	}
-	return p.newest.Sub(confirmed)
+	if proto.Equal(change.Before, change.After) {
+		return nil // as in a new snapshot
+	}
+	return []Change{change}
 }

@@ -5,101 +5,81 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-const editAttempts = 16
-
-// editPauses are short at first: the writer that was faster has already finished.
-var editPauses = RetryPolicy{InitialBackoff: 10 * time.Millisecond, MaxBackoff: 500 * time.Millisecond, Multiplier: 2}
-
-// Edit changes a document by editing a copy of it. Only the difference is sent, and nothing if there is none: single fields of messages
-// that both documents have, single entries of maps, and lists as a whole.
+// Edit reads a document, calls a function that changes a copy of it, and sends what differs, on the condition that nobody else has changed the
+// document. If somebody has, it begins again, until the context ends. The function therefore may run several times. If it returns an error,
+// Edit returns that error and changes nothing.
 //
-// The change is made only if no other writer has changed the document meanwhile. If one has, the function is called again with a fresh
-// copy, up to 16 times in all, so it must do nothing but edit; after that the error is ErrConflict. An error of the function is returned as
-// it is, and nothing is sent.
-//
-// Options set further fields of the update, such as Actor and Reason; its key, policies, mask and etag are set by Edit. With SkipIfAbsent
-// the function is not called where there is no document.
-func (c *Client) Edit(ctx context.Context, key Key, change func(*TopicPolicies) error, options ...func(*Update)) (UpdateResult, error) {
-	return c.edit(ctx, key, nil, change, options)
-}
-
-// EditFrom is Edit with a known document to begin with, such as one of a cache, which saves reading it first.
-func (c *Client) EditFrom(
-	ctx context.Context, start PolicyDocument, change func(*TopicPolicies) error, options ...func(*Update),
-) (UpdateResult, error) {
-	return c.edit(ctx, start.Key, &start, change, options)
-}
-
-func (c *Client) edit(
-	ctx context.Context, key Key, start *PolicyDocument, change func(*TopicPolicies) error, options []func(*Update),
-) (UpdateResult, error) {
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.timeout)
-		defer cancel()
-	}
-	atLeast := ""
-	for attempt := 1; ; attempt++ {
-		result, sent, err := c.editOnce(ctx, key, start, atLeast, change, options)
-		if !sent || !errors.Is(err, ErrConflict) || attempt == editAttempts {
+// The request says what else an update says: topic and scope, actor and reason, SkipIfAbsent, ValidateOnly, IncludePrevious. Edit sets its
+// policies, mask and precondition, and each attempt has a request id of its own.
+func (c *Client) Edit(
+	ctx context.Context, request *pb.UpdatePolicyRequest, edit func(*pb.TopicPolicies) error,
+) (*pb.ChangeResult, error) {
+	ctx, cancel := c.settings.limited(ctx)
+	defer cancel()
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, 500*time.Millisecond) {
+		result, err := c.editOnce(ctx, request, edit)
+		if !errors.Is(err, ErrConflict) {
 			return result, err
 		}
-		start = nil
-		var conflict *Error
-		if errors.As(err, &conflict) {
-			atLeast = conflict.Metadata["version"] // the server that answers reads may not have this version yet
-		}
-		if ended := c.line.pause(ctx, editPauses.delay(attempt, rand.Float64())); errors.Is(ended, ErrClosed) {
-			return result, ended
-		} else if ended != nil {
-			return result, verdict{ended: ended}.of(fromError(err))
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(rand.N(pause)):
 		}
 	}
 }
 
-// editOnce makes one attempt. sent reports whether the error, if there is one, is that of the update: one of the function may look the same.
 func (c *Client) editOnce(
-	ctx context.Context, key Key, start *PolicyDocument, atLeast string, change func(*TopicPolicies) error, options []func(*Update),
-) (result UpdateResult, sent bool, err error) {
-	document, err := c.startOf(ctx, key, start, atLeast)
+	ctx context.Context, request *pb.UpdatePolicyRequest, edit func(*pb.TopicPolicies) error,
+) (*pb.ChangeResult, error) {
+	document, err := c.GetPolicy(ctx, &pb.GetPolicyRequest{Topic: request.GetTopic(), Scope: request.GetScope()})
 	if err != nil {
-		return UpdateResult{}, false, err
+		return nil, err
 	}
-	var update Update
-	for _, option := range options {
-		option(&update)
+	if request.GetSkipIfAbsent() && document.Policies == nil {
+		return unwritten(request, document, pb.ChangeOutcome_CHANGE_OUTCOME_SKIPPED), nil
 	}
-	if update.SkipIfAbsent && !document.Exists() {
-		return unsent(document, UpdateOutcomeSkipped, update), false, nil
+	edited := &pb.TopicPolicies{}
+	if document.Policies != nil {
+		edited = proto.CloneOf(document.Policies)
 	}
-	edited := clone(document.Policies)
-	if err := change(edited); err != nil {
-		return UpdateResult{}, false, err
+	if err := edit(edited); err != nil {
+		return nil, err
 	}
-	mask := PathsBetween(clone(document.Policies), edited)
-	if len(mask) == 0 {
-		return unsent(document, UpdateOutcomeUnchanged, update), false, nil
+	paths := PathsBetween(document.GetPolicies(), edited)
+	if len(paths) == 0 {
+		return unwritten(request, document, pb.ChangeOutcome_CHANGE_OUTCOME_UNCHANGED), nil
 	}
-	update.Key, update.Policies, update.Mask, update.ETag = document.Key, edited, mask, document.Version
-	result, err = c.Update(ctx, update)
-	return result, true, err
+	update := proto.CloneOf(request)
+	update.Policies, update.UpdateMask = edited, Mask(paths...)
+	update.Precondition = VersionIs(document.GetVersion())
+	update.ListOperations, update.SkipIfAbsent, update.RequestId = nil, false, ""
+	return c.UpdatePolicy(ctx, update)
 }
 
-// startOf returns the document to edit.
-func (c *Client) startOf(ctx context.Context, key Key, start *PolicyDocument, atLeast string) (PolicyDocument, error) {
-	if start != nil {
-		return *start, nil
+// unwritten is the result of an edit that sends nothing.
+func unwritten(request *pb.UpdatePolicyRequest, document *pb.PolicyDocument, outcome pb.ChangeOutcome) *pb.ChangeResult {
+	result := &pb.ChangeResult{
+		Document: document, Version: document.GetVersion(), PreviousVersion: document.GetVersion(), Outcome: outcome,
 	}
-	return c.Get(ctx, key, AtLeastVersion(atLeast))
-}
-
-// unsent returns the result of an edit for which nothing was sent.
-func unsent(document PolicyDocument, outcome UpdateOutcome, update Update) UpdateResult {
-	result := UpdateResult{Document: document, Version: document.Version, PreviousVersion: document.Version, Outcome: outcome}
-	if update.IncludePrevious {
-		result.Previous = &document
+	if request.GetIncludePrevious() {
+		result.Previous = document
 	}
 	return result
+}
+
+// VersionIs is the precondition that a document, or its absence, has a version.
+func VersionIs(version string) *pb.Precondition {
+	return &pb.Precondition{Condition: &pb.Precondition_Version{Version: version}}
+}
+
+// Exists is the precondition that there is a document, or that there is none.
+func Exists(exists bool) *pb.Precondition {
+	return &pb.Precondition{Condition: &pb.Precondition_Exists{Exists: exists}}
 }

@@ -3,56 +3,50 @@ package topicpolicies
 import (
 	"context"
 	"iter"
-	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// List is the documents of a namespace, read page by page, for use by one goroutine.
-type List struct {
-	client    *Client
-	ctx       context.Context
-	namespace string
-	scopes    []Scope
-	token     *ResumeToken
-	since     time.Time
+// ListPolicies returns the documents of a namespace, ordered by topic and scope. Pages are read as they are needed; an error ends the list.
+func (c *Client) ListPolicies(ctx context.Context, request *pb.ListPoliciesRequest) iter.Seq2[*pb.PolicyDocument, error] {
+	return pages(request.GetPageToken(), func(token string) ([]*pb.PolicyDocument, string, error) {
+		page := proto.CloneOf(request)
+		page.PageToken = token
+		answer, err := c.TopicPoliciesServiceClient.ListPolicies(ctx, page)
+		return answer.GetDocuments(), answer.GetNextPageToken(), err
+	})
 }
 
-// List returns the documents of a namespace, tenant/namespace; without scopes, of both. Pages are read when All is iterated.
-func (c *Client) List(ctx context.Context, namespace string, scopes ...Scope) *List {
-	return &List{client: c, ctx: ctx, namespace: namespace, scopes: scopes}
+// ListHistory returns the history of a topic or a namespace. Pages are read as they are needed; an error ends the list. The generated call
+// also says where events may be missing.
+func (c *Client) ListHistory(ctx context.Context, request *pb.ListHistoryRequest) iter.Seq2[*pb.HistoryEntry, error] {
+	return pages(request.GetPageToken(), func(token string) ([]*pb.HistoryEntry, string, error) {
+		page := proto.CloneOf(request)
+		page.PageToken = token
+		answer, err := c.PolicyHistoryServiceClient.ListHistory(ctx, page)
+		return answer.GetEntries(), answer.GetNextPageToken(), err
+	})
 }
 
-// All returns an iterator over the documents, ordered by topic and scope. It ends after the first error.
-func (l *List) All() iter.Seq2[PolicyDocument, error] {
-	return func(yield func(PolicyDocument, error) bool) {
-		for page := ""; ; {
-			request := &pb.ListPoliciesRequest{Namespace: l.namespace, Scopes: l.scopes, PageToken: page}
-			answer, since, err := ask(l.ctx, l.client, request, l.client.stub.ListPolicies)
+func pages[Element any](token string, read func(token string) ([]Element, string, error)) iter.Seq2[Element, error] {
+	return func(yield func(Element, error) bool) {
+		for next := token; ; {
+			elements, following, err := read(next)
 			if err != nil {
-				yield(PolicyDocument{}, err)
+				var none Element
+				yield(none, err)
 				return
 			}
-			l.since = since
-			if page == "" && answer.GetToken() != nil {
-				l.token = &ResumeToken{map[string]WatchToken{l.namespace: *tokenOf(answer.GetToken())}}
-			}
-			for _, document := range answer.GetDocuments() {
-				if knownScope(document.GetScope()) && !yield(readDocument(document, since), nil) {
+			for _, element := range elements {
+				if !yield(element, nil) {
 					return
 				}
 			}
-			if page = answer.GetNextPageToken(); page == "" {
+			if next = following; next == "" {
 				return
 			}
 		}
 	}
 }
-
-// Token returns the place in the change log at which the first page was read; nil before that. A watch of the namespace that resumes from
-// here misses nothing.
-func (l *List) Token() *ResumeToken { return l.token }
-
-// UnconfirmedSince returns the time since which the server can't reach the change log, according to the last page that was read; zero if
-// the server reached the log. The documents carry the same time.
-func (l *List) UnconfirmedSince() time.Time { return l.since }

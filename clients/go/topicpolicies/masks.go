@@ -5,9 +5,14 @@ import (
 	"sort"
 	"strings"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
+
+// Mask returns the mask of some paths.
+func Mask(paths ...string) *fieldmaskpb.FieldMask { return &fieldmaskpb.FieldMask{Paths: paths} }
 
 var plainSegment = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
 
@@ -35,7 +40,7 @@ func Path(segments ...string) string {
 // Messages that both documents have are compared field by field, maps entry by entry, and lists as a whole, so that the mask names nothing
 // that is equal. Fields that are unknown to this package are not compared. If the documents are equal there are no paths; do not send that
 // as a mask, because an empty mask means all fields that are set.
-func PathsBetween(before, after *TopicPolicies) []string {
+func PathsBetween(before, after *pb.TopicPolicies) []string {
 	var paths []string
 	differences(before.ProtoReflect(), after.ProtoReflect(), nil, func(segments []string) {
 		paths = append(paths, Path(segments...))
@@ -88,11 +93,4 @@ func entryDifferences(field protoreflect.FieldDescriptor, before, after protoref
 // below copies the path, so that siblings do not share memory.
 func below(at []string, segment string) []string {
 	return append(append(make([]string, 0, len(at)+1), at...), segment)
-}
-
-func clone(policies *TopicPolicies) *TopicPolicies {
-	if policies == nil {
-		return &TopicPolicies{}
-	}
-	return proto.Clone(policies).(*TopicPolicies)
 }

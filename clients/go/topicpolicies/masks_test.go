@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protojson"
+
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
 type vectors struct {
@@ -29,9 +31,9 @@ func maskVectors(t *testing.T) vectors {
 	return read
 }
 
-func document(t *testing.T, text json.RawMessage) *TopicPolicies {
+func document(t *testing.T, text json.RawMessage) *pb.TopicPolicies {
 	t.Helper()
-	policies := &TopicPolicies{}
+	policies := &pb.TopicPolicies{}
 	if err := protojson.Unmarshal(text, policies); err != nil {
 		t.Fatal(err)
 	}

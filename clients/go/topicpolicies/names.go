@@ -45,16 +45,12 @@ func decimal(char rune) int64 {
 	return -1
 }
 
-// full returns the key with the base topic's full name and a scope; it identifies a document.
-func (k Key) full() Key {
-	if !strings.Contains(k.Topic, "://") {
-		k.Topic = "persistent://" + k.Topic
+// fullName returns the name of the topic that a name means: with its domain, and without a partition's suffix.
+func fullName(topic string) string {
+	if !strings.Contains(topic, "://") {
+		topic = "persistent://" + topic
 	}
-	k.Topic = baseTopic(k.Topic)
-	if k.Scope == scopeUnset {
-		k.Scope = ScopeLocal
-	}
-	return k
+	return baseTopic(topic)
 }
 
 // namespaceOf returns the tenant/namespace of a topic's name, with or without its domain. The service decides whether the name is valid.

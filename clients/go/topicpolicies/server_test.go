@@ -3,7 +3,7 @@ package topicpolicies
 import (
 	"fmt"
 	"os"
-	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,60 +11,70 @@ import (
 	"topicpolicies.example/clients/go/internal/testserver"
 )
 
-// sidecar is the server that tests share; each test uses topics and namespaces of its own in it.
-var sidecar *testserver.Server
-
-func TestMain(m *testing.M) { os.Exit(withServer(m)) }
-
-func withServer(m *testing.M) int {
-	directory, err := os.MkdirTemp("", "topicpolicies-go-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer os.RemoveAll(directory)
-	if sidecar, err = testserver.New(directory); err == nil {
-		err = sidecar.Start()
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer sidecar.Stop()
-	return m.Run()
+// sidecar is the server that tests share; each test uses namespaces of its own in it.
+var sidecar struct {
+	once      sync.Once
+	server    *testserver.Server
+	directory string
 }
 
-// ownServer returns a server for a test that stops servers, or needs other options.
-func ownServer(t *testing.T, options ...string) *testserver.Server {
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if sidecar.server != nil {
+		sidecar.server.Stop()
+	}
+	_ = os.RemoveAll(sidecar.directory)
+	os.Exit(code)
+}
+
+// shared returns the address of the server that tests share.
+func shared(t *testing.T) string {
 	t.Helper()
-	server, err := testserver.New(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.Options = options
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
+	sidecar.once.Do(func() {
+		var err error
+		if sidecar.directory, err = os.MkdirTemp("", "topicpolicies-go-"); err != nil {
+			t.Fatal(err)
+		}
+		sidecar.server = started(t, sidecar.directory)
+	})
+	return sidecar.server.Address
+}
+
+// ownServer returns a server for a test that stops it.
+func ownServer(t *testing.T) *testserver.Server {
+	t.Helper()
+	server := started(t, t.TempDir())
 	t.Cleanup(server.Stop)
 	return server
 }
 
-// ownServerWithLevels returns a server that knows the policies of a namespace and of the brokers.
-func ownServerWithLevels(t *testing.T, namespace string) *testserver.Server {
+func started(t *testing.T, directory string) *testserver.Server {
 	t.Helper()
-	cluster := filepath.Join(t.TempDir(), "cluster.toml")
-	if err := os.WriteFile(cluster, fmt.Appendf(nil, "cluster = \"us\"\n[broker]\n[namespaces.%q]\n", namespace), 0o600); err != nil {
+	server, err := testserver.New(directory)
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	return ownServer(t, "--cluster-file", cluster)
+	return server
+}
+
+// connected returns a client that is closed after the test.
+func connected(t *testing.T, target string, options ...Option) *Client {
+	t.Helper()
+	client, err := New(target, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	return client
 }
 
 var namespaces atomic.Int64
 
 // newNamespace returns a namespace that no other test uses.
 func newNamespace() string { return fmt.Sprintf("go/n%d", namespaces.Add(1)) }
-
-func topicIn(namespace string) Key { return Key{"persistent://" + namespace + "/orders", ScopeLocal} }
 
 // until waits until a condition holds.
 func until(t *testing.T, what string, holds func() bool) {

@@ -38,9 +38,13 @@ func readVectors[Vectors any](t *testing.T, name string) (read Vectors) {
 type written[Message any, Pointer interface {
 	*Message
 	proto.Message
-}] struct{ message Pointer }
+}] struct {
+	message Pointer
+	given   bool
+}
 
 func (w *written[Message, Pointer]) UnmarshalJSON(text []byte) error {
+	w.given = true
 	if string(text) == "null" {
 		return nil
 	}
@@ -50,315 +54,225 @@ func (w *written[Message, Pointer]) UnmarshalJSON(text []byte) error {
 
 type (
 	writtenPolicies = written[pb.TopicPolicies, *pb.TopicPolicies]
-	writtenToken    = written[pb.WatchToken, *pb.WatchToken]
 	writtenEvent    = written[pb.WatchEvent, *pb.WatchEvent]
 )
 
-type application struct {
-	Name           string
-	Document       writtenPolicies
-	Policies       writtenPolicies
-	Mask           []string
-	ListOperations map[string]string
-	After          writtenPolicies
-	Reason         string
-}
-
-func TestUpdatesDoWhatTheSharedVectorsSay(t *testing.T) {
-	vectors := readVectors[[]application](t, "apply.json")
-	if len(vectors) < 60 {
-		t.Fatalf("only %d", len(vectors))
-	}
-	client, namespace := open(t, sidecar.Address), newNamespace()
-	for number, vector := range vectors {
+func TestUpdatesDoWhatTheVectorsSay(t *testing.T) {
+	client, namespace := connected(t, shared(t)), newNamespace()
+	for number, vector := range readVectors[[]struct {
+		Name                      string
+		Document, Policies, After writtenPolicies
+		Mask                      []string
+		ListOperations            map[string]string
+		Reason                    string
+	}](t, "apply.json") {
 		t.Run(vector.Name, func(t *testing.T) {
-			vector.run(t, client, Key{Topic: fmt.Sprintf("%s/v%d", namespace, number), Scope: vector.scope()})
-		})
-	}
-}
-
-// scope returns GLOBAL for lists of clusters, since a server with rules but without a cluster accepts them only there.
-func (v application) scope() Scope {
-	for _, each := range []writtenPolicies{v.Document, v.Policies} {
-		if len(each.message.GetReplicationClusters()) > 0 {
-			return ScopeGlobal
-		}
-	}
-	return ScopeLocal
-}
-
-func (v application) run(t *testing.T, client *Client, key Key) {
-	before := v.Document.message
-	if before != nil {
-		made, err := client.Update(t.Context(), Update{Key: key, Policies: before, Mask: []string{"*"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !made.Document.Exists() { // an update without fields does not create an empty document
-			t.Fatalf("%v was not made", before)
-		}
-	}
-	update := Update{Key: key, Policies: v.Policies.message, Mask: v.Mask, ListOperations: map[string]ListOperation{}}
-	for path, name := range v.ListOperations {
-		update.ListOperations[path] = ListOperation(pb.ListOperation_value[name])
-	}
-	_, err := client.Update(t.Context(), update)
-	want := v.After.message
-	if v.Reason != "" {
-		var failure *Error
-		if !errors.As(err, &failure) || !slices.ContainsFunc(failure.Violations, func(each Violation) bool { return each.Reason == v.Reason }) {
-			t.Fatalf("%v, want %s", err, v.Reason)
-		}
-		want = before
-	} else if err != nil {
-		t.Fatal(err)
-	}
-	read, err := client.Get(t.Context(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if read.Exists() != (want != nil) || (want != nil && !proto.Equal(read.Policies, want)) {
-		t.Errorf("%v, want %v", read.Policies, want)
-	}
-}
-
-type failed struct {
-	Code      string
-	Reason    string
-	Service   bool
-	Metadata  map[string]string
-	NeverSent bool
-}
-
-// error returns the error of an attempt.
-func (f failed) error(t *testing.T) *Error {
-	t.Helper()
-	grpcStatus := status.New(codeNamed(t, f.Code), "A sentence.")
-	if f.Reason != "" {
-		info := &errdetails.ErrorInfo{Domain: "another.service", Reason: f.Reason, Metadata: f.Metadata}
-		if f.Service {
-			info.Domain = domain
-		}
-		var err error
-		if grpcStatus, err = grpcStatus.WithDetails(info); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return fromStatus(grpcStatus, grpcStatus.Err())
-}
-
-func codeNamed(t *testing.T, name string) (code codes.Code) {
-	t.Helper()
-	if err := code.UnmarshalJSON([]byte(`"` + name + `"`)); err != nil {
-		t.Fatal(err)
-	}
-	return code
-}
-
-type repetition struct {
-	Name, Call, Then, Code, At string
-	Failures                   []failed
-}
-
-func TestCallsAreRepeatedAsTheSharedVectorsSay(t *testing.T) {
-	vectors := readVectors[[]repetition](t, "retries.json")
-	if len(vectors) < 59 {
-		t.Fatalf("only %d", len(vectors))
-	}
-	for _, vector := range vectors {
-		t.Run(vector.Name, func(t *testing.T) {
-			if vector.Call == "watch" {
-				vector.watch(t)
-			} else {
-				vector.call(t)
+			update := &pb.UpdatePolicyRequest{
+				Topic: fmt.Sprintf("%s/v%d", namespace, number), Policies: vector.Policies.message, UpdateMask: Mask(vector.Mask...),
+				ListOperations: map[string]pb.ListOperation{},
+			}
+			if len(vector.Document.message.GetReplicationClusters())+len(vector.Policies.message.GetReplicationClusters()) > 0 {
+				update.Scope = pb.Scope_SCOPE_GLOBAL // a server without a cluster accepts lists of clusters only there
+			}
+			for path, name := range vector.ListOperations {
+				update.ListOperations[path] = pb.ListOperation(pb.ListOperation_value[name])
+			}
+			create(t, client, update, vector.Document.message)
+			_, err := client.UpdatePolicy(t.Context(), update)
+			want := vector.After.message
+			if vector.Reason != "" {
+				var failure *Error
+				if !errors.As(err, &failure) || failure.Reason != "INVALID_REQUEST" || !slices.ContainsFunc(failure.Violations,
+					func(each *errdetails.BadRequest_FieldViolation) bool { return each.GetReason() == vector.Reason }) {
+					t.Fatalf("%v, want %s", err, vector.Reason)
+				}
+				want = vector.Document.message
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			read, err := client.GetPolicy(t.Context(), &pb.GetPolicyRequest{Topic: update.Topic, Scope: update.Scope})
+			if err != nil || !proto.Equal(read.GetPolicies(), want) {
+				t.Errorf("%v, want %v: %v", read.GetPolicies(), want, err)
 			}
 		})
 	}
 }
 
-func (v repetition) watch(t *testing.T) {
-	session, err := newSession(Selection{Namespaces: []string{"t/n"}}, watchPauses)
-	if err != nil {
-		t.Fatal(err)
+// create creates the document that a request changes; none if it is nil.
+func create(t *testing.T, client *Client, request *pb.UpdatePolicyRequest, policies *pb.TopicPolicies) {
+	t.Helper()
+	if policies == nil {
+		return
 	}
-	session.connect(time.Now())
-	for _, failure := range v.Failures {
-		interrupted, err := session.broke(failure.error(t), time.Now(), 0.5)
-		switch {
-		case v.Then == "repeat" && (err != nil || interrupted.RetryIn <= 0):
-			t.Errorf("%+v %v", interrupted, err)
-		case v.Then == "give up" && status.Code(err) != codeNamed(t, v.Code):
-			t.Errorf("%v", err)
-		}
+	creation := &pb.UpdatePolicyRequest{Topic: request.Topic, Scope: request.Scope, Policies: policies, UpdateMask: Mask("*")}
+	if made, err := client.UpdatePolicy(t.Context(), creation); err != nil || made.GetDocument().GetPolicies() == nil {
+		t.Fatal(made, err)
 	}
 }
 
-func (v repetition) call(t *testing.T) {
-	change := v.Call == "change"
-	at, namespace, requestID := "127.0.0.1:6680", "", ""
-	if change {
-		namespace, requestID = "t/n", "0123456789abcdef0123456789abcdef"
-	}
-	routes := newRoutes([]string{at})
-	attempts := repeats{policy: DefaultRetries, change: change, repeatable: change}
-	known := verdict{requestID: requestID, target: at}
-	then, leader := "", ""
-	var final *Error
-	for number, each := range v.Failures {
-		if number > 0 && then != "repeat" {
-			t.Fatalf("attempt %d: %s", number, then)
-		}
-		failure := each.error(t)
-		known.sent = known.sent || !each.NeverSent
-		known.ambiguous = known.ambiguous || (!each.NeverSent && ambiguous(failure))
-		leader = routes.failed(at, namespace, failure)
-		wait, repeat := attempts.failed(failure, !each.NeverSent, 1, leader != "", 0.5)
-		final = known.of(failure)
-		switch {
-		case repeat && wait == 0:
-			then = "repeat at once"
-		case repeat:
-			then = "repeat"
-		case errors.Is(final, ErrOutcomeUnknown):
-			then = "outcome unknown"
-		default:
-			then = "give up"
-		}
-	}
-	if then != v.Then {
-		t.Fatalf("%s, want %s", then, v.Then)
-	}
-	switch {
-	case leader != v.At || (change && v.At != "" && routes.writer(namespace) != v.At):
-		t.Errorf("at %q, want %q", leader, v.At)
-	case then == "give up" && (final.Code != codeNamed(t, v.Code) || final.RequestID != ""):
-		t.Errorf("%+v", final)
-	case then == "outcome unknown" && final.RequestID != requestID:
-		t.Errorf("%+v", final)
+func TestAnEditDoesWhatTheVectorsSay(t *testing.T) {
+	client, namespace := connected(t, shared(t)), newNamespace()
+	for number, vector := range readVectors[[]struct {
+		Name                                       string
+		Document, Meanwhile, Edit, Previous, After writtenPolicies
+		Options                                    []string
+		Runs                                       int
+		Outcome                                    string
+	}](t, "edits.json") {
+		t.Run(vector.Name, func(t *testing.T) {
+			request := &pb.UpdatePolicyRequest{
+				Topic:           fmt.Sprintf("%s/v%d", namespace, number),
+				SkipIfAbsent:    slices.Contains(vector.Options, "skipIfAbsent"),
+				IncludePrevious: slices.Contains(vector.Options, "includePrevious"),
+				ValidateOnly:    slices.Contains(vector.Options, "validateOnly"),
+			}
+			create(t, client, request, vector.Document.message)
+			runs := 0
+			result, err := client.Edit(t.Context(), request, func(policies *pb.TopicPolicies) (err error) {
+				runs++
+				proto.Merge(policies, vector.Edit.message)
+				if vector.Meanwhile.given && runs == 1 {
+					if vector.Meanwhile.message != nil {
+						_, err = client.UpdatePolicy(t.Context(), &pb.UpdatePolicyRequest{Topic: request.Topic, Policies: vector.Meanwhile.message})
+					} else {
+						_, err = client.DeletePolicy(t.Context(), &pb.DeletePolicyRequest{Topic: request.Topic})
+					}
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if runs != vector.Runs || result.GetOutcome().String() != "CHANGE_OUTCOME_"+vector.Outcome {
+				t.Errorf("%d runs, %s", runs, result.GetOutcome())
+			}
+			previous := result.GetPrevious()
+			if (previous != nil) != vector.Previous.given || !proto.Equal(previous.GetPolicies(), vector.Previous.message) {
+				t.Errorf("previous: %v", previous)
+			}
+			after, err := client.GetPolicy(t.Context(), &pb.GetPolicyRequest{Topic: request.Topic})
+			if err != nil || !proto.Equal(after.GetPolicies(), vector.After.message) || result.GetVersion() != after.GetVersion() {
+				t.Errorf("%v, of version %s: %v", after, result.GetVersion(), err)
+			}
+		})
 	}
 }
 
-type watched struct {
-	Name       string
-	Namespaces []string
-	Mode       string
-	Steps      []struct {
-		Connect map[string]writtenToken
-		Receive []writtenEvent
-		At      *float64
-		Expect  *expectation
+func TestErrorsAreOfTheKindsOfTheVectors(t *testing.T) {
+	for _, vector := range readVectors[[]struct {
+		Name, Call, Code, Reason, Domain, Error string
+		Repeat, Resume                          bool
+		Began                                   *bool
+	}](t, "retries.json") {
+		t.Run(vector.Name, func(t *testing.T) {
+			var code codes.Code
+			if err := code.UnmarshalJSON([]byte(`"` + vector.Code + `"`)); err != nil {
+				t.Fatal(err)
+			}
+			from := status.New(code, "It is so.")
+			if vector.Reason != "" {
+				info := &errdetails.ErrorInfo{Domain: vector.Domain, Reason: vector.Reason}
+				if info.Domain == "" {
+					info.Domain = domain
+				}
+				from, _ = from.WithDetails(info)
+			}
+			if vector.Call == "watch" {
+				for _, began := range []bool{false, true} {
+					failure := newError(from.Err(), false, "")
+					if (vector.Began == nil || *vector.Began == began) && failure.resumable(began) != vector.Resume {
+						t.Errorf("began %v: %v", began, failure)
+					}
+				}
+				return
+			}
+			failure := newError(from.Err(), vector.Call == "change", "an id")
+			if errors.Is(failure, ErrOutcomeUnknown) != (vector.Error == "outcome unknown") || failure.Code != code || failure.RequestID != "an id" {
+				t.Errorf("%v", failure)
+			}
+			if strings.Contains(serviceConfig, `"`+vector.Code+`"`) != vector.Repeat {
+				t.Errorf("gRPC repeats something else")
+			}
+		})
 	}
 }
 
 type expectation struct {
 	Documents map[string]string
-	Told      [][3]*string
-	Entries   []string
-	Tokens    map[string]writtenToken
+	Listener  [][3]*string
+	Tokens    map[string]string
 	Synced    []string
-	States    map[string][2]*string
-	Staleness map[string]*float64
+	Age       json.RawMessage // null is given as such
 }
 
-func TestAWatchAndItsCacheBehaveAsTheSharedVectorsSay(t *testing.T) {
-	vectors := readVectors[[]watched](t, "watch.json")
-	if len(vectors) < 45 {
-		t.Fatalf("only %d", len(vectors))
-	}
-	for _, vector := range vectors {
-		t.Run(vector.Name, vector.run)
+func TestAWatchAndItsCacheBehaveAsTheVectorsSay(t *testing.T) {
+	for _, vector := range readVectors[[]struct {
+		Name       string
+		Namespaces []string
+		Steps      []struct {
+			Connect map[string]string
+			Receive []writtenEvent
+			At      *float64
+			Expect  *expectation
+		}
+	}](t, "watch.json") {
+		t.Run(vector.Name, func(t *testing.T) {
+			began := time.Now()
+			f := &follower{
+				places: &places[*pb.WatchEvent]{(*pb.WatchEvent).GetResumeToken, map[string]string{}, map[string]struct{}{}},
+				cache:  newCache(&pb.WatchPoliciesRequest{Namespaces: vector.Namespaces}, nil),
+				now:    began,
+			}
+			f.cache.Listen(func(change Change) {
+				name := change.Topic + " " + strings.TrimPrefix(change.Scope.String(), "SCOPE_")
+				f.calls = append(f.calls, fmt.Sprint(name, versionOf(change.Before), versionOf(change.After)))
+			})
+			for _, step := range vector.Steps {
+				if step.At != nil {
+					f.now = began.Add(time.Duration(*step.At * float64(time.Second)))
+				}
+				if step.Connect != nil {
+					for _, namespace := range f.places.again() {
+						f.cache.apply(beginsAgain(namespace), f.now)
+					}
+					if !maps.Equal(f.places.tokens, step.Connect) {
+						t.Errorf("resumes from %v, want %v", f.places.tokens, step.Connect)
+					}
+				}
+				for _, each := range step.Receive {
+					f.places.take(each.message)
+					f.cache.apply(each.message, f.now)
+				}
+				if step.Expect != nil {
+					f.check(t, step.Expect)
+				}
+			}
+		})
 	}
 }
 
-// follower is a cache that receives the events of a test vector, at the vector's times, with the calls of its listener.
+// follower is a cache that receives the events of a vector, at the vector's times.
 type follower struct {
-	session  *session
-	cache    *PolicyCache
-	listener *listener
-	calls    []string
-	entries  []string
-	began    time.Time
-	now      time.Time
-	streams  int
-}
-
-func (v watched) run(t *testing.T) {
-	session, err := newSession(Selection{Namespaces: v.Namespaces, Mode: WatchMode(pb.WatchMode_value[v.Mode])}, watchPauses)
-	if err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	f := &follower{session: session, cache: newCache(v.Namespaces), began: began, now: began}
-	f.listener = newListener(f.cache, func(change Change) {
-		f.calls = append(f.calls, fmt.Sprint(nameOf(change.Key), versionOf(change.Before), versionOf(change.After)))
-	})
-	f.cache.listeners[f.listener] = struct{}{}
-	for _, step := range v.Steps {
-		if step.At != nil {
-			f.now = began.Add(time.Duration(*step.At * float64(time.Second)))
-		}
-		if step.Connect != nil {
-			f.connect(t, step.Connect)
-		}
-		if len(step.Receive) > 0 {
-			f.receive(step.Receive)
-		}
-		if step.Expect != nil {
-			f.check(t, step.Expect)
-		}
-	}
-}
-
-func (f *follower) connect(t *testing.T, resume map[string]writtenToken) {
-	t.Helper()
-	if f.streams++; f.streams > 1 {
-		interrupted, err := f.session.broke(lost, f.now, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.apply([]Event{interrupted})
-	}
-	request, events := f.session.connect(f.now)
-	if !maps.EqualFunc(request.GetResume(), resume, sameToken) {
-		t.Errorf("resumes from %v, want %v", request.GetResume(), resume)
-	}
-	f.apply(events)
-}
-
-func sameToken(found *pb.WatchToken, want writtenToken) bool { return proto.Equal(found, want.message) }
-
-func (f *follower) receive(events []writtenEvent) {
-	for _, each := range events {
-		if event := f.session.receive(each.message); event != nil {
-			f.apply([]Event{event})
-		}
-	}
-}
-
-func (f *follower) apply(events []Event) {
-	for _, event := range events {
-		if entry, ok := event.(Entry); ok {
-			f.entries = append(f.entries, entry.Position)
-		}
-		f.cache.apply(event, f.now)
-		f.listener.deliverAll()
-	}
+	places *places[*pb.WatchEvent]
+	cache  *PolicyCache
+	calls  []string
+	now    time.Time
 }
 
 func (f *follower) check(t *testing.T, want *expectation) {
 	t.Helper()
 	if want.Documents != nil {
 		found := map[string]string{}
-		for _, document := range f.cache.Documents() {
-			found[nameOf(document.Key)] = document.Version
+		for _, document := range f.cache.List() {
+			found[document.Topic+" "+strings.TrimPrefix(document.Scope.String(), "SCOPE_")] = document.Version
 		}
 		if !maps.Equal(found, want.Documents) {
 			t.Errorf("documents %v, want %v", found, want.Documents)
 		}
 	}
-	if want.Told != nil {
+	if want.Listener != nil {
 		var calls []string
-		for _, each := range want.Told {
+		for _, each := range want.Listener {
 			calls = append(calls, fmt.Sprint(*each[0], orNone(each[1]), orNone(each[2])))
 		}
 		if !slices.Equal(f.calls, calls) {
@@ -366,24 +280,12 @@ func (f *follower) check(t *testing.T, want *expectation) {
 		}
 		f.calls = nil
 	}
-	if want.Entries != nil {
-		if !slices.Equal(f.entries, want.Entries) {
-			t.Errorf("entries %q, want %q", f.entries, want.Entries)
-		}
-		f.entries = nil
-	}
-	if want.Tokens != nil {
-		found := map[string]*pb.WatchToken{}
-		for name, token := range f.session.token().Namespaces {
-			found[name] = token.message()
-		}
-		if !maps.EqualFunc(found, want.Tokens, sameToken) {
-			t.Errorf("tokens %v, want %v", found, want.Tokens)
-		}
+	if want.Tokens != nil && !maps.Equal(f.places.tokens, want.Tokens) {
+		t.Errorf("tokens %v, want %v", f.places.tokens, want.Tokens)
 	}
 	if want.Synced != nil {
 		var found []string
-		for name, part := range f.cache.parts {
+		for name, part := range f.cache.copies {
 			if part.synced {
 				found = append(found, name)
 			}
@@ -392,34 +294,21 @@ func (f *follower) check(t *testing.T, want *expectation) {
 			t.Errorf("synced %q, want %q", found, want.Synced)
 		}
 	}
-	for name, state := range want.States {
-		found := f.cache.Namespace(name)
-		if state[0] == nil {
-			if found.State != stateUnset {
-				t.Errorf("%s: %+v, want no state", name, found)
+	if want.Age != nil {
+		found, wanted := f.cache.ageAt(f.now), Forever
+		if seconds := 0.0; string(want.Age) != "null" {
+			if err := json.Unmarshal(want.Age, &seconds); err != nil {
+				t.Fatal(err)
 			}
-			continue
-		}
-		if strings.TrimPrefix(found.State.String(), "NAMESPACE_STATE_") != *state[0] || found.Reason != strings.TrimSpace(orEmpty(state[1])) {
-			t.Errorf("%s: %+v, want %s", name, found, *state[0])
-		}
-	}
-	for name, seconds := range want.Staleness {
-		found, wanted := f.cache.stalenessAt(f.now, name), Forever
-		if seconds != nil {
-			wanted = time.Duration(*seconds * float64(time.Second))
+			wanted = time.Duration(seconds * float64(time.Second))
 		}
 		if math.Abs(float64(found-wanted)) > float64(time.Millisecond) {
-			t.Errorf("%q: stale for %s, want %s", name, found, wanted)
+			t.Errorf("age %s, want %s", found, wanted)
 		}
 	}
 }
 
-func nameOf(key Key) string {
-	return key.Topic + " " + strings.TrimPrefix(key.Scope.String(), "SCOPE_")
-}
-
-func versionOf(document *PolicyDocument) string {
+func versionOf(document *pb.PolicyDocument) string {
 	if document == nil {
 		return orNone(nil)
 	}
@@ -431,11 +320,4 @@ func orNone(text *string) string {
 		return " none"
 	}
 	return " " + *text
-}
-
-func orEmpty(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
 }

@@ -2,210 +2,161 @@ package topicpolicies
 
 import (
 	"context"
-	"errors"
-	"io"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
-// Selection says what to watch, and how.
-type Selection struct {
-	// Topics are single topics, and Namespaces (tenant/namespace) those of which all topics are watched.
-	Topics     []string
-	Namespaces []string
-	// Scopes are the scopes to watch; if empty, both.
-	Scopes []Scope
-	// Mode is WatchModeLatest if it is not set.
-	Mode WatchMode
-	// Resume is the token of an earlier watch, or of a List, to resume from; if nil, the watch begins with a snapshot.
-	Resume *ResumeToken
-	// FromBeginning begins with the first event in the history instead of with a snapshot; WatchModeEntries always does.
-	FromBeginning bool
-	// EndWhenSynced ends the watch when every namespace is synced.
-	EndWhenSynced bool
-	// IncludePrevious adds the document before each change.
-	IncludePrevious bool
-	// BookmarkInterval is the time between two bookmarks of a namespace, at least 1 second; 0: 10 seconds.
-	BookmarkInterval time.Duration
-	// Patience is how long the service may be silent or unreachable before the watch gives up; 0: without limit. It must be longer than
-	// BookmarkInterval.
-	Patience time.Duration
+// The shortest and the longest pause before a watch that broke goes on.
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 10 * time.Second
+)
+
+// WatchPolicies follows documents: per namespace a snapshot, a bookmark that says SYNCED, then changes. A watch that breaks goes on where it
+// was, until the context ends or an error that a repetition can't cure comes; that error ends the sequence.
+//
+// To go on later, keep the last ResumeToken of each namespace and pass them in the request. If a watch breaks within a snapshot, the next
+// event of that namespace is a reset without a reason, and the snapshot begins again.
+func (c *Client) WatchPolicies(ctx context.Context, request *pb.WatchPoliciesRequest) iter.Seq2[*pb.WatchEvent, error] {
+	return follow(ctx, request.GetResumeTokens(), (*pb.WatchEvent).GetResumeToken, beginsAgain,
+		func(ctx context.Context, tokens map[string]string) (func() ([]*pb.WatchEvent, error), error) {
+			sent := proto.CloneOf(request)
+			sent.ResumeTokens = tokens
+			stream, err := c.TopicPoliciesServiceClient.WatchPolicies(ctx, sent)
+			return func() ([]*pb.WatchEvent, error) {
+				answer, err := stream.Recv()
+				return answer.GetEvents(), err
+			}, err
+		})
 }
 
-// Watch is an open watch, for use by one goroutine.
-type Watch struct {
-	client  *Client
-	ctx     context.Context
-	cancel  context.CancelFunc
-	session *session
-	address string
-	stream  grpc.ServerStreamingClient[pb.WatchPoliciesResponse]
-	end     context.CancelFunc
-	pending []Event          // events of the session itself, not yet delivered
-	batch   []*pb.WatchEvent // events that were received, not yet delivered
-	delay   time.Duration
-	err     error
-}
-
-// Watch follows documents: per namespace a snapshot, Synced, then changes. When the stream breaks, the watch connects again after a
-// growing, jittered pause and resumes where it was; a namespace that can't be resumed starts over with Reset and a snapshot. The watch
-// connects with the first Next, and ends with the context.
-func (c *Client) Watch(ctx context.Context, selection Selection) (*Watch, error) {
-	session, err := newSession(selection, c.pauses)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	return &Watch{client: c, ctx: ctx, cancel: cancel, session: session}, nil
-}
-
-// Close ends the watch. It may be called from any goroutine.
-func (w *Watch) Close() { w.cancel() }
-
-// Token returns the place from which to resume after all events that Next has returned so far. Save it once you have processed them.
-func (w *Watch) Token() ResumeToken { return w.session.token() }
-
-// Next waits for the next event. It returns io.EOF when every namespace is synced (EndWhenSynced), an error that matches the context's when
-// the watch was closed or its context has ended, and otherwise an error that retrying can't cure.
-func (w *Watch) Next() (Event, error) {
-	for {
-		if event := w.next(); event != nil {
-			return event, nil
-		}
-		switch {
-		case w.err != nil:
-			return nil, w.err
-		case w.stream == nil:
-			w.connect()
-		default:
-			w.receive()
+// WatchHistory follows everything that the history records, from its beginning or from the positions of the request. A watch that breaks goes
+// on where it was, as WatchPolicies does. To go on later, keep the last Position of each namespace.
+func (c *Client) WatchHistory(ctx context.Context, request *pb.WatchHistoryRequest) iter.Seq2[*pb.WatchHistoryEvent, error] {
+	again := func(namespace string) *pb.WatchHistoryEvent {
+		return &pb.WatchHistoryEvent{
+			Namespace: namespace, Content: &pb.WatchHistoryEvent_Reset_{Reset_: &pb.WatchReset{Message: brokeEarly}},
 		}
 	}
+	return follow(ctx, request.GetPositions(), (*pb.WatchHistoryEvent).GetPosition, again,
+		func(ctx context.Context, positions map[string]string) (func() ([]*pb.WatchHistoryEvent, error), error) {
+			sent := proto.CloneOf(request)
+			sent.Positions = positions
+			stream, err := c.PolicyHistoryServiceClient.WatchHistory(ctx, sent)
+			return func() ([]*pb.WatchHistoryEvent, error) {
+				answer, err := stream.Recv()
+				return answer.GetEvents(), err
+			}, err
+		})
 }
 
-// next returns the next event that was received; nil if there is none. The token advances event by event, not with the batch.
-func (w *Watch) next() Event {
-	if len(w.pending) > 0 {
-		event := w.pending[0]
-		w.pending = w.pending[1:]
-		return event
+const brokeEarly = "The connection broke before there was a place to go on from. The namespace begins again."
+
+func beginsAgain(namespace string) *pb.WatchEvent {
+	return &pb.WatchEvent{Namespace: namespace, Content: &pb.WatchEvent_Reset_{Reset_: &pb.WatchReset{Message: brokeEarly}}}
+}
+
+type event interface {
+	GetNamespace() string
+	GetReset_() *pb.WatchReset
+}
+
+// places are where a watch stands.
+type places[E event] struct {
+	token  func(E) string
+	tokens map[string]string   // by namespace
+	begun  map[string]struct{} // the namespaces that have sent something since they began without a token
+}
+
+// take notes the place of an event.
+func (p *places[E]) take(each E) {
+	namespace := each.GetNamespace()
+	p.begun[namespace] = struct{}{}
+	if each.GetReset_() != nil {
+		delete(p.tokens, namespace)
 	}
-	for len(w.batch) > 0 {
-		event := w.session.receive(w.batch[0])
-		w.batch = w.batch[1:]
-		if event != nil {
-			return event
+	if token := p.token(each); token != "" {
+		p.tokens[namespace] = token
+	}
+}
+
+// again returns the namespaces that begin again on the next stream, although they have sent something.
+func (p *places[E]) again() (namespaces []string) {
+	for namespace := range p.begun {
+		if _, has := p.tokens[namespace]; !has {
+			namespaces = append(namespaces, namespace)
+			delete(p.begun, namespace)
 		}
 	}
-	return nil
+	return namespaces
 }
 
-// All returns an iterator over the events, and at the end the error of Next; no error if Next returned io.EOF.
-func (w *Watch) All() iter.Seq2[Event, error] {
-	return func(yield func(Event, error) bool) {
+// follow opens stream after stream and yields their events.
+func follow[E event](
+	ctx context.Context, tokens map[string]string, token func(E) string, reset func(namespace string) E,
+	open func(context.Context, map[string]string) (func() ([]E, error), error),
+) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		at := &places[E]{token, map[string]string{}, map[string]struct{}{}}
+		maps.Copy(at.tokens, tokens)
+		pause := firstPause
 		for {
-			event, err := w.Next()
-			if errors.Is(err, io.EOF) || !yield(event, err) || err != nil {
+			began, err := stream(ctx, at, reset, open, yield)
+			if err == nil {
+				return // the caller has left the loop
+			}
+			failure := newError(err, false, "")
+			if ctx.Err() != nil || !failure.resumable(began) {
+				var none E
+				yield(none, failure)
 				return
+			}
+			if began {
+				pause = firstPause
+			}
+			select {
+			case <-ctx.Done(): // the next stream ends with the context's error
+			case <-time.After(max(failure.RetryAfter, pause/2+rand.N(pause))):
+			}
+			pause = min(2*pause, maxPause)
+		}
+	}
+}
+
+// stream yields the events of one stream. It returns the error that ended the stream, nil if the caller has left the loop, and whether
+// anything came.
+func stream[E event](
+	ctx context.Context, at *places[E], reset func(string) E,
+	open func(context.Context, map[string]string) (func() ([]E, error), error), yield func(E, error) bool,
+) (began bool, _ error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for _, namespace := range at.again() {
+		if !yield(reset(namespace), nil) {
+			return began, nil
+		}
+	}
+	receive, err := open(ctx, maps.Clone(at.tokens))
+	if err != nil {
+		return began, err
+	}
+	for {
+		events, err := receive()
+		if err != nil {
+			return began, err
+		}
+		began = true
+		for _, each := range events {
+			at.take(each)
+			if !yield(each, nil) {
+				return began, nil
 			}
 		}
 	}
-}
-
-func (w *Watch) connect() {
-	if err := w.client.line.pause(w.ctx, w.delay); errors.Is(err, ErrClosed) {
-		w.err = err
-		w.cancel()
-		return
-	} else if err != nil {
-		w.err = stopped(err)
-		return
-	}
-	request, events := w.session.connect(time.Now())
-	w.pending = append(w.pending, events...)
-	if malformed := malformed(request); malformed != nil {
-		w.err = malformed
-		w.cancel()
-		return
-	}
-	ctx, end := context.WithCancel(w.client.line.tagged(w.ctx))
-	w.end = end
-	w.address = w.client.line.routes.address()
-	stub, err := w.client.line.stub(w.address)
-	if err == nil {
-		err = w.patiently(func() (err error) {
-			w.stream, err = stub.WatchPolicies(ctx, request)
-			return err
-		})
-	}
-	if err != nil {
-		w.broke(err)
-	}
-}
-
-func (w *Watch) receive() {
-	var response *pb.WatchPoliciesResponse
-	err := w.patiently(func() (err error) {
-		response, err = w.stream.Recv()
-		return err
-	})
-	if err != nil {
-		w.broke(err)
-		return
-	}
-	w.session.received(time.Now())
-	w.batch = response.GetEvents()
-}
-
-// patiently waits for the service, and ends the stream when the patience is over. The time in which the caller does not wait does not count.
-func (w *Watch) patiently(wait func() error) error {
-	if w.session.patience <= 0 {
-		return wait()
-	}
-	timer := time.AfterFunc(w.session.patience, w.end)
-	if err := wait(); timer.Stop() || err == nil {
-		return err
-	}
-	return &Error{Code: codes.DeadlineExceeded, Message: "The service was silent for too long.", kind: context.DeadlineExceeded}
-}
-
-func (w *Watch) broke(err error) {
-	w.end()
-	w.stream = nil
-	atEnd := errors.Is(err, io.EOF)
-	switch {
-	case atEnd && w.session.complete():
-		w.err = io.EOF
-	case w.ctx.Err() != nil:
-		w.err = stopped(w.ctx.Err())
-	case w.client.line.isClosed():
-		w.err = closed()
-	}
-	if w.err != nil {
-		w.cancel()
-		return
-	}
-	failure := broken()
-	if !atEnd {
-		failure = fromError(err)
-	}
-	if failure.Code == codes.ResourceExhausted {
-		w.client.line.routes.full(w.address)
-	} else {
-		w.client.line.routes.failed(w.address, "", failure)
-	}
-	interrupted, err := w.session.broke(failure, time.Now(), rand.Float64())
-	if err != nil {
-		w.err = err
-		w.cancel()
-		return
-	}
-	w.delay = interrupted.RetryIn
-	w.pending = append(w.pending, interrupted)
 }

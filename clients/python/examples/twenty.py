@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import NoReturn, Unpack
+from typing import NoReturn
 
 import topicpolicies as tp
 
@@ -20,54 +20,54 @@ class Tour:
     def __init__(self, client: tp.Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self._changes: list[tp.UpdateResult] = []
+        self._changes: list[tp.ChangeResult] = []
         """The results of the changes of topic a so far."""
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """Does the things one by one; yields the name and the result of each."""
         yield "update", self._update()
         yield "repeat", self._repeat()
-        yield "unchanged", self._client.update(self._topic("a"), max_producer_per_topic=5).outcome.name
+        yield "unchanged", _outcome(self._client.update(self._topic("a"), max_producer_per_topic=5))
         yield "dry run", self._dry_run()
         yield "no mask", self._no_mask()
         yield "clear", self._clear()
         yield "list", self._list()
-        yield "etag", self._refused(etag=self._changes[-1].previous_version)
-        yield "must not exist", self._refused(must_not_exist=True)
-        yield "skip", self._client.update(self._topic("b"), max_producer_per_topic=1, skip_if_absent=True).outcome.name
+        yield "version", self._refused(version=self._changes[-1].previous_version)
+        yield "absent", self._refused(exists=False)
+        yield "skip", _outcome(self._client.update(self._topic("b"), max_producer_per_topic=1, skip_if_absent=True))
         yield "violations", self._violations()
         yield "edit", self._edit()
-        yield "many", self._many()
+        yield "batch", self._batch()
         yield "scopes", self._scopes()
-        yield "as of", str(_field(self._client.get(self._topic("a"), as_of_version=self._changes[0].version)))
+        yield "as of", str(_field(self._client.as_of(self._topic("a"), self._changes[0].version)))
         yield "effective", self._effective()
         yield "list documents", self._documents()
         yield "delete", self._delete()
         yield "watch and cache", self._cache()
-        yield "every change", self._every_change()
+        yield "history", self._history()
 
     def _topic(self, local: str) -> str:
         return f"persistent://{self._namespace}/{local}"
 
-    def _changed(self, result: tp.UpdateResult) -> tp.UpdateResult:
+    def _changed(self, result: tp.ChangeResult) -> tp.ChangeResult:
         self._changes.append(result)
         return result
 
-    def _first(self) -> tp.UpdateResult:
+    def _first(self) -> tp.ChangeResult:
         return self._client.update(self._topic("a"), max_producer_per_topic=5, request_id=FIRST_ID, actor="tour", reason="first")
 
     def _update(self) -> str:
         result = self._changed(self._first())
-        return f"{result.outcome.name}, {_replayed(result)}"
+        return f"{_outcome(result)}, {_replayed(result)}"
 
     def _repeat(self) -> str:
         result = self._first()
         same = "same version" if result.version == self._changes[0].version else "other version"
-        return f"{result.outcome.name}, {_replayed(result)}, {same}"
+        return f"{_outcome(result)}, {_replayed(result)}, {same}"
 
     def _dry_run(self) -> str:
         result = self._client.update(self._topic("a"), max_producer_per_topic=6, validate_only=True)
-        return f"{result.outcome.name}, {_field(result.document)}, {_field(self._client.get(self._topic('a')))}"
+        return f"{_outcome(result)}, {_field(result.document)}, {_field(self._client.get(self._topic('a')))}"
 
     def _no_mask(self) -> str:
         a = self._topic("a")
@@ -85,14 +85,14 @@ class Tour:
     def _list(self) -> str:
         a, name = self._topic("a"), "subscription_types_enabled"
         self._changed(self._client.update(a, subscription_types_enabled=["SHARED"]))
-        union = {name: tp.ListOperation.UNION}
+        union = {name: tp.LIST_OPERATION_UNION}
         added = self._changed(self._client.update(a, subscription_types_enabled=["FAILOVER", "SHARED"], list_operations=union))
-        subtract = {name: tp.ListOperation.SUBTRACT}
+        subtract = {name: tp.LIST_OPERATION_SUBTRACT}
         self._changed(self._client.update(a, subscription_types_enabled=["SHARED"], list_operations=subtract))
         return f"{_types(added.document)}, {_types(self._client.get(a))}"
 
-    def _refused(self, **condition: Unpack[tp.UpdateOptions]) -> str:
-        error = _error(lambda: self._client.update(self._topic("a"), {"max_producer_per_topic": 8}, **condition))
+    def _refused(self, *, version: str | None = None, exists: bool | None = None) -> str:
+        error = _error(lambda: self._client.update(self._topic("a"), max_producer_per_topic=8, version=version, exists=exists))
         return f"{error.reason}, {error.code.name}"
 
     def _violations(self) -> str:
@@ -106,81 +106,88 @@ class Tour:
 
         added = self._changed(self._client.edit(self._topic("a"), add_one))
         nothing = self._client.edit(self._topic("a"), lambda _: None)
-        return f"{added.outcome.name}, {_field(added.document)}, {nothing.outcome.name}"
+        return f"{_outcome(added)}, {_field(added.document)}, {_outcome(nothing)}"
 
-    def _many(self) -> str:
-        changes = [tp.Update(self._topic(f"m{number % 10}"), max_producer_per_topic=number) for number in range(200)]
-        settled = list(self._client.update_many([*changes, tp.Update(self._topic("m0"), mask=["nope"])]))
-        failed = [each.error.reason for each in settled if each.error is not None]
-        applied = sum(each.result is not None and each.result.outcome is tp.UpdateOutcome.APPLIED for each in settled)
+    def _batch(self) -> str:
+        changes = [tp.update_request(self._topic(f"m{number % 10}"), max_producer_per_topic=number) for number in range(200)]
+        outcomes = [outcome for _, outcome in self._client.batch([*changes, tp.update_request(self._topic("m0"), mask=["nope"])])]
+        failed = [outcome.reason for outcome in outcomes if isinstance(outcome, tp.TopicPoliciesError)]
+        applied = sum(isinstance(outcome, tp.ChangeResult) and _outcome(outcome) == "APPLIED" for outcome in outcomes)
         return f"{applied}, {len(failed)}, {','.join(failed)}, {_field(self._client.get(self._topic('m0')))}"
 
     def _scopes(self) -> str:
-        self._client.update(self._topic("c"), max_producer_per_topic=3, scope=tp.Scope.GLOBAL)
-        both = self._client.get_both(self._topic("c"))
-        return ", ".join(f"{scope.name} {_field(both[scope]) if both[scope].exists else 'absent'}" for scope in tp.Scope)
+        c = self._topic("c")
+        self._client.update(c, max_producer_per_topic=3, scope=tp.SCOPE_GLOBAL)
+        documents = [self._client.get(c, scope=scope) for scope in (tp.SCOPE_LOCAL, tp.SCOPE_GLOBAL)]
+        return ", ".join(f"{_scope(each)} {_field(each) if each.HasField('policies') else 'absent'}" for each in documents)
 
     def _effective(self) -> str:
         effective = self._client.effective(self._topic("c"))
-        return f"{effective.policies.max_producer_per_topic}, {effective.sources['max_producer_per_topic'].name}"
+        (source,) = (each.source for each in effective.sources if each.path == "max_producer_per_topic")
+        return f"{effective.policies.max_producer_per_topic}, {tp.PolicySource.Name(source).removeprefix('POLICY_SOURCE_')}"
 
     def _documents(self) -> str:
-        return ",".join(f"{each.topic.rpartition('/')[2]} {each.scope.name}" for each in self._client.list(self._namespace))
+        return ",".join(f"{each.topic.rpartition('/')[2]} {_scope(each)}" for each in self._client.list(self._namespace))
 
     def _delete(self) -> str:
         c = self._topic("c")
-        both = self._client.get_both(c)
-        wrong = _error(lambda: self._client.delete(c, scope=tp.Scope.GLOBAL, etag=both[tp.Scope.LOCAL].version))
-        right = self._client.delete(c, scope=tp.Scope.GLOBAL, etag=both[tp.Scope.GLOBAL].version)
-        again = self._client.delete(c, scope=tp.Scope.GLOBAL)
-        return f"{wrong.reason}, {right.outcome.name}, {again.outcome.name}"
+        local, there = (self._client.get(c, scope=scope).version for scope in (tp.SCOPE_LOCAL, tp.SCOPE_GLOBAL))
+        wrong = _error(lambda: self._client.delete(c, scope=tp.SCOPE_GLOBAL, version=local))
+        right = self._client.delete(c, scope=tp.SCOPE_GLOBAL, version=there)
+        again = self._client.delete(c, scope=tp.SCOPE_GLOBAL)
+        return f"{wrong.reason}, {_outcome(right)}, {_outcome(again)}"
 
     def _cache(self) -> str:
-        a, told, there = self._topic("a"), list[tp.Change](), threading.Event()
+        a, heard, changed = self._topic("a"), list[int](), threading.Event()
 
-        def listen(change: tp.Change) -> None:
-            if change.topic == a and change.before is not None:  # not the present document, which a new listener gets first
-                told.append(change)
-                there.set()
+        def listen(before: tp.PolicyDocument | None, after: tp.PolicyDocument | None) -> None:
+            if before is not None and before.topic == a:  # not the present document, which a new listener gets first
+                heard.extend((_field(before), _field(after)))
+                changed.set()
 
         with self._client.cache(namespaces=[self._namespace]) as cache:
             if not cache.wait_synced(PATIENCE):
                 _fail("the cache was not synced in time")
             cache.listen(listen)
             self._client.update(a, max_producer_per_topic=40)
-            if not there.wait(PATIENCE):
-                _fail("the cache was not told in time")
+            if not changed.wait(PATIENCE):
+                _fail("the listener was not called in time")
             answer = _field(cache.get(f"{self._namespace}/a"))
-            fresh = "fresh" if cache.staleness() < 60 else "stale"
-        return f"{_field(told[0].before)}, {_field(told[0].after)}, {answer}, {fresh}"
+            fresh = "fresh" if cache.age() < 60 else "stale"
+        return f"{heard[0]}, {heard[1]}, {answer}, {fresh}"
 
-    def _every_change(self) -> str:
-        every = tp.WatchMode.EVERY
-        watched = self._client.watch(topics=[self._topic("a")], mode=every, from_beginning=True, end_when_synced=True, patience=PATIENCE)
-        with watched as watch:
-            changes = [event for event in watch if isinstance(event, tp.Changed)]
-        chained = all(after.previous_version == before.document.version for before, after in pairwise(changes))
-        origin = changes[0].origin
-        who = f"{origin.actor}, {origin.reason}" if origin is not None else "unknown"
-        return f"{len(changes)}, {'chained' if chained else 'broken'}, {who}, {self._client.server_info().log.name}"
+    def _history(self) -> str:
+        with self._client.watch_history([self._namespace], until_synced=True, patience=PATIENCE) as watch:
+            entries = [event.entry for event in watch if event.HasField("entry") and event.entry.document.topic == self._topic("a")]
+        chained = all(after.previous.version == before.document.version for before, after in pairwise(entries))
+        origin, log = entries[0].origin, tp.LogKind.Name(self._client.server_info().log).removeprefix("LOG_KIND_")
+        return f"{len(entries)}, {'chained' if chained else 'broken'}, {origin.actor}, {origin.reason}, {log}"
 
 
-def _policies(document: tp.Document | None) -> tp.TopicPolicies:
-    if document is None or document.policies is None:
+def _policies(document: tp.PolicyDocument | None) -> tp.TopicPolicies:
+    if document is None or not document.HasField("policies"):
         _fail("there is no document")
     return document.policies
 
 
-def _field(document: tp.Document | None) -> int:
+def _field(document: tp.PolicyDocument | None) -> int:
     return _policies(document).max_producer_per_topic
 
 
-def _types(document: tp.Document | None) -> str:
+def _types(document: tp.PolicyDocument) -> str:
     names = map(tp.SubscriptionType.Name, _policies(document).subscription_types_enabled)
     return ",".join(name.removeprefix("SUBSCRIPTION_TYPE_") for name in names)
 
 
-def _replayed(result: tp.UpdateResult) -> str:
+def _outcome(result: tp.ChangeResult) -> str:
+    return tp.ChangeOutcome.Name(result.outcome).removeprefix("CHANGE_OUTCOME_")
+
+
+def _scope(document: tp.PolicyDocument) -> str:
+    return tp.Scope.Name(document.scope).removeprefix("SCOPE_")
+
+
+def _replayed(result: tp.ChangeResult) -> str:
     return "replayed" if result.replayed else "new"
 
 

@@ -1,4 +1,4 @@
-"""Addresses of servers, in gRPC's syntax: splits a target into addresses, finds hosts and ports, and recognizes this machine."""
+"""Addresses of servers, in gRPC's syntax: finds hosts and ports, and recognizes this machine."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ import ipaddress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from .arguments import text
-from .errors import Violation, invalid
-
 DEFAULT_TARGET = "localhost:6680"
 """The address where the service listens by default."""
 _UNIX = ("unix:", "unix-abstract:")
 _SOCKETS = (*_UNIX, "vsock:")
 _NAMES = ("dns:", "ipv4:", "ipv6:")
-_SCHEMES = (*_SOCKETS, *_NAMES)
 _PORT = 443
 """gRPC's default port, for an address that names none."""
 
@@ -34,20 +30,6 @@ class Place:
         if self.path:
             return f"{self.scheme}:{self.path}"
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def addresses_of(target: str) -> tuple[str, ...]:
-    """Returns the addresses in a target, which are separated by commas. A target with a scheme is one address, which gRPC resolves.
-
-    Raises:
-        InvalidArgument: the target is not a text, or is a URL, which gRPC would take for a host's name.
-    """
-    if text(target, "target").startswith(("http://", "https://")):
-        problem = f'The target must be an address, host:port, not a URL: "{target}".'
-        raise invalid("MALFORMED_TARGET", Violation("target", "MALFORMED_TARGET", problem))
-    if target.startswith(_SCHEMES) or "://" in target:
-        return (target,)
-    return tuple(part for part in map(str.strip, target.split(",")) if part) or (target,)
 
 
 def places_of(address: str) -> tuple[Place, ...]:

@@ -1,4 +1,8 @@
-"""Caches: a copy of documents in memory that a thread or a task keeps current (the informer pattern)."""
+"""Caches: a copy of documents in memory that a thread or a task keeps current (the informer pattern).
+
+While a namespace begins anew with a snapshot, its known documents stay; those that the snapshot does not contain are dropped when it is
+complete.
+"""
 
 from __future__ import annotations
 
@@ -6,122 +10,145 @@ import asyncio
 import logging
 import math
 import threading
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext, suppress
-from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
-from .arguments import member
-from .documents import Document, Scope
-from .errors import TopicPoliciesError, client_closed
-from .events import Status, WatchEvent
-from .mirror import Change, Mirror
-from .stream_threads import too_late
-from .timeouts import limit_of, seconds_of
+from .errors import TopicPoliciesError
+from .names import namespace_of, topic_name
+from .v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, PolicyDocument, Scope
+from .v1.service_pb2 import WatchEvent
 from .watches import AsyncWatch, Watch
 
+Listener: TypeAlias = Callable[[PolicyDocument | None, PolicyDocument | None], object]
+"""Called with a document before and after a change; None: there is none."""
 _LOG = logging.getLogger(__name__)
 
 
-def _logged(listener: Callable[[Change], object]) -> Callable[[Change], None]:
-    """Returns a listener whose exceptions are logged, so that they disturb neither the cache nor its other listeners."""
+class _Part:
+    """The copy of one namespace."""
 
-    def tell(change: Change) -> None:
-        try:
-            listener(change)
-        except Exception:  # noqa: BLE001 - whatever it is, it is the listener's
-            _LOG.exception("a listener failed on a change of %s", change.topic)
+    def __init__(self) -> None:
+        self.documents: dict[tuple[str, int], PolicyDocument] = {}
+        self.fresh: set[tuple[str, int]] | None = set()
+        """The keys that the current snapshot has contained so far; None: there is no snapshot under way."""
+        self.synced = False
+        self.current_at = -math.inf
+        """When all documents were the newest for the last time, by ``time.monotonic``."""
 
-    return tell
 
+class Copy:
+    """The documents of a watch: the part of both caches that does no I/O. Reads never fail: they return the last known documents."""
 
-class _BaseCache:
-    """The common part of ``PolicyCache`` and ``AsyncPolicyCache``. Reads never fail: they return the last known documents."""
-
-    def __init__(self, namespaces: Iterable[str], lock: AbstractContextManager[object]) -> None:
-        self._namespaces = tuple(namespaces)
-        self._mirror = Mirror(self._namespaces)
-        self._lock = lock
+    def __init__(self, namespaces: Iterable[str], lock: AbstractContextManager[object] | None = None) -> None:
+        """Makes an empty copy of some namespaces; ``lock``: held during each call."""
+        self._parts = {name: _Part() for name in namespaces}
+        self._listeners: dict[object, Listener] = {}
+        self._lock = lock or nullcontext()
         self.error: TopicPoliciesError | None = None
         """The error that ended the cache; None: none did."""
         self.closed = False
         """Whether the cache has ended, and is not kept current any more."""
 
-    def __repr__(self) -> str:
-        state = "closed" if self.closed else "synced" if self.synced() else "not synced"
-        return f"<{type(self).__name__} of {', '.join(self._namespaces)}, {state}>"
-
     def synced(self, namespace: str | None = None) -> bool:
         """Returns whether a namespace, or each one, has ever had a complete snapshot. From then on reads are complete, if perhaps old."""
         with self._lock:
-            return self._mirror.synced(namespace)
+            return all(part.synced for name, part in self._parts.items() if namespace in (None, name))
 
-    def staleness(self, namespace: str | None = None) -> float:
-        """Returns the seconds since the service last confirmed a namespace; None: the stalest one. Infinite before it is synced.
+    def age(self, namespace: str | None = None) -> float:
+        """Returns how many seconds ago the copy of a namespace was the newest; None: the greatest age. Infinite before it is synced.
 
-        Normally it does not exceed the interval of bookmarks by much. It grows while the service can't be reached, and while the service
-        can't follow the change log.
+        It grows while the service can't be reached, and while the service can't follow the change log.
         """
         with self._lock:
-            return self._mirror.staleness(namespace)
+            parts = self._parts.values() if namespace is None else [self._parts[namespace]]
+            return time.monotonic() - min((part.current_at for part in parts), default=-math.inf)
 
-    @property
-    def states(self) -> Mapping[str, Status]:
-        """The last ``Status`` of each namespace; one that was READY all along has none."""
-        with self._lock:
-            return self._mirror.states
-
-    @property
-    def problem(self) -> str:
-        """A sentence for people that says why documents can't be followed at present; empty: they can."""
-        with self._lock:
-            return self._mirror.problem
-
-    def get(self, topic: str, scope: Scope = Scope.LOCAL) -> Document | None:
-        """Returns the last known document; None: there is none. Its message is shared: copy it before you change it.
+    def get(self, topic: str, *, scope: Scope.ValueType = SCOPE_LOCAL) -> PolicyDocument | None:
+        """Returns the last known document; None: there is none. The message is shared: copy it before you change it.
 
         Args:
             topic: the topic's name, with or without its domain; a partition's name means its topic.
             scope: the scope of the document.
-
-        Raises:
-            InvalidArgument: the scope is none.
         """
+        key = topic_name(topic), int(scope)
         with self._lock:
-            return self._mirror.get(topic, member(scope, Scope, "scope"))
+            part = self._parts.get(namespace_of(key[0]))
+            return part.documents.get(key) if part is not None else None
 
-    def documents(self) -> list[Document]:
+    def documents(self) -> list[PolicyDocument]:
         """Returns all documents, ordered by topic and scope."""
         with self._lock:
-            return list(self._mirror)
+            return [document for _, document in sorted(item for part in self._parts.values() for item in part.documents.items())]
 
-    def listen(self, listener: Callable[[Change], object]) -> Callable[[], None]:
+    def listen(self, listener: Listener) -> Callable[[], None]:
         """Calls a function at once for each present document, and then for each change, with the document before and after.
 
-        The function must not block, because the cache waits for it. If it raises, that is logged, and the next change is reported to it
-        as usual.
+        The function must not block, because the cache waits for it. If it raises, that is logged.
 
         Returns:
             A function that removes the listener.
         """
+        mark = object()
         with self._lock:
-            return self._mirror.listen(_logged(listener))
+            for document in self.documents():
+                _call(listener, None, document)
+            self._listeners[mark] = listener
 
-    def _take(self, events: Iterable[WatchEvent]) -> None:
-        for event in events:
-            self._mirror.apply(event)
+        def stop() -> None:
+            self._listeners.pop(mark, None)
+
+        return stop
+
+    def apply(self, event: WatchEvent) -> None:
+        """Takes an event of the watch, and calls the listeners if it changes a document."""
+        part = self._parts.setdefault(event.namespace, _Part())
+        match event.WhichOneof("content"):
+            case "change" if event.change.document.scope in (SCOPE_LOCAL, SCOPE_GLOBAL):  # of a newer service there may be others
+                document = event.change.document
+                key = document.topic, int(document.scope)
+                if part.fresh is not None:
+                    part.fresh.add(key)
+                self._put(part, key, document if document.HasField("policies") else None)
+            case "bookmark":
+                if event.bookmark.HasField("age"):
+                    part.current_at = time.monotonic() - event.bookmark.age.ToTimedelta().total_seconds()
+                if event.bookmark.synced:
+                    part.synced = True
+                    gone = [] if part.fresh is None else [key for key in part.documents if key not in part.fresh]
+                    part.fresh = None
+                    for key in gone:
+                        self._put(part, key, None)
+            case "reset":
+                part.fresh = set()
+
+    def _put(self, part: _Part, key: tuple[str, int], after: PolicyDocument | None) -> None:
+        before = part.documents.pop(key, None)
+        if after is not None:
+            part.documents[key] = after
+        if (before and before.version) != (after and after.version):
+            for listener in list(self._listeners.values()):
+                _call(listener, before, after)
 
     def _outcome(self) -> bool:
         """Returns whether the cache is synced; raises the error that ended it before it was."""
-        if not self.synced() and self.closed:
-            raise self.error or client_closed()
+        if not self.synced() and self.error is not None:
+            raise self.error
         return self.synced()
 
 
-class PolicyCache(_BaseCache):
+def _call(listener: Listener, before: PolicyDocument | None, after: PolicyDocument | None) -> None:
+    try:
+        listener(before, after)
+    except Exception:  # noqa: BLE001 - whatever it is, it is the listener's
+        _LOG.exception("a listener failed")
+
+
+class PolicyCache(Copy):
     """A local copy of the selected documents, for threads (``Client.cache``). A thread of the cache keeps it current."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch[WatchEvent]) -> None:
         self._changed = threading.Condition(threading.RLock())
         super().__init__(watch.namespaces, self._changed)
         self._watch = watch
@@ -131,13 +158,11 @@ class PolicyCache(_BaseCache):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Ends the cache; reads go on returning the last known documents. A listener must not call it."""
-        if too_late():
-            return
         self._watch.close()
         self._thread.join()
 
@@ -147,16 +172,15 @@ class PolicyCache(_BaseCache):
         Raises:
             TopicPoliciesError: the cache ended before it was synced.
         """
-        limit = limit_of(seconds_of(timeout, math.inf))
         with self._changed:
-            self._changed.wait_for(lambda: self.synced() or self.closed, limit)
+            self._changed.wait_for(lambda: self.synced() or self.closed, timeout)
             return self._outcome()
 
     def _follow(self) -> None:
         try:
-            while events := self._watch.batch():
+            for event in self._watch:
                 with self._changed:
-                    self._take(events)
+                    self.apply(event)
                     self._changed.notify_all()
         except TopicPoliciesError as error:
             self.error = error
@@ -166,12 +190,11 @@ class PolicyCache(_BaseCache):
                 self._changed.notify_all()
 
 
-class AsyncPolicyCache(_BaseCache):
+class AsyncPolicyCache(Copy):
     """A local copy of the selected documents, for one event loop (``AsyncClient.cache``). A task keeps it current."""
 
-    def __init__(self, watch: AsyncWatch) -> None:
-        """Starts the task, so a cache must be made inside the event loop."""
-        super().__init__(watch.namespaces, nullcontext())
+    def __init__(self, watch: AsyncWatch[WatchEvent]) -> None:
+        super().__init__(watch.namespaces)
         self._watch = watch
         self._settled = asyncio.Event()
         self._task = asyncio.create_task(self._follow(), name="topicpolicies-cache")
@@ -179,14 +202,14 @@ class AsyncPolicyCache(_BaseCache):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     async def close(self) -> None:
         """Ends the cache; reads go on returning the last known documents. A listener must not call it."""
         await self._watch.close()
-        if not self._task.done():  # a task that ended with its loop can't be waited for in another one
-            await asyncio.wait({self._task})
+        self._task.cancel()
+        await asyncio.wait({self._task})
 
     async def wait_synced(self, timeout: float | None = None) -> bool:
         """Waits until the cache is synced, at most ``timeout`` seconds; None: without limit. Returns whether it is synced.
@@ -194,15 +217,14 @@ class AsyncPolicyCache(_BaseCache):
         Raises:
             TopicPoliciesError: the cache ended before it was synced.
         """
-        limit = limit_of(seconds_of(timeout, math.inf))
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._settled.wait(), limit)
+            await asyncio.wait_for(self._settled.wait(), timeout)
         return self._outcome()
 
     async def _follow(self) -> None:
         try:
-            while events := await self._watch.batch():
-                self._take(events)
+            async for event in self._watch:
+                self.apply(event)
                 if self.synced():
                     self._settled.set()
         except TopicPoliciesError as error:

@@ -1,152 +1,121 @@
-"""The synchronous client. What is sent, repeated and raised is decided in the modules beside it; this one makes the calls and waits."""
+"""The client for threads. What is sent and raised is decided in the modules beside it; this one makes the calls and waits."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from functools import partial
-from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import Any, Self, TypeVar, Unpack
 from weakref import WeakSet
 
 import grpc
 
-from .addresses import DEFAULT_TARGET, addresses_of
-from .arguments import instance
+from .addresses import DEFAULT_TARGET
+from .batching import Outcome, batches
 from .cache import PolicyCache
-from .changes import run_changes
-from .channels import Tls, Token, check_token, credentials_for, metadata_for, options_for
-from .clocks import Clock, SystemClock
-from .connections import Connections
-from .documents import Document, Scope, known_documents
-from .edits import EditAttempts, EditPlan, check_returned, copy_of
-from .effective import EffectivePolicies, EffectiveView
-from .errors import Conflict, TopicPoliciesError
-from .freshness import unconfirmed_since
-from .history import HistoryEntry, HistoryPage, history_request
-from .listing import Listing, Page
-from .names import namespace_of
-from .options import ChangeOptions, EditOptions, HistoryOptions, Selection, UpdateArguments, WatchOptions
-from .pipelining import Pipeline
-from .requests import Deletion, Policies, Update, delete_request, effective_request, get_request, list_request, update_request
-from .results import DeleteResult, Settled, UpdateResult
-from .retries import WATCH_PAUSES, Attempts, RetryPolicy
-from .routes import Routes
-from .server_info import ServerInfo
-from .stream_threads import too_late
-from .timeouts import limit_of, seconds_of
-from .v1 import service_pb2
-from .v1.policies_pb2 import TopicPolicies
+from .channels import Options, Tls, Token, open_channel
+from .edits import Edit
+from .errors import PreconditionFailed, from_rpc_error
+from .requests import (
+    ChangeOptions,
+    ChangeRequest,
+    EditOptions,
+    HistoryOptions,
+    Policies,
+    Selection,
+    UpdateArguments,
+    WatchOptions,
+    as_of_request,
+    complete,
+    delete_request,
+    history_request,
+    update_request,
+)
+from .v1 import history_pb2, service_pb2
+from .v1.history_pb2_grpc import PolicyHistoryServiceStub
+from .v1.policies_pb2 import SCOPE_LOCAL, PolicyDocument, Scope, TopicPolicies
 from .v1.service_pb2_grpc import TopicPoliciesServiceStub
-from .watch_session import WatchSession
-from .watches import Watch
+from .watches import Watch, history_progress, policy_progress
 
 _Response = TypeVar("_Response")
+_Watch = TypeVar("_Watch")
+_Page = TypeVar("_Page", service_pb2.ListPoliciesResponse, history_pb2.ListHistoryResponse)
 
 
-class Client:
-    """Changes, reads and watches topic policies. Any number of threads may share a client; close it when it is no longer needed.
+class BaseClient:
+    """What both clients have: a channel, its stubs, and defaults."""
 
-    A call that fails raises ``TopicPoliciesError`` or one of its subclasses. A call that is safe to repeat is repeated until its time
-    is over; see ``RetryPolicy``. ``timeout`` is in seconds and, where nothing else is said, includes all attempts of the call; None: the
-    client's own ``timeout``.
-    """
+    _api: Any = grpc
 
-    def __init__(  # noqa: PLR0913 - options, by keyword
+    def __init__(
         self,
         target: str = DEFAULT_TARGET,
         *,
-        tls: bool | Tls | None = None,
-        credentials: grpc.ChannelCredentials | None = None,
         token: Token | None = None,
+        tls: bool | Tls | None = None,
         actor: str = "",
         timeout: float = 30.0,
-        retries: RetryPolicy | None = None,
-        metadata: Iterable[tuple[str, str]] = (),
-        options: Iterable[tuple[str, int | str]] = (),
-        channel: grpc.Channel | None = None,
-        clock: Clock | None = None,
+        options: Options = (),
     ) -> None:
         """Makes a client that is not connected yet: the first call connects.
 
         Args:
-            target: the service's address, as gRPC understands it, or the addresses of several sidecars, separated by commas: when one
-                fails, the client uses the next. Changes of a namespace that has a leader are sent to the leader, even if it is not among
-                them.
+            target: the service's address, as gRPC understands it: ``host:6680``, or ``ipv4:10.0.0.1:6680,10.0.0.2:6680`` for several.
+            token: a bearer token, or a function that returns the current one, such as a ``TokenFile``.
             tls: True or a ``Tls`` for TLS, False for plaintext; None: TLS, unless the target is on this machine.
-            credentials: gRPC channel credentials, which are used instead of ``tls``.
-            token: a bearer token, or a function that returns the current one; the function is called for each call and must not block. If
-                it raises, or returns no token, the call raises, but a watch tries again.
-            actor: the name of who makes the changes, in printable ASCII; it is stored in the log with each change that names no other.
-            timeout: seconds that a call may take, including its repeats, unless the call has a ``timeout`` of its own.
-            retries: how calls are repeated, and how long watches pause; ``NO_RETRIES``: no call is repeated, and no watch resumed.
-            metadata: pairs of further metadata, sent with every call.
+            actor: who makes the changes that name no other actor.
+            timeout: seconds that a call may take, unless it has a ``timeout`` of its own.
             options: further channel options of gRPC; they override the client's own.
-            channel: an open channel, which is used instead of ``target``, ``tls``, ``credentials`` and ``options``. The client uses no
-                other connection, and closing the client leaves the channel open.
-            clock: the source of time and of random numbers; for tests.
 
         Raises:
-            InvalidArgument: the actor, the token or ``metadata`` can't be sent as metadata, the token would go to another machine without
-                TLS, the target is a URL, ``retries`` is no ``RetryPolicy``.
+            InvalidArgument: the target is a URL, or the token can't be sent, or would go to another machine without TLS.
             OSError: a file of ``tls`` can't be read.
         """
-        addresses = addresses_of(target)
-        trusted = (credentials or credentials_for(target, tls)) if channel is None else None
-        given = tuple(options)
+        self._channel = open_channel(self._api, target, token, tls, options)
+        self.stub = TopicPoliciesServiceStub(self._channel)
+        self.history_stub = PolicyHistoryServiceStub(self._channel)
+        self._timeout = timeout
+        self._actor = actor
+        self._watches = WeakSet[Any]()
 
-        def connect(address: str) -> grpc.Channel:
-            if channel is not None:
-                return channel
-            check_token(address, trusted, token)
-            chosen = options_for(address, tls, given)
-            if trusted is None:
-                return grpc.insecure_channel(address, chosen)
-            return grpc.secure_channel(address, trusted, chosen)
+    def _opened(self, watch: _Watch) -> _Watch:
+        self._watches.add(watch)
+        return watch
 
-        if channel is None:
-            check_token(target, trusted, token)
-        self._owns_channels = channel is None
-        self._target = target
-        self._timeout = seconds_of(timeout, timeout)
-        self._retries = RetryPolicy() if retries is None else instance(retries, RetryPolicy, "retries")
-        self._pauses = WATCH_PAUSES if retries is None else retries
-        self._clock: Clock = clock or SystemClock()
-        routes = Routes(addresses if channel is None else (target,), follows_leaders=channel is None)
-        self._connections = Connections(connect, routes, metadata_for(actor, token, metadata), self._clock)
-        self._watches: WeakSet[Watch] = WeakSet()
-        self._lock = threading.Lock()
+    def _limit(self, timeout: float | None) -> float:
+        return self._timeout if timeout is None else timeout
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._target}{', closed' if self._connections.closed.is_set() else ''}>"
+
+class Client(BaseClient):
+    """Changes, reads and watches topic policies. Any number of threads may share a client; close it when it is no longer needed.
+
+    Answers are the messages of ``topicpolicies.v1``. A call that fails raises ``TopicPoliciesError`` or one of its subclasses; gRPC repeats
+    it before that, as ``service_config.json`` says. ``timeout`` is in seconds and includes all attempts; None: the client's own.
+    """
+
+    stub: TopicPoliciesServiceStub
+    """The generated stub, with the client's connection and token."""
+    history_stub: PolicyHistoryServiceStub
+    """The generated stub of the history."""
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
-        """Ends all calls and watches, and closes the connections. A given channel stays open, and its calls end by themselves."""
-        if too_late():
-            return
-        self._connections.closed.set()
-        with self._lock:
-            watches = list(self._watches)
+        """Ends all watches and calls, and closes the connection."""
+        watches = list(self._watches)
         for watch in watches:
             watch.close()
-        if self._owns_channels:
-            self._connections.close()
-
-    @property
-    def stub(self) -> TopicPoliciesServiceStub:
-        """The generated stub for the address in use, with the client's connection, metadata and token; its calls are not repeated."""
-        return self._connections.stub(self._connections.routes.address)
+        self._channel.close()
+        for watch in watches:
+            watch.join()
 
     def update(
         self, topic: str, policies: Policies | None = None, /, *, timeout: float | None = None, **arguments: Unpack[UpdateArguments]
-    ) -> UpdateResult:
+    ) -> service_pb2.ChangeResult:
         """Changes some fields of one document, and no others.
 
         ``client.update(topic, max_producer_per_topic=5, message_ttl_in_seconds=None)`` sets one field and clears another. Paths below
@@ -157,304 +126,159 @@ class Client:
         Args:
             topic: the topic's name, ``persistent://tenant/namespace/topic``.
             policies: new values: a mapping from paths to values, in which None clears, or a message, whose set fields count.
-            timeout: seconds; see the class.
+            timeout: see the class.
             arguments: new values by field, in which None clears; and the options of ``UpdateOptions``.
 
         Raises:
             InvalidArgument: the request is wrong; ``violations`` lists everything that is wrong with it.
-            Conflict: the document does not have the version ``etag``.
-            AlreadyExists: there is a document, and ``must_not_exist`` was set.
-            OutcomeUnknown: the change was sent, and no answer came, or the answer says that the outcome is not known.
+            PreconditionFailed: the document is not as ``version`` or ``exists`` demands.
+            OutcomeUnknown: no answer came, or it says that the outcome is not known.
         """
-        return self._update(update_request(topic, policies, **arguments), timeout)
+        return self._change(self.stub.UpdatePolicy, update_request(topic, policies, **arguments), timeout)
 
-    @overload
-    def edit(
-        self, topic: str, change: Callable[[TopicPolicies], object], /, *, timeout: float | None = ..., **options: Unpack[EditOptions]
-    ) -> UpdateResult: ...
+    def delete(self, topic: str, /, *, timeout: float | None = None, **options: Unpack[ChangeOptions]) -> service_pb2.ChangeResult:
+        """Deletes one document. Deleting an absent document is no error: the outcome is UNCHANGED. It raises what ``update`` raises."""
+        return self._change(self.stub.DeletePolicy, delete_request(topic, **options), timeout)
 
-    @overload
-    def edit(self, topic: str, /, *, timeout: float | None = ..., **options: Unpack[EditOptions]) -> Edit: ...
+    def batch(self, changes: Iterable[ChangeRequest], /, *, timeout: float | None = None) -> Iterator[Outcome]:
+        """Makes any number of changes, up to 1,000 a call, and yields each with its result or its error, in order.
 
-    def edit(
-        self,
-        topic: str,
-        change: Callable[[TopicPolicies], object] | None = None,
-        /,
-        *,
-        timeout: float | None = None,
-        **options: Unpack[EditOptions],
-    ) -> UpdateResult | Edit:
-        """Reads a document, lets the caller edit a copy, and sends only the difference; nothing is sent if there is none.
-
-        The update applies only if the document has not changed since it was read. With a function, ``edit`` handles that: if the document
-        has changed, it calls the function again on a fresh copy, at most 16 times in all, and no longer than ``timeout``. So the function
-        must do nothing but edit the copy in place: ``client.edit(topic, double_the_retention)``.
-
-        Without a function the result is a context manager: ``with client.edit(topic) as policies: policies.max_producer_per_topic += 1``.
-        A block can't run again: if the document has changed since it was read, leaving the block raises ``Conflict``. A block that raises
-        sends nothing.
-
-        Args:
-            topic: the topic's name.
-            change: a function that edits the policies that it is called with.
-            timeout: seconds for all of it; for a block, seconds for the read before it and for the update after it. See the class.
-            options: the options of ``EditOptions``, such as ``scope`` and ``skip_if_absent``.
-
-        Raises:
-            Conflict: the document was changed by another writer; with a function, during each attempt.
-            InvalidArgument: the function returned other policies, instead of editing those that it was given, or is a coroutine function.
+        Changes are made by ``update_request`` and ``delete_request``. Those of one document are applied in their order; a change that fails
+        does not affect the others. ``timeout``: that of each call.
         """
-        plan = EditPlan(topic=topic, **options)
-        read = partial(self.get, topic, scope=plan.scope)
-        if change is None:
-            return Edit(plan, partial(read, timeout=timeout), partial(self._send_edit, plan, timeout=timeout))
-        clock = self._clock
-        attempts = EditAttempts(clock.now() + seconds_of(timeout, self._timeout))
-        document = plan.start
-        while True:
-            document = document or read(at_least_version=attempts.at_least, timeout=attempts.left(clock.now()))
-            policies = copy_of(document)
-            if not plan.skips(document):
-                check_returned(change(policies), policies)
+        for batch in batches(changes, self._actor):
             try:
-                return self._send_edit(plan, document, policies, timeout=attempts.left(clock.now()))
-            except Conflict as conflict:
-                pause = attempts.after_conflict(conflict, clock.now(), clock.random())
-            document = None
-            self._connections.wait(pause)
+                response = self.stub.BatchUpdatePolicies(batch.request, timeout=self._limit(timeout))
+            except grpc.RpcError as error:
+                yield from batch.failed(error)
+            else:
+                yield from batch.outcomes(response)
 
-    def update_many(
-        self, changes: Iterable[Update | Deletion], /, *, max_in_flight: int = 1_000, timeout: float | None = None
-    ) -> Iterator[Settled]:
-        """Makes many changes over one stream, and yields the result or the error of each, in the order in which they are settled.
+    def edit(
+        self, topic: str, change: Callable[[TopicPolicies], object], /, *, timeout: float | None = None, **options: Unpack[EditOptions]
+    ) -> service_pb2.ChangeResult:
+        """Reads a document, lets a function edit a copy, and sends only the difference; nothing is sent if there is none.
 
-        Changes of one document are applied in their order. The whole is not atomic: a change that fails does not affect the others, and a
-        change that can't be sent is settled with ``InvalidArgument``. ``changes`` is read in the calling thread, at most ``max_in_flight``
-        ahead of the results; the first results are yielded when so many are in flight, or ``changes`` is at its end. Changes that wait to
-        be sent are sent as one batch, and no batch waits for more. A stream that breaks is replaced by another, over which the changes in
-        flight are sent again, with the same request ids.
-
-        Args:
-            changes: the updates and deletions.
-            max_in_flight: how many changes may be in flight at most: read from ``changes``, and without a result. There is a limit of
-                16 MiB too.
-            timeout: seconds without an answer after which the call gives up; None: the client's own.
+        The update applies only if the document has not changed since it was read. If it has, the function is called again on a fresh copy,
+        at most 16 times in all, within the ``timeout``. So it must do nothing but edit the policies that it is called with.
 
         Raises:
-            InvalidArgument: ``max_in_flight`` is not a whole number from 1.
-            TopicPoliciesError: the call gave up; each change in flight was yielded before, with its error.
+            PreconditionFailed: another writer changed the document during each attempt.
+            TypeError: the function returned other policies, or is a coroutine function.
         """
-        patience = seconds_of(timeout, self._timeout)
-        pipeline = Pipeline(
-            self._retries, self._connections.routes, max_in_flight=max_in_flight, patience_seconds=patience, now=self._clock.now()
-        )
-        return run_changes(self._connections, pipeline, iter(changes))
-
-    def delete(self, topic: str, /, *, timeout: float | None = None, **options: Unpack[ChangeOptions]) -> DeleteResult:
-        """Deletes one document. Deleting an absent document is no error: the outcome is ``DeleteOutcome.ABSENT``.
-
-        Args:
-            topic: the topic's name, ``persistent://tenant/namespace/topic``.
-            timeout: seconds; see the class.
-            options: the options of ``ChangeOptions``, such as ``scope`` and ``etag``.
-
-        Raises:
-            Conflict: the document, or its absence, does not have the version ``etag``.
-            OutcomeUnknown: the deletion was sent, and no answer came, or the answer says that the outcome is not known.
-        """
-        request = delete_request(topic, **options)
-        change = None if request.validate_only else request.request_id
-        return DeleteResult.of(self._call(lambda stub: stub.DeletePolicy, request, timeout, namespace_of(request.topic), change)[0])
+        edit = Edit(topic, change, self._limit(timeout), **options)
+        while True:
+            document = self.get(topic, scope=edit.scope, at_least_version=edit.at_least_version, timeout=edit.left)
+            request = edit.request(document)
+            if isinstance(request, service_pb2.ChangeResult):
+                return request
+            try:
+                return self._change(self.stub.UpdatePolicy, request, edit.left)
+            except PreconditionFailed as error:
+                time.sleep(edit.pause(error))
 
     def get(
-        self,
-        topic: str,
-        /,
-        *,
-        scope: Scope = Scope.LOCAL,
-        at_least_version: str = "",
-        as_of_time: datetime | None = None,
-        as_of_version: str = "",
-        timeout: float | None = None,
-    ) -> Document:
+        self, topic: str, /, *, scope: Scope.ValueType = SCOPE_LOCAL, at_least_version: str = "", timeout: float | None = None
+    ) -> PolicyDocument:
         """Reads one document. If it is absent, the result has no ``policies``; this is no error.
 
-        At most one of ``at_least_version``, ``as_of_time`` and ``as_of_version`` may be given.
-
-        Args:
-            topic: the topic's name.
-            scope: the scope of the document.
-            at_least_version: a version of this document, as an update returned it; the answer has this version or a later one.
-            as_of_time: reads the document as it was at this time, from the server's history. A time without a zone is local.
-            as_of_version: reads the document that had this version, from the server's history.
-            timeout: seconds; see the class.
+        ``at_least_version``: a version of this document, as an update returned it; the answer has this version or a later one.
 
         Raises:
             DeadlineExceeded: the version was not reached in time.
-            OutOfRange: the history can't say for certain what the document was; the metadata says why.
-            FailedPrecondition: the server keeps no history.
         """
-        request = get_request(topic, [scope], at_least_version=at_least_version, as_of_time=as_of_time, as_of_version=as_of_version)
-        response, since = self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
-        return Document.of(response.documents[0], since)
-
-    def get_both(self, topic: str, /, *, as_of_time: datetime | None = None, timeout: float | None = None) -> dict[Scope, Document]:
-        """Reads the documents of both scopes in one call, as they are or as they were at ``as_of_time``; see ``get``."""
-        request = get_request(topic, Scope, as_of_time=as_of_time)
-        response, since = self._call(lambda stub: stub.GetPolicy, request, timeout, namespace_of(request.topic))
-        return {document.scope: document for document in known_documents(response.documents, since)}
+        request = service_pb2.GetPolicyRequest(topic=topic, scope=scope, at_least_version=at_least_version)
+        return self._call(self.stub.GetPolicy, request, timeout)
 
     def effective(
-        self,
-        topic: str,
-        /,
-        *,
-        view: EffectiveView = EffectiveView.ENFORCED,
-        at_least_local_version: str = "",
-        at_least_global_version: str = "",
-        timeout: float | None = None,
-    ) -> EffectivePolicies:
-        """Reads the effective policies of a topic: from its documents, its namespace's policies and the brokers' configuration.
+        self, topic: str, /, *, at_least_local_version: str = "", at_least_global_version: str = "", timeout: float | None = None
+    ) -> service_pb2.EffectivePolicy:
+        """Reads the policies that brokers enforce for a topic, with the level that sets each.
 
-        Args:
-            topic: the topic's name.
-            view: how the levels are combined: as brokers enforce them, or as their admin API shows them.
-            at_least_local_version: a version of the LOCAL document; the answer rests on this one or a later one.
-            at_least_global_version: a version of the GLOBAL document; the answer rests on this one or a later one.
-            timeout: seconds; see the class.
-
-        Raises:
-            NotFound: there is no such topic or namespace.
-            FailedPrecondition: the server does not know the policies of namespaces and brokers.
+        A server that does not know the policies of namespaces and brokers refuses it: ``FailedPrecondition``, LEVELS_UNKNOWN.
         """
-        request = effective_request(topic, view, at_least_local_version, at_least_global_version)
-        return EffectivePolicies.of(*self._call(lambda stub: stub.GetEffectivePolicy, request, timeout, namespace_of(request.topic)))
+        request = service_pb2.GetEffectivePolicyRequest(
+            topic=topic, at_least_local_version=at_least_local_version, at_least_global_version=at_least_global_version
+        )
+        return self._call(self.stub.GetEffectivePolicy, request, timeout)
 
-    def list(self, namespace: str, /, *, scopes: Iterable[Scope] = (), page_size: int = 0, timeout: float | None = None) -> Listing:
-        """Lists the documents of a namespace, ordered by topic and scope. Each page is fetched when the iteration reaches it.
+    def list(
+        self, namespace: str, /, *, scopes: Iterable[Scope.ValueType] = (), page_size: int = 0, timeout: float | None = None
+    ) -> Iterator[PolicyDocument]:
+        """Yields the documents of a namespace, ordered by topic and scope; see ``list_pages``."""
+        for page in self.list_pages(namespace, scopes=scopes, page_size=page_size, timeout=timeout):
+            yield from page.documents
 
-        Args:
-            namespace: ``tenant/namespace``.
-            scopes: the scopes to list; none: both.
-            page_size: documents of one page; 0: the service chooses.
-            timeout: seconds for each page; see the class.
+    def list_pages(
+        self, namespace: str, /, *, scopes: Iterable[Scope.ValueType] = (), page_size: int = 0, timeout: float | None = None
+    ) -> Iterator[service_pb2.ListPoliciesResponse]:
+        """Yields the pages of a list. A watch that resumes from the ``resume_token`` of the first page misses nothing.
+
+        ``scopes``: none means both. ``page_size``: 0 means the service's 100. ``timeout``: that of each page.
         """
+        request = service_pb2.ListPoliciesRequest(namespace=namespace, scopes=scopes, page_size=page_size)
+        return self._pages(self.stub.ListPolicies, request, timeout)
 
-        def fetch(request: service_pb2.ListPoliciesRequest) -> Page:
-            return self._call(lambda stub: stub.ListPolicies, request, timeout, request.namespace)
+    def server_info(self, *, timeout: float | None = None) -> service_pb2.ServerInfo:
+        """Reads facts about the server."""
+        return self._call(self.stub.GetServerInfo, service_pb2.GetServerInfoRequest(), timeout)
 
-        return Listing(list_request(namespace, scopes, page_size), fetch)
+    def watch(self, **selection: Unpack[Selection]) -> Watch[service_pb2.WatchEvent]:
+        """Watches documents: per namespace a snapshot, a bookmark that says SYNCED, then changes. docs/watch.md defines it.
 
-    def history(self, *, timeout: float | None = None, **options: Unpack[HistoryOptions]) -> Iterator[HistoryEntry]:
-        """Yields what happened to the documents of a topic or a namespace, as the server recorded it. Pages are fetched as needed.
-
-        ``history_pages`` also says where events may be missing.
-
-        Args:
-            timeout: seconds for each page; see the class.
-            options: the topic or the namespace, and what to select: ``HistoryOptions``.
+        When its stream breaks it goes on where it was; a snapshot that broke off begins again, after a reset. ``with`` ends it.
         """
+        return self._opened(Watch(self.stub.WatchPolicies, policy_progress(**selection)))
+
+    def cache(self, **selection: Unpack[Selection]) -> PolicyCache:
+        """Keeps a copy of the selected documents in memory, in a thread of its own. ``with client.cache(...) as cache`` ends it."""
+        selection["resume_tokens"] = None  # a copy begins with a snapshot
+        return PolicyCache(self.watch(**selection))
+
+    def history(self, *, timeout: float | None = None, **options: Unpack[HistoryOptions]) -> Iterator[history_pb2.HistoryEntry]:
+        """Yields the history of a topic or a namespace, the last event first; see ``history_pages``."""
         for page in self.history_pages(timeout=timeout, **options):
             yield from page.entries
 
-    def history_pages(self, *, timeout: float | None = None, **options: Unpack[HistoryOptions]) -> Iterator[HistoryPage]:
-        """Yields the pages of a history, which also say where events may be missing. ``timeout`` is for each page; see ``history``."""
-        request = history_request(**options)
-        namespace = request.namespace or namespace_of(request.topic)
+    def history_pages(
+        self, *, timeout: float | None = None, **options: Unpack[HistoryOptions]
+    ) -> Iterator[history_pb2.ListHistoryResponse]:
+        """Yields the pages of a history, which say where events may be missing. ``FailedPrecondition``, HISTORY_OFF: there is none."""
+        return self._pages(self.history_stub.ListHistory, history_request(**options), timeout)
+
+    def as_of(
+        self, topic: str, time_or_version: datetime | str, /, *, scope: Scope.ValueType = SCOPE_LOCAL, timeout: float | None = None
+    ) -> PolicyDocument:
+        """Reads a document as it was at a time (without a zone: a local time), or the document that has a version.
+
+        Raises:
+            OutOfRange: the history can't say for certain what the document was; the metadata says why.
+            FailedPrecondition: the server keeps no history (HISTORY_OFF).
+        """
+        return self._call(self.history_stub.GetPolicyAsOf, as_of_request(topic, time_or_version, scope), timeout)
+
+    def watch_history(
+        self, namespaces: Iterable[str], /, *, positions: Mapping[str, str] | None = None, **options: Unpack[WatchOptions]
+    ) -> Watch[history_pb2.WatchHistoryEvent]:
+        """Watches the history: every event as the server records it, from ``positions`` or the first one on; resumes as ``watch`` does."""
+        return self._opened(Watch(self.history_stub.WatchHistory, history_progress(namespaces, positions, **options)))
+
+    def _call(self, method: Callable[..., _Response], request: Any, timeout: float | None, request_id: str = "") -> _Response:
+        try:
+            return method(request, timeout=self._limit(timeout))
+        except grpc.RpcError as error:
+            raise from_rpc_error(error, request_id) from error
+
+    def _change(
+        self, method: Callable[..., service_pb2.ChangeResult], request: ChangeRequest, timeout: float | None
+    ) -> service_pb2.ChangeResult:
+        complete(request, self._actor)
+        return self._call(method, request, timeout, "" if request.validate_only else request.request_id)
+
+    def _pages(self, method: Callable[..., _Page], request: Any, timeout: float | None) -> Iterator[_Page]:
         while True:
-            page = HistoryPage.of(*self._call(lambda stub: stub.ListHistory, request, timeout, namespace))
+            page = self._call(method, request, timeout)
             yield page
             if not page.next_page_token:
                 return
             request.page_token = page.next_page_token
-
-    def server_info(self, *, timeout: float | None = None) -> ServerInfo:
-        """Reads the version, the features and the limits of the server that answers."""
-        return ServerInfo.of(self._call(lambda stub: stub.GetServerInfo, service_pb2.GetServerInfoRequest(), timeout, "")[0])
-
-    def watch(self, **options: Unpack[WatchOptions]) -> Watch:
-        """Watches documents: yields for each namespace a snapshot, ``Synced``, and then the changes.
-
-        When its stream breaks, the watch resumes by itself. The iteration raises ``TopicPoliciesError`` only if trying again is pointless,
-        or if ``patience`` is over.
-
-        Args:
-            options: what to watch, and how: ``Selection``, ``WatchOptions``.
-
-        Raises:
-            InvalidArgument: no topic and no namespace was named, or an option is wrong.
-        """
-        watch = Watch(self._connections, WatchSession(policy=self._pauses, **options))
-        with self._lock:
-            self._watches.add(watch)
-        return watch
-
-    def cache(self, **selection: Unpack[Selection]) -> PolicyCache:
-        """Opens a local copy of documents that is kept current, with listeners; close it, or use it as a context manager.
-
-        Args:
-            selection: which documents: ``Selection``.
-
-        Raises:
-            InvalidArgument: no topic and no namespace was named, or an option is wrong.
-        """
-        return PolicyCache(self.watch(**selection))
-
-    def _update(self, request: service_pb2.UpdatePolicyRequest, timeout: float | None) -> UpdateResult:
-        change = None if request.validate_only else request.request_id
-        return UpdateResult.of(self._call(lambda stub: stub.UpdatePolicy, request, timeout, namespace_of(request.topic), change)[0])
-
-    def _send_edit(self, plan: EditPlan, document: Document, edited: TopicPolicies, *, timeout: float | None) -> UpdateResult:
-        request = plan.request(document, edited)
-        return plan.unsent(document) if request is None else self._update(request, timeout)
-
-    def _call(
-        self,
-        method: Callable[[TopicPoliciesServiceStub], grpc.UnaryUnaryMultiCallable[Any, _Response]],
-        request: Any,
-        timeout: float | None,
-        namespace: str,
-        change: str | None = None,
-    ) -> tuple[_Response, datetime | None]:
-        """Makes a call, and repeats it as the retry policy says. Returns the answer, and since when it can't be confirmed.
-
-        ``namespace``: what the call concerns, for its route; "": none. ``change``: the request id of a change; None: the call is a read.
-        """
-        clock, routes = self._clock, self._connections.routes
-        attempts = Attempts(self._retries, clock.now() + seconds_of(timeout, self._timeout), change)
-        while True:
-            address = routes.to(namespace)
-            try:
-                limit = limit_of(attempts.timeout(clock.now()))
-                response, call = self._connections.call(address, lambda stub: method(stub).with_call, request, timeout=limit)
-                return response, unconfirmed_since(call.trailing_metadata())
-            except grpc.RpcError as error:
-                failure = self._connections.ended(error)
-            except TopicPoliciesError as error:
-                raise attempts.unsent(error) from error.__cause__
-            redirected = routes.failed(address, namespace, failure)
-            if clock.wait(self._connections.closed, attempts.failed(failure, clock.now(), clock.random(), redirected=redirected)):
-                raise attempts.given_up(failure)
-
-
-class Edit:
-    """Edits a document in a ``with`` block; see ``Client.edit``."""
-
-    def __init__(self, plan: EditPlan, read: Callable[[], Document], send: Callable[[Document, TopicPolicies], UpdateResult]) -> None:
-        self._plan = plan
-        self._read = read
-        self._send = send
-        self._document: Document | None = None
-        self._policies = TopicPolicies()
-        self.result: UpdateResult | None = None
-        """The result of the update; None while the block runs, and if it raised."""
-
-    def __enter__(self) -> TopicPolicies:
-        self._document = self._plan.start or self._read()
-        self._policies = copy_of(self._document)
-        return self._policies
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None and self._document is not None:
-            self.result = self._send(self._document, self._policies)

@@ -1,84 +1,248 @@
-"""Builds the requests from the callers' arguments. Nothing here does I/O.
+"""Builds the requests from the callers' arguments, without I/O.
 
-A change always carries a request id, so that it can be repeated. An update carries a mask if its caller gives one. Without a mask the
-service changes what is set in the message; the service alone defines that rule (docs/masks.md). But a message can't show that None, an
-empty list or an empty object was given. If one is, the update carries a mask that names it, and everything else that the update changes.
+An update carries a mask if its caller gives one. Without a mask the service changes what is set in the message (docs/masks.md). But a
+message can't show that None, an empty list or an empty object was given: the mask then names it, and everything else that changes.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeAlias, Unpack, cast
+from typing import Any, TypeAlias, TypedDict, Unpack, cast
 
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.field_mask_pb2 import FieldMask
+from google.protobuf.timestamp_pb2 import Timestamp
 
-from .arguments import instance, member, members, moment, optional_text, text, texts, whole
-from .documents import Scope
-from .effective import EffectiveView
 from .errors import Violation, invalid
-from .history import timestamp
+from .fields import PolicyFields
 from .masks import Path, PathError, format_path, parse_path, set_paths
-from .message_errors import errors_as_invalid_argument
-from .options import ChangeOptions, Mask, UpdateArguments
-from .reprs import repr_of
-from .results import ListOperation
-from .secrets import redacted
-from .v1 import service_pb2
-from .v1.policies_pb2 import TopicPolicies
+from .v1 import history_pb2, service_pb2
+from .v1.policies_pb2 import SCOPE_LOCAL, Scope, TopicPolicies
 from .values import ValueProblem, assign, locate
+
+__all__ = [
+    "ChangeOptions", "EditOptions", "HistoryOptions", "Selection", "UpdateArguments", "WatchOptions", "delete_request", "update_request",
+]  # fmt: skip
 
 Policies: TypeAlias = TopicPolicies | Mapping[str, Any]
 """New values: a message, or a mapping from paths to values, in which None clears."""
+Mask: TypeAlias = FieldMask | Iterable[str] | str
+"""A mask: a message, several paths, or one path."""
+ChangeRequest: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest
+"""One change of a batch."""
 
 
-class Update:
-    """An update for ``update_many``; it takes the same arguments as ``Client.update``."""
+class CommonOptions(TypedDict, total=False):
+    """The options of every change."""
 
-    __slots__ = ("arguments", "policies", "topic")
-
-    def __init__(self, topic: str, policies: Policies | None = None, /, **arguments: Unpack[UpdateArguments]) -> None:
-        self.topic = topic
-        self.policies = policies
-        self.arguments = arguments
-
-    def __repr__(self) -> str:
-        values = () if self.policies is None else (repr_of(redacted(self.policies)),)
-        return f"Update({', '.join((repr(self.topic), *values, *_keywords(self.arguments)))})"
-
-    def request(self) -> service_pb2.UpdatePolicyRequest:
-        """Returns the update as a request.
-
-        Raises:
-            InvalidArgument: the update is wrong; the violations say how.
-        """
-        return update_request(self.topic, self.policies, **self.arguments)
+    scope: Scope.ValueType
+    """The scope of the document; ``SCOPE_LOCAL`` by default."""
+    actor: str
+    """Who makes the change; stored in the log, and shown in watches and the history. Empty: the client's own ``actor``."""
+    reason: str
+    """Why the change is made; stored and shown like the actor."""
+    validate_only: bool
+    """Whether the change is only checked: the result says what it would do, and nothing is written."""
+    include_previous: bool
+    """Whether the result contains the document before the change."""
 
 
-class Deletion:
-    """A deletion for ``update_many``; it takes the same arguments as ``Client.delete``."""
+class EditOptions(CommonOptions, total=False):
+    """The options of an edit."""
 
-    __slots__ = ("options", "topic")
-
-    def __init__(self, topic: str, /, **options: Unpack[ChangeOptions]) -> None:
-        self.topic = topic
-        self.options = options
-
-    def __repr__(self) -> str:
-        return f"Deletion({', '.join((repr(self.topic), *_keywords(self.options)))})"
-
-    def request(self) -> service_pb2.DeletePolicyRequest:
-        """Returns the deletion as a request.
-
-        Raises:
-            InvalidArgument: the deletion is wrong; the violations say how.
-        """
-        return delete_request(self.topic, **self.options)
+    skip_if_absent: bool
+    """Whether the edit does nothing if there is no document (outcome SKIPPED): its function is not called."""
 
 
-def _keywords(arguments: Mapping[str, Any]) -> Iterable[str]:
-    return (f"{name}={repr_of(redacted(value, (name,)))}" for name, value in arguments.items())
+class ChangeOptions(CommonOptions, total=False):
+    """The options of an update or a deletion."""
+
+    version: str | None
+    """The version that the document, or its absence, must have, or else the call fails with ``PreconditionFailed``; None: any."""
+    exists: bool | None
+    """Whether there must be a document (True) or none (False), or else the call fails with ``PreconditionFailed``; None: either."""
+    request_id: str
+    """The request id, a UUID; with the id of an earlier request, the call repeats that request and returns its result. Empty: a new id."""
+
+
+class UpdateOptions(ChangeOptions, total=False):
+    """The options of an update, besides its values."""
+
+    mask: Mask | None
+    """The paths to change; one without a value is cleared. ``*`` alone replaces the document. None: what is set, leaf by leaf."""
+    list_operations: Mapping[str, service_pb2.ListOperation.ValueType] | None
+    """How list fields are changed, by path; a list that is not named here is replaced."""
+    skip_if_absent: bool
+    """Whether the update does nothing if there is no document (outcome SKIPPED)."""
+
+
+class UpdateArguments(UpdateOptions, PolicyFields, total=False):
+    """The options and the values of an update, by keyword."""
+
+
+class WatchOptions(TypedDict, total=False):
+    """The options of every watch."""
+
+    bookmark_interval: float | None
+    """Seconds between two bookmarks of a namespace, from 1 to 3,600; None: the service's 10."""
+    until_synced: bool
+    """Whether the watch ends once every namespace has sent its SYNCED."""
+    patience: float | None
+    """How many seconds the watch tries to get a stream again before it raises the error; None: without limit."""
+
+
+class Selection(WatchOptions, total=False):
+    """The documents that a watch follows: at least one topic or namespace."""
+
+    topics: Iterable[str]
+    """Topics to follow. A snapshot has also those without a document."""
+    namespaces: Iterable[str]
+    """Namespaces, ``tenant/namespace``, of which all topics are followed."""
+    scopes: Iterable[Scope.ValueType]
+    """The scopes to follow; none: both."""
+    mode: service_pb2.WatchMode.ValueType
+    """``WATCH_MODE_LATEST`` or ``WATCH_MODE_EVERY``; LATEST by default."""
+    resume_tokens: Mapping[str, str] | None
+    """Where to continue, by namespace: the ``resume_tokens`` of an earlier watch. Others begin with a snapshot."""
+    include_previous: bool
+    """Whether changes contain the document before the change."""
+
+
+class HistoryOptions(TypedDict, total=False):
+    """The part of the history to read, of one topic or one namespace. Times without a zone are local times."""
+
+    topic: str
+    """The topic whose history is read."""
+    namespace: str
+    """The namespace whose history is read."""
+    scopes: Iterable[Scope.ValueType]
+    """The scopes to read; none: both."""
+    start: datetime | None
+    """Only events at this time or later."""
+    end: datetime | None
+    """Only events before this time."""
+    actor: str | None
+    """Only events of this actor; empty: only those without one; None: of all."""
+    oldest_first: bool
+    """Whether the first event comes first; by default the last one does."""
+    page_size: int
+    """The most entries of a page; 0: the service's 100."""
+
+
+def update_request(  # noqa: PLR0913 - options, by keyword
+    topic: str,
+    policies: Policies | None = None,
+    /,
+    *,
+    mask: Mask | None = None,
+    scope: Scope.ValueType = SCOPE_LOCAL,
+    list_operations: Mapping[str, service_pb2.ListOperation.ValueType] | None = None,
+    version: str | None = None,
+    exists: bool | None = None,
+    skip_if_absent: bool = False,
+    validate_only: bool = False,
+    include_previous: bool = False,
+    request_id: str = "",
+    actor: str = "",
+    reason: str = "",
+    **fields: Unpack[PolicyFields],
+) -> service_pb2.UpdatePolicyRequest:
+    """Makes an update, for ``batch``; it takes the same arguments as ``Client.update``.
+
+    Raises:
+        InvalidArgument: a path names nothing, a value does not fit its field, or the mask leaves a value out; it has all violations.
+        TypeError: an option has the wrong type.
+    """
+    message, named = _values(policies, fields)
+    paths = [mask] if isinstance(mask, str) else list(mask.paths if isinstance(mask, FieldMask) else mask or ())
+    if not paths:
+        paths = _implied(message, named)
+    elif not isinstance(policies, TopicPolicies):
+        _check_covered(named, paths)
+    return service_pb2.UpdatePolicyRequest(
+        topic=topic,
+        scope=scope,
+        policies=message,
+        update_mask=FieldMask(paths=paths) if paths else None,
+        list_operations=list_operations,
+        precondition=_precondition(version, exists),
+        skip_if_absent=skip_if_absent,
+        request_id=request_id or new_request_id(),
+        validate_only=validate_only,
+        include_previous=include_previous,
+        actor=actor,
+        reason=reason,
+    )
+
+
+def delete_request(  # noqa: PLR0913 - options, by keyword
+    topic: str,
+    /,
+    *,
+    scope: Scope.ValueType = SCOPE_LOCAL,
+    version: str | None = None,
+    exists: bool | None = None,
+    validate_only: bool = False,
+    include_previous: bool = False,
+    request_id: str = "",
+    actor: str = "",
+    reason: str = "",
+) -> service_pb2.DeletePolicyRequest:
+    """Makes a deletion, for ``batch``; it takes the same arguments as ``Client.delete``.
+
+    Raises:
+        InvalidArgument: both ``version`` and ``exists`` are given.
+        TypeError: an option has the wrong type.
+    """
+    return service_pb2.DeletePolicyRequest(
+        topic=topic,
+        scope=scope,
+        precondition=_precondition(version, exists),
+        request_id=request_id or new_request_id(),
+        validate_only=validate_only,
+        include_previous=include_previous,
+        actor=actor,
+        reason=reason,
+    )
+
+
+def history_request(
+    *,
+    topic: str = "",
+    namespace: str = "",
+    scopes: Iterable[Scope.ValueType] = (),
+    start: datetime | None = None,
+    end: datetime | None = None,
+    actor: str | None = None,
+    oldest_first: bool = False,
+    page_size: int = 0,
+) -> history_pb2.ListHistoryRequest:
+    """Makes the request for the first page of a history; ``HistoryOptions`` documents the arguments."""
+    return history_pb2.ListHistoryRequest(
+        topic=topic,
+        namespace=namespace,
+        scopes=scopes,
+        start_time=None if start is None else timestamp(start),
+        end_time=None if end is None else timestamp(end),
+        actor=actor,
+        oldest_first=oldest_first,
+        page_size=page_size,
+    )
+
+
+def as_of_request(topic: str, as_of: datetime | str, scope: Scope.ValueType) -> history_pb2.GetPolicyAsOfRequest:
+    """Makes the request of a read of the past, at a time or of a version."""
+    if isinstance(as_of, datetime):
+        return history_pb2.GetPolicyAsOfRequest(topic=topic, scope=scope, time=timestamp(as_of))
+    return history_pb2.GetPolicyAsOfRequest(topic=topic, scope=scope, version=as_of)
+
+
+def complete(change: ChangeRequest, actor: str) -> None:
+    """Gives a change the client's actor, and a new request id, if it has none."""
+    change.actor = change.actor or actor
+    change.request_id = change.request_id or new_request_id()
 
 
 def new_request_id() -> str:
@@ -86,127 +250,33 @@ def new_request_id() -> str:
     return uuid.uuid4().hex
 
 
-@errors_as_invalid_argument()
-def update_request(  # noqa: PLR0913 - options, by keyword
-    topic: str,
-    policies: Policies | None = None,
-    /,
-    *,
-    mask: Mask | None = None,
-    scope: Scope = Scope.LOCAL,
-    list_operations: Mapping[str, ListOperation] | None = None,
-    etag: str = "",
-    must_not_exist: bool = False,
-    skip_if_absent: bool = False,
-    validate_only: bool = False,
-    include_previous: bool = False,
-    request_id: str = "",
-    actor: str = "",
-    reason: str = "",
-    **fields: Any,
-) -> service_pb2.UpdatePolicyRequest:
-    """Makes the request of an update: values as a message or by path, further values by field (``fields``), and ``UpdateOptions``.
-
-    Raises:
-        InvalidArgument: a path names nothing, a value does not fit its field, or the mask leaves a value out; it has all violations.
-    """
-    message, named = _values(policies, fields)
-    paths = _mask(mask)
-    if not paths:
-        paths = _implied(message, named)
-    elif not isinstance(policies, TopicPolicies):
-        _check_covered(named, paths)
-    request = service_pb2.UpdatePolicyRequest(
-        topic=text(topic, "topic"),
-        scope=member(scope, Scope, "scope").number,
-        policies=message,
-        update_mask=FieldMask(paths=paths) if paths else None,
-        etag=optional_text(etag, "etag"),
-        must_not_exist=must_not_exist,
-        skip_if_absent=skip_if_absent,
-        request_id=optional_text(request_id, "request_id") or new_request_id(),
-        validate_only=validate_only,
-        actor=optional_text(actor, "actor"),
-        reason=optional_text(reason, "reason"),
-        include_previous=include_previous,
-    )
-    for path, operation in instance(list_operations or {}, Mapping, "list_operations").items():
-        request.list_operations[path] = member(operation, ListOperation, "list_operations").number
-    return request
+def timestamp(time: datetime) -> Timestamp:
+    """Returns a time; one without a zone is a local time."""
+    made = Timestamp()
+    made.FromDatetime(time.astimezone())
+    return made
 
 
-def delete_request(
-    topic: str,
-    /,
-    *,
-    scope: Scope = Scope.LOCAL,
-    etag: str = "",
-    validate_only: bool = False,
-    include_previous: bool = False,
-    request_id: str = "",
-    actor: str = "",
-    reason: str = "",
-) -> service_pb2.DeletePolicyRequest:
-    """Makes the request of a deletion. ``ChangeOptions`` documents the arguments."""
-    with errors_as_invalid_argument():
-        return service_pb2.DeletePolicyRequest(
-            topic=text(topic, "topic"),
-            scope=member(scope, Scope, "scope").number,
-            etag=optional_text(etag, "etag"),
-            request_id=optional_text(request_id, "request_id") or new_request_id(),
-            validate_only=validate_only,
-            actor=optional_text(actor, "actor"),
-            reason=optional_text(reason, "reason"),
-            include_previous=include_previous,
-        )
+def duration(seconds: float | None) -> Duration | None:
+    """Returns a duration of some seconds."""
+    made = Duration()
+    made.FromNanoseconds(round((seconds or 0) * 1e9))
+    return None if seconds is None else made
 
 
-@errors_as_invalid_argument()
-def get_request(
-    topic: str,
-    scopes: Iterable[Scope],
-    *,
-    at_least_version: str = "",
-    as_of_time: datetime | None = None,
-    as_of_version: str = "",
-) -> service_pb2.GetPolicyRequest:
-    """Makes the request of a read of a topic's documents. ``Client.get`` documents the arguments.
-
-    Raises:
-        InvalidArgument: more than one of the last three arguments is given.
-    """
-    if sum((bool(at_least_version), as_of_time is not None, bool(as_of_version))) > 1:
-        problem = "Give only one of at_least_version, as_of_time and as_of_version."
-        raise invalid("CONTRADICTION", Violation("read_at", "CONTRADICTION", problem))
-    request = service_pb2.GetPolicyRequest(topic=text(topic, "topic"), scopes=[scope.number for scope in members(scopes, Scope, "scope")])
-    if at_least_version:
-        request.at_least_version = text(at_least_version, "at_least_version")
-    elif as_of_time is not None:
-        request.as_of_time.CopyFrom(timestamp(moment(as_of_time, "as_of_time")))
-    elif as_of_version:
-        request.as_of_version = text(as_of_version, "as_of_version")
-    return request
+def several(values: Iterable[str], argument: str) -> Sequence[str]:
+    """Returns the values of an argument. A single text is refused, because its characters would be taken for the values."""
+    if isinstance(values, str):
+        raise TypeError(f"{argument} takes a list, such as [{values!r}], not {values!r} alone")
+    return list(values)
 
 
-def effective_request(
-    topic: str, view: EffectiveView, at_least_local_version: str, at_least_global_version: str
-) -> service_pb2.GetEffectivePolicyRequest:
-    """Makes the request of a read of a topic's effective policies. ``Client.effective`` documents the arguments."""
-    with errors_as_invalid_argument():
-        return service_pb2.GetEffectivePolicyRequest(
-            topic=text(topic, "topic"),
-            view=member(view, EffectiveView, "view").number,
-            at_least_local_version=optional_text(at_least_local_version, "at_least_local_version"),
-            at_least_global_version=optional_text(at_least_global_version, "at_least_global_version"),
-        )
-
-
-def list_request(namespace: str, scopes: Iterable[Scope], page_size: int) -> service_pb2.ListPoliciesRequest:
-    """Makes the request for the first page of a namespace's documents. ``Client.list`` documents the arguments."""
-    with errors_as_invalid_argument():
-        chosen = [scope.number for scope in members(scopes, Scope, "scopes")]
-        size = whole(page_size, "page_size")
-        return service_pb2.ListPoliciesRequest(namespace=text(namespace, "namespace"), page_size=size, scopes=chosen)
+def _precondition(version: str | None, exists: bool | None) -> service_pb2.Precondition | None:
+    if version is not None and exists is not None:
+        raise invalid(Violation("precondition", "CONTRADICTION", "Give version or exists, not both."))
+    if version is not None:
+        return service_pb2.Precondition(version=version)
+    return None if exists is None else service_pb2.Precondition(exists=exists)
 
 
 def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[TopicPolicies, list[Path]]:
@@ -217,7 +287,6 @@ def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[Topic
     if isinstance(policies, TopicPolicies):
         message.CopyFrom(policies)
     elif policies is not None:
-        instance(policies, Mapping, "policies")
         twice = [path for path in policies if path in named]
         violations += [Violation(path, "OVERLAPPING_PATHS", f'"{path}" is given twice.') for path in twice]
         named = {**policies, **named}
@@ -235,7 +304,7 @@ def _values(policies: Policies | None, fields: Mapping[str, Any]) -> tuple[Topic
             violations.append(Violation(name, "OVERLAPPING_PATHS", f'"{name}" overlaps another path of the same update.'))
         seen.append(target.path)
     if violations:
-        raise invalid(violations[0].reason, *violations)
+        raise invalid(*violations)
     return message, seen
 
 
@@ -249,24 +318,16 @@ def _implied(message: TopicPolicies, named: list[Path]) -> list[str]:
     return [*leaves, *unset] if unset else []
 
 
-def _mask(mask: Mask | None) -> list[str]:
-    if mask is None:
-        return []
-    if isinstance(mask, str):
-        return [mask]
-    return list(mask.paths) if isinstance(mask, FieldMask) else texts(mask, "mask")
-
-
 def _check_covered(named: list[Path], mask: list[str]) -> None:
     """Checks that the given mask covers all named values: those that it leaves out would be dropped silently."""
     try:
         masked = [parse_path(path) for path in mask]
     except PathError as error:
-        raise invalid(error.reason, Violation("update_mask", error.reason, f"The mask can't be read: {error}.")) from None
+        raise invalid(Violation("update_mask", error.reason, f"The mask can't be read: {error}.")) from None
     left_out = [format_path(path) for path in named if not any(_contains(each, path) for each in masked)]
     if left_out:
         problem = '"{}" is given, but the mask leaves it out: add it to the mask, or give no mask.'
-        raise invalid("NOT_IN_MASK", *(Violation(path, "NOT_IN_MASK", problem.format(path)) for path in left_out))
+        raise invalid(*(Violation(path, "NOT_IN_MASK", problem.format(path)) for path in left_out))
 
 
 def _contains(outer: Path, inner: Path) -> bool:

@@ -7,10 +7,7 @@ and writing it back changes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any, Final
-
-from google.protobuf.message import Message
+from typing import Final
 
 from .masks import Path, PathError, parse_path
 
@@ -34,39 +31,6 @@ def may_be_secret(value: object, at: str) -> bool:
     """Returns whether a value that was given for the path ``at`` may be a secret, or have one in it, even if it does not fit there."""
     path = _segments(at)
     return path[:1] == (FIELD,) and (is_secret(path) or not isinstance(value, (bool, int, float)))
-
-
-def redacted(value: object, at: Path = ()) -> object:
-    """Returns new values as they may be shown, in a log for example: with ``REDACTED`` in place of secrets. ``value`` does not change.
-
-    Args:
-        value: a message, a mapping from paths or names to values, or a single value.
-        at: the path of the value; empty: it is the whole document.
-    """
-    if at and at[0] != FIELD:
-        return value
-    if isinstance(value, Message):
-        copy = type(value)()
-        copy.CopyFrom(value)
-        _redact(copy, at)
-        return copy
-    if isinstance(value, Mapping):
-        return {key: redacted(each, (*at, *_segments(key))) for key, each in value.items()}
-    return REDACTED if value is not None and is_secret(at) else value
-
-
-def _redact(message: Any, at: Path) -> None:
-    for field, value in message.ListFields():
-        path = (*at, field.name)
-        if path[0] != FIELD:
-            continue
-        if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            for key in [key for key in value if is_secret((*path, key))]:
-                value[key] = REDACTED
-        elif field.message_type is not None:
-            _redact(value, path)
-        elif is_secret(path):
-            setattr(message, field.name, REDACTED)
 
 
 def _segments(key: object) -> Path:

@@ -6,7 +6,8 @@ without the type's prefix and in any case, ``shared``. No types are converted: a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import reprlib
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, NamedTuple, cast
 
@@ -23,8 +24,6 @@ _INTEGERS = {
     FieldDescriptor.CPPTYPE_UINT64: (0, 2**64 - 1),
 }
 _FLOATS = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
-_LONGEST_SHOWN = 60
-"""The most characters of a wrong value that an error shows."""
 
 
 class ValueProblem(ValueError):
@@ -267,27 +266,4 @@ def _shown(value: object, at: str) -> str:
     """Returns a value as an error shows it. ``at``: its path: what may be, or have, a secret is not shown."""
     if may_be_secret(value, at):
         return f"a value of the type {type(value).__name__}"
-    text = ""
-    for piece in _pieces(value):
-        text += piece
-        if len(text) > _LONGEST_SHOWN:
-            return f"{text[:_LONGEST_SHOWN]}..."
-    return text
-
-
-def _pieces(value: object) -> Iterator[str]:
-    """Yields a value's ``repr`` in pieces: that of a list of lists of the same lists has no bound, though it takes little memory."""
-    if isinstance(value, Mapping):
-        yield "{"
-        for index, (key, each) in enumerate(value.items()):
-            yield f"{', ' if index else ''}{key!r}: "
-            yield from _pieces(each)
-        yield "}"
-    elif isinstance(value, list):
-        yield "["
-        for index, each in enumerate(value):
-            yield ", " if index else ""
-            yield from _pieces(each)
-        yield "]"
-    else:
-        yield repr(value)
+    return reprlib.repr(value)

@@ -1,271 +1,316 @@
-"""The open watches of both clients: iterators over the events of a ``WatchSession``, which they feed from WatchPolicies streams."""
+"""Watches that outlive their streams: iterators over events, which connect again and resume from the last tokens."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import random
 import threading
-import weakref
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, MutableMapping
+from typing import Any, Generic, Self, TypeVar, cast
 
 import grpc
-from grpc import aio
+from google.protobuf.message import Message
 
-from .connections import AsyncConnections, Connections
-from .errors import DeadlineExceeded, TopicPoliciesError, from_rpc_error, not_begun, stream_ended
-from .events import WatchEvent
-from .stream_threads import too_late
-from .tasks import cancel_and_wait
-from .timeouts import Watchdog, limit_of
-from .tokens import ResumeToken
-from .watch_session import WatchSession
+from .errors import TopicPoliciesError, Unavailable, from_rpc_error
+from .names import namespace_of
+from .requests import duration, several
+from .v1 import service_pb2
+from .v1.history_pb2 import WatchHistoryEvent, WatchHistoryRequest
+from .v1.policies_pb2 import Scope
+from .v1.service_pb2 import WatchEvent, WatchReset
 
-_AnyConnections = TypeVar("_AnyConnections", bound=Connections | AsyncConnections)
+_Event = TypeVar("_Event", bound=Message)
+_LOG = logging.getLogger(__name__)
+_FINAL = frozenset(
+    grpc.StatusCode[name] for name in ("INVALID_ARGUMENT", "UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED", "FAILED_PRECONDITION")
+)
+"""The codes of a stream's end after which another stream is pointless."""
+_STREAM_ENDED = "The service has ended the stream."
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 10.0
+_JOIN_SECONDS = 5.0
 
 
-class _BaseWatch(Generic[_AnyConnections]):
-    """The common part of ``Watch`` and ``AsyncWatch``."""
+class Progress(Generic[_Event]):
+    """The state of a watch of either kind, without I/O: what was yielded, where to resume, and how long to pause before that.
 
-    _closed: threading.Event | asyncio.Event
+    Of a namespace without a token, a broken stream leaves a part of a snapshot behind, which begins again: the watch yields a reset first.
+    """
 
-    def __init__(self, connections: _AnyConnections, session: WatchSession) -> None:
-        self._connections = connections
-        self._session = session
-        self._call: Any = None
-        """The open stream; None: there is none."""
-        self._address = ""
-        """The address of the stream."""
-        self._pause = 0.0
-        """Seconds to wait before the next stream is opened."""
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {', '.join(self.namespaces)}{', closed' if self._closed.is_set() else ''}>"
+    def __init__(self, request: Any, tokens: str, namespaces: Iterable[str], *, until_synced: bool, patience: float | None) -> None:
+        """``tokens``: the field of the request that has the tokens."""
+        self.request = request
+        self._tokens: MutableMapping[str, str] = getattr(request, tokens)
+        self._token_field = tokens.removesuffix("s")
+        self.namespaces = tuple(namespaces)
+        self._unsynced = set(namespaces)
+        self._until_synced = until_synced
+        self._patience = patience
+        self._partial: set[str] = set()
+        """Namespaces that have sent documents, but no token."""
+        self._arrived: deque[Any] = deque()
+        self._began = False
+        """Whether the stream has sent anything."""
+        self._failures = 0
+        """Streams that ended since the last SYNCED."""
+        self._down_since: float | None = None
+        """When the last stream ended; None: there is one, or none was tried."""
+        self.pause = 0.0
+        """Seconds to wait before the next stream."""
 
     @property
-    def token(self) -> ResumeToken:
-        """The place behind all events that the iterator has yielded. Save it after you have processed them, to continue from there."""
-        return self._session.token
+    def tokens(self) -> dict[str, str]:
+        """Where the watch stands behind the events that were taken, by namespace."""
+        return dict(self._tokens)
 
     @property
-    def namespaces(self) -> tuple[str, ...]:
-        """The namespaces that are watched, and those of watched topics."""
-        return self._session.namespaces
+    def complete(self) -> bool:
+        """Whether every namespace is synced, all events were taken, and nothing else was wanted."""
+        return self._until_synced and bool(self.namespaces) and not self._unsynced and not self._arrived
 
-    def _over(self, error: TopicPoliciesError | None) -> None:
-        """Handles the end of the stream; ``error``: None if the service ended it in order.
+    def begin(self) -> Any:
+        """Begins a stream; returns its request."""
+        self._began = False
+        for name in sorted(self._partial):
+            reset = WatchReset(message=f"The snapshot of {name} broke off, and begins again.")
+            self._arrived.append(WatchEvent(namespace=name, reset=reset))
+        return self.request
+
+    def received(self, events: Iterable[_Event]) -> None:
+        """Takes a message of the stream."""
+        self._began = True
+        self._down_since = None
+        self._arrived.extend(events)
+
+    def next(self) -> _Event | None:
+        """Takes the next event; None: none is at hand."""
+        if not self._arrived:
+            return None
+        event = self._arrived.popleft()
+        name: str = event.namespace
+        match event.WhichOneof("content"):
+            case "change" if name not in self._tokens:
+                self._partial.add(name)
+            case "bookmark" if event.bookmark.synced:
+                self._unsynced.discard(name)
+                self._failures = 0
+            case "reset":
+                self._tokens.pop(name, None)
+                self._partial.discard(name)
+                self._unsynced.add(name)
+        token = getattr(event, self._token_field)
+        if token:
+            self._tokens[name] = token
+            self._partial.discard(name)
+        return cast("_Event", event)
+
+    def ended(self, error: TopicPoliciesError) -> None:
+        """Decides how long to pause before the next stream. All events of the stream must have been taken.
 
         Raises:
-            TopicPoliciesError: the watch gives up.
+            TopicPoliciesError: ``error``: another stream is pointless, or patience is over.
         """
+        self._failures += 1
+        now = time.monotonic()
+        self._down_since = now if self._down_since is None else self._down_since
+        renewable = error.reason == "CREDENTIALS_EXPIRED" and self._began  # there may be a newer token
+        if error.code in _FINAL and not renewable:
+            raise error
+        crowded = error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+        most = _LONGEST_PAUSE if crowded else min(_FIRST_PAUSE * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE)
+        self.pause = max(most * random.uniform(0.5, 1), error.retry_seconds)
+        if self._patience is not None and now + self.pause - self._down_since > self._patience:
+            raise error
+        _LOG.info("the watch of %s goes on in %.1f s: %s", ", ".join(self.namespaces), self.pause, error)
+
+
+def policy_progress(  # noqa: PLR0913 - options, by keyword
+    *,
+    topics: Iterable[str] = (),
+    namespaces: Iterable[str] = (),
+    scopes: Iterable[Scope.ValueType] = (),
+    mode: service_pb2.WatchMode.ValueType = service_pb2.WATCH_MODE_LATEST,
+    resume_tokens: Mapping[str, str] | None = None,
+    include_previous: bool = False,
+    bookmark_interval: float | None = None,
+    until_synced: bool = False,
+    patience: float | None = None,
+) -> Progress[WatchEvent]:
+    """Begins a watch of policies; ``Selection`` documents the arguments."""
+    request = service_pb2.WatchPoliciesRequest(
+        topics=several(topics, "topics"),
+        namespaces=several(namespaces, "namespaces"),
+        scopes=scopes,
+        mode=mode,
+        resume_tokens=resume_tokens,
+        bookmark_interval=duration(bookmark_interval),
+        include_previous=include_previous,
+    )
+    names = {*request.namespaces, *map(namespace_of, request.topics)}
+    return Progress(request, "resume_tokens", names, until_synced=until_synced, patience=patience)
+
+
+def history_progress(
+    namespaces: Iterable[str],
+    positions: Mapping[str, str] | None,
+    *,
+    bookmark_interval: float | None = None,
+    until_synced: bool = False,
+    patience: float | None = None,
+) -> Progress[WatchHistoryEvent]:
+    """Begins a watch of the history; ``WatchOptions`` documents the arguments."""
+    names = several(namespaces, "namespaces")
+    request = WatchHistoryRequest(namespaces=names, positions=positions, bookmark_interval=duration(bookmark_interval))
+    return Progress(request, "positions", names, until_synced=until_synced, patience=patience)
+
+
+class _BaseWatch(Generic[_Event]):
+    """The common part of ``Watch`` and ``AsyncWatch``."""
+
+    def __init__(self, method: Callable[..., Any], progress: Progress[_Event]) -> None:
+        self._method = method
+        self._progress = progress
+        self._call: Any = None
+        """The open stream; None: there is none."""
+        self._closed = False
+        self.namespaces = progress.namespaces
+        """The namespaces that are watched, and those of watched topics."""
+
+    @property
+    def resume_tokens(self) -> dict[str, str]:
+        """Where the watch stands behind the events that it has yielded, by namespace: save it after you have processed them."""
+        return self._progress.tokens
+
+    @property
+    def positions(self) -> dict[str, str]:
+        """The same, for a watch of the history."""
+        return self._progress.tokens
+
+    def _begin(self) -> None:
+        self._call = self._method(self._progress.begin())
+        if self._closed:  # another thread closed the watch when there was no call to cancel
+            self._call.cancel()
+
+    def _ended(self, error: TopicPoliciesError) -> None:
         self._call = None
-        now, chance = self._connections.clock.now(), self._connections.clock.random()
-        try:
-            pause = self._session.ended(now, chance) if error is None else self._session.broke(error, now, chance)
-        except TopicPoliciesError:
-            self._closed.set()
-            raise
-        if pause is None:
-            self._closed.set()
+        if self._closed:
             return
-        self._pause = pause
-        self._connections.routes.failed(self._address, "", error or stream_ended())
+        try:
+            self._progress.ended(error)
+        except TopicPoliciesError:
+            self._closed = True
+            raise
 
 
-class Watch(_BaseWatch[Connections], Iterator[WatchEvent]):
-    """An open watch: an iterator over its events; see ``Client.watch``. One thread may iterate; any thread may call ``close``."""
+class Watch(_BaseWatch[_Event], Iterator[_Event]):
+    """An open watch: an iterator over its events. One thread may iterate; any thread may call ``close``."""
 
-    _closed: threading.Event
-
-    def __init__(self, connections: Connections, session: WatchSession) -> None:
-        super().__init__(connections, session)
-        self._closed = threading.Event()
-        watch = weakref.ref(self)
-        self._watchdog = Watchdog(lambda: _cancel_stream(watch()))
-        weakref.finalize(self, self._watchdog.close).atexit = False  # its thread does not keep the process from ending
+    def __init__(self, method: Callable[..., Any], progress: Progress[_Event]) -> None:
+        super().__init__(method, progress)
+        self._closing = threading.Event()
+        self._stream_over = threading.Event()
+        self._stream_over.set()
+        self._stream_thread: threading.Thread | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
         """Ends the watch; a thread that waits for its next event gets StopIteration."""
-        if too_late():
-            return
-        self._closed.set()
-        self._watchdog.close()
+        self._closed = True
+        self._closing.set()
         if self._call is not None:
             self._call.cancel()
 
-    def __next__(self) -> WatchEvent:
-        while not self._closed.is_set():
-            event = self._session.next()
+    def _begin(self) -> None:
+        super()._begin()
+        self._stream_over.clear()
+        if not self._call.add_callback(self._note_end):
+            self._stream_over.set()
+
+    def _note_end(self) -> None:
+        self._stream_thread = threading.current_thread()
+        self._stream_over.set()
+
+    def join(self) -> None:
+        """Waits for gRPC's thread that ends the stream: if it were stopped by the interpreter's exit, the stream's finalizer would hang."""
+        if self._stream_over.wait(_JOIN_SECONDS) and self._stream_thread is not None:
+            self._stream_thread.join(_JOIN_SECONDS)
+
+    def __next__(self) -> _Event:
+        while not self._closed:
+            event = self._progress.next()
             if event is not None:
                 return event
-            if self._call is None:
-                self._connect()
-            else:
-                self._receive()
+            if self._progress.complete:
+                self.close()
+                break
+            try:
+                if self._call is not None:
+                    self._progress.received(next(self._call).events)
+                elif not self._closing.wait(self._progress.pause):
+                    self._begin()
+            except StopIteration:
+                self._ended(Unavailable(_STREAM_ENDED, code=grpc.StatusCode.UNAVAILABLE))
+            except grpc.RpcError as error:
+                self._ended(from_rpc_error(error))
+            except TopicPoliciesError as error:
+                self._ended(error)
         raise StopIteration
 
-    def batch(self) -> list[WatchEvent]:
-        """Waits for the next event, and returns all events that are at hand then; an empty list: the watch has ended."""
-        first = next(self, None)
-        return [] if first is None else [first, *self._session.rest()]
 
-    def _connect(self) -> None:
-        if self._connections.clock.wait(self._closed, self._pause):
-            return
-        request = self._session.connect(self._connections.clock.now())
-        self._address = self._connections.routes.address
-        try:
-            self._call = self._connections.stream(self._address, lambda stub: stub.WatchPolicies, request)
-        except Exception as error:
-            if not isinstance(error, TopicPoliciesError) or not self._connections.closed.is_set():
-                self._over(not_begun(error))  # whatever the caller's token function raises: it may succeed the next time
-                return
-            if self._closed.is_set():
-                return
-            self._closed.set()
-            raise
-        if self._closed.is_set():  # another thread closed the watch when there was no call yet to cancel
-            self._call.cancel()
+class AsyncWatch(_BaseWatch[_Event], AsyncIterator[_Event]):
+    """An open watch: an async iterator over its events, for one task.
 
-    def _receive(self) -> None:
-        self._watchdog.begin(self._session.patience)
-        try:
-            response = next(self._call)
-        except StopIteration:
-            self._over(None)
-        except grpc.RpcError as error:
-            if not self._closed.is_set():
-                self._over(_silent() if self._watchdog.expired else from_rpc_error(error))
-        else:
-            self._watchdog.end()
-            self._session.received(response, self._connections.clock.now())
-
-
-class AsyncWatch(_BaseWatch[AsyncConnections], AsyncIterator[WatchEvent]):
-    """An open watch: an async iterator over its events, for one task; see ``AsyncClient.watch``.
-
-    A task that waits for the next event may be cancelled: no event is lost, and the watch goes on. A watch that nobody refers to any more
-    ends.
+    A task that waits for the next event may be cancelled: the watch resumes, and no event is lost.
     """
-
-    _closed: asyncio.Event
-
-    def __init__(self, connections: AsyncConnections, session: WatchSession) -> None:
-        super().__init__(connections, session)
-        self._closed = asyncio.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        """The loop of the task that iterates; None: none has begun."""
-        self._step: asyncio.Task[Any] | None = None
-        """The task that waits before the next stream is opened, or reads the next message. It does not refer to the watch."""
-
-    def __del__(self) -> None:
-        step, call = self._step, self._call
-        if self._loop is None or self._loop.is_closed():
-            return
-        if step is not None and not step.done():
-            self._loop.call_soon_threadsafe(step.cancel)  # which ends the stream
-            return
-        if call is not None:  # gRPC's tasks refer to it, so it does not end by itself
-            self._loop.call_soon_threadsafe(call.cancel)
-        if step is not None and not step.cancelled():
-            step.exception()  # retrieved, or else asyncio logs that it never was
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
     async def close(self) -> None:
         """Ends the watch; a task that waits for its next event gets StopAsyncIteration."""
-        self._closed.set()
-        if self._loop is not None and self._loop.is_closed():
-            return  # the stream and the task ended with their loop
+        self._closed = True
         if self._call is not None:
             self._call.cancel()
-        step, self._step = self._step, None
-        await cancel_and_wait(step)
 
-    async def __anext__(self) -> WatchEvent:
-        if not self._closed.is_set():
-            self._connections.check_loop()
-        self._loop = self._loop or asyncio.get_running_loop()
-        while not self._closed.is_set():
-            event = self._session.next()
+    async def __anext__(self) -> _Event:
+        while not self._closed:
+            event = self._progress.next()
             if event is not None:
                 return event
-            # A separate task: cancelling the caller must not cancel the read, because gRPC would end the stream with it.
-            step = self._step = self._step or asyncio.ensure_future(self._begun())
-            waits = self._call is not None
-            done, _ = await asyncio.wait({step}, timeout=limit_of(self._session.patience) if waits else None)
-            self._step = None
-            if not done:
-                self._give_up(step)
-                continue
-            if step.cancelled() or self._closed.is_set():
-                continue
-            if self._call is None:
-                self._connect()
-            else:
-                self._receive(step)
+            if self._progress.complete:
+                await self.close()
+                break
+            try:
+                if self._call is not None:
+                    await self._receive()
+                else:
+                    await asyncio.sleep(self._progress.pause)
+                    self._begin()
+            except grpc.RpcError as error:
+                self._ended(from_rpc_error(error))
+            except TopicPoliciesError as error:
+                self._ended(error)
         raise StopAsyncIteration
 
-    async def batch(self) -> list[WatchEvent]:
-        """Waits for the next event, and returns all events that are at hand then; an empty list: the watch has ended."""
-        first = await anext(self, None)
-        return [] if first is None else [first, *self._session.rest()]
-
-    def _begun(self) -> Coroutine[Any, Any, Any]:
-        """Returns what to wait for next: the end of the pause, or a message."""
-        if self._call is None:
-            return self._connections.clock.sleep(self._pause)
-        message: Coroutine[Any, Any, Any] = self._call.read()
-        return message
-
-    def _connect(self) -> None:
-        request = self._session.connect(self._connections.clock.now())
-        self._address = self._connections.routes.address
+    async def _receive(self) -> None:
         try:
-            stub = self._connections.stub(self._address)
-        except TopicPoliciesError:
-            self._closed.set()
+            response = await self._call.read()
+        except asyncio.CancelledError:
+            self._call = None  # gRPC cancels the stream with the task
+            if self._closed:
+                return
             raise
-        try:
-            self._call = stub.WatchPolicies(request)
-        except Exception as error:  # noqa: BLE001 - see Watch
-            self._over(not_begun(error))
-
-    def _give_up(self, read: asyncio.Task[Any]) -> None:
-        """Ends a stream that was silent for too long."""
-        self._call.cancel()
-        read.cancel()
-        read.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # retrieved, or else asyncio logs that it never was
-        self._over(_silent())
-
-    def _receive(self, read: asyncio.Task[Any]) -> None:
-        """Takes what the finished task has read."""
-        try:
-            response = read.result()
-        except aio.AioRpcError as error:
-            self._over(from_rpc_error(error))
-        else:
-            if response is aio.EOF:
-                self._over(None)
-            else:
-                self._session.received(response, self._connections.clock.now())
-
-
-def _silent() -> DeadlineExceeded:
-    return DeadlineExceeded("The service was silent for too long.", code=grpc.StatusCode.DEADLINE_EXCEEDED)
-
-
-def _cancel_stream(watch: Watch | None) -> None:
-    call = watch._call if watch is not None else None  # noqa: SLF001 (a watch's own)
-    if call is not None:
-        call.cancel()
+        if response is grpc.aio.EOF:
+            raise Unavailable(_STREAM_ENDED, code=grpc.StatusCode.UNAVAILABLE)
+        self._progress.received(response.events)

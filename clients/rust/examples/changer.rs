@@ -5,7 +5,7 @@ use std::{cell::Cell, env, error::Error, io};
 
 use topicpolicies_client_example::{
     Client, mask,
-    v1::{DispatchRate, Scope, SubscriptionPolicies, TopicPolicies, UpdatePolicyRequest, UpdatePolicyResponse},
+    v1::{ChangeResult, DispatchRate, Scope, SubscriptionPolicies, TopicPolicies, UpdatePolicyRequest},
 };
 
 /// A key that needs backticks.
@@ -32,12 +32,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Makes even turns by an edit of a map entry, and odd ones by an update of a field.
-async fn change(
-    client: &Client,
-    topic: &str,
-    turn: i32,
-    runs: &Cell<u32>,
-) -> Result<UpdatePolicyResponse, topicpolicies_client_example::Error> {
+async fn change(client: &Client, topic: &str, turn: i32, runs: &Cell<u32>) -> Result<ChangeResult, topicpolicies_client_example::Error> {
     if turn % 2 == 1 {
         let policies = Some(TopicPolicies { max_unacked_messages_on_consumer: Some(turn), ..Default::default() });
         let update_mask = mask::of([FIELD]);

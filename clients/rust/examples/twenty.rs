@@ -4,13 +4,12 @@ use std::{env, error::Error, process::ExitCode, sync::mpsc, time::Duration};
 
 use tokio::time::timeout;
 use topicpolicies_client_example::{
-    Client, Failure, Message,
-    client::Changed,
-    mask,
+    Client, Failure, mask,
     v1::{
-        DeletePolicyRequest, GetEffectivePolicyRequest, GetPolicyRequest, ListOperation, PolicyDocument, RetentionPolicies, Scope,
-        SubscriptionType, TopicPolicies, UpdatePolicyRequest, UpdatePolicyResponse, WatchMode, WatchPoliciesRequest,
-        get_policy_request::ReadAt, policy_change_request::Change, watch_event::Content,
+        ChangeResult, DeletePolicyRequest, GetEffectivePolicyRequest, GetPolicyAsOfRequest, HistoryEntry, ListOperation, PolicyDocument,
+        Precondition, RetentionPolicies, Scope, SubscriptionType, TopicPolicies, UpdatePolicyRequest, WatchHistoryRequest,
+        get_policy_as_of_request::AsOf, policy_change_request::Change, policy_history_service_client::PolicyHistoryServiceClient,
+        precondition::Condition, watch_history_event::Content,
     },
 };
 
@@ -77,16 +76,18 @@ async fn one_document(client: &Client, a: &str) -> Anything<String> {
     let last = client.update(types(a, &[SubscriptionType::Shared], ListOperation::Subtract)).await?;
     println!("07 list: {}, {}", elements(union.document.as_ref()), elements(Some(&client.get(a, Scope::Local).await?)));
 
-    let failure = refused(client.update(UpdatePolicyRequest { etag: last.previous_version, ..set(a, 8) }).await)?;
-    println!("08 etag: {}, {}", failure.reason, code(&failure));
+    let precondition = only_if(Condition::Version(last.previous_version));
+    let failure = refused(client.update(UpdatePolicyRequest { precondition, ..set(a, 8) }).await)?;
+    println!("08 version: {}, {}", failure.reason, code(&failure));
     Ok(version(&first))
 }
 
 /// Lines 09 to 12.
 async fn refusals(client: &Client, namespace: &str) -> Anything<()> {
     let (a, b) = (&format!("{namespace}/a"), &format!("{namespace}/b"));
-    let failure = refused(client.update(UpdatePolicyRequest { must_not_exist: true, ..set(a, 8) }).await)?;
-    println!("09 must not exist: {}, {}", failure.reason, code(&failure));
+    let precondition = only_if(Condition::Exists(false));
+    let failure = refused(client.update(UpdatePolicyRequest { precondition, ..set(a, 8) }).await)?;
+    println!("09 absent: {}, {}", failure.reason, code(&failure));
     println!("10 skip: {}", outcome(&client.update(UpdatePolicyRequest { skip_if_absent: true, ..set(b, 1) }).await?));
     let wrong = UpdatePolicyRequest { topic: a.clone(), update_mask: mask::of(["nope", "also.nope"]), ..Default::default() };
     let failure = refused(client.update(wrong).await)?;
@@ -106,20 +107,20 @@ async fn more_documents(client: &Client, namespace: &str, first: String) -> Anyt
     let mut changes: Vec<_> = (0..200).map(|i| Change::Update(set(&topic(&format!("m{}", i % 10)), i))).collect();
     let wrong = UpdatePolicyRequest { topic: topic("m0"), update_mask: mask::of(["nope"]), ..Default::default() };
     changes.push(Change::Update(wrong));
-    let results = client.update_many(changes).await;
-    let applied = results.iter().filter(|one| matches!(one, Ok(Changed::Updated(done)) if outcome(done) == "APPLIED")).count();
+    let results = client.batch(changes).await;
+    let applied = results.iter().filter(|one| one.as_ref().is_ok_and(|done| outcome(done) == "APPLIED")).count();
     let failures: Vec<&Refusal> = results.iter().filter_map(|one| one.as_ref().err()).collect();
     let reason = failures.first().map_or("", |error| error.failure().reason.as_str());
     let m0 = client.get(&topic("m0"), Scope::Local).await?;
-    println!("13 many: {applied}, {}, {reason}, {}", failures.len(), field(Some(&m0)));
+    println!("13 batch: {applied}, {}, {reason}, {}", failures.len(), field(Some(&m0)));
 
     client.update(UpdatePolicyRequest { scope: Scope::Global.into(), ..set(&c, 3) }).await?;
-    let both = client.get_policy(GetPolicyRequest { topic: c.clone(), ..Default::default() }).await?;
+    let both = [client.get(&c, Scope::Local).await?, client.get(&c, Scope::Global).await?];
     let shown: Vec<String> = both.iter().map(|one| format!("{} {}", scope(one), field(Some(one)))).collect();
     println!("14 scopes: {}", shown.join(", "));
-    let scopes = vec![Scope::Local.into()];
-    let then = client.get_policy(GetPolicyRequest { topic: a, scopes, read_at: Some(ReadAt::AsOfVersion(first)) }).await?;
-    println!("15 as of: {}", field(then.first()));
+    let mut history = PolicyHistoryServiceClient::new(client.channel());
+    let request = GetPolicyAsOfRequest { topic: a, as_of: Some(AsOf::Version(first)), ..Default::default() };
+    println!("15 as of: {}", field(Some(&history.get_policy_as_of(request).await?.into_inner())));
     let effective = client.effective(GetEffectivePolicyRequest { topic: c.clone(), ..Default::default() }).await?;
     let source = effective.sources.iter().find(|source| source.path == FIELD).ok_or("the field has no source")?;
     let value = effective.policies.as_ref().and_then(|policies| policies.max_producer_per_topic);
@@ -128,14 +129,13 @@ async fn more_documents(client: &Client, namespace: &str, first: String) -> Anyt
     let all: Vec<String> = all.iter().map(|one| format!("{} {}", one.topic.rsplit('/').next().unwrap_or_default(), scope(one))).collect();
     println!("17 list documents: {}", all.join(","));
 
-    let delete = |etag: &str| {
-        let request = DeletePolicyRequest { topic: c.clone(), scope: Scope::Global.into(), etag: etag.into(), ..Default::default() };
-        client.delete(request)
+    let delete = |version: Option<&String>| {
+        let precondition = version.and_then(|version| only_if(Condition::Version(version.clone())));
+        client.delete(DeletePolicyRequest { topic: c.clone(), scope: Scope::Global.into(), precondition, ..Default::default() })
     };
-    let failure = refused(delete(&m0.version).await)?;
-    let (deleted, again) = (delete(&both[1].version).await?, delete("").await?);
-    let name = |outcome: &'static str| short(outcome, "DELETE_OUTCOME_");
-    println!("18 delete: {}, {}, {}", failure.reason, name(deleted.outcome().as_str_name()), name(again.outcome().as_str_name()));
+    let failure = refused(delete(Some(&m0.version)).await)?;
+    let (deleted, again) = (delete(Some(&both[1].version)).await?, delete(None).await?);
+    println!("18 delete: {}, {}, {}", failure.reason, outcome(&deleted), outcome(&again));
     Ok(())
 }
 
@@ -149,47 +149,41 @@ async fn following(client: &Client, namespace: &str) -> Anything<()> {
     client.update(set(&a, 40)).await?;
     timeout(LIMIT, cache.until(|documents| field(documents.get(&a, Scope::Local)) == "40")).await??;
     let change = received.recv_timeout(LIMIT)?;
-    let fresh = if cache.staleness().is_some_and(|age| age < Duration::from_secs(60)) { "fresh" } else { "stale" };
+    let fresh = if cache.age().is_some_and(|age| age < Duration::from_secs(60)) { "fresh" } else { "stale" };
     let answer = cache.get(&a, Scope::Local);
     let (before, after) = (field(change.before.as_ref()), field(change.after.as_ref()));
     println!("19 watch and cache: {before}, {after}, {}, {fresh}", field(answer.as_ref()));
 
-    let mut watch = client.watch(WatchPoliciesRequest {
-        topics: vec![a],
-        mode: WatchMode::Every.into(),
-        from_beginning: true,
-        end_when_synced: true,
-        ..Default::default()
-    });
-    let mut changes = Vec::new();
-    while let Some(message) = timeout(LIMIT, watch.next()).await?? {
-        match message {
-            Message::Connected(resume) if resume.is_empty() => changes.clear(),
-            Message::Event(event) => match event.content {
-                Some(Content::Change(change)) => changes.push(change),
-                Some(Content::Reset(_)) => changes.clear(),
+    let mut history = PolicyHistoryServiceClient::new(client.channel());
+    let request = WatchHistoryRequest { namespaces: vec![namespace.into()], ..Default::default() };
+    let mut stream = history.watch_history(request).await?.into_inner();
+    let (mut entries, mut synced): (Vec<HistoryEntry>, bool) = (Vec::new(), false);
+    while !synced {
+        for event in timeout(LIMIT, stream.message()).await??.ok_or("the history ended")?.events {
+            match event.content {
+                Some(Content::Entry(entry)) => entries.push(entry),
+                Some(Content::Bookmark(bookmark)) => synced |= bookmark.synced,
                 _ => {}
-            },
-            Message::Connected(_) => {}
+            }
         }
     }
-    let follows =
-        changes.windows(2).all(|two| two[0].document.as_ref().is_some_and(|document| document.version == two[1].previous_version));
-    let origin = changes.first().and_then(|change| change.origin.clone()).unwrap_or_default();
+    let version = |document: &Option<PolicyDocument>| document.as_ref().map(|document| document.version.clone());
+    entries.retain(|entry| entry.document.as_ref().is_some_and(|document| document.topic == format!("persistent://{a}")));
+    let follows = entries.windows(2).all(|two| version(&two[0].document) == version(&two[1].previous));
+    let origin = entries.first().and_then(|entry| entry.origin.clone()).unwrap_or_default();
     let (chained, log) = (if follows { "chained" } else { "broken" }, client.server_info().await?.log());
-    println!(
-        "20 every change: {}, {chained}, {}, {}, {}",
-        changes.len(),
-        origin.actor,
-        origin.reason,
-        short(log.as_str_name(), "LOG_KIND_")
-    );
+    let log = short(log.as_str_name(), "LOG_KIND_");
+    println!("20 history: {}, {chained}, {}, {}, {log}", entries.len(), origin.actor, origin.reason);
     Ok(())
 }
 
 fn set(topic: &str, value: i32) -> UpdatePolicyRequest {
     let policies = Some(TopicPolicies { max_producer_per_topic: Some(value), ..Default::default() });
     UpdatePolicyRequest { topic: topic.into(), policies, update_mask: mask::of([FIELD]), ..Default::default() }
+}
+
+fn only_if(condition: Condition) -> Option<Precondition> {
+    Some(Precondition { condition: Some(condition) })
 }
 
 fn types(topic: &str, elements: &[SubscriptionType], operation: ListOperation) -> UpdatePolicyRequest {
@@ -207,15 +201,15 @@ fn refused<T>(result: Result<T, Refusal>) -> Anything<Failure> {
     }
 }
 
-fn version(done: &UpdatePolicyResponse) -> String {
-    done.document.as_ref().map(|document| document.version.clone()).unwrap_or_default()
+fn version(done: &ChangeResult) -> String {
+    done.version.clone()
 }
 
-fn outcome(done: &UpdatePolicyResponse) -> &'static str {
-    short(done.outcome().as_str_name(), "UPDATE_OUTCOME_")
+fn outcome(done: &ChangeResult) -> &'static str {
+    short(done.outcome().as_str_name(), "CHANGE_OUTCOME_")
 }
 
-fn replayed(done: &UpdatePolicyResponse) -> &'static str {
+fn replayed(done: &ChangeResult) -> &'static str {
     if done.replayed { "replayed" } else { "new" }
 }
 

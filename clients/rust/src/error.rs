@@ -1,11 +1,9 @@
 //! The errors of calls.
 
-use std::{collections::HashMap, error::Error as _, fmt, time::Duration};
+use std::{collections::HashMap, error::Error as _, fmt};
 
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
-
-use crate::v1;
 
 /// The domain of the service's own errors.
 const DOMAIN: &str = "topicpolicies";
@@ -24,7 +22,21 @@ pub enum Error {
     },
 }
 
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(Box::new(failure))
+    }
+}
+
 impl Error {
+    /// The error of a change; the request id is empty for a dry run.
+    pub fn of(failure: Failure, request_id: &str) -> Self {
+        if request_id.is_empty() || !failure.may_have_happened() {
+            return failure.into();
+        }
+        Self::OutcomeUnknown { request_id: request_id.into(), last: Box::new(failure) }
+    }
+
     /// How the last attempt ended.
     pub fn failure(&self) -> &Failure {
         match self {
@@ -53,16 +65,12 @@ pub struct Failure {
     pub code: Code,
     /// A human-readable description.
     pub message: String,
-    /// The service's reason, such as `ETAG_MISMATCH`; empty if the error is not the service's own.
+    /// The service's reason, such as `PRECONDITION_FAILED`; empty if the error is not the service's own.
     pub reason: String,
     /// Further facts for programs, by key; `ErrorReason` says which keys each reason has.
     pub metadata: HashMap<String, String>,
     /// Everything that is wrong with the request.
     pub violations: Vec<Violation>,
-    /// After which time a repeat may succeed, from `google.rpc.RetryInfo`; `None` if the error has none.
-    pub retry_after: Option<Duration>,
-    /// Whether there was no connection, so that the request was never sent.
-    pub never_sent: bool,
 }
 
 /// One thing that is wrong with a request.
@@ -70,26 +78,30 @@ pub struct Failure {
 pub struct Violation {
     /// The path of the field in the request.
     pub field: String,
-    /// What is wrong, as an `ErrorReason` without its prefix.
+    /// What is wrong, such as `UNKNOWN_PATH`.
     pub reason: String,
     /// A human-readable description.
     pub description: String,
 }
 
 impl Failure {
-    /// Creates a failure that this client detected itself.
-    pub fn new(code: Code, message: &str) -> Self {
-        Self::from(&Status::new(code, message))
+    /// Whether another writer was faster: the document is not as the change requires.
+    pub fn is_conflict(&self) -> bool {
+        ["PRECONDITION_FAILED", "CONTENTION"].contains(&self.reason.as_str())
     }
 
-    /// Whether a limit was reached and the service says when to retry. Nothing was done.
-    pub fn passing_limit(&self) -> bool {
-        self.code == Code::ResourceExhausted && self.retry_after.is_some()
+    /// Whether a change that failed like this may have been made.
+    pub fn may_have_happened(&self) -> bool {
+        let open = [Code::Unavailable, Code::DeadlineExceeded, Code::Cancelled, Code::Internal, Code::Unknown, Code::DataLoss];
+        if self.reason.is_empty() { open.contains(&self.code) } else { ["OUTCOME_UNKNOWN", "INTERNAL"].contains(&self.reason.as_str()) }
     }
 
-    /// The reason, if this client knows it.
-    pub fn known_reason(&self) -> Option<v1::ErrorReason> {
-        v1::ErrorReason::from_str_name(&format!("ERROR_REASON_{}", self.reason))
+    /// Whether a watch that ended like this would end so again; `began` says whether its stream had sent a message.
+    pub fn ends_watch(&self, began: bool) -> bool {
+        let renewable = began && self.reason == "CREDENTIALS_EXPIRED"; // the caller may have renewed its token
+        let forbidding =
+            [Code::InvalidArgument, Code::Unauthenticated, Code::PermissionDenied, Code::Unimplemented, Code::FailedPrecondition];
+        forbidding.contains(&self.code) && !renewable
     }
 }
 
@@ -98,7 +110,6 @@ impl From<&Status> for Failure {
         let details = status.get_error_details();
         let info = details.error_info().filter(|info| info.domain == DOMAIN);
         let violations = details.bad_request().map(|wrong| wrong.field_violations.as_slice()).unwrap_or_default();
-        let mut causes = std::iter::successors(status.source(), |&cause| cause.source());
         // tonic reports a broken connection as UNKNOWN, with a cause, gRPC as UNAVAILABLE. A status that the server sent has no cause.
         let broken = status.code() == Code::Unknown && status.source().is_some();
         Self {
@@ -110,8 +121,6 @@ impl From<&Status> for Failure {
                 .iter()
                 .map(|one| Violation { field: one.field.clone(), reason: one.reason.clone(), description: one.description.clone() })
                 .collect(),
-            retry_after: details.retry_info().and_then(|again| again.retry_delay),
-            never_sent: causes.any(|cause| cause.is::<tonic::ConnectError>()),
         }
     }
 }

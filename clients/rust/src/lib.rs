@@ -26,7 +26,6 @@ pub mod cache;
 pub mod client;
 pub mod error;
 pub mod mask;
-pub mod retry;
 pub mod watch;
 
 pub use cache::{Cache, CacheChange, Documents};

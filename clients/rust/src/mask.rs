@@ -24,43 +24,6 @@ fn quoted(segment: &str) -> String {
     }
 }
 
-/// The segments of a path; `None` if it can't be parsed. The whole document has no segments.
-pub fn split(path: &str) -> Option<Vec<String>> {
-    if path == "*" {
-        return Some(Vec::new());
-    }
-    let mut segments = Vec::new();
-    let mut rest = path;
-    loop {
-        let mut segment = String::new();
-        if let Some(mut quoted) = rest.strip_prefix('`') {
-            loop {
-                let (before, after) = quoted.split_once('`')?;
-                segment.push_str(before);
-                let Some(doubled) = after.strip_prefix('`') else {
-                    rest = after;
-                    break;
-                };
-                segment.push('`');
-                quoted = doubled;
-            }
-        } else {
-            let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
-            if end == 0 {
-                return None;
-            }
-            segment.push_str(&rest[..end]);
-            rest = &rest[end..];
-        }
-        segments.push(segment);
-        match rest.strip_prefix('.') {
-            Some(more) => rest = more,
-            None if rest.is_empty() => return Some(segments),
-            None => return None,
-        }
-    }
-}
-
 /// The paths that differ between two documents: messages that both have are compared field by field, maps entry by entry, and lists as a
 /// whole.
 pub fn difference(before: &v1::TopicPolicies, after: &v1::TopicPolicies) -> Vec<String> {

@@ -1,70 +1,39 @@
 //! A watch that resumes by itself: `docs/watch.md`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
 
+use tokio::time::sleep;
 use tonic::{Status, Streaming};
 
 use crate::{
     Client, Error, Failure,
-    client::Stub,
-    retry::{Attempts, Call, Next, Pauses},
-    v1::{self, BookmarkKind, WatchMode, WatchToken, watch_event::Content},
+    client::pause,
+    v1::{self, watch_event::Content},
 };
 
-/// The maximum number of positions of a token.
-const MOST_POSITIONS: usize = 1024;
+/// The first and the longest pause between two streams.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// The place of a watch, by namespace.
+/// Where a watch stands: the last token of each namespace. A namespace without one begins with a snapshot.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens {
-    places: BTreeMap<String, WatchToken>,
-    /// Whether the mode is `ENTRIES`, in which there is no snapshot: every bookmark is a place to resume from.
-    entries: bool,
-}
+pub struct Tokens(BTreeMap<String, String>);
 
 impl Tokens {
-    /// The places of a watch in this mode that resumes from these tokens.
-    pub fn new(mode: WatchMode, resume: BTreeMap<String, WatchToken>) -> Self {
-        Self { places: resume, entries: mode == WatchMode::Entries }
-    }
-
-    /// The tokens to resume from. A namespace without a token starts over.
-    pub fn resume(&self) -> &BTreeMap<String, WatchToken> {
-        &self.places
+    /// The tokens to resume from.
+    pub fn resume(&self) -> &BTreeMap<String, String> {
+        &self.0
     }
 
     /// Advances the place of the watch past an event.
-    pub fn fold(&mut self, event: &v1::WatchEvent) {
-        let namespace = &event.namespace;
-        match &event.content {
-            Some(Content::Reset(_)) => drop(self.places.remove(namespace)),
-            Some(Content::Bookmark(bookmark)) if bookmark.kind() == BookmarkKind::Synced || self.is_place(namespace) => {
-                self.places.insert(namespace.clone(), bookmark.token.clone().unwrap_or_default());
-            }
-            Some(Content::Change(change)) => self.advance(namespace, change.partition, &change.position),
-            Some(Content::Entry(entry)) => self.advance(namespace, entry.partition, &entry.position),
-            _ => {}
-        }
-    }
-
-    /// Whether a bookmark of a kind other than `SYNCED` is a place to resume from: not within a snapshot.
-    fn is_place(&self, namespace: &str) -> bool {
-        self.entries || self.places.contains_key(namespace)
-    }
-
-    fn advance(&mut self, namespace: &str, partition: i32, position: &str) {
-        let Ok(partition) = usize::try_from(partition) else {
-            return;
-        };
-        let Some(token) = self.places.get_mut(namespace) else { return };
-        if position.is_empty() || partition >= MOST_POSITIONS {
-            return;
-        }
-        if token.positions.len() <= partition {
-            token.positions.resize(partition + 1, String::new());
-        }
-        if token.positions[partition].as_str() < position {
-            token.positions[partition] = position.to_owned();
+    pub fn pass(&mut self, event: &v1::WatchEvent) {
+        if matches!(event.content, Some(Content::Reset(_))) {
+            self.0.remove(&event.namespace);
+        } else if !event.resume_token.is_empty() {
+            self.0.insert(event.namespace.clone(), event.resume_token.clone());
         }
     }
 }
@@ -74,7 +43,7 @@ impl Tokens {
 pub enum Message {
     /// A stream was opened, the first or a later one, with these tokens. Namespaces without a token start over: the documents that they had
     /// before no longer count.
-    Connected(BTreeMap<String, WatchToken>),
+    Connected(BTreeMap<String, String>),
     /// An event.
     Event(Box<v1::WatchEvent>),
 }
@@ -87,15 +56,15 @@ pub struct Watch {
     tokens: Tokens,
     stream: Option<Streaming<v1::WatchPoliciesResponse>>,
     waiting: VecDeque<v1::WatchEvent>,
-    pauses: Pauses,
-    leader: Option<String>,
-    ended: bool,
+    /// Whether the stream has sent a message, and how many streams in a row sent none.
+    began: bool,
+    failures: u32,
 }
 
 impl Watch {
     pub(crate) fn new(client: Client, request: v1::WatchPoliciesRequest) -> Self {
-        let tokens = Tokens::new(request.mode(), request.resume.clone().into_iter().collect());
-        Self { client, request, tokens, stream: None, waiting: VecDeque::new(), pauses: Pauses::of_a_watch(), leader: None, ended: false }
+        let tokens = Tokens(request.resume_tokens.clone().into_iter().collect());
+        Self { client, request, tokens, stream: None, waiting: VecDeque::new(), began: false, failures: 0 }
     }
 
     /// The place of the watch, after the last message that was returned.
@@ -103,61 +72,49 @@ impl Watch {
         &self.tokens
     }
 
-    /// Returns the next message; `None` when every namespace is synced, if `end_when_synced` is set.
-    pub async fn next(&mut self) -> Result<Option<Message>, Error> {
-        while !self.ended {
+    /// Returns the next message. After an error that another stream would meet too, the watch has ended.
+    pub async fn next(&mut self) -> Result<Message, Error> {
+        loop {
             if let Some(event) = self.waiting.pop_front() {
-                self.tokens.fold(&event);
-                if is_synced(&event) {
-                    self.pauses = Pauses::of_a_watch();
-                }
-                return Ok(Some(Message::Event(Box::new(event))));
+                self.tokens.pass(&event);
+                return Ok(Message::Event(Box::new(event)));
             }
             let Some(stream) = &mut self.stream else {
                 match self.open().await {
                     Ok(stream) => {
                         self.stream = Some(stream);
-                        return Ok(Some(Message::Connected(self.tokens.resume().clone())));
+                        return Ok(Message::Connected(self.tokens.resume().clone()));
                     }
                     Err(status) => self.lost(&status).await?,
                 }
                 continue;
             };
             match stream.message().await {
-                Ok(Some(batch)) => self.waiting.extend(batch.events),
-                Ok(None) if self.request.end_when_synced => self.ended = true,
+                Ok(Some(batch)) => {
+                    (self.began, self.failures) = (true, 0);
+                    self.waiting.extend(batch.events);
+                }
                 Ok(None) => self.lost(&Status::unavailable("the stream ended")).await?,
                 Err(status) => self.lost(&status).await?,
             }
         }
-        Ok(None)
     }
 
     async fn open(&mut self) -> Result<Streaming<v1::WatchPoliciesResponse>, Status> {
         let mut request = self.request.clone();
-        request.resume = self.tokens.resume().clone().into_iter().collect();
-        let mut stub: Stub = match self.leader.take() {
-            Some(leader) => self.client.stub_at(&leader)?,
-            None => self.client.stub(),
-        };
-        Ok(stub.watch_policies(request).await?.into_inner())
+        request.resume_tokens = self.tokens.resume().clone().into_iter().collect();
+        Ok(self.client.stub().watch_policies(request).await?.into_inner())
     }
 
     async fn lost(&mut self, status: &Status) -> Result<(), Error> {
-        self.stream = None;
         let failure = Failure::from(status);
-        match Attempts::new(Call::Watch).next(&failure) {
-            Next::Repeat => tokio::time::sleep(self.pauses.after(&failure)).await,
-            Next::RepeatAt(leader) => self.leader = Some(leader),
-            Next::GiveUp | Next::OutcomeUnknown => {
-                self.ended = true;
-                return Err(Error::Failed(Box::new(failure)));
-            }
+        if failure.ends_watch(self.began) {
+            return Err(failure.into());
         }
+        self.stream = None;
+        self.began = false;
+        self.failures += 1;
+        sleep(pause(self.failures, FIRST_PAUSE, LONGEST_PAUSE)).await;
         Ok(())
     }
-}
-
-pub(crate) fn is_synced(event: &v1::WatchEvent) -> bool {
-    matches!(&event.content, Some(Content::Bookmark(bookmark)) if bookmark.kind() == BookmarkKind::Synced)
 }

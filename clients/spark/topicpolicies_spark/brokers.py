@@ -225,7 +225,7 @@ class Brokers:
             return None if answer is None else read(answer)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             problem = f"The admin API of Pulsar answers GET {'/'.join(path)} in an unknown form: {type(error).__name__} {error}."
-            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, problem) from error
+            raise LogError(Reason.CLUSTER_UNAVAILABLE, problem) from error
 
 
 def _names(answer: Any) -> list[str]:

@@ -7,93 +7,94 @@ when events may be missing, and why.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC
 
-from topicpolicies import HistoryEntry, HistoryGap, HistoryKind, HistoryOutcome
-from topicpolicies_server.logs.pulsar.ids import message_id_of
+from grpc import StatusCode
+
+from topicpolicies import Unavailable
+from topicpolicies.v1.history_pb2 import HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome
+from topicpolicies.v1.policies_pb2 import Scope
+from topicpolicies.values import enum_name
 
 from . import documents
-from .copying import Copy
-from .options import Options, microseconds
+from .copying import copied
+from .options import Options
 from .rows import Change
 from .sidecars import connected
 
-_APPLIED = (HistoryOutcome.APPLIED, HistoryOutcome.RESTATED)
+_APPLIED = (HistoryOutcome.HISTORY_OUTCOME_APPLIED, HistoryOutcome.HISTORY_OUTCOME_RESTATED)
 
 
-def read_history(options: Options, namespace: str) -> Iterator[Change]:
-    """Yields the rows of a namespace's history in the order of its log; the rows of gaps come last.
+def read_history(options: Options, namespace: str, behind: str = "", until: str = "") -> Iterator[Change]:
+    """Yields the rows of a namespace's history, between two positions (``copied``).
 
     Raises:
-        TopicPoliciesError: the sidecar can't be reached, keeps no history, or refuses the call.
+        OutOfRange: the sidecar's history does not know the positions.
+        TopicPoliciesError: the sidecar can't be reached, refuses the call, keeps no history, or has one that ends before ``until``.
     """
-    with connected(options) as client, Copy(client, namespace, None) as copy:
-        for entry in copy:
-            if selects_entry(options, entry):
-                yield change_of(namespace, entry, copy.log)
-        for gap, log in dict.fromkeys(copy.gaps):
-            if selects_gap(options, gap):
-                yield gap_of(namespace, gap, log)
+    reached = behind
+    with connected(options) as client:
+        for position, content in copied(client, namespace, behind, until):
+            reached = position
+            if content is not None and selects(options, content):
+                yield (
+                    _change_of(namespace, position, content) if isinstance(content, HistoryEntry) else _gap_of(namespace, position, content)
+                )
+    if reached < until:
+        problem = f"The sidecar's history of {namespace} ends before what was to be read of it."
+        raise Unavailable(problem, code=StatusCode.UNAVAILABLE)
 
 
-def selects_entry(options: Options, entry: HistoryEntry) -> bool:
-    """Returns whether the options select an entry."""
-    topic = entry.document.topic if entry.document is not None else ""
-    return options.published(microseconds(entry.time)) and (not options.topics or topic in options.topics)
-
-
-def selects_gap(options: Options, gap: HistoryGap) -> bool:
-    """Returns whether events that the options select may be missing in a gap."""
-    if options.since is not None and microseconds(gap.end) <= options.since:
+def selects(options: Options, content: HistoryEntry | HistoryGap) -> bool:
+    """Returns whether the options select an entry, or an entry that they select may be missing in a gap."""
+    if isinstance(content, HistoryEntry):
+        return options.published(content.time.ToMicroseconds()) and (not options.topics or content.document.topic in options.topics)
+    if options.since is not None and content.end_time.ToMicroseconds() <= options.since:
         return False
-    return options.until is None or gap.start is None or microseconds(gap.start) < options.until
+    return options.until is None or not content.HasField("start_time") or content.start_time.ToMicroseconds() < options.until
 
 
-def change_of(namespace: str, entry: HistoryEntry, log: str) -> Change:
-    """Returns the row of an entry. ``log``: the identity of its log."""
-    try:
-        place = message_id_of(entry.position)
-    except ValueError:
-        place = None  # the embedded log's positions are row numbers
+def _change_of(namespace: str, position: str, entry: HistoryEntry) -> Change:
     document, origin = entry.document, entry.origin
+    known = entry.HasField("document")
     return Change(
         namespace=namespace,
-        topic=document.topic if document is not None else None,
-        scope=document.scope.name if document is not None else None,
-        partition=entry.partition,
-        position=entry.position,
-        ledger=place.ledger if place is not None else None,
-        entry=place.entry if place is not None else None,
-        published=microseconds(entry.time),
+        topic=document.topic if known else None,
+        scope=enum_name(Scope.DESCRIPTOR, document.scope) if known else None,
+        partition=0,
+        position=position,
+        version=document.version if known else None,
+        ledger=None,
+        entry=None,
+        published=entry.time.ToMicroseconds(),
         action=_action(entry),
-        origin=entry.kind.name.lower(),
+        origin=enum_name(HistoryKind.DESCRIPTOR, entry.kind).lower(),
         producer=origin.producer_name,
         actor=origin.actor or None,
         request_id=origin.request_id or None,
         event_id=None,
-        mask=list(origin.update_mask) if origin.update_mask is not None else None,
+        mask=list(origin.update_mask.paths) if origin.HasField("update_mask") else None,
         base=None,
-        policies=documents.value_of(document.policies) if document is not None and document.policies is not None else None,
+        policies=documents.value_of(document.policies) if document.HasField("policies") else None,
         problem=entry.problem or None,
-        log=log or None,
     )
 
 
 def _action(entry: HistoryEntry) -> str:
     """Returns the action of an event, in the words of the log: NONE for an event that did not count."""
-    if entry.kind in (HistoryKind.UNREADABLE, HistoryKind.TOMBSTONE):
-        return entry.kind.name
+    if entry.kind in (HistoryKind.HISTORY_KIND_UNREADABLE, HistoryKind.HISTORY_KIND_TOMBSTONE):
+        return enum_name(HistoryKind.DESCRIPTOR, entry.kind)
     if entry.outcome not in _APPLIED:
         return "NONE"
-    return "UPDATE" if entry.document is not None and entry.document.exists else "DELETE"
+    return "UPDATE" if entry.document.HasField("policies") else "DELETE"
 
 
-def gap_of(namespace: str, gap: HistoryGap, log: str) -> Change:
-    """Returns the row of a gap. ``log``: the identity of the log that follows, if the log was replaced; else empty."""
-    reason = gap.reason.name.lower().replace("_", " ")
-    begin = gap.start.isoformat(timespec="milliseconds") if gap.start is not None else "the beginning"
-    end = gap.end.isoformat(timespec="milliseconds")
+def _gap_of(namespace: str, position: str, gap: HistoryGap) -> Change:
+    reason = enum_name(HistoryGapReason.DESCRIPTOR, gap.reason).lower().replace("_", " ")
+    begin, end = (time.ToDatetime(UTC).isoformat(timespec="milliseconds") for time in (gap.start_time, gap.end_time))
+    begin = begin if gap.HasField("start_time") else "the beginning"
     return Change(
-        namespace=namespace, topic=None, scope=None, partition=0, position="", ledger=None, entry=None,
-        published=microseconds(gap.end), action="GAP", origin="history", producer="", actor=None, request_id=None, event_id=None,
-        mask=None, base=None, policies=None, problem=f"events may be missing from {begin} to {end}: {reason}", log=log or None,
+        namespace=namespace, topic=None, scope=None, partition=0, position=position, version=None, ledger=None, entry=None,
+        published=gap.end_time.ToMicroseconds(), action="GAP", origin="history", producer="", actor=None, request_id=None, event_id=None,
+        mask=None, base=None, policies=None, problem=f"events may be missing from {begin} to {end}: {reason}",
     )  # fmt: skip

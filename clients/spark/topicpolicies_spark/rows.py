@@ -33,10 +33,12 @@ class Change(NamedTuple):
     """LOCAL or GLOBAL."""
     partition: int
     position: str
-    """The event's position, which is the sidecar's version: for one key, string order is log order. Empty for a gap."""
+    """The event's position in the log, or in the history: for one key, string order is log order. For a gap that of what comes next."""
+    version: str | None
+    """The version of the document after the event; null for a gap and for an entry that can't be read."""
     ledger: int | None
     entry: int | None
-    """Null, like ``ledger``, if the log is not Pulsar's, and for a gap."""
+    """Null, like ``ledger``, in a history."""
     published: int
     """Microseconds since 1970, by the log's clock; a time after the year 9999 is the last one of that year, and ``problem`` tells it."""
     action: str
@@ -56,9 +58,6 @@ class Change(NamedTuple):
     """The whole document as its writer wrote it, in a history the document after the event; without secrets. Null: there is none."""
     problem: str | None
     """What is wrong with the entry, or what a gap may miss; null: nothing."""
-    log: str | None = None
-    """In a history, the identity of the event's log, because positions of different logs can't be compared; for a gap where the log was
-    replaced, that of the log that follows. Null otherwise."""
 
 
 SPARK_SCHEMA = types.StructType(
@@ -68,6 +67,7 @@ SPARK_SCHEMA = types.StructType(
         types.StructField("scope", types.StringType()),
         types.StructField("partition", types.IntegerType()),
         types.StructField("position", types.StringType()),
+        types.StructField("version", types.StringType()),
         types.StructField("ledger", types.LongType()),
         types.StructField("entry", types.LongType()),
         types.StructField("published", types.TimestampType()),
@@ -81,7 +81,6 @@ SPARK_SCHEMA = types.StructType(
         types.StructField("base", types.StringType()),
         types.StructField("policies", documents.SPARK_TYPE),
         types.StructField("problem", types.StringType()),
-        types.StructField("log", types.StringType()),
     ]
 )
 _ARROW = {
@@ -113,6 +112,7 @@ def change_of(
         scope=Scope(event.key.scope).name if event is not None else None,
         partition=partition,
         position=position_of(place),
+        version=position_of(place) if event is not None else None,
         ledger=place.ledger,
         entry=place.entry,
         published=published_ms * 1_000,

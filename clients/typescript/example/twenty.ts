@@ -1,15 +1,16 @@
 /** The twenty tasks that every client does alike (tests/clients/twenty.md): `twenty ADDRESS NAMESPACE`, on an empty namespace. */
+import type { MessageInitShape } from "@bufbuild/protobuf";
 import { status as Code } from "@grpc/grpc-js";
 
+import { Client, mask, TopicPoliciesError, type MaskPath } from "../src/index.js";
 import {
-  Client, DeleteOutcome, ListOperation, LogKind, PolicySource, Scope, TopicPoliciesError, UpdateOutcome, WatchMode,
-  type Changed, type Deleted, type Document, type MaskPath, type Update, type UpdateResult,
-} from "../src/index.js";
-import { SubscriptionType } from "../src/v1/index.js";
+  ChangeOutcome, ListOperation, LogKind, PolicySource, Scope, SubscriptionType, type ChangeResult, type HistoryEntry, type PolicyDocument,
+  type UpdatePolicyRequestSchema,
+} from "../src/v1/index.js";
+
+type Update = MessageInitShape<typeof UpdatePolicyRequestSchema>;
 
 const LIMIT_MS = 30_000;
-const FIRST = "0123456789abcdef0123456789abcdef";
-
 const [address = "", namespace = ""] = process.argv.slice(2);
 const client = new Client(address, { timeoutMs: LIMIT_MS });
 const [a, b, c] = ["a", "b", "c"].map((name) => `persistent://${namespace}/${name}`) as [string, string, string];
@@ -29,73 +30,76 @@ try {
 
 /** Lines 01 to 08; returns the version of the first update. */
 async function oneDocument(): Promise<string> {
-  const beginning = { requestId: FIRST, actor: "tour", reason: "first" };
-  const first = await client.update(a, field(5), beginning);
-  print("update", UpdateOutcome[first.outcome], replayed(first));
-  const again = await client.update(a, field(5), beginning);
-  const same = again.document?.version === first.document?.version;
-  print("repeat", UpdateOutcome[again.outcome], replayed(again), same ? "same version" : "other version");
-  print("unchanged", UpdateOutcome[(await client.update(a, field(5))).outcome]);
-  const would = await client.update(a, field(6), { validateOnly: true });
-  print("dry run", UpdateOutcome[would.outcome], fieldOf(would.document), fieldOf(await client.get(a)));
+  const beginning = { requestId: "0123456789abcdef0123456789abcdef", actor: "tour", reason: "first" };
+  const first = await set(a, 5, beginning);
+  print("update", ChangeOutcome[first.outcome], replayed(first));
+  const again = await set(a, 5, beginning);
+  print("repeat", ChangeOutcome[again.outcome], replayed(again), again.version === first.version ? "same version" : "other version");
+  print("unchanged", ChangeOutcome[(await set(a, 5)).outcome]);
+  const would = await set(a, 6, { validateOnly: true });
+  print("dry run", ChangeOutcome[would.outcome], fieldOf(would.document), fieldOf(await client.getPolicy({ topic: a })));
 
-  await client.update(a, { retentionPolicies: { retentionTimeInMinutes: 10, retentionSizeInMb: 100n } });
-  await client.update(a, field(7));
-  const kept = await client.get(a);
+  await client.updatePolicy({ topic: a, policies: { retentionPolicies: { retentionTimeInMinutes: 10, retentionSizeInMb: 100n } } });
+  await set(a, 7);
+  const kept = await client.getPolicy({ topic: a });
   print("no mask", fieldOf(kept), kept.policies?.retentionPolicies?.retentionTimeInMinutes);
-  await client.update(a, {}, { mask: ["retention_policies.retention_time_in_minutes", "retention_policies.retention_size_in_mb"] });
-  print("clear", (await client.get(a)).policies?.retentionPolicies === undefined ? "unset" : "set");
+  const leaves = mask("retention_policies.retention_time_in_minutes", "retention_policies.retention_size_in_mb");
+  await client.updatePolicy({ topic: a, updateMask: leaves });
+  print("clear", (await client.getPolicy({ topic: a })).policies?.retentionPolicies === undefined ? "unset" : "set");
 
   await types(ListOperation.REPLACE, SubscriptionType.SHARED);
   const union = await types(ListOperation.UNION, SubscriptionType.FAILOVER, SubscriptionType.SHARED);
   const left = await types(ListOperation.SUBTRACT, SubscriptionType.SHARED);
-  print("list", typesOf(union.document), typesOf(await client.get(a)));
-  const late = await refused(client.update(a, field(8), { etag: left.previousVersion }));
-  print("etag", late.reason, Code[late.code]);
-  return first.document?.version ?? "";
+  print("list", typesOf(union.document), typesOf(await client.getPolicy({ topic: a })));
+  const late = await refused(set(a, 8, { precondition: { condition: { case: "version", value: left.previousVersion } } }));
+  print("version", late.reason, Code[late.code]);
+  return first.version;
 }
 
 /** Lines 09 to 12. */
 async function refusals(): Promise<void> {
-  const exists = await refused(client.update(a, field(8), { mustNotExist: true }));
-  print("must not exist", exists.reason, Code[exists.code]);
-  print("skip", UpdateOutcome[(await client.update(b, field(1), { skipIfAbsent: true })).outcome]);
-  const { code, violations } = await refused(client.update(a, {}, { mask: ["nope", "also.nope"] as string[] as MaskPath[] }));
+  const exists = await refused(set(a, 8, { precondition: { condition: { case: "exists", value: false } } }));
+  print("absent", exists.reason, Code[exists.code]);
+  print("skip", ChangeOutcome[(await set(b, 1, { skipIfAbsent: true })).outcome]);
+  const unknown = ["nope", "also.nope"] as string[] as MaskPath[];
+  const { code, violations } = await refused(client.updatePolicy({ topic: a, updateMask: mask(...unknown) }));
   print("violations", Code[code], violations.map((each) => each.field).join(), violations.map((each) => each.reason).join());
-  const added = await client.edit(a, (policies) => {
+  const added = await client.edit({ topic: a }, (policies) => {
     policies.maxProducerPerTopic = (policies.maxProducerPerTopic ?? 0) + 1;
   });
-  const nothing = await client.edit(a, () => undefined);
-  print("edit", UpdateOutcome[added.outcome], fieldOf(added.document), UpdateOutcome[nothing.outcome]);
+  const nothing = await client.edit({ topic: a }, () => undefined);
+  print("edit", ChangeOutcome[added.outcome], fieldOf(added.document), ChangeOutcome[nothing.outcome]);
 }
 
 /** Lines 13 to 18. */
 async function manyDocuments(first: string): Promise<void> {
   const m = (number: number): string => `persistent://${namespace}/m${number}`;
-  const changes = Array.from({ length: 200 }, (_, number): Update => ({ topic: m(number % 10), policies: field(number) }));
-  changes.push({ topic: m(0), policies: {}, mask: ["nope" as string as MaskPath] });
-  let applied = 0;
-  const failures: TopicPoliciesError[] = [];
-  for await (const settled of client.updateMany(changes)) {
-    if (settled.kind === "failed") failures.push(settled.error);
-    else if (settled.kind === "updated" && settled.result.outcome === UpdateOutcome.APPLIED) applied += 1;
-  }
-  print("many", applied, failures.length, failures.map((each) => each.reason).join(), fieldOf(await client.get(m(0))));
+  const updates: Update[] = Array.from({ length: 200 }, (_, number) => ({ topic: m(number % 10), policies: { maxProducerPerTopic: number } }));
+  updates.push({ topic: m(0), updateMask: mask("nope" as string as MaskPath) });
+  const results = await client.batch(updates.map((value) => ({ change: { case: "update", value } as const })));
+  const applied = results.filter(({ result }) => result?.outcome === ChangeOutcome.APPLIED);
+  const failures = results.flatMap(({ error }) => error ?? []);
+  const last = await client.getPolicy({ topic: m(0) });
+  print("batch", applied.length, failures.length, failures.map((each) => each.reason).join(), fieldOf(last));
 
-  await client.update(c, field(3), { scope: Scope.GLOBAL });
-  const { local, global } = await client.getBoth(c);
+  const inGlobal = { topic: c, scope: Scope.GLOBAL };
+  await set(c, 3, inGlobal);
+  const local = await client.getPolicy({ topic: c });
+  const global = await client.getPolicy(inGlobal);
   print("scopes", ...[local, global].map((each) => `${Scope[each.scope]} ${each.policies === undefined ? "absent" : fieldOf(each)}`));
-  print("as of", fieldOf(await client.get(a, { asOfVersion: first })));
-  const { policies, sources } = await client.effective(c);
-  print("effective", policies.maxProducerPerTopic, PolicySource[sources.get("max_producer_per_topic") ?? PolicySource.UNSPECIFIED]);
+  print("as of", fieldOf(await client.getPolicyAsOf({ topic: a, asOf: { case: "version", value: first } })));
+  const { policies, sources } = await client.getEffectivePolicy({ topic: c });
+  const source = sources.find(({ path }) => path === "max_producer_per_topic")?.source;
+  print("effective", policies?.maxProducerPerTopic, PolicySource[source ?? PolicySource.UNSPECIFIED]);
   const documents: string[] = [];
-  for await (const { topic, scope } of client.list(namespace)) documents.push(`${topic.split("/").at(-1) ?? ""} ${Scope[scope]}`);
+  for await (const { topic, scope } of client.listPolicies({ namespace })) documents.push(`${topic.split("/").at(-1) ?? ""} ${Scope[scope]}`);
   print("list documents", documents.join());
 
-  const wrong = await refused(client.delete(c, { scope: Scope.GLOBAL, etag: local.version }));
-  const deleted = await client.delete(c, { scope: Scope.GLOBAL, etag: global.version });
-  const again = await client.delete(c, { scope: Scope.GLOBAL });
-  print("delete", wrong.reason, DeleteOutcome[deleted.outcome], DeleteOutcome[again.outcome]);
+  const at = (value: string) => ({ ...inGlobal, precondition: { condition: { case: "version", value } } } as const);
+  const wrong = await refused(client.deletePolicy(at(local.version)));
+  const deleted = await client.deletePolicy(at(global.version));
+  const again = await client.deletePolicy(inGlobal);
+  print("delete", wrong.reason, ChangeOutcome[deleted.outcome], ChangeOutcome[again.outcome]);
 }
 
 /** Lines 19 and 20. */
@@ -108,19 +112,18 @@ async function following(): Promise<void> {
       if (topic === a && fieldOf(after) === "40") resolve([fieldOf(before), fieldOf(after)]);
     });
   });
-  await client.update(a, field(40));
-  print("watch and cache", ...(await change), fieldOf(cache.get(`${namespace}/a`)), cache.stalenessMs < 60_000 ? "fresh" : "stale");
+  await set(a, 40);
+  print("watch and cache", ...(await change), fieldOf(cache.get(`${namespace}/a`)), cache.ageMs < 60_000 ? "fresh" : "stale");
 
-  const changes: (Changed | Deleted)[] = [];
-  const every = { topics: [a], mode: WatchMode.EVERY, fromBeginning: true, endWhenSynced: true, signal: AbortSignal.timeout(LIMIT_MS) };
-  for await (const event of client.watch(every)) {
-    if (event.kind === "changed" || event.kind === "deleted") changes.push(event);
-    else if (event.kind === "reset") changes.length = 0;
+  const entries: HistoryEntry[] = [];
+  for await (const { content } of client.watchHistory({ namespaces: [namespace] }, { signal: AbortSignal.timeout(LIMIT_MS) })) {
+    if (content.case === "bookmark" && content.value.synced) break;
+    if (content.case === "entry" && content.value.document?.topic === a) entries.push(content.value);
   }
-  const chained = changes.slice(1).every((each, at) => each.previousVersion === changes[at]?.document.version);
-  const origin = changes[0]?.origin;
-  const { log } = await client.serverInfo();
-  print("every change", changes.length, chained ? "chained" : "broken", origin?.actor, origin?.reason, LogKind[log]);
+  const chained = entries.slice(1).every((each, at) => each.previous?.version === entries[at]?.document?.version);
+  const origin = entries[0]?.origin;
+  const { log } = await client.getServerInfo();
+  print("history", entries.length, chained ? "chained" : "not chained", origin?.actor, origin?.reason, LogKind[log]);
 }
 
 function print(what: string, ...results: (string | number | undefined)[]): void {
@@ -128,23 +131,23 @@ function print(what: string, ...results: (string | number | undefined)[]): void 
   console.log(`${String(printed).padStart(2, "0")} ${what}: ${results.map((each) => each ?? "unset").join(", ")}`);
 }
 
-function field(maxProducerPerTopic: number): { maxProducerPerTopic: number } {
-  return { maxProducerPerTopic };
+function set(topic: string, maxProducerPerTopic: number, more: Update = {}): Promise<ChangeResult> {
+  return client.updatePolicy({ topic, policies: { maxProducerPerTopic }, ...more } as Update);
 }
 
-function fieldOf(document: Document | undefined): string {
+function fieldOf(document: PolicyDocument | undefined): string {
   return String(document?.policies?.maxProducerPerTopic ?? "unset");
 }
 
-function types(operation: ListOperation, ...subscriptionTypesEnabled: SubscriptionType[]): Promise<UpdateResult> {
-  return client.update(a, { subscriptionTypesEnabled }, { listOperations: { subscription_types_enabled: operation } });
+function types(operation: ListOperation, ...subscriptionTypesEnabled: SubscriptionType[]): Promise<ChangeResult> {
+  return client.updatePolicy({ topic: a, policies: { subscriptionTypesEnabled }, listOperations: { subscription_types_enabled: operation } });
 }
 
-function typesOf(document: Document | undefined): string {
+function typesOf(document: PolicyDocument | undefined): string {
   return (document?.policies?.subscriptionTypesEnabled ?? []).map((each) => SubscriptionType[each]).join();
 }
 
-function replayed(result: UpdateResult): string {
+function replayed(result: ChangeResult): string {
   return result.replayed ? "replayed" : "new";
 }
 

@@ -1,142 +1,161 @@
-import { Copy, type CacheState, type Change } from "./copy.js";
-import type { Document } from "./documents.js";
-import { fromServiceError, type TopicPoliciesError } from "./errors.js";
-import { Scope } from "./generated/topicpolicies/v1/policies_pb.js";
-import type { Watch } from "./watch.js";
+import { equals } from "@bufbuild/protobuf";
+
+import { PolicyDocumentSchema, Scope, type PolicyDocument } from "./generated/topicpolicies/v1/policies_pb.js";
+import type { WatchEvent } from "./generated/topicpolicies/v1/service_pb.js";
+import { keyOf, namespaceOf } from "./names.js";
+
+/** A change of a document. */
+export interface Change {
+  /** The topic's full name. */
+  readonly topic: string;
+  readonly scope: Scope;
+  /** The document before the change; undefined if there was none. */
+  readonly before: PolicyDocument | undefined;
+  /** The document after the change; undefined if there is none. */
+  readonly after: PolicyDocument | undefined;
+}
+
+/** Which documents a cache has. */
+export interface Selection {
+  readonly topics?: readonly string[];
+  readonly namespaces?: readonly string[];
+}
+
+/** The copy of one namespace. */
+interface Part {
+  readonly documents: Map<string, PolicyDocument>;
+  /** The documents that the present snapshot has not sent. */
+  readonly old: Map<string, PolicyDocument>;
+  synced: boolean;
+  /** The copy has everything up to this time, by this machine's clock in milliseconds; undefined: that is not known. */
+  asOfMs: number | undefined;
+}
 
 /**
- * A local copy, kept up to date, of the documents that a selection names (the informer pattern). Reads never wait and never fail: while the
- * service is out of reach, they return the last known documents, and `stalenessMs` says how old the copy is.
- *
- * When a namespace starts over with a snapshot, its documents stay until the snapshot is complete; those that the snapshot does not have
- * are then removed.
+ * A copy of documents that follows the service. Reads neither wait nor fail: while the service can't be reached, they return the last known
+ * documents, and `ageMs` says how old the copy is. If a namespace begins anew, its documents stay until the new snapshot is complete.
  */
 export class PolicyCache implements AsyncDisposable {
-  readonly #watch: Watch;
-  readonly #copy: Copy;
+  /** Settled when the cache no longer follows: fulfilled after `close`, rejected after an error that a repetition can't cure. */
+  readonly done: Promise<void>;
+  readonly #parts = new Map<string, Part>();
   readonly #listeners = new Set<(change: Change) => void>();
-  readonly #waiting = new Set<() => void>();
-  readonly #done: Promise<void>;
-  #ended = false;
-  #error: TopicPoliciesError | undefined;
+  readonly #ending = new AbortController();
+  readonly #complete: Promise<void>;
+  #resolve: () => void = () => undefined;
 
-  /** Use `Client.cache`. */
-  constructor(watch: Watch, namespaces: Iterable<string>) {
-    this.#watch = watch;
-    this.#copy = new Copy(namespaces, (change) => {
-      for (const listener of [...this.#listeners]) {
-        if (this.#listeners.has(listener)) listener(change); // a listener may have removed it meanwhile
-      }
-    });
-    this.#done = this.#follow();
-  }
-
-  /** Closes the cache; reads still return the last known documents. The promise resolves when the watch has ended. */
-  async close(): Promise<void> {
-    this.#watch.close();
-    await this.#done;
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
-  }
-
-  /** The error that ended the cache; undefined while the cache is open, and after `close`. */
-  get error(): TopicPoliciesError | undefined {
-    return this.#error;
-  }
-
-  /** Whether the first snapshot of every namespace is complete. */
-  get isSynced(): boolean {
-    return this.#copy.isSynced;
-  }
-
-  /**
-   * Waits until the first snapshot of every namespace is complete. Throws the error that ended the cache, or the signal's reason, such as
-   * that of `AbortSignal.timeout(5000)`.
-   */
-  async synced(signal?: AbortSignal): Promise<void> {
-    while (!this.isSynced) {
-      if (this.#ended) throw this.#error ?? new Error("The cache was closed before it was synced.");
-      signal?.throwIfAborted();
-      await new Promise<void>((resolve) => {
-        const wake = (): void => {
-          this.#waiting.delete(wake);
-          signal?.removeEventListener("abort", wake);
-          resolve();
-        };
-        this.#waiting.add(wake);
-        signal?.addEventListener("abort", wake, { once: true });
-      });
+  /** `Client.cache` creates caches. */
+  constructor(selection: Selection, watch: (signal: AbortSignal) => AsyncIterable<WatchEvent>) {
+    for (const name of [...(selection.namespaces ?? []), ...(selection.topics ?? []).map(namespaceOf)]) {
+      this.#parts.set(name, { documents: new Map(), old: new Map(), synced: false, asOfMs: undefined });
     }
+    this.#complete = new Promise((resolve) => { this.#resolve = resolve; });
+    this.done = this.#follow(watch(this.#ending.signal));
+    this.done.catch(() => undefined); // whoever is interested waits for it
+  }
+
+  /** Stops following. Reads still return the last known documents. */
+  async close(): Promise<void> {
+    this.#ending.abort();
+    await this.done.catch(() => undefined);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** Waits until the first snapshot of every namespace is complete. Throws the error that ended the cache, or the signal's reason. */
+  async synced(signal?: AbortSignal): Promise<void> {
+    signal?.throwIfAborted();
+    const ended = this.done.then(() => { throw new Error("The cache was closed."); });
+    await new Promise<void>((resolve, reject) => {
+      const abort = (): void => { reject(signal?.reason as Error); };
+      signal?.addEventListener("abort", abort, { once: true });
+      Promise.race([this.#complete, ended]).then(resolve, reject).finally(() => { signal?.removeEventListener("abort", abort); });
+    });
   }
 
   /**
    * Returns a document; undefined if there is none, or none is known yet. The topic's name may lack its domain, or be that of a partition.
-   * The document's policies are shared: clone them before you change them.
+   * Clone a document before you change it.
    */
-  get(topic: string, scope: Scope = Scope.LOCAL): Document | undefined {
-    return this.#copy.get(topic, scope);
+  get(topic: string, scope: Scope = Scope.LOCAL): PolicyDocument | undefined {
+    return this.#parts.get(namespaceOf(topic))?.documents.get(keyOf(topic, scope));
   }
 
-  /** Returns all documents, ordered by topic and scope. */
-  documents(): Document[] {
-    return this.#copy.documents();
+  /** Returns all documents, ordered by topic and scope. Clone a document before you change it. */
+  list(): PolicyDocument[] {
+    const all = [...this.#parts.values()].flatMap(({ documents }) => [...documents.values()]);
+    return all.sort((a, b) => (a.topic < b.topic ? -1 : a.topic > b.topic ? 1 : a.scope - b.scope));
   }
 
   /**
-   * How many milliseconds ago the service last confirmed that it had sent every change, in the namespace for which that is longest ago;
-   * infinite before the first snapshot is complete. Normally at most about the bookmark interval. The value keeps growing while the server
-   * can't reach the change log of a namespace.
+   * How old the copy may be, in milliseconds: that of its oldest namespace, `Infinity` before its first snapshot. While the service is
+   * followed, it is about the bookmark interval at most.
    */
-  get stalenessMs(): number {
-    return this.#copy.stalenessMs(performance.now());
+  get ageMs(): number {
+    return this.ageAt(performance.now());
   }
 
-  /** Returns the state of one namespace, with its own staleness; undefined if the namespace was not selected. */
-  state(namespace: string): CacheState | undefined {
-    return this.#copy.state(namespace, performance.now());
+  /** @internal */
+  ageAt(nowMs: number): number {
+    const ages = [...this.#parts.values()].map(({ synced, asOfMs }) => (synced && asOfMs !== undefined ? nowMs - asOfMs : Infinity));
+    return Math.max(0, ...ages);
+  }
+
+  /** @internal The namespaces that have had a whole snapshot. */
+  get syncedNamespaces(): string[] {
+    return [...this.#parts].filter(([, part]) => part.synced).map(([name]) => name);
   }
 
   /**
-   * Calls a function at once for every document in the cache, and then for every change, in order. A listener that throws does not disturb
-   * the cache or the other listeners: the error becomes a process warning. So does the error of a promise that a listener returns, for
-   * which the cache does not wait.
-   *
-   * @returns a function that removes the listener
+   * Calls a function for every document of the cache, and then for every change, in order. Reads in the function already see the change. An
+   * error that the function throws ends the cache. Returns a function that stops the calls.
    */
-  listen(listener: (change: Change) => unknown): () => void {
-    const warn = (error: unknown): void => {
-      process.emitWarning(error instanceof Error ? error : String(error), "TopicPoliciesListenerWarning");
-    };
-    const call = (change: Change): void => {
-      try {
-        const returned = listener(change);
-        if (returned instanceof Promise) returned.catch(warn);
-      } catch (error) {
-        warn(error);
-      }
-    };
-    for (const after of this.documents()) call({ topic: after.topic, scope: after.scope, before: undefined, after });
-    this.#listeners.add(call);
-    return () => this.#listeners.delete(call);
+  listen(call: (change: Change) => void): () => void {
+    const own = (change: Change): void => { call(change); };
+    for (const document of this.list()) own({ topic: document.topic, scope: document.scope, before: undefined, after: document });
+    this.#listeners.add(own);
+    return () => { this.#listeners.delete(own); };
   }
 
-  async #follow(): Promise<void> {
+  async #follow(events: AsyncIterable<WatchEvent>): Promise<void> {
     try {
-      for await (const event of this.#watch) {
-        this.#copy.apply(event, performance.now());
-        if (event.kind === "synced") this.#wake();
-      }
+      for await (const event of events) this.apply(event, performance.now());
     } catch (error) {
-      this.#error = fromServiceError(error);
+      if (!this.#ending.signal.aborted) throw error;
     }
-    this.#ended = true;
-    this.#listeners.clear();
-    this.#wake();
   }
 
-  #wake(): void {
-    for (const wake of [...this.#waiting]) wake();
+  /** @internal Takes an event into the copy, and calls the listeners. */
+  apply({ namespace, content }: WatchEvent, nowMs: number): void {
+    const part = this.#parts.get(namespace);
+    if (part === undefined) return;
+    if (content.case === "change" && content.value.document !== undefined) this.#put(part, content.value.document);
+    else if (content.case === "reset") for (const [key, document] of part.documents) part.old.set(key, document);
+    else if (content.case === "bookmark") {
+      const { age, synced } = content.value;
+      if (age !== undefined) part.asOfMs = nowMs - Number(age.seconds) * 1000 - age.nanos / 1e6;
+      if (!synced) return;
+      for (const { $typeName, topic, scope } of [...part.old.values()]) {
+        this.#put(part, { $typeName, topic, scope, version: "", disabled: false });
+      }
+      part.synced = true;
+      if (this.syncedNamespaces.length === this.#parts.size) this.#resolve();
+    }
+  }
+
+  /** Takes a document, or its absence, into the copy. Documents of scopes that this package does not know are ignored. */
+  #put(part: Part, document: PolicyDocument): void {
+    const { topic, scope } = document;
+    if (scope !== Scope.LOCAL && scope !== Scope.GLOBAL) return;
+    const key = keyOf(topic, scope);
+    const before = part.documents.get(key);
+    const after = document.policies === undefined ? undefined : document;
+    part.old.delete(key);
+    if (after === undefined) part.documents.delete(key);
+    else part.documents.set(key, after);
+    if (before === undefined ? after === undefined : after !== undefined && equals(PolicyDocumentSchema, before, after)) return;
+    for (const call of [...this.#listeners]) call({ topic, scope, before, after });
   }
 }

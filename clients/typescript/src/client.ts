@@ -1,98 +1,62 @@
-import { clone, create, isMessage, type DescMessage, type DescMethodUnary, type MessageShape } from "@bufbuild/protobuf";
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { clone, create, toBinary, type DescMessage, type DescMethodUnary, type MessageInitShape, type MessageShape } from "@bufbuild/protobuf";
 import { status as Code } from "@grpc/grpc-js";
 
-import type { Change } from "./attempts.js";
 import { PolicyCache } from "./cache.js";
-import { DEFAULT_TARGET, type CallLimits, type ConnectionOptions } from "./connection.js";
-import type { Document, PoliciesInit } from "./documents.js";
-import { ConflictError, DeadlineExceededError } from "./errors.js";
-import { Scope, TopicPoliciesSchema, type TopicPolicies } from "./generated/topicpolicies/v1/policies_pb.js";
+import { Connection, type CallOptions, type ClientOptions } from "./connection.js";
+import { converted, TopicPoliciesError } from "./errors.js";
 import {
-  EffectiveView, GetEffectivePolicyRequestSchema, GetServerInfoRequestSchema, ListPoliciesRequestSchema, TopicPoliciesService,
-  UpdateOutcome,
+  PolicyHistoryService, WatchHistoryEventSchema, WatchHistoryRequestSchema, type GetPolicyAsOfRequestSchema, type HistoryEntry,
+  type ListHistoryRequestSchema, type WatchHistoryEvent,
+} from "./generated/topicpolicies/v1/history_pb.js";
+import { TopicPoliciesSchema, type PolicyDocument, type TopicPolicies } from "./generated/topicpolicies/v1/policies_pb.js";
+import {
+  BatchUpdatePoliciesRequestSchema, ChangeOutcome, ChangeResultSchema, DeletePolicyRequestSchema, PolicyChangeRequestSchema,
+  PreconditionSchema, TopicPoliciesService, UpdatePolicyRequestSchema, WatchEventSchema, WatchPoliciesRequestSchema, type ChangeResult,
+  type EffectivePolicy, type GetEffectivePolicyRequestSchema, type GetPolicyRequestSchema, type ListPoliciesRequestSchema, type PolicyChangeRequest,
+  type ServerInfo, type WatchEvent,
 } from "./generated/topicpolicies/v1/service_pb.js";
-import { closed, Line } from "./line.js";
-import { Many, type Changes, type ManyOptions } from "./many.js";
 import { pathsBetween } from "./masks.js";
-import { namespaceOf } from "./names.js";
-import { DocumentPages, HistoryPages } from "./pages.js";
-import {
-  documentIn, getRequest, historyRequest, serverInfoOf,
-  type BothScopes, type EffectiveOptions, type EffectivePolicies, type GetBothOptions, type GetOptions, type HistoryOf, type HistoryOptions,
-  type ListOptions, type ServerInfo,
-} from "./reads.js";
-import { deleteRequest, updateRequest, type ChangeOptions, type UpdateFields } from "./requests.js";
-import { deleteResult, updateResult, type DeleteResult, type Settled, type UpdateResult } from "./results.js";
-import { checkRetries, DEFAULT_RETRIES, delayMs, type RetryPolicy } from "./retries.js";
-import { WatchSession, type Selection } from "./session.js";
-import { stubOf, type Stub } from "./stub.js";
-import { checkLimit, within } from "./timeouts.js";
-import type { Answered } from "./unconfirmed.js";
-import { Watch } from "./watch.js";
+import { mask } from "./paths.js";
+import { BEGINS_AGAIN, follow, Places } from "./watch.js";
 
-/** The options of a client. */
-export interface ClientOptions extends ConnectionOptions {
-  /** How long a call may take in all, retries included, unless it has its own `timeoutMs`; by default 30 seconds. `Infinity` is no limit. */
-  readonly timeoutMs?: number;
-  /** How failed calls are retried; `NO_RETRIES` turns retries off. */
-  readonly retries?: RetryPolicy;
-}
+type Init<D extends DescMessage> = MessageInitShape<D>;
 
-/** The options of an update. */
-export interface UpdateOptions extends CallLimits, UpdateFields {}
-/** The options of a deletion. */
-export interface DeleteOptions extends CallLimits, ChangeOptions {}
-/** The options of an edit. */
-export interface EditOptions extends CallLimits, Pick<ChangeOptions, "scope" | "actor" | "reason" | "includePrevious" | "validateOnly"> {
-  /** Does nothing if there is no document (outcome SKIPPED); the function is not called. */
-  readonly skipIfAbsent?: boolean;
-  /** A known document to begin with, such as one of a cache, which saves reading it first. */
-  readonly start?: Document;
-}
+/** The most changes and bytes of one request of a batch. */
+const BATCH_CHANGES = 1000;
+const BATCH_BYTES = 3 << 20;
+/** The longest pause before an edit begins again. */
+const MAX_EDIT_PAUSE_MS = 500;
 
-const MOST_IN_FLIGHT = 1000;
-const EDIT_ATTEMPTS = 16;
-/** Short at first: the writer that was faster has already finished. */
-const EDIT_PAUSES = { initialBackoffMs: 10, maxBackoffMs: 500, multiplier: 2 };
-
-const { method: METHODS } = TopicPoliciesService;
+/** What became of one change of a batch: its result, or its error. */
+export type BatchResult = { readonly result: ChangeResult; readonly error?: never } | { readonly error: TopicPoliciesError; readonly result?: never };
 
 /**
- * Changes, reads and follows topic policies. Every call fails with a `TopicPoliciesError` or a subclass of it, or with the reason of the
- * signal that ended the call. Close the client when it is no longer needed.
+ * A client of the service: its calls, with their generated requests and answers, iterators for lists and watches, edits, batches of any size
+ * and a cache.
+ *
+ * gRPC repeats calls that fail with UNAVAILABLE. A change without a request id gets one, so that nothing is done twice. Calls throw
+ * `TopicPoliciesError`.
  */
-export class Client implements AsyncDisposable {
-  /**
-   * The generated methods of the service, with this client's connection, metadata and token. The client does not retry these calls; only
-   * gRPC itself retries reads, if the client has one address.
-   */
-  readonly stub: Stub;
-  readonly #line: Line;
-  readonly #retries: RetryPolicy;
-  readonly #timeoutMs: number;
-  readonly #watches = new Set<WeakRef<Watch>>();
+export class Client implements Disposable, AsyncDisposable {
+  readonly #connection: Connection;
+  readonly #options: ClientOptions;
 
-  /**
-   * Creates a client; the first call connects. If one sidecar leads a namespace, changes of that namespace go to it, whatever its address,
-   * with the same TLS and token; reads and watches stay at the client's own addresses.
-   *
-   * @param target the service's address in gRPC's syntax, or the addresses of several sidecars, separated by commas; if one can't be
-   * reached, the client moves on to the next
-   */
-  constructor(target: string = DEFAULT_TARGET, options: ClientOptions = {}) {
-    this.#retries = options.retries ?? DEFAULT_RETRIES;
-    checkRetries(this.#retries);
-    this.#timeoutMs = options.timeoutMs ?? 30_000;
-    checkLimit(this.#timeoutMs);
-    this.#line = new Line(target, options, this.#retries);
-    this.stub = stubOf(this.#line, this.#timeoutMs);
+  /** @param target the service's address in gRPC's syntax, such as `localhost:6680`, or `ipv4:10.0.0.1:6680,10.0.0.2:6680` */
+  constructor(target: string, options: ClientOptions = {}) {
+    this.#options = options;
+    this.#connection = new Connection(target, options);
   }
 
-  /** Ends all watches, and closes each connection when its calls have ended. Nothing is retried any more. */
+  /** Ends all calls and watches, and closes the connection. */
   close(): void {
-    for (const watch of this.#watches) watch.deref()?.close();
-    this.#watches.clear();
-    this.#line.close();
+    this.#connection.close();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -100,169 +64,205 @@ export class Client implements AsyncDisposable {
     return Promise.resolve();
   }
 
-  /** Changes the fields of one document that the mask names, and no others; without a mask, the fields that have a value. */
-  async update(topic: string, policies: PoliciesInit, options: UpdateOptions = {}): Promise<UpdateResult> {
-    const request = updateRequest(topic, policies, options);
-    return updateResult((await this.#call(METHODS.updatePolicy, request, options, changeOf(request))).message);
+  /** Makes a call of the service that changes nothing, such as one page of `TopicPoliciesService.method.listPolicies`. */
+  call<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>, request: Init<I>, options: CallOptions = {},
+  ): Promise<MessageShape<O>> {
+    return this.#connection.unary(method, request, options);
   }
 
-  /** Deletes one document. A document that does not exist is no error (outcome ABSENT), unless an etag is given that does not match. */
-  async delete(topic: string, options: DeleteOptions = {}): Promise<DeleteResult> {
-    const request = deleteRequest(topic, options);
-    return deleteResult((await this.#call(METHODS.deletePolicy, request, options, changeOf(request))).message);
+  /** Applies a masked change to one document. */
+  updatePolicy(request: Init<typeof UpdatePolicyRequestSchema>, options: CallOptions = {}): Promise<ChangeResult> {
+    const update = this.#identified(create(UpdatePolicyRequestSchema, request));
+    return this.#connection.unary(TopicPoliciesService.method.updatePolicy, update, options, idOf(update));
   }
 
-  /**
-   * Makes many changes over one stream: updates and deletions (`delete: true`), read from `changes` as they become available. Each change
-   * gets one result; results come in the order in which the changes are settled. A change that fails does not affect the others; changes of
-   * one document are made in their order.
-   *
-   * If the stream breaks, the changes without a result are sent again with the same request ids, so that none is made twice. If retrying
-   * can't help, or no result arrives for `timeoutMs`, all changes in flight fail; the iteration then throws too if `changes` was not read
-   * to its end.
-   */
-  updateMany(changes: Changes, options: ManyOptions = {}): AsyncGenerator<Settled, undefined> {
-    const { maxInFlight = MOST_IN_FLIGHT, timeoutMs = this.#timeoutMs, signal } = options;
-    return new Many(this.#line, this.#retries, maxInFlight, timeoutMs).run(changes, signal);
+  /** Deletes one document. */
+  deletePolicy(request: Init<typeof DeletePolicyRequestSchema>, options: CallOptions = {}): Promise<ChangeResult> {
+    const deletion = this.#identified(create(DeletePolicyRequestSchema, request));
+    return this.#connection.unary(TopicPoliciesService.method.deletePolicy, deletion, options, idOf(deletion));
   }
 
-  /**
-   * Changes a document by editing a copy of it. Only the difference is sent, and nothing if there is none: single fields of messages that
-   * both documents have, single entries of maps, and lists as a whole.
-   *
-   * The change is made only if no other writer has changed the document meanwhile. If one has, the function, which may be async, is called
-   * again with a fresh copy, up to 16 times in all, so it must do nothing but edit; after that the call throws a `ConflictError`. If the
-   * function throws, its error is thrown and nothing is sent. An async function that does not end is left when the call's time is over.
-   *
-   * The function has to change the copy in place. If it returns other policies, the call throws a `TypeError`, because they would be lost.
-   */
-  async edit(topic: string, change: (policies: TopicPolicies) => unknown, options: EditOptions = {}): Promise<UpdateResult> {
-    const deadline = performance.now() + (options.timeoutMs ?? this.#timeoutMs);
-    const { start, skipIfAbsent = false, ...shared } = options;
-    const rest = (): EditOptions => ({ ...shared, timeoutMs: Math.max(deadline - performance.now(), 1) });
-    let reached: Pick<GetOptions, "atLeastVersion"> = {};
-    for (let attempt = 1; ; attempt += 1) {
-      const document = (attempt === 1 ? start : undefined) ?? (await this.get(topic, { ...rest(), ...reached }));
-      if (skipIfAbsent && document.policies === undefined) return unsent(document, UpdateOutcome.SKIPPED, options);
-      const before = document.policies ?? create(TopicPoliciesSchema);
-      const edited = clone(TopicPoliciesSchema, before);
-      const returned = await this.#edited(change(edited), deadline, options.signal);
-      if (returned !== edited && isMessage(returned, TopicPoliciesSchema)) {
-        throw new TypeError("edit sends what was changed in the policies that it gives, not what is returned; change them in place");
-      }
-      const mask = pathsBetween(before, edited);
-      if (mask.length === 0) return unsent(document, UpdateOutcome.UNCHANGED, options);
-      try {
-        return await this.update(topic, edited, { ...rest(), mask, etag: document.version });
-      } catch (error) {
-        const pause = delayMs(EDIT_PAUSES, attempt, Math.random());
-        if (!(error instanceof ConflictError) || attempt === EDIT_ATTEMPTS || performance.now() + pause >= deadline) throw error;
-        const version = error.metadata["version"];
-        reached = version === undefined ? {} : { atLeastVersion: version }; // the server that answers reads may not have this version yet
-        await this.#line.pause(pause, options.signal);
-        options.signal?.throwIfAborted();
-      }
+  /** Reads one document. */
+  getPolicy(request: Init<typeof GetPolicyRequestSchema>, options?: CallOptions): Promise<PolicyDocument> {
+    return this.call(TopicPoliciesService.method.getPolicy, request, options);
+  }
+
+  /** Reads the policies of one topic that brokers enforce, and the level that sets each. */
+  getEffectivePolicy(request: Init<typeof GetEffectivePolicyRequestSchema>, options?: CallOptions): Promise<EffectivePolicy> {
+    return this.call(TopicPoliciesService.method.getEffectivePolicy, request, options);
+  }
+
+  /** Reads a document as it was. */
+  getPolicyAsOf(request: Init<typeof GetPolicyAsOfRequestSchema>, options?: CallOptions): Promise<PolicyDocument> {
+    return this.call(PolicyHistoryService.method.getPolicyAsOf, request, options);
+  }
+
+  /** Returns facts about the server. */
+  getServerInfo(options?: CallOptions): Promise<ServerInfo> {
+    return this.call(TopicPoliciesService.method.getServerInfo, {}, options);
+  }
+
+  /** Lists the documents of a namespace, ordered by topic and scope. Pages are read as they are needed. */
+  async *listPolicies(request: Init<typeof ListPoliciesRequestSchema>, options?: CallOptions): AsyncGenerator<PolicyDocument, void> {
+    for (let { pageToken = "" } = request; ;) {
+      const page = await this.call(TopicPoliciesService.method.listPolicies, { ...request, pageToken }, options);
+      yield* page.documents;
+      if ((pageToken = page.nextPageToken) === "") return;
     }
   }
 
-  /** Reads one document. If there is none, the result has no `policies`; that is no error. */
-  async get(topic: string, options: GetOptions = {}): Promise<Document> {
-    const { scope = Scope.UNSPECIFIED } = options;
-    const asked = scope === Scope.UNSPECIFIED ? Scope.LOCAL : scope;
-    return documentIn(await this.#call(METHODS.getPolicy, getRequest(topic, [asked], options), options), asked);
-  }
-
-  /** Reads the documents of both scopes of a topic in one call. */
-  async getBoth(topic: string, options: GetBothOptions = {}): Promise<BothScopes> {
-    const answer = await this.#call(METHODS.getPolicy, getRequest(topic, [Scope.LOCAL, Scope.GLOBAL], options), options);
-    return { local: documentIn(answer, Scope.LOCAL), global: documentIn(answer, Scope.GLOBAL) };
-  }
-
-  /** Reads the effective policies of a topic, and the level that sets each value. */
-  async effective(topic: string, options: EffectiveOptions = {}): Promise<EffectivePolicies> {
-    const { view = EffectiveView.UNSPECIFIED, atLeastLocalVersion = "", atLeastGlobalVersion = "" } = options;
-    const request = create(GetEffectivePolicyRequestSchema, { topic, view, atLeastLocalVersion, atLeastGlobalVersion });
-    const { message, unconfirmedSince } = await this.#call(METHODS.getEffectivePolicy, request, options);
-    const { localVersion, globalVersion, disabled, policies = create(TopicPoliciesSchema) } = message;
-    const sources = new Map(message.sources.map(({ path, source }) => [path, source]));
-    return { topic: message.topic, policies, sources, localVersion, globalVersion, disabled, unconfirmedSince };
+  /** Lists the history of a topic or a namespace. Pages are read as they are needed; a page also says where events may be missing. */
+  async *listHistory(request: Init<typeof ListHistoryRequestSchema>, options?: CallOptions): AsyncGenerator<HistoryEntry, void> {
+    for (let { pageToken = "" } = request; ;) {
+      const page = await this.call(PolicyHistoryService.method.listHistory, { ...request, pageToken }, options);
+      yield* page.entries;
+      if ((pageToken = page.nextPageToken) === "") return;
+    }
   }
 
   /**
-   * Lists the documents of a namespace, `tenant/namespace`, ordered by topic and scope. Pages are read as the iteration needs them;
-   * `timeoutMs` applies to each page.
+   * Reads a document, calls a function that changes a copy of it, and sends what differs, on the condition that nobody else has changed the
+   * document. If somebody has, it begins again, until the time limit. The function therefore may run several times; what it throws ends
+   * the edit.
+   *
+   * The request says what else an update says: topic and scope, actor and reason, `skipIfAbsent`, `validateOnly`, `includePrevious`. Edit
+   * sets its policies, mask and precondition, and each attempt has a request id of its own.
    */
-  list(namespace: string, options: ListOptions = {}): DocumentPages {
-    const { scopes = [], pageSize = 0 } = options;
-    return new DocumentPages(namespace, (pageToken) => {
-      const request = create(ListPoliciesRequestSchema, { namespace, scopes: [...scopes], pageSize, pageToken });
-      return this.#call(METHODS.listPolicies, request, options);
+  async edit(
+    request: Init<typeof UpdatePolicyRequestSchema>, change: (policies: TopicPolicies) => void | Promise<void>,
+    { timeoutMs = this.#options.timeoutMs ?? 30_000, ...others }: CallOptions = {},
+  ): Promise<ChangeResult> {
+    const deadline = performance.now() + timeoutMs;
+    for (let pauseMs = 5; ; pauseMs = Math.min(2 * pauseMs, MAX_EDIT_PAUSE_MS)) {
+      try {
+        return await this.#edit(request, change, { ...others, timeoutMs: Math.max(0, deadline - performance.now()) });
+      } catch (error) {
+        const conflict = error instanceof TopicPoliciesError && error.kind === "conflict";
+        if (!conflict || performance.now() + pauseMs > deadline) throw error;
+      }
+      await sleep(Math.random() * pauseMs);
+    }
+  }
+
+  async #edit(
+    request: Init<typeof UpdatePolicyRequestSchema>, change: (policies: TopicPolicies) => void | Promise<void>, options: CallOptions,
+  ): Promise<ChangeResult> {
+    const update = create(UpdatePolicyRequestSchema, request);
+    const { topic, scope, skipIfAbsent, includePrevious } = update;
+    const document = await this.getPolicy({ topic, scope }, options);
+    const { version } = document;
+    const unwritten = (outcome: ChangeOutcome): ChangeResult => create(ChangeResultSchema, {
+      document, version, previousVersion: version, outcome, ...(includePrevious && { previous: document }),
     });
+    if (skipIfAbsent && document.policies === undefined) return unwritten(ChangeOutcome.SKIPPED);
+    const before = document.policies ?? create(TopicPoliciesSchema);
+    const policies = clone(TopicPoliciesSchema, before);
+    await change(policies);
+    const paths = pathsBetween(before, policies);
+    if (paths.length === 0) return unwritten(ChangeOutcome.UNCHANGED);
+    return this.updatePolicy({
+      ...update, policies, updateMask: mask(...paths), listOperations: {}, skipIfAbsent: false, requestId: "",
+      precondition: create(PreconditionSchema, { condition: { case: "version", value: version } }),
+    }, options);
   }
 
   /**
-   * Reads the history of the documents of a topic or a namespace, as the server has recorded it. Pages are read as the iteration needs
-   * them; `timeoutMs` applies to each page.
+   * Makes any number of changes and returns a result for each, in their order. It sends them in as few requests as possible, one after the
+   * other, so changes of one topic and scope are made in the order of the batch. A change that fails fails alone.
    */
-  history(of: HistoryOf, options: HistoryOptions = {}): HistoryPages {
-    const request = historyRequest(of, options);
-    return new HistoryPages((pageToken) => this.#call(METHODS.listHistory, { ...request, pageToken }, options));
+  async batch(changes: Iterable<Init<typeof PolicyChangeRequestSchema>>, options: CallOptions = {}): Promise<BatchResult[]> {
+    const parts: PolicyChangeRequest[][] = [];
+    let room = 0;
+    for (const each of create(BatchUpdatePoliciesRequestSchema, { changes: [...changes] }).changes) {
+      const change = this.#identifiedChange(each);
+      const bytes = toBinary(PolicyChangeRequestSchema, change).length;
+      const last = parts.at(-1);
+      if (last === undefined || last.length === BATCH_CHANGES || bytes > room) {
+        parts.push([change]);
+        room = BATCH_BYTES - bytes;
+      } else {
+        last.push(change);
+        room -= bytes;
+      }
+    }
+    const results: BatchResult[] = [];
+    for (const part of parts) results.push(...await this.#batch(part, options));
+    return results;
   }
 
-  /** Reads the server's version, configuration and limits. */
-  async serverInfo(limits: CallLimits = {}): Promise<ServerInfo> {
-    return serverInfoOf((await this.#call(METHODS.getServerInfo, create(GetServerInfoRequestSchema), limits)).message);
+  async #batch(changes: PolicyChangeRequest[], options: CallOptions): Promise<BatchResult[]> {
+    const ids = changes.map(({ change }) => change.value?.requestId ?? "");
+    try {
+      const { results } = await this.#connection.unary(TopicPoliciesService.method.batchUpdatePolicies, { changes }, options, "");
+      return ids.map((id, index) => {
+        const result = results[index]?.result;
+        if (result?.case === "success") return { result: result.value };
+        if (result?.case === "error") {
+          const { code, message, details } = result.value;
+          return { error: new TopicPoliciesError(Code[Code[code] as keyof typeof Code], message, details, id) };
+        }
+        return { error: new TopicPoliciesError(Code.INTERNAL, "The answer has no result of this change.", [], id) };
+      });
+    } catch (error) {
+      const { cause } = error as Error;
+      return ids.map((id) => {
+        const own = converted(cause, id);
+        if (own instanceof TopicPoliciesError) return { error: own };
+        return { error: new TopicPoliciesError(Code.CANCELLED, `Nothing was sent: ${String(error)}`, [], undefined, { cause: error }) };
+      });
+    }
   }
 
   /**
-   * Follows documents: per namespace a snapshot, `synced`, then changes. When the stream breaks, the watch connects again after a growing,
-   * jittered pause and resumes where it was; a namespace that can't be resumed starts over with `reset` and a snapshot. The watch connects
-   * when it is first read.
+   * Follows documents: per namespace a snapshot, a bookmark that says `synced`, then changes. A watch that breaks goes on where it was,
+   * until its reader leaves it, the signal ends it, or an error comes that a repetition can't cure.
+   *
+   * To go on later, keep the last `resumeToken` of each namespace and pass them in the request. If a watch breaks within a snapshot, the next
+   * event of that namespace is a reset without a reason, and the snapshot begins again.
    */
-  watch(selection: Selection): Watch {
-    return this.#open(new WatchSession(selection), selection.signal);
+  watchPolicies(request: Init<typeof WatchPoliciesRequestSchema>, { signal }: { signal?: AbortSignal } = {}): AsyncGenerator<WatchEvent, void> {
+    const { resumeTokens } = create(WatchPoliciesRequestSchema, request);
+    const reset = (namespace: string): WatchEvent => create(WatchEventSchema, { namespace, content: BEGINS_AGAIN });
+    return follow(new Places<WatchEvent>(resumeTokens, (event) => event.resumeToken), reset, (tokens) => {
+      return this.#connection.stream(TopicPoliciesService.method.watchPolicies, { ...request, resumeTokens: tokens }, signal);
+    }, signal);
   }
 
-  /** Keeps a local copy of the documents that a selection names. Close the cache when it is no longer needed. */
-  cache(selection: Pick<Selection, "topics" | "namespaces" | "scopes" | "bookmarkIntervalMs">): PolicyCache {
-    const { topics = [], namespaces = [], scopes = [], bookmarkIntervalMs } = selection;
-    const session = new WatchSession({ topics, namespaces, scopes, ...(bookmarkIntervalMs === undefined ? {} : { bookmarkIntervalMs }) });
-    return new PolicyCache(this.#open(session), session.namespaces);
+  /**
+   * Follows everything that the history records, from its beginning or from the positions of the request. A watch that breaks goes on where
+   * it was, as `watchPolicies` does. To go on later, keep the last `position` of each namespace.
+   */
+  watchHistory(request: Init<typeof WatchHistoryRequestSchema>, { signal }: { signal?: AbortSignal } = {}): AsyncGenerator<WatchHistoryEvent, void> {
+    const { positions } = create(WatchHistoryRequestSchema, request);
+    const reset = (namespace: string): WatchHistoryEvent => create(WatchHistoryEventSchema, { namespace, content: BEGINS_AGAIN });
+    return follow(new Places<WatchHistoryEvent>(positions, (event) => event.position), reset, (tokens) => {
+      return this.#connection.stream(PolicyHistoryService.method.watchHistory, { ...request, positions: tokens }, signal);
+    }, signal);
   }
 
-  /** Waits for the function of an edit, if it is async. */
-  async #edited(returned: unknown, deadline: number, signal: AbortSignal | undefined): Promise<unknown> {
-    if (!(returned instanceof Promise)) return returned;
-    return within(returned, deadline - performance.now(), [signal, this.#line.closing], () => {
-      if (signal?.aborted === true) return signal.reason as Error;
-      if (this.#line.closing.aborted) return closed();
-      return new DeadlineExceededError("The function of the edit took too long; nothing was sent.", { code: Code.DEADLINE_EXCEEDED });
-    });
+  /** Creates a cache of what the request selects, and starts to fill it. Close it when it is no longer needed. */
+  cache(request: Init<typeof WatchPoliciesRequestSchema>): PolicyCache {
+    return new PolicyCache(request, (signal) => this.watchPolicies(request, { signal }));
   }
 
-  #open(session: WatchSession, signal?: AbortSignal): Watch {
-    for (const known of this.#watches) if (known.deref() === undefined) this.#watches.delete(known);
-    const watch = new Watch(this.#line, session, signal);
-    this.#watches.add(new WeakRef(watch));
-    return watch;
+  /** Gives a change a request id and an actor, if it has none. */
+  #identified<C extends { requestId: string; actor: string }>(change: C): C {
+    return {
+      ...change, requestId: change.requestId === "" ? randomUUID().replaceAll("-", "") : change.requestId,
+      actor: change.actor === "" ? (this.#options.actor ?? "") : change.actor,
+    };
   }
 
-  /** Makes one call. `change` says what the call changes; undefined for a read. */
-  #call<I extends DescMessage, O extends DescMessage>(
-    method: DescMethodUnary<I, O>, request: MessageShape<I>, { timeoutMs = this.#timeoutMs, signal }: CallLimits, change?: Change,
-  ): Promise<Answered<MessageShape<O>>> {
-    return this.#line.unary(method, request, { timeoutMs, signal }, change);
+  #identifiedChange(request: PolicyChangeRequest): PolicyChangeRequest {
+    const { change } = request;
+    if (change.case === "update") return { ...request, change: { case: "update", value: this.#identified(change.value) } };
+    if (change.case === "delete") return { ...request, change: { case: "delete", value: this.#identified(change.value) } };
+    return request;
   }
 }
 
-/** The result of an edit for which nothing was sent. */
-function unsent(document: Document, outcome: UpdateOutcome, { includePrevious = false }: EditOptions): UpdateResult {
-  const { version } = document;
-  const previous = includePrevious ? document : undefined;
-  return { document, version, previousVersion: version, previous, outcome, requestId: "", replayed: false };
-}
-
-/** What a request changes; undefined for a dry run, which changes nothing. */
-function changeOf({ topic, requestId, validateOnly }: { topic: string; requestId: string; validateOnly: boolean }): Change | undefined {
-  return validateOnly ? undefined : { namespace: namespaceOf(topic), requestId };
+/** Returns the id of a request that can change something. */
+function idOf({ requestId, validateOnly }: { requestId: string; validateOnly: boolean }): string | undefined {
+  return validateOnly ? undefined : requestId;
 }

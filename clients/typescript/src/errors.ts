@@ -1,181 +1,110 @@
 import { fromBinary, type DescMessage, type MessageShape } from "@bufbuild/protobuf";
 import { anyUnpack, type Any } from "@bufbuild/protobuf/wkt";
-import { status as Code, type ServiceError } from "@grpc/grpc-js";
+import { status as Code, type Metadata } from "@grpc/grpc-js";
 
-import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "./generated/google/rpc/error_details_pb.js";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema, type BadRequest_FieldViolation } from "./generated/google/rpc/error_details_pb.js";
 import { StatusSchema } from "./generated/google/rpc/status_pb.js";
 
 /** The domain of the service's own reasons. */
 const DOMAIN = "topicpolicies";
 
-/** One violation: something that is wrong with a request. */
-export interface Violation {
-  /** The path of the field in the request, such as `update_mask.paths[1]` or `policies.retention_policies`. */
-  readonly field: string;
-  /** Machine-readable, such as `UNKNOWN_PATH`; empty if the service gave none. */
-  readonly reason: string;
-  /** A sentence that says what is wrong and what to do. */
-  readonly description: string;
-}
-
-interface Details {
-  readonly code: Code;
-  readonly reason?: string;
-  readonly metadata?: Readonly<Record<string, string>>;
-  readonly violations?: readonly Violation[];
-  readonly fromService?: boolean;
-  readonly retryAfterMs?: number | undefined;
-  readonly cause?: unknown;
-}
-
-/** The error of a failed call. There is one subclass for each kind of failure that a caller would handle differently. */
-export class TopicPoliciesError extends Error {
-  /** gRPC's status code. */
-  readonly code: Code;
-  /** Machine-readable, in UPPER_SNAKE_CASE; empty if the error is not the service's own (a broken connection, a proxy). */
-  readonly reason: string;
-  /** Further facts for programs, by key; `ErrorReason` says which keys each reason has. */
-  readonly metadata: Readonly<Record<string, string>>;
-  /** Everything that is wrong with the request, if the request is at fault. */
-  readonly violations: readonly Violation[];
-  /** Whether the service itself returned the error, not gRPC, a proxy or this client. */
-  readonly fromService: boolean;
-  /** After how many milliseconds a retry may succeed, from `google.rpc.RetryInfo`; undefined if the error has none. */
-  readonly retryAfterMs: number | undefined;
-
-  constructor(message: string, details: Details) {
-    super(message, { cause: details.cause });
-    this.name = new.target.name;
-    this.code = details.code;
-    this.reason = details.reason ?? "";
-    this.metadata = details.metadata ?? {};
-    this.violations = details.violations ?? [];
-    this.fromService = details.fromService ?? false;
-    this.retryAfterMs = details.retryAfterMs;
-  }
-}
-
-/** The request is invalid and stays so (INVALID_ARGUMENT); also thrown before anything is sent. */
-export class InvalidArgumentError extends TopicPoliciesError {}
-/** The topic, namespace or tenant does not exist (NOT_FOUND). */
-export class NotFoundError extends TopicPoliciesError {}
 /**
- * The document is not at the version that the etag requires, or changes too often (ABORTED); nothing was changed. Read the document again
- * and decide again.
+ * What kind of error it is. `conflict`: the precondition does not hold, or the document changes too often; read it again and decide anew.
+ * `outcome unknown`: the change may have happened; repeat it with the error's `requestId` to learn that, nothing is done twice. After all
+ * other kinds nothing has been changed.
  */
-export class ConflictError extends TopicPoliciesError {}
-/** There is a document although `mustNotExist` is set (ALREADY_EXISTS); nothing was changed. */
-export class AlreadyExistsError extends TopicPoliciesError {}
-/** The request does not fit the present state (FAILED_PRECONDITION), for example because topic policies are disabled. */
-export class FailedPreconditionError extends TopicPoliciesError {}
-/** The history can't say with certainty what the document was (OUT_OF_RANGE). */
-export class OutOfRangeError extends TopicPoliciesError {}
-/** A limit of the service was reached (RESOURCE_EXHAUSTED); nothing was done. */
-export class ResourceExhaustedError extends TopicPoliciesError {}
-/** The caller is not authenticated, or lacks a permission (UNAUTHENTICATED, PERMISSION_DENIED). */
-export class PermissionDeniedError extends TopicPoliciesError {}
-/** The service, or the change log behind it, can't be reached (UNAVAILABLE); nothing was done. */
-export class UnavailableError extends TopicPoliciesError {}
-/** A read, a watch or a stream of many changes was not answered in time, or an edit's function took too long (DEADLINE_EXCEEDED). */
-export class DeadlineExceededError extends TopicPoliciesError {}
-/**
- * The client was closed, or a proxy or the service cancelled the call (CANCELLED). A call that the caller's own signal ends fails with the
- * signal's reason instead.
- */
-export class CancelledError extends TopicPoliciesError {}
+export type ErrorKind =
+  | "invalid" | "not found" | "conflict" | "failed precondition" | "out of range" | "limit" | "denied" | "unavailable" | "timeout" | "failed"
+  | "outcome unknown";
 
-/**
- * It is not known whether a change was made: its answer was lost, or did not arrive in time.
- *
- * To learn the outcome, repeat the same call with `requestId`: a change that was made is not made again.
- */
-export class OutcomeUnknownError extends TopicPoliciesError {
-  /** The id of the request whose outcome is unknown. */
-  readonly requestId: string;
+const KINDS: Readonly<Partial<Record<Code, ErrorKind>>> = {
+  [Code.INVALID_ARGUMENT]: "invalid",
+  [Code.NOT_FOUND]: "not found",
+  [Code.ABORTED]: "conflict",
+  [Code.FAILED_PRECONDITION]: "failed precondition",
+  [Code.OUT_OF_RANGE]: "out of range",
+  [Code.RESOURCE_EXHAUSTED]: "limit",
+  [Code.UNAUTHENTICATED]: "denied",
+  [Code.PERMISSION_DENIED]: "denied",
+  [Code.UNAVAILABLE]: "unavailable",
+  [Code.DEADLINE_EXCEEDED]: "timeout",
+};
 
-  constructor(cause: TopicPoliciesError, requestId: string) {
-    const { code, reason, metadata, fromService } = cause;
-    const why = /[.!?]$/.test(cause.message) ? cause.message : `${cause.message}.`; // gRPC's own messages have no full stop
-    super(`It is not known whether the change was made: ${why} Repeat it with request id ${requestId} to learn it.`, {
-      code, reason, metadata, fromService, cause,
-    });
-    this.requestId = requestId;
-  }
-}
+/** The codes after which a change may have happened, unless the service itself says otherwise. */
+const AMBIGUOUS: ReadonlySet<Code> = new Set([Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED, Code.INTERNAL, Code.UNKNOWN]);
 
-const CLASSES: ReadonlyMap<Code, typeof TopicPoliciesError> = new Map([
-  [Code.CANCELLED, CancelledError],
-  [Code.INVALID_ARGUMENT, InvalidArgumentError],
-  [Code.NOT_FOUND, NotFoundError],
-  [Code.ABORTED, ConflictError],
-  [Code.ALREADY_EXISTS, AlreadyExistsError],
-  [Code.FAILED_PRECONDITION, FailedPreconditionError],
-  [Code.OUT_OF_RANGE, OutOfRangeError],
-  [Code.RESOURCE_EXHAUSTED, ResourceExhaustedError],
-  [Code.UNAUTHENTICATED, PermissionDeniedError],
-  [Code.PERMISSION_DENIED, PermissionDeniedError],
-  [Code.UNAVAILABLE, UnavailableError],
-  [Code.DEADLINE_EXCEEDED, DeadlineExceededError],
+/** The codes with which a watch ends for good. */
+const FINAL: ReadonlySet<Code> = new Set([
+  Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.PERMISSION_DENIED, Code.FAILED_PRECONDITION, Code.UNIMPLEMENTED,
 ]);
 
-const CODES = Object.values(Code).filter((each): each is Code => typeof each === "number");
+/** How a call ended. */
+interface Status {
+  readonly code: Code;
+  readonly details: string;
+  /** Has the details of the error, if there are any. */
+  readonly metadata?: Metadata;
+}
 
-/** Returns a detail of this type; undefined if it is of another one, or can't be decoded. */
-function unpacked<D extends DescMessage>(detail: Any, schema: D): MessageShape<D> | undefined {
-  try {
-    return anyUnpack(detail, schema);
-  } catch {
-    return undefined; // perhaps from a proxy: the code and the message are still good
+/** The error of a call that failed. */
+export class TopicPoliciesError extends Error {
+  override readonly name = "TopicPoliciesError";
+  readonly kind: ErrorKind;
+  /** gRPC's status code. */
+  readonly code: Code;
+  /** The name of an `ErrorReason`, such as `PRECONDITION_FAILED`. Empty: the error is not the service's own. */
+  readonly reason: string;
+  /** Everything that is wrong with the request, each with a field, a reason and a sentence. */
+  readonly violations: readonly BadRequest_FieldViolation[];
+  /** Further facts, by the keys that `ErrorReason` names. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** When the service suggests to try again, in milliseconds. 0: it suggests nothing. */
+  readonly retryAfterMs: number;
+  /** The id of the change that failed. Empty for other calls. */
+  readonly requestId: string;
+
+  /** @param requestId the id of the change; undefined if the call is none */
+  constructor(code: Code, message: string, details: readonly Any[], requestId: string | undefined, options?: ErrorOptions) {
+    super(message, options);
+    const info = find(details, ErrorInfoSchema);
+    const own = info?.domain === DOMAIN ? info : undefined;
+    const delay = find(details, RetryInfoSchema)?.retryDelay;
+    this.code = code;
+    this.reason = own?.reason ?? "";
+    this.metadata = own?.metadata ?? {};
+    this.violations = find(details, BadRequestSchema)?.fieldViolations ?? [];
+    this.retryAfterMs = delay === undefined ? 0 : Number(delay.seconds) * 1000 + delay.nanos / 1e6;
+    this.requestId = requestId ?? "";
+    const ambiguous = this.reason === "" ? AMBIGUOUS.has(code) : this.reason === "OUTCOME_UNKNOWN" || this.reason === "INTERNAL";
+    this.kind = requestId !== undefined && ambiguous ? "outcome unknown" : (KINDS[code] ?? "failed");
+  }
+
+  /**
+   * Whether a watch that ended like this goes on: not if the request is at fault, or the caller may not watch. A token that expires while a
+   * watch runs (`began`) may have been renewed.
+   */
+  resumable(began: boolean): boolean {
+    if (this.code === Code.UNAUTHENTICATED) return began && this.reason === "CREDENTIALS_EXPIRED";
+    return !FINAL.has(this.code);
   }
 }
 
-/** Converts a status with its `google.rpc` details to an error. Details of other types are ignored. */
-export function fromStatus(number: number, message: string, details: readonly Any[], cause?: unknown): TopicPoliciesError {
-  const code = CODES.find((known) => known.valueOf() === number) ?? Code.UNKNOWN;
-  let reason = "";
-  let metadata: Record<string, string> = {};
-  let fromService = false;
-  let retryAfterMs: number | undefined;
-  const violations: Violation[] = [];
-  for (const detail of details) {
-    const info = unpacked(detail, ErrorInfoSchema);
-    if (info !== undefined) {
-      ({ reason, metadata } = info);
-      fromService = info.domain === DOMAIN;
-    }
-    const delay = unpacked(detail, RetryInfoSchema)?.retryDelay;
-    if (delay !== undefined) retryAfterMs = Math.max(0, Number(delay.seconds) * 1000 + delay.nanos / 1e6);
-    for (const each of unpacked(detail, BadRequestSchema)?.fieldViolations ?? []) {
-      violations.push({ field: each.field, reason: each.reason, description: each.description });
-    }
-  }
-  const kind = CLASSES.get(code) ?? TopicPoliciesError;
-  return new kind(message, { code, reason, metadata, violations, fromService, retryAfterMs, cause });
+/** Converts an error of grpc-js; any other stays as it is. */
+export function converted(error: unknown, requestId?: string): Error {
+  if (error instanceof TopicPoliciesError || !isStatus(error)) return error instanceof Error ? error : new Error(String(error));
+  const [bytes] = error.metadata?.get("grpc-status-details-bin") ?? [];
+  const details = Buffer.isBuffer(bytes) ? fromBinary(StatusSchema, bytes).details : [];
+  return new TopicPoliciesError(error.code, error.details, details, requestId, { cause: error });
 }
 
-/** Converts whatever a call threw to a TopicPoliciesError. */
-export function fromServiceError(error: unknown): TopicPoliciesError {
-  if (error instanceof TopicPoliciesError) return error;
-  if (!isServiceError(error)) {
-    return new TopicPoliciesError(error instanceof Error ? error.message : String(error), { code: Code.UNKNOWN, cause: error });
-  }
-  const [written] = error.metadata.get("grpc-status-details-bin");
-  let details: readonly Any[] = [];
-  if (written instanceof Uint8Array) {
-    try {
-      details = fromBinary(StatusSchema, written).details;
-    } catch {
-      details = []; // perhaps from a proxy: the code and the message are still good
-    }
-  }
-  return fromStatus(error.code, error.details || Code[error.code], details, error);
+function isStatus(error: unknown): error is Status {
+  return error instanceof Error && "code" in error && typeof error.code === "number" && "details" in error;
 }
 
-function isServiceError(error: unknown): error is ServiceError {
-  return error instanceof Error && "code" in error && "details" in error && "metadata" in error;
-}
-
-/** Creates the error of a request that was refused before it was sent. */
-export function invalid(field: string, reason: string, description: string): InvalidArgumentError {
-  return new InvalidArgumentError(description, { code: Code.INVALID_ARGUMENT, reason, violations: [{ field, reason, description }] });
+function find<D extends DescMessage>(details: readonly Any[], schema: D): MessageShape<D> | undefined {
+  for (const each of details) {
+    const message = anyUnpack(each, schema);
+    if (message !== undefined) return message;
+  }
+  return undefined;
 }

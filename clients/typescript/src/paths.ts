@@ -1,3 +1,6 @@
+import { create } from "@bufbuild/protobuf";
+import { FieldMaskSchema, type FieldMask } from "@bufbuild/protobuf/wkt";
+
 import type { TopicPolicies } from "./generated/topicpolicies/v1/policies_pb.js";
 
 const PLAIN = /^[A-Za-z0-9_]+$/;
@@ -34,10 +37,10 @@ export type PathSegments = [] | SegmentsOf<TopicPolicies>;
  */
 export type MaskPath = "*" | PathsOf<TopicPolicies> | WrittenPath;
 
-/** The path of a list field. */
-export type ListPath = {
-  [Field in FieldOf<TopicPolicies>]: Value<TopicPolicies, Field> extends readonly unknown[] ? Snake<Field> : never;
-}[FieldOf<TopicPolicies>];
+/** Returns the mask of some paths. */
+export function mask(...paths: readonly MaskPath[]): FieldMask {
+  return create(FieldMaskSchema, { paths: [...paths] });
+}
 
 /**
  * Builds a mask path from its segments: field names, and map keys, which are quoted with backticks where necessary.

@@ -8,8 +8,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { create } from "@bufbuild/protobuf";
 import { InterceptingCall, type Interceptor } from "@grpc/grpc-js";
 
-import { Client, ConflictError, type UpdateResult } from "../src/index.js";
-import { SubscriptionPoliciesSchema } from "../src/v1/index.js";
+import { Client, mask } from "../src/index.js";
+import { SubscriptionPoliciesSchema, type ChangeResult } from "../src/v1/index.js";
 
 const ENTRY = "of typescript.1"; // a key that needs backticks
 const [target = "", topic = "", turns = "0"] = process.argv.slice(2);
@@ -21,32 +21,28 @@ const traced: Interceptor = (options, next) => new InterceptingCall(next(options
     go(metadata, listener);
   },
 });
-const client = new Client(target, { actor: "typescript", interceptors: [traced] });
+using client = new Client(target, { actor: "typescript", interceptors: [traced] });
 let runs = 0;
 
-await client.get(topic);
+await client.getPolicy({ topic });
 console.log("ready");
 await once(process.stdin, "data");
 process.stdin.destroy();
 for (let turn = 1; turn <= Number(turns); turn += 1) {
-  const { previousVersion, document } = await change(turn);
-  console.log(`changed ${turn} ${previousVersion} ${document?.version ?? ""}`);
+  const { previousVersion, version } = await change(turn);
+  console.log(`changed ${turn} ${previousVersion} ${version}`);
   await sleep(Math.random() * 60);
 }
 console.log(`runs ${runs}`);
-client.close();
 
 /** Makes even turns by an edit of a map entry, and odd ones by an update of a field. */
-async function change(turn: number): Promise<UpdateResult> {
-  if (turn % 2 === 1) return client.update(topic, { maxConsumersPerSubscription: turn }, { mask: ["max_consumers_per_subscription"] });
-  for (;;) {
-    try {
-      return await client.edit(topic, (policies) => {
-        runs += 1;
-        policies.subscriptionPolicies[ENTRY] = create(SubscriptionPoliciesSchema, { dispatchRate: { dispatchThrottlingRateInMsg: turn } });
-      });
-    } catch (error) {
-      if (!(error instanceof ConflictError)) throw error; // edit gave up after many conflicts; nothing was lost, so try again
-    }
+function change(turn: number): Promise<ChangeResult> {
+  if (turn % 2 === 1) {
+    const updateMask = mask("max_consumers_per_subscription");
+    return client.updatePolicy({ topic, policies: { maxConsumersPerSubscription: turn }, updateMask });
   }
+  return client.edit({ topic }, (policies) => {
+    runs += 1;
+    policies.subscriptionPolicies[ENTRY] = create(SubscriptionPoliciesSchema, { dispatchRate: { dispatchThrottlingRateInMsg: turn } });
+  });
 }

@@ -1,249 +1,221 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 
-import { create, equals } from "@bufbuild/protobuf";
+import { create } from "@bufbuild/protobuf";
+import { anyPack } from "@bufbuild/protobuf/wkt";
+import { status as Code } from "@grpc/grpc-js";
 
-import {
-  AlreadyExistsError, Client, ConflictError, DeleteOutcome, HistoryOrder, InvalidArgumentError, ListOperation, LogKind, path, Scope,
-  ServerFeature, TopicPoliciesSchema, UpdateOutcome, WatchMode, WriterMode, type HistoryEntry, type HistoryOptions, type MaskPath,
-  type UpdateResult,
-} from "../src/index.js";
-import { SubscriptionType } from "../src/v1/index.js";
-import { Sidecar } from "./sidecar.js";
-import { only } from "./watching.js";
+import { isLocal } from "../src/connection.js";
+import { BadRequestSchema, ErrorInfoSchema, RetryInfoSchema } from "../src/generated/google/rpc/error_details_pb.js";
+import { Client, TopicPoliciesError, type BatchResult, type ErrorKind } from "../src/index.js";
+import { SERVICE_CONFIG } from "../src/service-config.js";
+import { TopicPoliciesService, type BatchUpdatePoliciesRequest, type UpdatePolicyRequest, type WatchPoliciesRequest } from "../src/v1/index.js";
+import { refusal, Refusal, serve } from "./fake.js";
+import { read } from "./sidecar.js";
 
-function versionOf(result: UpdateResult): string {
-  return result.document?.version ?? assert.fail();
+const UPDATE = { topic: "t/n/x", policies: { maxProducerPerTopic: 1 } };
+const ID = /^[0-9a-f]{32}$/;
+
+async function failure(call: Promise<unknown>): Promise<TopicPoliciesError> {
+  const error = await call.then(() => undefined, (thrown: unknown) => thrown);
+  assert.ok(error instanceof TopicPoliciesError, String(error));
+  return error;
 }
 
-let sidecar: Sidecar;
-let client: Client;
-before(async () => {
-  sidecar = await Sidecar.start();
-  client = new Client(sidecar.address, { actor: "tester" });
-});
-after(async () => {
-  client.close();
-  await sidecar.remove();
+test("the service config is that of all clients", () => {
+  assert.deepEqual(SERVICE_CONFIG, JSON.parse(read("service_config.json")));
 });
 
-test("an update changes the masked fields and no others", async () => {
-  const topic = "persistent://ts/masks/x";
-  const retentionPolicies = { retentionTimeInMinutes: 10, retentionSizeInMb: 100n };
-  const first = await client.update(topic, { maxProducerPerTopic: 5, messageTtlInSeconds: 60, retentionPolicies });
-  assert.equal(first.outcome, UpdateOutcome.APPLIED);
-  const version = versionOf(first);
-  const mask: MaskPath[] = ["max_producer_per_topic", "message_ttl_in_seconds"];
-  const second = await client.update(topic, { maxProducerPerTopic: 6 }, { mask, etag: version, includePrevious: true });
-  assert.deepEqual([second.previousVersion, second.previous?.policies?.maxProducerPerTopic, first.previous], [version, 5, undefined]);
-  const read = await client.get(topic, { atLeastVersion: versionOf(second) });
-  assert.ok(read.policies && equals(TopicPoliciesSchema, read.policies, create(TopicPoliciesSchema, { maxProducerPerTopic: 6, retentionPolicies })));
-  assert.equal(read.version, versionOf(second));
+test("the first program of the README is the example", () => {
+  const [, program] = /```ts\n([^]*?)```/.exec(read("typescript", "README.md")) ?? [];
+  assert.equal(program, read("typescript", "example", "main.ts").replace("../src/index.js", "topicpolicies"));
 });
 
-test("map entries are set and removed one by one", async () => {
-  const topic = "persistent://ts/maps/x";
-  for (const name of ["my-sub", "a.b", "tick`ed"]) {
-    const mask = [path("subscription_policies", name, "dispatch_rate", "dispatch_throttling_rate_in_msg")];
-    await client.update(topic, { subscriptionPolicies: { [name]: { dispatchRate: { dispatchThrottlingRateInMsg: 7 } } } }, { mask });
+test("gRPC repeats a change with the same request id", async () => {
+  const seen: UpdatePolicyRequest[] = [];
+  using service = await serve({
+    updatePolicy: (request) => {
+      if (seen.push(request) < 3) throw refusal(Code.UNAVAILABLE, "NOT_APPENDED");
+      return { requestId: request.requestId };
+    },
+  });
+  using client = new Client(service.address, { actor: "somebody" });
+  const { requestId } = await client.updatePolicy(UPDATE);
+  assert.match(requestId, ID);
+  assert.deepEqual(seen.map((each) => [each.requestId, each.actor]), Array(3).fill([requestId, "somebody"]));
+  await client.updatePolicy({ ...UPDATE, requestId: "mine", actor: "another" });
+  assert.deepEqual([seen[3]?.requestId, seen[3]?.actor], ["mine", "another"]);
+});
+
+test("an error has its kind and its details", async () => {
+  using service = await serve({
+    updatePolicy: () => {
+      throw new Refusal(
+        Code.RESOURCE_EXHAUSTED,
+        anyPack(ErrorInfoSchema, create(ErrorInfoSchema, { domain: "topicpolicies", reason: "LIMIT_REACHED", metadata: { most: "5" } })),
+        anyPack(BadRequestSchema, create(BadRequestSchema, { fieldViolations: [{ field: "topic" }] })),
+        anyPack(RetryInfoSchema, create(RetryInfoSchema, { retryDelay: { seconds: 1n, nanos: 500_000_000 } })),
+      );
+    },
+  });
+  using client = new Client(service.address);
+  const error = await failure(client.updatePolicy(UPDATE));
+  assert.deepEqual([error.kind, error.code, error.reason, error.metadata["most"]], ["limit", Code.RESOURCE_EXHAUSTED, "LIMIT_REACHED", "5"]);
+  assert.deepEqual([error.violations[0]?.field, error.retryAfterMs, error.message], ["topic", 1500, "It is so."]);
+});
+
+test("a change without an answer has an unknown outcome and a request id", async () => {
+  const seen: string[] = [];
+  using service = await serve({
+    updatePolicy: async ({ requestId }) => {
+      seen.push(requestId);
+      await sleep(2000, undefined, { ref: false });
+      return {};
+    },
+  });
+  using client = new Client(service.address, { timeoutMs: 100 });
+  const late = await failure(client.updatePolicy(UPDATE));
+  const ended = await failure(client.updatePolicy(UPDATE, { timeoutMs: 20_000, signal: AbortSignal.timeout(100) }));
+  for (const [number, each] of [late, ended].entries()) assert.deepEqual([each.kind, each.requestId], ["outcome unknown", seen[number]]);
+});
+
+test("a read ends at its time limit, or with the reason of its signal", async () => {
+  using service = await serve({ getPolicy: () => new Promise(() => undefined) });
+  using client = new Client(service.address, { timeoutMs: 50 });
+  assert.equal((await failure(client.getPolicy({ topic: "t/n/x" }))).kind, "timeout" satisfies ErrorKind);
+  const signal = AbortSignal.timeout(50);
+  await assert.rejects(client.getPolicy({ topic: "t/n/x" }, { signal, timeoutMs: 20_000 }), (error) => error === signal.reason);
+  await assert.rejects(client.getPolicy({ topic: "t/n/x" }, { signal }), (error) => error === signal.reason);
+});
+
+test("a token is read for every call, and never sent in the clear to another machine", async () => {
+  const seen: unknown[] = [];
+  using service = await serve({ updatePolicy: (_, metadata) => { seen.push(metadata.get("authorization")); return {}; } });
+  let number = 0;
+  const token = (): Promise<string> => Promise.resolve(`token ${number += 1}`);
+  using client = new Client(service.address, { token });
+  await client.updatePolicy(UPDATE);
+  await client.updatePolicy(UPDATE);
+  assert.deepEqual(seen, [["Bearer token 1"], ["Bearer token 2"]]);
+  assert.throws(() => new Client("sidecar.example:6680", { tls: false, token }), /TLS/);
+  using refusing = new Client(service.address, { token: () => { throw new Error("no token"); } });
+  await assert.rejects(refusing.updatePolicy(UPDATE), /no token/);
+});
+
+test("addresses of this machine need no TLS", () => {
+  for (const each of ["localhost:1", "127.0.0.1:1", "[::1]:1", "unix:/run/x", "dns:localhost:1", "dns:///localhost:1", "ipv4:127.0.0.1:1"]) {
+    assert.ok(isLocal(each), each);
   }
-  const result = await client.update(topic, {}, { mask: [path("subscription_policies", "a.b")] });
-  const entries = result.document?.policies?.subscriptionPolicies ?? {};
-  assert.deepEqual(Object.keys(entries).sort(), ["my-sub", "tick`ed"]);
-  for (const entry of Object.values(entries)) {
-    assert.deepEqual([entry.dispatchRate?.dispatchThrottlingRateInMsg, entry.dispatchRate?.ratePeriodInSecond], [7, 1]);
+  for (const each of ["sidecar:1", "10.0.0.1:1", "dns:///sidecar:1", "localhost.example:1", "ipv4:10.0.0.1:1", ""]) assert.ok(!isLocal(each), each);
+});
+
+test("another address is used if one can't be reached", async () => {
+  using gone = await serve({ updatePolicy: () => ({}) });
+  using service = await serve({ updatePolicy: () => ({ version: "1" }) });
+  gone[Symbol.dispose]();
+  using client = new Client(`ipv4:${gone.address},${service.address}`);
+  assert.equal((await client.updatePolicy(UPDATE)).version, "1");
+});
+
+test("a list reads page after page and ends with an error", async () => {
+  using service = await serve({
+    listPolicies: ({ pageToken }) => {
+      if (pageToken === "") return { documents: [{ topic: "a" }, { topic: "b" }], nextPageToken: "1", resumeToken: "k" };
+      if (pageToken === "1") return { documents: [{ topic: "c" }], nextPageToken: "2" };
+      throw refusal(Code.INVALID_ARGUMENT, "INVALID_REQUEST");
+    },
+  });
+  using client = new Client(service.address);
+  const topics: string[] = [];
+  await assert.rejects(async () => {
+    for await (const { topic } of client.listPolicies({ namespace: "t/n" })) topics.push(topic);
+  }, { kind: "invalid" });
+  assert.deepEqual(topics, ["a", "b", "c"]);
+  assert.equal((await client.call(TopicPoliciesService.method.listPolicies, { namespace: "t/n" })).resumeToken, "k");
+});
+
+test("a batch is sent in parts, and each change has a result", async () => {
+  const seen: BatchUpdatePoliciesRequest[] = [];
+  using service = await serve({
+    batchUpdatePolicies: (request) => {
+      if (seen.push(request) === 2) throw new Refusal(Code.INTERNAL);
+      return { results: request.changes.map(({ change }) => ({ result: { case: "success", value: { requestId: change.value?.requestId ?? "" } } })) };
+    },
+  });
+  using client = new Client(service.address, { actor: "somebody" });
+  const changes = Array.from({ length: 2500 }, (_, number) => ({ change: number % 2 === 0
+    ? { case: "update", value: UPDATE } as const
+    : { case: "delete", value: { topic: `t/n/${number}` } } as const }));
+  const results = await client.batch(changes);
+  const idOf = ({ result, error }: BatchResult): string => result?.requestId ?? error?.requestId ?? "";
+  assert.deepEqual([results.length, new Set(results.map(idOf)).size, seen.length], [2500, 2500, 3]);
+  assert.ok(results.every((each, index) => (index >= 1000 && index < 2000 ? each.error?.kind === "outcome unknown" : each.result !== undefined)));
+  assert.equal(seen[0]?.changes[0]?.change.value?.actor, "somebody");
+  assert.deepEqual(await client.batch([]), []);
+  const unsent = await client.batch(changes.slice(0, 2), { signal: AbortSignal.abort(new Error("enough")) });
+  assert.deepEqual(unsent.map(({ error }) => [error?.kind, error?.message]), Array(2).fill(["failed", "Nothing was sent: Error: enough"]));
+  const large = { change: { case: "update", value: { topic: "x".repeat(1 << 20) } } } as const;
+  await client.batch(Array<typeof large>(5).fill(large));
+  assert.equal(seen.length, 6);
+});
+
+test("a large batch is repeated too", async () => {
+  let attempts = 0;
+  using service = await serve({
+    batchUpdatePolicies: () => {
+      if ((attempts += 1) === 1) throw refusal(Code.UNAVAILABLE, "NOT_APPENDED");
+      return { results: [{ result: { case: "success", value: {} } }] };
+    },
+  });
+  using client = new Client(service.address);
+  const [only] = await client.batch([{ change: { case: "update", value: { topic: "x".repeat(2 << 20) } } }]);
+  assert.deepEqual([only?.error, attempts], [undefined, 2]);
+});
+
+test("a watch goes on where it broke, and ends with an error that stays", async () => {
+  const seen: WatchPoliciesRequest[] = [];
+  const change = { namespace: "t/n", content: { case: "change", value: {} } } as const;
+  using service = await serve({
+    async *watchPolicies(request) {
+      await Promise.resolve();
+      const number = seen.push(request);
+      if (number === 1) yield { events: [change] };
+      else if (number === 2) {
+        yield { events: [change, { namespace: "t/n", resumeToken: "k1", content: { case: "bookmark", value: { synced: true } } }] };
+        return;
+      } else if (number === 3) throw refusal(Code.RESOURCE_EXHAUSTED, "LIMIT_REACHED");
+      throw number === 1 ? new Refusal(Code.UNAVAILABLE) : refusal(Code.PERMISSION_DENIED, "PERMISSION_DENIED");
+    },
+  });
+  using client = new Client(service.address);
+  const found: unknown[] = [];
+  await assert.rejects(async () => {
+    for await (const { content } of client.watchPolicies({ namespaces: ["t/n"], resumeTokens: { "t/m": "k0" } })) found.push(content.case);
+  }, { kind: "denied" });
+  assert.deepEqual(found, ["change", "reset", "change", "bookmark"]);
+  const [early, late] = [{ "t/m": "k0" }, { "t/m": "k0", "t/n": "k1" }];
+  assert.deepEqual(seen.map((each) => each.resumeTokens), [early, early, late, late]);
+});
+
+test("a watch ends with its signal, and if its reader leaves it", async () => {
+  const endings: Promise<void>[] = [];
+  using service = await serve({
+    async *watchPolicies(_, ended) {
+      endings.push(ended);
+      yield { events: [{ namespace: "t/n" }] };
+      await ended;
+    },
+  });
+  using client = new Client(service.address);
+  for await (const event of client.watchPolicies({})) {
+    assert.equal(event.namespace, "t/n");
+    break;
   }
-});
-
-test("all mistakes of a request are reported at once, and an update without anything to change is refused", async () => {
-  const mask = ["no_such_field", "replication_clusters.x"] as string[] as MaskPath[];
-  await assert.rejects(client.update("persistent://ts/bad/x", {}, { mask }), (error) => {
-    assert.ok(error instanceof InvalidArgumentError && error.fromService);
-    assert.equal(error.violations.length, 2);
-    return true;
-  });
-  await assert.rejects(client.update("persistent://ts/bad/x", {}), { name: "InvalidArgumentError", reason: "EMPTY_MASK", fromService: true });
-});
-
-test("an etag of another version is a conflict", async () => {
-  const update = client.update("persistent://ts/etag/x", { maxProducerPerTopic: 1 }, { etag: "99999999999999999999" });
-  await assert.rejects(update, (error) => error instanceof ConflictError && error.fromService && error.reason === "ETAG_MISMATCH");
-});
-
-test("a repeated request is applied once", async () => {
-  const first = await client.update("persistent://ts/repeat/x", { maxProducerPerTopic: 1 });
-  const again = await client.update("persistent://ts/repeat/x", { maxProducerPerTopic: 1 }, { requestId: first.requestId });
-  assert.deepEqual([again.replayed, versionOf(again)], [true, versionOf(first)]);
-});
-
-test("the answer to a repeat has the version even if a later change has replaced the document", async () => {
-  const topic = "persistent://ts/replaced/x";
-  const updated = await client.update(topic, { maxProducerPerTopic: 1 });
-  const deleted = await client.delete(topic);
-  await client.update(topic, { maxProducerPerTopic: 2 });
-  const again = await client.update(topic, { maxProducerPerTopic: 1 }, { requestId: updated.requestId });
-  assert.deepEqual([again.replayed, again.document, again.version], [true, undefined, versionOf(updated)]);
-  const repeated = await client.delete(topic, { requestId: deleted.requestId });
-  assert.deepEqual([repeated.replayed, repeated.version], [true, deleted.document?.version]);
-  const unchanged = await client.edit(topic, () => undefined);
-  assert.deepEqual([updated.version, unchanged.version], [versionOf(updated), versionOf(unchanged)]);
-});
-
-test("options of an update reach the service", async () => {
-  const topic = "persistent://ts/options/x";
-  const skipped = await client.update(topic, { maxProducerPerTopic: 1 }, { skipIfAbsent: true });
-  assert.deepEqual([skipped.outcome, skipped.document?.policies], [UpdateOutcome.SKIPPED, undefined]);
-  const would = await client.update(topic, { maxProducerPerTopic: 1 }, { validateOnly: true });
-  assert.deepEqual([would.outcome, would.document?.policies?.maxProducerPerTopic], [UpdateOutcome.WOULD_APPLY, 1]);
-  assert.equal((await client.get(topic)).policies, undefined);
-  const types = (operation: ListOperation, subscriptionTypesEnabled: SubscriptionType[]): Promise<UpdateResult> =>
-    client.update(topic, { subscriptionTypesEnabled }, { listOperations: { subscription_types_enabled: operation } });
-  await types(ListOperation.UNION, [SubscriptionType.SHARED, SubscriptionType.FAILOVER]);
-  await assert.rejects(client.update(topic, { maxProducerPerTopic: 1 }, { mustNotExist: true }), AlreadyExistsError);
-  const left = await types(ListOperation.SUBTRACT, [SubscriptionType.SHARED]);
-  assert.deepEqual(left.document?.policies?.subscriptionTypesEnabled, [SubscriptionType.FAILOVER]);
-});
-
-test("documents are listed page by page, with a token to watch from, and deleted scope by scope", async (t) => {
-  const topics = 101; // one more than a page
-  const changes = Array.from({ length: topics }, (_, number) => ({ topic: `ts/many/t${number}`, policies: { maxProducerPerTopic: 1 } }));
-  for await (const each of client.updateMany(changes)) assert.equal(each.kind, "updated");
-  const global = versionOf(await client.update("ts/many/t0", { maxProducerPerTopic: 1 }, { scope: Scope.GLOBAL }));
-  const count = async (...scopes: Scope[]): Promise<number> => {
-    let found = 0;
-    for await (const document of client.list("ts/many", { scopes })) found += document.policies === undefined ? 0 : 1;
-    return found;
-  };
-  assert.deepEqual([await count(), await count(Scope.LOCAL)], [topics + 1, topics]);
-  const pages = client.list("ts/many", { pageSize: 7 });
-  await pages.next();
-  const { token } = pages;
-  assert.ok(token !== undefined);
-  const watch = client.watch({ namespaces: ["ts/many"], resume: token });
-  t.after(() => { watch.close(); });
-  await only(watch, "synced");
-  await assert.rejects(client.delete("ts/many/t0", { scope: Scope.GLOBAL, etag: "99999999999999999999" }), ConflictError);
-  assert.equal((await client.delete("ts/many/t0", { scope: Scope.GLOBAL, validateOnly: true })).outcome, DeleteOutcome.WOULD_DELETE);
-  const deletion = { scope: Scope.GLOBAL, etag: global, includePrevious: true };
-  const deleted = await client.delete("ts/many/t0", deletion);
-  assert.deepEqual([deleted.outcome, deleted.previousVersion, deleted.document?.policies], [DeleteOutcome.DELETED, global, undefined]);
-  assert.equal(deleted.previous?.policies?.maxProducerPerTopic, 1);
-  assert.equal((await only(watch, "deleted")).previousVersion, global);
-  assert.equal((await client.delete("ts/many/t0", { ...deletion, requestId: deleted.requestId })).replayed, true);
-  assert.equal((await client.delete("ts/many/t0", { scope: Scope.GLOBAL })).outcome, DeleteOutcome.ABSENT);
-  assert.equal((await client.delete("ts/many/t0")).outcome, DeleteOutcome.DELETED);
-});
-
-test("documents are read as of a time or version, and both scopes in one call", async () => {
-  const topic = "persistent://ts/then/x";
-  const first = versionOf(await client.update(topic, { maxProducerPerTopic: 1 }));
-  const between = (await entriesOf(topic))[0]?.time ?? assert.fail();
-  await new Promise((resolve) => { setTimeout(resolve, 20); });
-  await client.update(topic, { maxProducerPerTopic: 2 });
-  await client.update(topic, { maxProducerPerTopic: 3 }, { scope: Scope.GLOBAL });
-  const { local, global } = await client.getBoth(topic);
-  assert.deepEqual([local, global].map((each) => each.policies?.maxProducerPerTopic), [2, 3]);
-  assert.equal((await client.get(topic, { asOfVersion: first })).policies?.maxProducerPerTopic, 1);
-  const then = await client.getBoth(topic, { asOfTime: new Date(between.getTime() + 10) });
-  assert.deepEqual([then.local.policies?.maxProducerPerTopic, then.global.policies], [1, undefined]);
-  await assert.rejects(client.get(topic, { asOfVersion: first, atLeastVersion: first }), { reason: "CONTRADICTION" });
-});
-
-async function entriesOf(topic: string, options: HistoryOptions = {}): Promise<HistoryEntry[]> {
-  const entries: HistoryEntry[] = [];
-  for await (const entry of client.history({ topic }, options)) entries.push(entry);
-  return entries;
-}
-
-test("the history is read page by page, in either order, and by actor", async () => {
-  const topic = "persistent://ts/history/x";
-  for (let turn = 1; turn <= 5; turn += 1) await client.update(topic, { maxProducerPerTopic: turn }, { actor: turn === 3 ? "auditor" : "others" });
-  const values = (entries: HistoryEntry[]): unknown[] => entries.map((entry) => entry.document?.policies?.maxProducerPerTopic);
-  assert.deepEqual(values(await entriesOf(topic, { pageSize: 2 })), [5, 4, 3, 2, 1]);
-  assert.deepEqual(values(await entriesOf(topic, { order: HistoryOrder.OLDEST_FIRST })), [1, 2, 3, 4, 5]);
-  assert.deepEqual(values(await entriesOf(topic, { actor: "auditor" })), [3]);
-  assert.deepEqual(values(await entriesOf(topic, { actor: "" })), []);
-  const pages = client.history({ namespace: "ts/history" });
-  await pages.next();
-  assert.deepEqual([pages.gaps, pages.following], [[], true]);
-});
-
-test("serverInfo has the version, the kind of log and the limits of the server", async () => {
-  const { log, features, limits, writerMode } = await client.serverInfo();
-  assert.deepEqual([log, writerMode], [LogKind.EMBEDDED, WriterMode.SOLE]);
-  assert.ok(features.includes(ServerFeature.HISTORY));
-  assert.ok(limits.messageBytes > 65_536 && limits.updateTimeoutMs > 0 && limits.changesPerStream > 0);
-});
-
-test("effective policies are refused by a server that does not know the cluster", async () => {
-  await assert.rejects(client.effective("ts/effective/x"), { reason: "LEVELS_UNKNOWN" });
-});
-
-test("concurrent edits are repeated on conflict and lose no change", async (t) => {
-  const topic = "persistent://ts/edits/x";
-  const [editors, edits] = [4, 15];
-  let runs = 0;
-  const editor = async (): Promise<void> => {
-    const own = new Client(sidecar.address);
-    for (let turn = 0; turn < edits; turn += 1) {
-      await own.edit(topic, (policies) => {
-        runs += 1;
-        policies.maxProducerPerTopic = (policies.maxProducerPerTopic ?? 0) + 1;
-      });
-    }
-    own.close();
-  };
-  await Promise.all(Array.from({ length: editors }, editor));
-  assert.equal((await client.get(topic)).policies?.maxProducerPerTopic, editors * edits);
-  assert.ok(runs > editors * edits, "there were no conflicts, so this showed nothing");
-  t.diagnostic(`${runs - editors * edits} conflicts`);
-});
-
-test("an edit that changes nothing has the previous document if that is requested", async () => {
-  const topic = "persistent://ts/unchanged/x";
-  const update = { includePrevious: true };
-  const { version } = await client.update(topic, { maxProducerPerTopic: 1 }, update);
-  const answered = await client.update(topic, { maxProducerPerTopic: 1 }, update);
-  const edited = await client.edit(topic, () => undefined, update);
-  assert.deepEqual([answered.previous?.version, edited.previous?.version], [version, version]);
-  assert.deepEqual([edited.outcome, edited.previous?.policies], [answered.outcome, answered.previous?.policies]);
-  assert.equal((await client.edit(topic, () => undefined)).previous, undefined);
-});
-
-test("an edit sends only what differs", async (t) => {
-  const topic = "persistent://ts/differences/x";
-  const unchanged = await client.edit(topic, () => undefined);
-  assert.deepEqual([unchanged.outcome, unchanged.requestId], [UpdateOutcome.UNCHANGED, ""]);
-  await assert.rejects(client.edit(topic, () => Promise.reject(new Error("changed my mind"))), /changed my mind/);
-  await assert.rejects(client.edit(topic, (policies) => ({ ...policies, maxProducerPerTopic: 9 })), TypeError);
-  const watch = client.watch({ topics: [topic], scopes: [Scope.LOCAL], mode: WatchMode.EVERY });
-  t.after(() => { watch.close(); });
-  await only(watch, "deleted");
-  await only(watch, "synced");
-  await client.edit(topic, (policies) => {
-    policies.maxProducerPerTopic = 1;
-    policies.subscriptionPolicies["a.b"] = create(TopicPoliciesSchema, {
-      subscriptionPolicies: { x: { dispatchRate: { dispatchThrottlingRateInMsg: 2 } } },
-    }).subscriptionPolicies["x"] ?? assert.fail();
-  });
-  await client.edit(topic, async (policies) => {
-    await Promise.resolve();
-    const rate = policies.subscriptionPolicies["a.b"]?.dispatchRate ?? assert.fail();
-    rate.dispatchThrottlingRateInMsg = 3;
-  });
-  assert.equal((await only(watch, "changed")).origin?.updateMask?.length, 2);
-  const second = await only(watch, "changed");
-  assert.deepEqual(second.origin?.updateMask, ["subscription_policies.`a.b`.dispatch_rate.dispatch_throttling_rate_in_msg"]);
-});
-
-test("an edit fails with a conflict if another writer is faster every time", async () => {
-  const topic = "persistent://ts/late/x";
-  let runs = 0;
-  const edit = client.edit(topic, async (policies) => {
-    runs += 1;
-    policies.maxConsumerPerTopic = 1;
-    await client.update(topic, { maxProducerPerTopic: runs });
-  });
-  await assert.rejects(edit, ConflictError);
-  assert.equal(runs, 16);
+  const ending = new AbortController();
+  await assert.rejects(async () => {
+    for await (const event of client.watchPolicies({}, { signal: ending.signal })) ending.abort(event.namespace);
+  }, (error) => error === ending.signal.reason);
+  await Promise.all(endings);
+  assert.equal(endings.length, 2);
 });

@@ -10,16 +10,21 @@ import { delimiter, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { Client, NO_RETRIES } from "../src/index.js";
+import { Client } from "../src/index.js";
 
 const READY_MS = 60_000;
 
 /** The directory that has the definitions and the server. */
 const ROOT = repository();
 
+/** Reads a file of `clients`. */
+export function read(...path: string[]): string {
+  return readFileSync(join(ROOT, "clients", ...path), "utf8");
+}
+
 /** Reads a file of the shared vectors. */
 export function readVectors(name: string): unknown {
-  return JSON.parse(readFileSync(join(ROOT, "clients", "vectors", name), "utf8"));
+  return JSON.parse(read("vectors", name));
 }
 
 /** `topicpolicies serve` with an embedded log, on a loopback port that stays the same across restarts. */
@@ -56,7 +61,7 @@ export class Sidecar {
     };
     started.stdout.on("data", keep);
     started.stderr.on("data", keep);
-    const client = new Client(this.address, { retries: NO_RETRIES, timeoutMs: 1000 });
+    const client = new Client(this.address, { timeoutMs: 1000 });
     try {
       const deadline = performance.now() + READY_MS;
       while (!(await serves(client))) {
@@ -89,7 +94,7 @@ export class Sidecar {
 }
 
 function serves(client: Client): Promise<boolean> {
-  const answered = client.get("persistent://ready/yet/x");
+  const answered = client.getPolicy({ topic: "persistent://ready/yet/x" });
   return answered.then(() => true, () => false);
 }
 

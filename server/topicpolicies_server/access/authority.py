@@ -17,9 +17,9 @@ class Permission(enum.Enum):
     WATCH = "watch"
     """WatchPolicies."""
     CHANGE = "change"
-    """UpdatePolicy, UpdatePolicies, DeletePolicy."""
+    """UpdatePolicy, DeletePolicy, BatchUpdatePolicies."""
     HISTORY = "history"
-    """ListHistory, GetPolicy as of an earlier time, and, beside ``WATCH``, watches of every change or of the history."""
+    """``PolicyHistoryService``, and, beside ``WATCH``, watches of every change."""
     SECRETS = "secrets"
     """Seeing the credentials of object storages in offload policies, in whatever else the caller may see."""
 

@@ -26,7 +26,7 @@ from collections.abc import Callable
 
 from ..cluster.cache import Cache
 from ..core.errors import Kind, PolicyError
-from ..core.reasons import Reason
+from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin
 from ..logs.pulsar.admin.answer import names_of, understood
@@ -134,7 +134,7 @@ class BrokerRoles:
         try:
             settings = await self._admin.get("brokers", "configuration", "runtime", seconds=_SECONDS)
         except LogError as error:
-            if error.reason == Reason.PULSAR_ADMIN_REFUSED:
+            if error.state is LogState.ADMIN_REFUSED:
                 return _NOBODY
             raise
         said = (settings or {}).get("superUserRoles") or ""

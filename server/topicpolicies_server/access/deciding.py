@@ -38,7 +38,7 @@ async def open_authority(config: AuthorizationConfig, log: LogConfig, reloader: 
         admin = admin_api(log)
     except OSError as error:
         raise LogError(
-            Reason.PULSAR_TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
+            Reason.CLUSTER_UNAVAILABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
         ) from error
     return ByRoles(
         BrokerRoles(

@@ -42,7 +42,7 @@ class Opened:
         """Opens the files. Issuers are asked from now on, on the running event loop.
 
         Raises:
-            PolicyError: UNAVAILABLE, ``KEY_FILE_UNUSABLE``: a file has no key that can be used.
+            PolicyError: UNAVAILABLE, ``AUTHORIZATION_UNKNOWN``: a file has no key that can be used.
         """
         self.sources: list[Source] = []
         """The files that were read."""
@@ -108,4 +108,4 @@ def _first(name: str, path: Path | None, read: Callable[[bytes], _T]) -> _T:
         return read(b"" if path is None else regular_file.read(path))
     except (OSError, ValueError) as error:
         why = error.strerror or str(error) if isinstance(error, OSError) else str(error)
-        raise PolicyError(Kind.UNAVAILABLE, Reason.KEY_FILE_UNUSABLE, f'The {name} file "{path}" can\'t be used: {why}.') from error
+        raise PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, f'The {name} file "{path}" can\'t be used: {why}.') from error

@@ -3,9 +3,9 @@
 | the principal | says that it calls for | then |
 |---|---|---|
 | is a proxy | a principal that is no proxy | it speaks for that principal |
-| is a proxy | none, or another proxy | PERMISSION_DENIED, ``ORIGINAL_PRINCIPAL_INVALID`` |
+| is a proxy | none, or another proxy | PERMISSION_DENIED, ``PROXY_REFUSED`` |
 | is no proxy | none | it speaks for itself |
-| is no proxy | any principal | PERMISSION_DENIED, ``NOT_A_PROXY`` |
+| is no proxy | any principal | PERMISSION_DENIED, ``PROXY_REFUSED`` |
 
 Source: ``AuthorizationService.isValidOriginalPrincipal``, ``proxyRoles`` of brokers.
 """
@@ -36,7 +36,7 @@ def speaking(caller: Caller, original: str, proxies: frozenset[str]) -> Caller:
         if original:
             raise PolicyError(
                 Kind.PERMISSION_DENIED,
-                Reason.NOT_A_PROXY,
+                Reason.PROXY_REFUSED,
                 f"{caller.principal} is not a proxy, so it may call only for itself: leave out the metadata {KEY}.",
             )
         return caller
@@ -50,4 +50,4 @@ def speaking(caller: Caller, original: str, proxies: frozenset[str]) -> Caller:
 
 
 def _wrong(message: str) -> PolicyError:
-    return PolicyError(Kind.PERMISSION_DENIED, Reason.ORIGINAL_PRINCIPAL_INVALID, message)
+    return PolicyError(Kind.PERMISSION_DENIED, Reason.PROXY_REFUSED, message)

@@ -1,9 +1,8 @@
-"""How much of the server each principal may use: concurrent calls, streams and watches, bytes in flight, and changes per second.
+"""How much of the server each principal may use: concurrent calls, watches, bytes in flight, and changes per second.
 
-A call beyond its principal's ration (``Ration``) is refused before its request is looked at. A stream of changes is slowed instead: no more
-of it is read until there is room, so that flow control holds its client back and nothing of it is lost.
+A call beyond its principal's ration (``Ration``) is refused before its request is looked at.
 
-Changes are limited by a token bucket, which holds a second's tokens and is refilled evenly; each change takes one. Streams reserve tokens,
+Changes are limited by a token bucket, which holds a second's tokens and is refilled evenly; each change takes one. Batches reserve tokens,
 one after the other, and wait for them. They leave one in the bucket, so that they do not starve the same principal's calls with a single
 change. Such calls can wait in a queue for their tokens: each has its turn, one after the other, so that many callers' changes do not come
 at once before those of other principals. For the same reason a call that is refused gets a retry delay of its own, behind that queue. All
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 import enum
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -24,9 +23,9 @@ _LOOKS = 64
 """How many of the principals that were seen longest ago are searched for one without calls in progress, which is forgotten; if there is
 none, new principals share one ration."""
 _KEPT = 1.0
-"""Tokens that streams leave in the bucket."""
-_STREAM_SECONDS = 0.1
-"""A stream that has to wait reserves at most as many tokens as come in this time, but at least one."""
+"""Tokens that batches leave in the bucket."""
+_BATCH_SECONDS = 0.1
+"""A batch that has to wait reserves at most as many tokens as come in this time, but at least one."""
 _SPREAD_SECONDS = 2.0
 """By how much retry delays of refused calls are spread at most: it is not known whether their callers come again."""
 _LEAST_CAPACITY = 2.0
@@ -40,9 +39,7 @@ class Allowance:
     """The limits of each principal; 0: no limit."""
 
     calls: int = 0
-    """Calls in progress, streams and watches included."""
-    streams: int = 0
-    """Open streams of changes."""
+    """Calls in progress, watches included."""
     watches: int = 0
     """Open watches."""
     changes_per_second: float = 0.0
@@ -52,7 +49,7 @@ class Allowance:
     @property
     def limits(self) -> bool:
         """Whether there is any limit."""
-        return any((self.calls, self.streams, self.watches, self.changes_per_second, self.in_flight_bytes))
+        return any((self.calls, self.watches, self.changes_per_second, self.in_flight_bytes))
 
 
 class Use(enum.Enum):
@@ -61,8 +58,6 @@ class Use(enum.Enum):
     READ = enum.auto()
     CHANGE = enum.auto()
     """A call with one change, which takes a token."""
-    STREAM = enum.auto()
-    """A stream of changes, which are counted as they are read."""
     WATCH = enum.auto()
 
 
@@ -116,15 +111,15 @@ class Bucket:
         return self._last_retry - self._at
 
     def reserve(self, wanted: int, now: float) -> tuple[int, float]:
-        """Reserves tokens for changes of a stream: at least one, at most ``wanted``.
+        """Reserves tokens for changes of a batch: at least one, at most ``wanted``.
 
         Returns:
             How many tokens, and the seconds after which they may be used. If these are more than 0, the caller must call ``used`` then, or
-            ``unused`` if the stream ends before.
+            ``unused`` if the batch ends before.
         """
         self._fill(now)
         at_hand = int(self._level - _KEPT + _ROUNDING)
-        count = min(wanted, at_hand if at_hand >= 1 else max(1, int(self._rate * _STREAM_SECONDS)))
+        count = min(wanted, at_hand if at_hand >= 1 else max(1, int(self._rate * _BATCH_SECONDS)))
         self._level -= count
         short = _KEPT - self._level
         if short <= _ROUNDING:
@@ -137,7 +132,7 @@ class Bucket:
         self._reserved -= count
 
     def unused(self, count: int) -> None:
-        """Gives reserved tokens back, because the stream ended before their time."""
+        """Gives reserved tokens back, because the batch ended before their time."""
         self._reserved -= count
         self.dequeue(count)
 
@@ -147,31 +142,14 @@ class Bucket:
 
 
 class Ration:
-    """What one principal uses.
+    """What one principal uses."""
 
-    The bytes of a stream's message, if those in flight are limited:
-
-    =========  ========================================  =========  ================================================================
-    state      event                                     next       what is done
-    =========  ========================================  =========  ================================================================
-    (comes)    the queue is empty, and there is room     IN FLIGHT  they are counted
-    (comes)    otherwise                                 IN LINE    they are queued
-    IN LINE    it is the first, and there is room        IN FLIGHT  they are counted, and the stream's callback is called
-    IN LINE    ``leave``: its stream has ended           over       messages behind it are let in as far as there is room
-    IN FLIGHT  ``give_back``                             over       they are counted no more; the first in the queue are let in
-    =========  ========================================  =========  ================================================================
-
-    So each message is let in by one step, however long the queue is: room for one message does not wake every waiting stream.
-    """
-
-    __slots__ = ("_allowance", "_waiting", "bucket", "bytes", "calls", "queued_changes", "refused_pending", "streams", "watches")
+    __slots__ = ("_allowance", "bucket", "bytes", "calls", "queued_changes", "refused_pending", "watches")
 
     def __init__(self, allowance: Allowance, now: float) -> None:
         """Creates a ration of which nothing is used."""
         self._allowance = allowance
-        self._waiting: OrderedDict[Callable[[], None], int] = OrderedDict()
-        """The queue: the callback of each waiting message, with its size in bytes; the first comes first."""
-        self.calls = self.streams = self.watches = self.bytes = 0
+        self.calls = self.watches = self.bytes = 0
         self.refused_pending = 0
         """How many calls are refused, and have not been answered yet."""
         self.queued_changes = 0
@@ -183,8 +161,6 @@ class Ration:
         most = self._allowance
         if most.calls and self.calls >= most.calls:
             return Beyond("calls", most.calls, _PASSING_SECONDS)
-        if use is Use.STREAM and most.streams and self.streams >= most.streams:
-            return Beyond("streams", most.streams, None)
         if use is Use.WATCH and most.watches and self.watches >= most.watches:
             return Beyond("watches", most.watches, None)
         if not self.has_room(size):
@@ -202,14 +178,12 @@ class Ration:
 
     def _begun(self, use: Use, size: int) -> None:
         self.calls += 1
-        self.streams += use is Use.STREAM
         self.watches += use is Use.WATCH
         self.bytes += size
 
     def end(self, use: Use, size: int) -> None:
         """Ends a call that began."""
         self.calls -= 1
-        self.streams -= use is Use.STREAM
         self.watches -= use is Use.WATCH
         self.give_back(size)
 
@@ -218,41 +192,9 @@ class Ration:
         most = self._allowance.in_flight_bytes
         return not most or not self.bytes or not size or self.bytes + size <= most
 
-    def enter(self, size: int, tell: Callable[[], None]) -> bool:
-        """Counts the bytes of a stream's message as in flight, and returns True; or queues them, returns False, and calls ``tell`` later.
-
-        ``tell`` is called once, when the bytes are in flight.
-        """
-        if (self._waiting and size) or not self.has_room(size):
-            self._waiting[tell] = size
-            return False
-        self.bytes += size
-        return True
-
-    def leave(self, tell: Callable[[], None]) -> None:
-        """Removes a message from the queue: its callback is not called."""
-        del self._waiting[tell]
-        self._let_in()
-
     def give_back(self, size: int) -> None:
-        """Counts bytes as not in flight any more, and lets in what has room."""
+        """Counts bytes as not in flight any more."""
         self.bytes -= size
-        if self._waiting:
-            self._let_in()
-
-    @property
-    def waiting_messages(self) -> int:
-        """How many messages of streams wait for room."""
-        return len(self._waiting)
-
-    def _let_in(self) -> None:
-        while self._waiting:
-            tell, size = next(iter(self._waiting.items()))
-            if not self.has_room(size):
-                return
-            self._waiting.popitem(last=False)
-            self.bytes += size
-            tell()
 
 
 class Rations:

@@ -35,4 +35,4 @@ def unverifiable(why: str) -> PolicyError:
     Args:
         why: a sentence.
     """
-    return PolicyError(Kind.UNAVAILABLE, Reason.CREDENTIALS_UNVERIFIABLE, why)
+    return PolicyError(Kind.UNAVAILABLE, Reason.AUTHORIZATION_UNKNOWN, why)

@@ -27,7 +27,7 @@ class ExitCode(enum.IntEnum):
     USAGE = 2
     """The command line, or the request, is wrong."""
     CONFLICT = 3
-    """The document has another version than ``--etag`` (ABORTED), or it exists despite ``--must-not-exist`` (ALREADY_EXISTS)."""
+    """The document has another version than ``--if-version``, or it exists despite ``--must-not-exist`` (ABORTED)."""
     NOT_FOUND = 4
     """There is no such topic or namespace, or, for ``get``, no document."""
     UNAVAILABLE = 5
@@ -44,13 +44,14 @@ class ExitCode(enum.IntEnum):
     """``doctor``: a check failed."""
 
 
-EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3 conflict (--etag, --must-not-exist), 4 not found,
+EXIT_CODES = """Exit codes: 0 done, 1 another error, 2 wrong usage or request, 3 conflict (--if-version, --must-not-exist), 4 not found,
 or no document, 5 unavailable, 6 outcome unknown: repeat with the --request-id that the error names, 7 there are differences (plan, diff),
 8 partly done (apply), 9 not started: an address or a file is in use, or can't be used (serve, guard, demo),
 10 a check failed (doctor)."""
 
 _UNRESOLVED = "errors resolving "
 """A part of gRPC's message about a host name that can't be resolved. The strings below are likewise parts of its messages."""
+_UNCONNECTED = "failed to connect to all addresses"
 _LAST = re.compile(
     r"last error: [A-Z_]+: \S+: (?:Failed to connect to remote host: |connect failed: .* error: )?(?:getsockopt\(SO_ERROR\): )?(.*)",
     re.DOTALL,
@@ -61,16 +62,9 @@ _NO_TLS = "WRONG_VERSION_NUMBER"
 _UNUSABLE = "Failed to create security handshaker"
 _BROKEN_OFF = ("recvmsg:Connection reset", "Socket closed")
 """A server accepted the connection and closed it, as one does that expects TLS."""
-_FIELDS = (
-    ("must_not_exist or etag", "--must-not-exist or --etag"),
-    ("without must_not_exist", "without --must-not-exist"),
-    ("as_of_time is", "The time is"),
-)
-"""Names of fields in messages of the service, and what the command line says instead."""
 _CODES = {
     StatusCode.INVALID_ARGUMENT: ExitCode.USAGE,
     StatusCode.ABORTED: ExitCode.CONFLICT,
-    StatusCode.ALREADY_EXISTS: ExitCode.CONFLICT,
     StatusCode.NOT_FOUND: ExitCode.NOT_FOUND,
     StatusCode.UNAVAILABLE: ExitCode.UNAVAILABLE,
     StatusCode.DEADLINE_EXCEEDED: ExitCode.UNAVAILABLE,
@@ -105,14 +99,14 @@ def reporting(output: Output, server: str = "") -> Iterator[None]:
         raise typer.Exit(ExitCode.ERROR) from None
 
 
-def error_json(error: TopicPoliciesError) -> dict[str, Any]:
-    """Returns an error as JSON."""
-    told: dict[str, Any] = {"code": error.code.name, "reason": error.reason, "message": error.message}
+def error_json(error: TopicPoliciesError, message: str = "") -> dict[str, Any]:
+    """Returns an error as JSON; ``message``: another one than the error's own."""
+    told: dict[str, Any] = {"code": error.code.name, "reason": error.reason, "message": message or error.message}
     if error.metadata:
         told["metadata"] = error.metadata
     if error.violations:
         told["violations"] = [violation._asdict() for violation in error.violations]
-    if isinstance(error, OutcomeUnknown):
+    if error.request_id:
         told["request_id"] = error.request_id
     return told
 
@@ -120,13 +114,11 @@ def error_json(error: TopicPoliciesError) -> dict[str, Any]:
 def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
     """Reports an error on standard error: as a sentence and the violations, or as one JSON document."""
     message = _for_the_command_line(error, server)
-    if message != error.message:
-        error = type(error)(message, code=error.code, reason=error.reason, metadata=error.metadata, violations=error.violations)
     if output is Output.JSON:
-        typer.echo(json.dumps({"error": error_json(error)}), err=True)
+        typer.echo(json.dumps({"error": error_json(error, message)}), err=True)
         return
     if len(error.violations) < 2:
-        typer.echo(f"Error: {printable(error.message)}", err=True)
+        typer.echo(f"Error: {printable(message)}", err=True)
         return
     typer.echo(f"Error: there are {len(error.violations)} problems.", err=True)
     for violation in error.violations:
@@ -135,18 +127,15 @@ def report(error: TopicPoliciesError, output: Output, server: str = "") -> None:
 
 def _for_the_command_line(error: TopicPoliciesError, server: str) -> str:
     """Returns the message of an error, with the options of the command line that help against it."""
-    if isinstance(error, OutcomeUnknown):  # says what to do, whatever the cause
-        return error.message
+    if isinstance(error, OutcomeUnknown):
+        return f"{error.message.rstrip('.')}. To learn what happened, repeat it with --request-id {error.request_id}."
     unknown = _UNRESOLVED in error.message
-    if server and (error.never_sent or unknown):
+    if server and not error.reason and (_UNCONNECTED in error.message or unknown):
         return _unreached(error.message, server, unknown=unknown)
-    if server and error.code is StatusCode.DEADLINE_EXCEEDED and not error.from_service:
+    if server and error.code is StatusCode.DEADLINE_EXCEEDED and not error.reason:
         return f"The server at {server} did not answer in time (--timeout). topicpolicies doctor --server {server} checks what is wrong."
     if error.reason == "CREDENTIALS_MISSING":
         return f"{error.message} Say --token-file FILE, or --tls-certificate FILE and --tls-key FILE."
-    for field, option in _FIELDS:
-        if field in error.message:
-            return error.message.replace(field, option)
     return error.message
 
 

@@ -43,12 +43,8 @@ def check_there(path: Path | None, option: str) -> None:
         raise typer.BadParameter(f"File '{path}' does not exist.", param_hint=option)
 
 
-def read_text(path: Path, reason: str = "NOT_UTF8") -> str:
-    """Returns the text of a file, or of standard input.
-
-    Args:
-        path: the file; ``-``: standard input.
-        reason: the error's reason if the content is not UTF-8.
+def read_text(path: Path) -> str:
+    """Returns the text of a file; ``-``: of standard input.
 
     Raises:
         InvalidArgument: the content is not UTF-8; the error names the line.
@@ -61,7 +57,7 @@ def read_text(path: Path, reason: str = "NOT_UTF8") -> str:
         text = content.decode()
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise wrong(reason, Violation(f"{name}:{line}", reason, f"Byte 0x{content[error.start]:02x} is not UTF-8.")) from None
+        raise wrong(Violation(f"{name}:{line}", "NOT_UTF8", f"Byte 0x{content[error.start]:02x} is not UTF-8.")) from None
     return text
 
 
@@ -71,10 +67,10 @@ def _standard_input() -> bytes:
     return sys.stdin.buffer.read()
 
 
-def wrong(reason: str, *violations: Violation) -> InvalidArgument:
+def wrong(*violations: Violation) -> InvalidArgument:
     """Returns an error about the content of a file; the message has the place of each problem."""
     message = " ".join(f"{violation.field}: {violation.description}" for violation in violations)
-    return InvalidArgument(message, code=StatusCode.INVALID_ARGUMENT, reason=reason, violations=violations)
+    return InvalidArgument(message, code=StatusCode.INVALID_ARGUMENT, reason="INVALID_REQUEST", violations=violations)
 
 
 def write_text(path: Path, text: str) -> None:

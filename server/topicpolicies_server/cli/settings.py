@@ -8,8 +8,8 @@ from pathlib import Path
 
 import typer
 
-from topicpolicies import Client, InvalidArgument, Scope, Tls, TokenFile
-from topicpolicies.addresses import addresses_of, places_of
+from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, Client, Scope, Tls, TokenFile
+from topicpolicies.addresses import places_of
 
 from .files import check_there
 
@@ -30,9 +30,9 @@ class ScopeName(enum.Enum):
     GLOBAL = "global"
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> Scope.ValueType:
         """The scope of the choice."""
-        return Scope[self.name]
+        return Scope.Value(f"SCOPE_{self.name}")
 
 
 class ScopeNames(enum.Enum):
@@ -43,9 +43,9 @@ class ScopeNames(enum.Enum):
     BOTH = "both"
 
     @property
-    def scopes(self) -> tuple[Scope, ...]:
+    def scopes(self) -> tuple[Scope.ValueType, ...]:
         """The scopes of the choice."""
-        return tuple(Scope) if self is ScopeNames.BOTH else (Scope[self.name],)
+        return (SCOPE_LOCAL, SCOPE_GLOBAL) if self is ScopeNames.BOTH else (Scope.Value(f"SCOPE_{self.name}"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,8 +110,7 @@ class Settings:
         """Checks the address and the files that the options name.
 
         Raises:
-            InvalidArgument: the address is a URL.
-            typer.BadParameter: it is no address, or a file is not there.
+            typer.BadParameter: the address is no address, or a file is not there.
         """
         check_target(self.server)
         flags = self.tls_flags
@@ -133,16 +132,12 @@ def check_target(server: str) -> None:
     """Checks the address of the server, because gRPC reports an invalid port only as a refused connection.
 
     Raises:
-        InvalidArgument: the address is a URL.
         typer.BadParameter: the address is invalid. What may be a password is not repeated.
     """
-    if "@" in server and not server.startswith("unix"):
+    if server.startswith(("http://", "https://")) or ("@" in server and not server.startswith("unix")):
         raise typer.BadParameter("An address is HOST:PORT: it has no scheme, name or password.", param_hint="--server")
     try:
-        for address in addresses_of(server):
-            places_of(address)
-    except InvalidArgument:
-        raise
+        places_of(server)
     except ValueError as error:
         raise typer.BadParameter(f"{error}.", param_hint="--server") from None
 

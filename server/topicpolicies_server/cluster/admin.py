@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..core.errors import Kind, PolicyError
-from ..core.reasons import Reason
+from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError
 from ..logs.pulsar.admin import Admin
 from ..logs.pulsar.admin.answer import names_of, understood
@@ -54,7 +54,7 @@ class AdminSource:
         try:
             settings = await self._ask("brokers", "configuration", "runtime")
         except LogError as error:
-            if error.reason != Reason.PULSAR_ADMIN_REFUSED:
+            if error.state is not LogState.ADMIN_REFUSED:
                 raise
             problem = f"The brokers' limits and defaults can't be read: give the sidecar a role that may read them ({error.message})"
             return ClusterFacts(self._name, refused=problem)
@@ -62,7 +62,7 @@ class AdminSource:
             configuration = Configuration(settings)
             return ClusterFacts(self._name, broker_facts(configuration), configuration["topicLevelPoliciesEnabled"])
         except (ValueError, TypeError, AttributeError) as error:
-            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The brokers' configuration can't be understood: {error}.") from error
+            raise LogError(LogState.ADMIN_UNREACHABLE, f"The brokers' configuration can't be understood: {error}.") from error
 
     @understood
     async def clusters(self) -> Mapping[str, frozenset[str]] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -52,24 +52,6 @@ class Levels(NamedTuple):
     """Whether the topic's own policies are disabled."""
     namespace: TopicPolicies | None
     broker: BrokerFacts | None
-
-
-class Admits(Protocol):
-    """Admits requests before they are sequenced; implemented by ``Admission``."""
-
-    def at_once(self, namespace: str, request: Request) -> bool:
-        """Admits a request and returns True if all that it needs is known; else returns False.
-
-        Raises:
-            PolicyError: the request can't be admitted.
-        """
-
-    async def admit(self, namespace: str, request: Request) -> None:
-        """Admits a request, once all that it needs is known.
-
-        Raises:
-            PolicyError: the request can't be admitted.
-        """
 
 
 class Admission:
@@ -151,7 +133,7 @@ class Admission:
         Raises:
             PolicyError: the cluster does not answer in time, or refuses the brokers' configuration (UNAVAILABLE); the topic
                 (``TOPIC_NOT_FOUND``) or its namespace does not exist (NOT_FOUND); topic policies are off for all topics
-                (FAILED_PRECONDITION, ``TOPIC_POLICIES_OFF``) or for this one (FAILED_PRECONDITION, ``TOPIC_POLICIES_DISABLED``).
+                (FAILED_PRECONDITION, ``TOPIC_POLICIES_ELSEWHERE``) or for this one (FAILED_PRECONDITION, ``TOPIC_POLICIES_DISABLED``).
         """
         own = self._topics.get(request.key.topic, within=self._within(request))
         cluster, around, topic = await _all(self._cluster.get(_HERE), self._namespaces.get(namespace), own)
@@ -234,7 +216,7 @@ class Admission:
         if not cluster.topic_policies_enabled:
             raise PolicyError(
                 Kind.FAILED_PRECONDITION,
-                Reason.TOPIC_POLICIES_OFF,
+                Reason.TOPIC_POLICIES_ELSEWHERE,
                 "The brokers have topic policies disabled: set topicLevelPoliciesEnabled=true there.",
             )
         if self._disabled(namespace, request.key.topic, around, topic):
@@ -256,82 +238,10 @@ class Admission:
         return frozenset(name for name, facts in zip(names, found, strict=True) if facts.exists is False)
 
 
-class KeyOrder:
-    """Keeps a stream's requests of one key in order, although a later one could be admitted first.
-
-    A request that is not admitted at once takes its place in the order then, so that no later request of its key passes it.
-    """
-
-    def __init__(self, admission: Admits) -> None:
-        """``admission``: admits the requests."""
-        self._admission = admission
-        self._last: dict[PolicyKey, asyncio.Future[None]] = {}
-        self._places: dict[Request, tuple[asyncio.Future[None] | None, asyncio.Future[None]]] = {}
-        """The places of requests for which ``admit`` has yet to be called: the future of the request before, and the request's own."""
-
-    def waits(self) -> bool:
-        """Whether a request waits."""
-        return bool(self._last)
-
-    def at_once(self, namespace: str, request: Request) -> bool:
-        """Admits a request and returns True if no request of its key waits and all that it needs is known.
-
-        Otherwise returns False; then the caller must call ``admit`` or ``leave``.
-
-        Raises:
-            PolicyError: the request can't be admitted.
-        """
-        if request.key not in self._last and self._admission.at_once(namespace, request):
-            return True
-        self._places[request] = self._place(request.key)
-        return False
-
-    def leave(self, request: Request) -> bool:
-        """Gives up a request's place, because the caller does not want it any more. Returns whether ``admit`` had not been called yet."""
-        place = self._places.pop(request, None)
-        if place is not None:
-            self._give_up(request.key, *place)
-        return place is not None
-
-    async def admit(self, namespace: str, request: Request) -> None:
-        """Admits a request after the earlier ones of its key. A caller must submit the request before it awaits anything else.
-
-        Raises:
-            PolicyError: as ``Admission.admit``.
-        """
-        before, mine = self._places.pop(request) if request in self._places else self._place(request.key)
-        try:
-            if before is not None or not self._admission.at_once(namespace, request):
-                await self._admission.admit(namespace, request)
-        finally:
-            try:
-                if before is not None:
-                    await asyncio.wait({before})
-            finally:
-                self._give_up(request.key, before, mine)
-
-    def _place(self, key: PolicyKey) -> tuple[asyncio.Future[None] | None, asyncio.Future[None]]:
-        before = self._last.get(key)
-        mine = self._last[key] = asyncio.get_running_loop().create_future()
-        return before, mine
-
-    def _give_up(self, key: PolicyKey, before: asyncio.Future[None] | None, mine: asyncio.Future[None]) -> None:
-        """Gives up a place once the one before it is given up, for later requests wait for this one only."""
-        if before is None or before.done():
-            self._over(key, mine)
-        else:
-            before.add_done_callback(lambda _: self._over(key, mine))
-
-    def _over(self, key: PolicyKey, mine: asyncio.Future[None]) -> None:
-        mine.set_result(None)
-        if self._last.get(key) is mine:
-            del self._last[key]
-
-
 def _facts(needs: Need, cluster: ClusterFacts, around: NamespaceFacts) -> Facts:
     """Returns the facts of the cluster, the brokers and the namespace that rules need."""
     if cluster.refused and needs & Need.BROKER:
-        raise PolicyError(Kind.UNAVAILABLE, Reason.BROKER_FACTS_REFUSED, cluster.refused)
+        raise PolicyError(Kind.UNAVAILABLE, Reason.CLUSTER_UNAVAILABLE, cluster.refused)
     return Facts(cluster=cluster.name, namespace=around.policies, broker=cluster.broker)
 
 

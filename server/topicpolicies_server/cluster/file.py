@@ -102,7 +102,7 @@ class FileSource:
             if self._contents is None or stamp != self._stamp:
                 self._contents, self._stamp = parse(regular_file.read(self._path).decode()), stamp
         except (OSError, ValueError) as error:
-            raise LogError(Reason.CLUSTER_FILE_UNUSABLE, f'The cluster file "{self._path}" can\'t be used: {error}.') from error
+            raise LogError(Reason.CLUSTER_UNAVAILABLE, f'The cluster file "{self._path}" can\'t be used: {error}.') from error
         return self._contents
 
 

@@ -34,7 +34,7 @@ async def open_admission(
             admin = admin_api(config)
         except OSError as error:
             raise LogError(
-                Reason.PULSAR_TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
+                Reason.CLUSTER_UNAVAILABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
             ) from error
         brokers = AdminSource(admin, config.service_url, missing_topics=missing_topics, refuses=refuses)
         return Admission(brokers, now, FROM_BROKERS, missing_topics=missing_topics)

@@ -60,6 +60,8 @@ def _of_server(config: ServerConfig | GuardConfig) -> Iterator[_File]:
         yield _File("tls_certificate", tls.certificate_file)
         yield _File("tls_key", tls.key_file, secret=True)
         yield _File("tls_client_ca", tls.client_ca_file)
+    yield _File("peer_token_file", config.peer_token_file, secret=True)
+    yield _File("peer_trust_certs", config.peer_trust_certs_file)
     yield _File("authorization", config.authorization.file)
     yield _File("history", config.history.path if config.history is not None else None, kept=True)
     yield _File("checkpoints", config.checkpoints.path if config.checkpoints is not None else None, kept=True)

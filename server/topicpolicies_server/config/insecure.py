@@ -28,6 +28,8 @@ def _of_server(config: ServerConfig) -> list[str]:
             found.append(
                 f"insecure_listen: everyone who can reach {config.listen} may change every policy, because callers are not authenticated."
             )
+    if config.peer_token_file is not None and config.tls is None:
+        found.append("peer_token_file: the token is sent, without TLS, to the address that a change log names as its leader's.")
     if config.authorization.allow_authenticated:
         found.append("allow_authenticated: every authenticated caller may do everything.")
     if config.telemetry is not None and config.telemetry.in_the_clear:

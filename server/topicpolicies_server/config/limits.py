@@ -34,21 +34,17 @@ class Limits:
     the new one is refused."""
     max_selectors_per_watch: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Topics and namespaces that one watch may name."""
-    max_in_flight_per_stream: int = _bounded(256, 1, 65_536, serving=True)
-    """Unanswered requests of one UpdatePolicies stream; no more are read until one of them is answered."""
     max_in_flight_per_key: int = _bounded(64, 1, 4_096, serving=True)
     """Updates of one policy key that are computed on each other before the first one has its place in the log; further updates wait."""
     max_waiting_per_key: int = _bounded(10_000, 1, 1_000_000, serving=True)
     """Updates of one policy key that wait for these; beyond them RESOURCE_EXHAUSTED."""
     max_in_flight_per_namespace: int = _bounded(10_000, 16, 1_000_000)
-    """Events of one namespace that wait for their place in the change log; beyond them RESOURCE_EXHAUSTED (``LOG_BUSY``)."""
+    """Events of one namespace that wait for their place in the change log; beyond them RESOURCE_EXHAUSTED (``LIMIT_REACHED``)."""
     max_in_flight_bytes: int = _bounded(128 << 20, 1 << 20, 1 << 36)
-    """Bytes of such events of all namespaces, on the embedded log; beyond them RESOURCE_EXHAUSTED (``LOG_BUSY``)."""
+    """Bytes of such events of all namespaces, on the embedded log; beyond them RESOURCE_EXHAUSTED (``LIMIT_REACHED``)."""
     max_calls_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
-    """Calls in progress of one principal, watches included; beyond them RESOURCE_EXHAUSTED (``PRINCIPAL_LIMIT``). 0: no limit. If callers
+    """Calls in progress of one principal, watches included; beyond them RESOURCE_EXHAUSTED (``LIMIT_REACHED``). 0: no limit. If callers
     are not authenticated, this limit and the next four apply to each address from which calls come."""
-    max_streams_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
-    """Streams of changes that one principal has open; beyond them as above. 0: no limit."""
     max_watches_per_principal: int = _bounded(0, 0, 1_000_000, serving=True)
     """Watches that one principal has open; beyond them as above. 0: no limit."""
     max_changes_per_second_per_principal: float = _bounded(0.0, 0.0, 1_000_000.0, serving=True)
@@ -95,7 +91,7 @@ class Limits:
     """Requests to brokers for the end of watched change logs, in all namespaces together. Each log is checked twice per
     ``bookmark_interval_seconds``; if that exceeds this rate, less often, and its bookmarks confirm an older state."""
     log_patience_seconds: float = _bounded(3.0, 0.1, 600.0)
-    """How long the change log may be out of reach before the server is not ready, and what needs the log is refused (``LOG_UNREACHABLE``)
+    """How long the change log may be out of reach before the server is not ready, and what needs the log is refused (``UNREACHABLE``)
     instead of waiting for it."""
     guard_refresh_seconds: float = _bounded(1.0, 0.1, 3_600.0)
     """The time between two searches of a guard for new namespaces, as far as ``max_guard_questions_per_second`` allows."""

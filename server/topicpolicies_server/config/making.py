@@ -44,6 +44,8 @@ def server_config(in_force: OptionValues, environment: Mapping[str, str]) -> Ser
             insecure_listen=values["insecure_listen"] or bool(wrong_tls or wrong_ways),  # else a wrong option of theirs looks like none
             authentication=authentication,
             advertise=values["advertise"],
+            peer_token_file=values["peer_token_file"],
+            peer_trust_certs_file=values["peer_trust_certs"],
             limits=_limits(values),
             history=_history(in_force, values),
             checkpoints=_checkpoints(in_force, values),

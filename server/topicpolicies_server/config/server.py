@@ -72,7 +72,11 @@ class ServerConfig:
     authentication: AuthenticationConfig = field(default=AuthenticationConfig())
     """How callers are authenticated; by default not at all."""
     advertise: str = ""
-    """The address at which clients reach this server, which other servers send them to: ``host:port``; empty: where it listens."""
+    """The address at which other servers reach this one, to forward changes: ``host:port``; empty: where it listens."""
+    peer_token_file: Path | None = None
+    """The file of the token with which changes are forwarded to other servers; None: there is none."""
+    peer_trust_certs_file: Path | None = None
+    """The authorities (PEM) of the certificates of other servers; None: those of clients' certificates, else the system's."""
     limits: Limits = field(default=Limits())
     history: HistoryConfig | None = None
     """The record of events; None: no history is kept."""
@@ -111,7 +115,7 @@ class ServerConfig:
             problems.append(f"Calls and metrics are both configured for {self.listen}: give each an address of its own.")
         if self.tls is not None:
             problems += self.tls.problems()
-        problems += self._advertise_problems()
+        problems += self._advertise_problems() + self._peer_problems()
         if self.history is not None:
             problems += self.history.problems()
         problems += self.authentication.problems(mutual=self.tls is not None and self.tls.client_ca_file is not None)
@@ -127,6 +131,11 @@ class ServerConfig:
     def authenticated(self) -> bool:
         """Whether callers have to show who they are."""
         return self.authentication.enabled
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether one server at a time writes each log, to which the others forward changes."""
+        return isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE
 
     def folders_to_create(self) -> list[Path]:
         """Returns the directories to make before the server starts, unless they exist: the user's data folder, where no path was set."""
@@ -170,14 +179,24 @@ class ServerConfig:
             except ConfigError as error:
                 return list(error.problems)
             if address.unspecified:
-                return [f'"{self.advertise}" is not an address for clients: name a host that they reach.']
+                return [f'"{self.advertise}" is not an address for others: name a host that they reach.']
             if address.path or address.port:
                 return []
-            return [f'"{self.advertise}" is not an address for clients: name the port.']
-        leads = isinstance(self.log, PulsarLogConfig) and self.log.writer is Writer.EXCLUSIVE and not self.read_only
-        if leads and self.listen.unspecified:
-            return [f"Clients can't be sent to {self.listen}: give --advertise HOST:PORT, the address at which clients reach this server."]
+            return [f'"{self.advertise}" is not an address for others: name the port.']
+        if self.exclusive and not self.read_only and self.listen.unspecified:
+            return [f"Changes can't be forwarded to {self.listen}: give --advertise HOST:PORT, the address of this server for others."]
         return []
+
+    def _peer_problems(self) -> list[str]:
+        found = []
+        for flag, what, path in (
+            ("--peer-token-file", "token", self.peer_token_file),
+            ("--peer-trust-certs", "trust certificate", self.peer_trust_certs_file),
+        ):
+            if path is not None:
+                found += unreadable(f"peer {what}", path)
+                found += [] if self.exclusive else [f"{flag} goes with --writer exclusive: otherwise no changes are forwarded."]
+        return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from .reasons import Reason
+from .reasons import LogState, Reason, ViolationReason
 
 _LONGEST_MESSAGE = 1_000
 """Most bytes of the message of an error with violations: gRPC sends it as metadata, of which peers accept only a few kilobytes."""
@@ -20,7 +20,6 @@ class Kind(enum.Enum):
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     NOT_FOUND = "NOT_FOUND"
-    ALREADY_EXISTS = "ALREADY_EXISTS"
     ABORTED = "ABORTED"
     FAILED_PRECONDITION = "FAILED_PRECONDITION"
     OUT_OF_RANGE = "OUT_OF_RANGE"
@@ -37,7 +36,7 @@ class Violation(NamedTuple):
 
     field: str
     """The field of the request, such as ``update_mask.paths[1]`` or ``policies.retention_policies``."""
-    reason: Reason
+    reason: ViolationReason
     """The machine-readable reason, such as ``UNKNOWN_PATH``."""
     description: str
     """A sentence that says what is wrong and what to do."""
@@ -53,7 +52,10 @@ class PolicyError(Exception):
         metadata: further values for programs, such as the present version.
         violations: each thing that is wrong with the request, or that prevents it.
         retry_seconds: after how many seconds a retry may succeed; None: not known, or no retry helps.
+        state: how a log failed, where the server acts on it.
     """
+
+    state: LogState | None = None
 
     def __init__(
         self,
@@ -74,20 +76,33 @@ class PolicyError(Exception):
         self.retry_seconds = retry_seconds
 
 
-def refusal(kind: Kind, mixed: Reason, *violations: Violation) -> PolicyError:
-    """Returns one error of a kind for violations. Its reason is that of the violations if they have the same, else ``mixed``."""
-    reasons = {violation.reason for violation in violations}
-    return PolicyError(kind, reasons.pop() if len(reasons) == 1 else mixed, _sentences(violations), violations=violations)
-
-
-def invalid(reason: Reason, *violations: Violation) -> PolicyError:
+def invalid(*violations: Violation) -> PolicyError:
     """Returns an INVALID_ARGUMENT for violations. Its message has their descriptions, as many as fit (``_LONGEST_MESSAGE``)."""
-    return PolicyError(Kind.INVALID_ARGUMENT, reason, _sentences(violations), violations=violations)
+    return PolicyError(Kind.INVALID_ARGUMENT, Reason.INVALID_REQUEST, _sentences(violations), violations=violations)
 
 
-def stopping() -> PolicyError:
+def breaks_rules(*violations: Violation) -> PolicyError:
+    """Returns a FAILED_PRECONDITION for violations of rules that depend on the cluster. Its message is as that of ``invalid``."""
+    return PolicyError(Kind.FAILED_PRECONDITION, Reason.RULE_VIOLATED, _sentences(violations), violations=violations)
+
+
+def too_much(limit: str, most: float, sentence: str, *, retry_seconds: float | None = None) -> PolicyError:
+    """Returns the RESOURCE_EXHAUSTED of a limit that is reached; nothing was done.
+
+    Args:
+        limit: the option that sets it.
+        most: its value.
+        sentence: what there is too much of, and what to do.
+        retry_seconds: as in ``PolicyError``.
+    """
+    metadata = {"limit": limit, "most": f"{most:.15g}"}
+    return PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.LIMIT_REACHED, sentence, metadata=metadata, retry_seconds=retry_seconds)
+
+
+def stopping(retry_seconds: float | None = None) -> PolicyError:
     """Returns the error of a request that ends because the server stops (UNAVAILABLE): nothing was done."""
-    return PolicyError(Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, "The server is stopping: try another, or this one later.")
+    message = "The server is stopping: try another, or this one later."
+    return PolicyError(Kind.UNAVAILABLE, Reason.SHUTTING_DOWN, message, retry_seconds=retry_seconds)
 
 
 def _sentences(violations: Sequence[Violation]) -> str:

@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from .errors import Violation, invalid
-from .reasons import Reason
+from .reasons import ViolationReason
 
 _PARTITION_SUFFIX = "-partition-"
 _MOST_PARTITIONS = 2**31
@@ -118,9 +118,10 @@ def _parse_any(text: str, field: str) -> TopicName:
         problem = "a topic needs a name before its partition's suffix"
     if problem is not None:
         raise invalid(
-            Reason.MALFORMED_NAME,
             Violation(
-                field, Reason.MALFORMED_NAME, f'"{text[:200]}" is not a topic: {problem}. Write persistent://tenant/namespace/topic.'
+                field,
+                ViolationReason.MALFORMED_NAME,
+                f'"{text[:200]}" is not a topic: {problem}. Write persistent://tenant/namespace/topic.',
             ),
         )
     return TopicName(domain, parts[0], parts[1], local)
@@ -149,7 +150,6 @@ def parse_namespace(text: str, field: str = "namespace") -> str:
     parts = text.split("/")
     if len(text) > MAX_NAME_LENGTH or len(parts) != 2 or not all(_PART.fullmatch(part) for part in parts):
         raise invalid(
-            Reason.MALFORMED_NAME,
-            Violation(field, Reason.MALFORMED_NAME, f'"{text[:200]}" is not a namespace. Write tenant/namespace.'),
+            Violation(field, ViolationReason.MALFORMED_NAME, f'"{text[:200]}" is not a namespace. Write tenant/namespace.'),
         )
     return text

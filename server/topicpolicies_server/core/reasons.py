@@ -1,20 +1,69 @@
-"""The reasons of errors, by the names of ``topicpolicies.v1.ErrorReason``, where each is explained."""
+"""Why something failed: the reasons of errors, those of the violations of a request, and the states of a log that can't be used.
+
+``topicpolicies.v1.ErrorReason`` explains each ``Reason``, docs/api.md each ``ViolationReason``. The values are the names.
+"""
 
 from __future__ import annotations
 
 import enum
 
 
-class Reason(enum.StrEnum):
-    """Why a request was refused or failed. The values are the names."""
+class _Name(enum.StrEnum):
+    """An enum whose values are its names."""
 
     @staticmethod
     def _generate_next_value_(name: str, start: int, count: int, last_values: list[str]) -> str:  # noqa: ARG004 (enum's own signature)
         return name
 
+
+class Reason(_Name):
+    """Why a request was refused or failed."""
+
     INVALID_REQUEST = enum.auto()
-    INVALID_UPDATE = enum.auto()
+    RULE_VIOLATED = enum.auto()
+    REQUEST_ID_REUSED = enum.auto()
+    MESSAGE_TOO_LARGE = enum.auto()
+    PRECONDITION_FAILED = enum.auto()
+    CONTENTION = enum.auto()
+    NAMESPACE_NOT_FOUND = enum.auto()
+    TOPIC_NOT_FOUND = enum.auto()
+    TOPIC_POLICIES_DISABLED = enum.auto()
+    TOPIC_POLICIES_ELSEWHERE = enum.auto()
+    NOT_EXPRESSIBLE = enum.auto()
+    READ_ONLY = enum.auto()
+    LEVELS_UNKNOWN = enum.auto()
+    OUTCOME_UNKNOWN = enum.auto()
+    NOT_APPENDED = enum.auto()
+    NOT_LEADER = enum.auto()
+    TIMEOUT = enum.auto()
+    VERSION_NOT_REACHED = enum.auto()
+    INTERNAL = enum.auto()
+    SHUTTING_DOWN = enum.auto()
+    LIMIT_REACHED = enum.auto()
+    LOG_UNAVAILABLE = enum.auto()
+    LOG_FILE_UNUSABLE = enum.auto()
+    CLUSTER_UNAVAILABLE = enum.auto()
+    HISTORY_OFF = enum.auto()
+    HISTORY_UNAVAILABLE = enum.auto()
+    NOT_IN_HISTORY = enum.auto()
+    CREDENTIALS_MISSING = enum.auto()
+    CREDENTIALS_INVALID = enum.auto()
+    CREDENTIALS_EXPIRED = enum.auto()
+    PERMISSION_DENIED = enum.auto()
+    PROXY_REFUSED = enum.auto()
+    AUTHORIZATION_UNKNOWN = enum.auto()
+    NAMESPACE_LOADING = enum.auto()
+    TOKEN_OUT_OF_RANGE = enum.auto()
+    TOPIC_POLICIES_SWITCHED = enum.auto()
+    EVENTS_GONE = enum.auto()
+    LOG_REPLACED = enum.auto()
+
+
+class ViolationReason(_Name):
+    """What is wrong with one field of a request."""
+
     MORE_VIOLATIONS = enum.auto()
+    MALFORMED_MESSAGE = enum.auto()
     TOO_LONG = enum.auto()
     TOO_MANY_ELEMENTS = enum.auto()
     DOCUMENT_TOO_LARGE = enum.auto()
@@ -31,10 +80,7 @@ class Reason(enum.StrEnum):
     MALFORMED_VERSION = enum.auto()
     UNKNOWN_SCOPE = enum.auto()
     UNKNOWN_MODE = enum.auto()
-    UNKNOWN_VIEW = enum.auto()
-    UNKNOWN_ORDER = enum.auto()
     UNKNOWN_LIST_OPERATION = enum.auto()
-    REQUEST_ID_REUSED = enum.auto()
     IN_THE_FUTURE = enum.auto()
     EMPTY_MASK = enum.auto()
     TOO_MANY_PATHS = enum.auto()
@@ -80,79 +126,31 @@ class Reason(enum.StrEnum):
     CLUSTER_NOT_ALLOWED = enum.auto()
     SHADOW_NOT_FOUND = enum.auto()
     UNKNOWN_ENTRY_FILTER = enum.auto()
-    ETAG_MISMATCH = enum.auto()
-    DOCUMENT_EXISTS = enum.auto()
-    CONTENTION = enum.auto()
-    NAMESPACE_NOT_FOUND = enum.auto()
-    TOPIC_NOT_FOUND = enum.auto()
-    TOPIC_POLICIES_DISABLED = enum.auto()
-    TOPIC_POLICIES_OFF = enum.auto()
-    TOPIC_POLICIES_ELSEWHERE = enum.auto()
-    READ_ONLY = enum.auto()
-    EVENT_TOO_LARGE = enum.auto()
-    SCHEMA_CANNOT_EXPRESS = enum.auto()
-    DIALECT_CANNOT_EXPRESS = enum.auto()
-    LEVELS_UNKNOWN = enum.auto()
-    OUTCOME_UNKNOWN = enum.auto()
-    NOT_APPENDED = enum.auto()
-    NOT_CONFIRMED = enum.auto()
-    NOT_LEADER = enum.auto()
-    TOO_MANY_UPDATES = enum.auto()
-    VERSION_NOT_REACHED = enum.auto()
-    INTERNAL = enum.auto()
-    SHUTTING_DOWN = enum.auto()
-    NAMESPACE_CLOSED = enum.auto()
-    TOO_MANY_NAMESPACES = enum.auto()
-    TOO_MANY_WATCHES = enum.auto()
-    HISTORY_OFF = enum.auto()
-    HISTORY_UNAVAILABLE = enum.auto()
-    HISTORY_FILE_UNUSABLE = enum.auto()
-    NOT_IN_HISTORY = enum.auto()
-    NAMESPACE_LOADING = enum.auto()
-    TOKEN_OUT_OF_RANGE = enum.auto()
-    TOPIC_POLICIES_SWITCHED = enum.auto()
-    EVENTS_GONE = enum.auto()
-    LOG_REPLACED = enum.auto()
-    LOG_UNREACHABLE = enum.auto()
-    LOG_ACCESS_DENIED = enum.auto()
-    LOG_REFUSED = enum.auto()
-    LOG_BUSY = enum.auto()
-    LOG_FENCED = enum.auto()
-    LOG_NOT_SERVED = enum.auto()
-    LOG_DELETED = enum.auto()
-    LOG_REPARTITIONED = enum.auto()
-    LOG_COMPACTED = enum.auto()
-    LOG_SKIPPED = enum.auto()
-    LOG_OUT_OF_ORDER = enum.auto()
-    LOG_STUCK = enum.auto()
-    LOG_ENDED = enum.auto()
-    LOG_BROKEN = enum.auto()
-    LOG_LOST = enum.auto()
-    LOG_CLOSED = enum.auto()
-    LOG_OPEN = enum.auto()
-    LOAD_TIMEOUT = enum.auto()
-    LOAD_BROKEN = enum.auto()
+
+
+class LogState(enum.Enum):
+    """How a log, or the admin API beside it, failed: what the server acts on. Callers get the ``reason``."""
+
+    UNREACHABLE = enum.auto()
+    ACCESS_DENIED = enum.auto()
+    REFUSED = enum.auto()
+    FENCED = enum.auto()
+    """Another process is the log's only writer."""
+    NOT_SERVED = enum.auto()
+    STUCK = enum.auto()
+    LOST = enum.auto()
+    """The log has to be opened again."""
     APPEND_FAILED = enum.auto()
-    COMPACTION_FAILED = enum.auto()
-    LOG_FILE_IN_USE = enum.auto()
-    LOG_FILE_UNUSABLE = enum.auto()
-    LOG_FORMAT_UNKNOWN = enum.auto()
-    PULSAR_ADMIN_UNREACHABLE = enum.auto()
-    PULSAR_ADMIN_REFUSED = enum.auto()
-    PULSAR_CLUSTER_UNKNOWN = enum.auto()
-    PULSAR_TLS_UNUSABLE = enum.auto()
-    BROKER_FACTS_REFUSED = enum.auto()
-    CLUSTER_FILE_UNUSABLE = enum.auto()
-    MALFORMED_MESSAGE = enum.auto()
-    MESSAGE_TOO_LARGE = enum.auto()
-    TOO_MANY_CALLS = enum.auto()
-    PRINCIPAL_LIMIT = enum.auto()
-    CREDENTIALS_MISSING = enum.auto()
-    CREDENTIALS_INVALID = enum.auto()
-    CREDENTIALS_EXPIRED = enum.auto()
-    CREDENTIALS_UNVERIFIABLE = enum.auto()
-    NOT_A_PROXY = enum.auto()
-    ORIGINAL_PRINCIPAL_INVALID = enum.auto()
-    KEY_FILE_UNUSABLE = enum.auto()
-    PERMISSION_DENIED = enum.auto()
-    AUTHORIZATION_UNKNOWN = enum.auto()
+    """Nothing can be appended, although the log is still followed."""
+    LOAD_TIMEOUT = enum.auto()
+    DIALECT = enum.auto()
+    """The brokers' version can't hold an event."""
+    ADMIN_UNREACHABLE = enum.auto()
+    ADMIN_REFUSED = enum.auto()
+
+    @property
+    def reason(self) -> Reason:
+        """The reason that callers get."""
+        if self in (LogState.ADMIN_UNREACHABLE, LogState.ADMIN_REFUSED):
+            return Reason.CLUSTER_UNAVAILABLE
+        return Reason.NOT_EXPRESSIBLE if self is LogState.DIALECT else Reason.LOG_UNAVAILABLE

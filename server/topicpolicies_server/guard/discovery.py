@@ -15,7 +15,7 @@ from typing import Protocol
 
 from ..config import Limits
 from ..core.errors import PolicyError
-from ..core.reasons import Reason
+from ..core.reasons import LogState
 from ..logs.change_log import LogError
 from .agenda import About, Agenda, Question
 from .findings import Changes, Findings
@@ -87,18 +87,18 @@ class Discovery:
             return self._findings.take(question, answer, now(), now() - began)
         except TimeoutError:
             self._failed(
-                question, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"Brokers have not answered within {_ANSWER_SECONDS:.0f} s."), now()
+                question, LogError(LogState.ADMIN_UNREACHABLE, f"Brokers have not answered within {_ANSWER_SECONDS:.0f} s."), now()
             )
         except PolicyError as error:
             self._failed(question, error, now())
         except BaseException:
-            self._findings.failed(question, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The request was not completed."), now())
+            self._findings.failed(question, LogError(LogState.ADMIN_UNREACHABLE, "The request was not completed."), now())
             raise
         return Changes()
 
     def _failed(self, question: Question, error: PolicyError, now: float) -> None:
         self._findings.failed(question, error, now)
-        if error.reason == Reason.PULSAR_ADMIN_REFUSED and question.about in (About.CLUSTER, About.BROKERS, About.LOADED):
+        if error.state is LogState.ADMIN_REFUSED and question.about in (About.CLUSTER, About.BROKERS, About.LOADED):
             if not self._refusal_told:
                 self._refusal_told = True
                 _LOG.info(

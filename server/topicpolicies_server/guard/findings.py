@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ..core.errors import PolicyError
 from ..core.names import CHANGE_EVENTS
-from ..core.reasons import Reason
+from ..core.reasons import LogState
 from ..logs.change_log import LogError
 from .agenda import About, Agenda, Question
 from .patterns import Pattern
@@ -126,7 +126,7 @@ class Findings:
 
     def failed(self, question: Question, error: PolicyError, now: float) -> None:
         """Notes that a question was not answered; it is asked again later. What was found stays."""
-        self._again(question, now, RARELY_SECONDS if error.reason == Reason.PULSAR_ADMIN_REFUSED else AGAIN_SECONDS)
+        self._again(question, now, RARELY_SECONDS if error.state is LogState.ADMIN_REFUSED else AGAIN_SECONDS)
         if question.about not in _INTO_LOADED:
             return
         knew_loaded = self.knows_loaded
@@ -286,4 +286,4 @@ def _cluster_name(question: Question, answer: object) -> str:
 
 def _not_understood(question: Question) -> LogError:
     asked = f"{question.about.value} {question.name}".strip()
-    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The brokers' answer to the request for {asked} can't be understood.")
+    return LogError(LogState.ADMIN_UNREACHABLE, f"The brokers' answer to the request for {asked} can't be understood.")

@@ -10,7 +10,7 @@ import logging
 import time
 
 from ..core.errors import PolicyError
-from ..core.reasons import Reason
+from ..core.reasons import LogState
 from ..logs.change_log import ChangeLog, LogError, Reached
 from ..tasks import RestartedTask
 from .readiness import Readiness, State, Transition
@@ -86,7 +86,7 @@ class LogProbe:
             now = time.monotonic()
             self._paused = now - asked > _ANSWER_SECONDS + _LATE_SECONDS and not self._paused
             if not self._paused:
-                self.readiness.failed(LogError(Reason.LOG_UNREACHABLE, f"There was no answer within {_ANSWER_SECONDS:g} s."), asked, now)
+                self.readiness.failed(LogError(LogState.UNREACHABLE, f"There was no answer within {_ANSWER_SECONDS:g} s."), asked, now)
         except PolicyError as error:
             self._paused = False
             self.readiness.failed(error, asked, time.monotonic())
@@ -100,7 +100,7 @@ class LogProbe:
     def _failed(self, error: BaseException) -> None:
         """Treats an unexpected failure of asking as a question without an answer."""
         now = time.monotonic()
-        self.readiness.failed(LogError(Reason.LOG_UNREACHABLE, f"The check failed ({type(error).__name__})."), now, now)
+        self.readiness.failed(LogError(LogState.UNREACHABLE, f"The check failed ({type(error).__name__})."), now, now)
         self._first.set()
 
     def _told(self, transition: Transition) -> None:

@@ -26,14 +26,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ..core.errors import PolicyError
-from ..core.reasons import Reason
+from ..core.reasons import LogState
 from ..logs.change_log import LogError
 
-_NEEDED_BY_ALL = frozenset({Reason.LOG_UNREACHABLE})
-"""Problems with which nothing can be appended, so all changes are refused at once. Others only concern what has to be opened or asked
+_NEEDED_BY_ALL = LogState.UNREACHABLE
+"""The problem with which nothing can be appended, so all changes are refused at once. Others only concern what has to be opened or asked
 first."""
-_TOLD_BY_THE_LOG = frozenset({Reason.APPEND_FAILED})
-"""Problems for which the log itself refuses appends, at once, while everything else goes on."""
+_TOLD_BY_THE_LOG = LogState.APPEND_FAILED
+"""The problem for which the log itself refuses appends, at once, while everything else goes on."""
 
 
 class State(enum.Enum):
@@ -140,14 +140,18 @@ class Readiness:
         """Returns the error for a caller that would now wait for the log to be read or asked; None: the caller may wait."""
         return self._refusal(None)
 
-    def _refusal(self, reasons: frozenset[Reason] | None) -> LogError | None:
+    def _refusal(self, only: LogState | None) -> LogError | None:
         problem = self.problem
-        if self.state is not State.CUT_OFF or problem is None or problem.reason in _TOLD_BY_THE_LOG:
+        if self.state is not State.CUT_OFF or problem is None or problem.state is _TOLD_BY_THE_LOG:
             return None
-        if reasons is not None and problem.reason not in reasons:
+        if only is not None and problem.state is not only:
             return None
         why = problem.message.rstrip(".")
-        return LogError(problem.reason, f"The change log can't be reached: {why}. Nothing was done: try again later.", kind=problem.kind)
+        return LogError(
+            problem.state or problem.reason,
+            f"The change log can't be reached: {why}. Nothing was done: try again later.",
+            kind=problem.kind,
+        )
 
     def _go(self, state: State, now: float, since: float | None = None) -> None:
         transition = Transition(self.state, state, max(0.0, now - self.since), self.problem)

@@ -17,6 +17,7 @@ from topicpolicies.masks import format_path
 
 from ..core.changes.plan import paths_of
 from ..core.fold.operation import Folded, Status
+from ..core.names import Scope
 from ..core.policies import secrets
 from ..core.policies.documents import EXTRA_PREFIX, Setting, Settings, differing, family
 from ..core.policies.events import LATEST_MS, Event, Placed, Position, StampKind
@@ -63,8 +64,9 @@ OUTCOMES = {
 """What became of an event, by the numbers of ``topicpolicies.v1.HistoryOutcome``."""
 _REMEMBERED, _FEW, _SHORT = 4_096, 8, 512
 """The size of each cache of JSON texts, and of how many paths and how many characters a cached text is made at most."""
-STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN, UNTIMED = 1, 2, 4, 8, 16, 32
-"""The flags of a row. UNTIMED: the event's exact time is not known; it lies between the entry before it and the row's time."""
+STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN, UNTIMED, AS_AFTER = 1, 2, 4, 8, 16, 32, 64
+"""The flags of a row. UNTIMED: the event's exact time is not known; it lies between the entry before it and the row's time. AS_AFTER: the
+event has the same document as the head after it."""
 
 _KINDS = {
     StampKind.UPDATE: int(Kind.UPDATE),
@@ -116,6 +118,8 @@ class Noted(NamedTuple):
     """The head after it."""
     version: Position
     """The version of the head after the event."""
+    cluster: str
+    """The name of the cluster for which the log's LOCAL events are."""
 
 
 class Gap(NamedTuple):
@@ -191,7 +195,7 @@ class Rows:
             return (
                 noted.stream.id, placed.position, namespace_id, "", 0, noted.at, _storable(placed.published_at), Kind.UNREADABLE,
                 OUTCOMES[Status.IGNORED], "", Standing.UNKNOWN, "", "", "[]", placed.producer, "", "", 0, None, None, "[]", placed.problem,
-                "", "", "",
+                "", "", "", 0, "[]", None,
             )  # fmt: skip
         return self._of_event(noted, event, noted.folded, namespace_id)
 
@@ -205,6 +209,9 @@ class Rows:
         moved = bool(changed) or (before is None) is not (after is None)
         previous = folded.previous if folded.changed else noted.version
         flags = BEFORE_KNOWN if previous else 0
+        written = event.document
+        if written is not None and (written is after or written == after):
+            flags, written = flags | AS_AFTER, None
         if folded.stale or folded.unexplained or folded.ambiguous or event.replicated:
             flags |= STALE * folded.stale | UNEXPLAINED * folded.unexplained | AMBIGUOUS * folded.ambiguous | REPLICATED * event.replicated
         return (
@@ -233,6 +240,9 @@ class Rows:
             stamp.principal if stamp is not None else "",
             stamp.claimed if stamp is not None else "",
             stamp.trace_parent if stamp is not None else "",
+            int(event.action),
+            _mask_text(_clusters(event, noted.cluster)),
+            None if written is None else secrets.wire(written),
         )
 
     def _written(self, document: Settings) -> bytes:
@@ -240,6 +250,13 @@ class Rows:
             self._wire = secrets.wire(document)
             self._document = document
         return self._wire
+
+
+def _clusters(event: Event, cluster: str) -> tuple[str, ...]:
+    """Returns the clusters that an event names; a message without a value names none."""
+    if event.clusters is not None:
+        return event.clusters
+    return (cluster,) if event.key.scope is Scope.LOCAL and event.document is not None else ()
 
 
 def _storable(milliseconds: int) -> int:

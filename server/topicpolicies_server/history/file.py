@@ -3,7 +3,7 @@
 ::
 
     PRAGMA application_id = "TPHI"   marks the file as a history
-    PRAGMA user_version   = 6        the format
+    PRAGMA user_version   = 7        the format
     namespaces  id, name, followed_until, trimmed_until (milliseconds since 1970)
     streams     id, namespace, log (its identity), partition, position and at of the last entry, dropped (the last position dropped)
     entries     one row for each event; ids grow in the order of recording, and none is given twice
@@ -39,14 +39,15 @@ from .entries import UNTIMED, Followed, Gap, Marks, Row, Stream
 _log = logging.getLogger(__name__)
 
 APPLICATION_ID = int.from_bytes(b"TPHI", "big")
-FORMAT = 6
+FORMAT = 7
 """The format that is written and read."""
 COLUMNS = (
     "stream", "position", "namespace", "topic", "scope", "at", "published_at", "kind", "outcome", "actor", "standing",
     "reason", "request_id", "mask", "producer", "version", "previous", "flags", "before", "after", "changed", "problem",
-    "principal", "claimed", "trace_parent",
+    "principal", "claimed", "trace_parent", "action", "clusters", "written",
 )  # fmt: skip
-"""The columns of ``entries``, except for the id. ``changed`` is empty if the document did not change; then ``before`` is not stored."""
+"""The columns of ``entries``, except for the id. ``changed`` is empty if the document did not change; then ``before`` is not stored.
+``written`` is the event's own document, unless there is none, or the flag AS_AFTER says that it is ``after``."""
 
 _TABLES = (
     """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, followed_until INTEGER NOT NULL DEFAULT 0,
@@ -58,7 +59,8 @@ _TABLES = (
     outcome INTEGER NOT NULL, actor TEXT NOT NULL, standing INTEGER NOT NULL, reason TEXT NOT NULL, request_id TEXT NOT NULL,
     mask TEXT NOT NULL,
     producer TEXT NOT NULL, version TEXT NOT NULL, previous TEXT NOT NULL, flags INTEGER NOT NULL, before BLOB, after BLOB,
-    changed TEXT NOT NULL, problem TEXT NOT NULL, principal TEXT NOT NULL, claimed TEXT NOT NULL, trace_parent TEXT NOT NULL)""",
+    changed TEXT NOT NULL, problem TEXT NOT NULL, principal TEXT NOT NULL, claimed TEXT NOT NULL, trace_parent TEXT NOT NULL,
+    action INTEGER NOT NULL, clusters TEXT NOT NULL, written BLOB)""",
     "CREATE INDEX by_namespace ON entries (namespace, scope, at)",
     "CREATE INDEX by_namespace_and_actor ON entries (namespace, scope, actor, at)",
     "CREATE INDEX by_topic ON entries (topic, scope, at)",

@@ -17,7 +17,7 @@ from ..core.names import PolicyKey
 from ..core.reading.view import Head
 from ..core.reasons import Reason
 from ..file_lock import FileLock
-from ..sqlite_file import ERRORS, Damaged, FileError, Problem, unusable
+from ..sqlite_file import ERRORS, Damaged, FileError, unusable
 from ..tasks import RestartedTask
 from ..threads import DaemonThreads
 from . import as_of, file, following, queries
@@ -257,10 +257,9 @@ def open_history(path: Path, bounds: Bounds, *, now: Callable[[], int] = _wall_c
 
 
 def _refusal(error: FileError) -> PolicyError:
-    reason = Reason.LOG_FILE_IN_USE if error.problem is Problem.IN_USE else Reason.HISTORY_FILE_UNUSABLE
     damaged = isinstance(error.__cause__, ERRORS) and not isinstance(error.__cause__, sqlite3.OperationalError)
     way_out = " Restore it from a backup, or move it away: the server then begins a new one." if damaged else ""
-    return PolicyError(Kind.FAILED_PRECONDITION, reason, f"The history can't be used: {error}{way_out}")
+    return PolicyError(Kind.FAILED_PRECONDITION, Reason.HISTORY_UNAVAILABLE, f"The history can't be used: {error}{way_out}")
 
 
 def _around(connection: sqlite3.Connection, namespace: str, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None, list[Gap]]:

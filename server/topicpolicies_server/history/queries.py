@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import Position
 from ..sqlite_file import Damaged
-from .entries import BEFORE_KNOWN, UNTIMED, Gap, GapReason
+from .entries import AS_AFTER, BEFORE_KNOWN, UNTIMED, Gap, GapReason
 from .file import COLUMNS as ROW
 from .file import check_entry, sealed
 
@@ -54,7 +54,7 @@ class Query(NamedTuple):
     most: int = 100
 
 
-_STORED = {"kept_before": "before", "changed_json": "changed"}
+_STORED = {"kept_before": "before", "changed_json": "changed", "clusters_json": "clusters", "own_document": "written"}
 """Columns that have another name than the field of ``Entry``."""
 
 
@@ -86,6 +86,9 @@ class Entry(NamedTuple):
     principal: str = ""
     claimed: str = ""
     trace_parent: str = ""
+    action: int = 0
+    clusters_json: str = "[]"
+    own_document: bytes | None = None
 
     @property
     def place(self) -> EntryPlace:
@@ -110,10 +113,21 @@ class Entry(NamedTuple):
         return self.kept_before if self.changed_json else self.after
 
     @property
+    def written(self) -> bytes | None:
+        """The document of the event itself; None: it has none."""
+        return self.after if self.flags & AS_AFTER else self.own_document
+
+    @property
+    def clusters(self) -> list[str]:
+        """The clusters that the event names."""
+        found: list[str] = json.loads(self.clusters_json)
+        return found
+
+    @property
     def size(self) -> int:
         """The entry's size in an answer in bytes, by estimate."""
         texts = len(self.mask) + len(self.changed_json) + len(self.reason) + len(self.actor) + len(self.problem)
-        return len(self.before or b"") + len(self.after or b"") + 4 * texts
+        return len(self.before or b"") + len(self.after or b"") + len(self.written or b"") + 4 * texts
 
     @property
     def changed(self) -> list[str]:
@@ -147,8 +161,6 @@ class Page(NamedTuple):
 
     entries: list[Entry]
     more: bool
-    partitions: dict[int, int]
-    """The partition of each stream that has entries on the page, by stream id."""
     gaps: list[Gap]
 
 
@@ -156,7 +168,7 @@ def page(connection: sqlite3.Connection, query: Query) -> Page:
     """Returns the wanted entries, at most ``most``; whether there are more; and the gaps in the wanted time."""
     namespace = connection.execute("SELECT id FROM namespaces WHERE name = ?", (query.namespace,)).fetchone()
     if namespace is None:
-        return Page([], False, {}, [])
+        return Page([], False, [])
     scopes = sorted(int(scope) for scope in query.scopes)
     if len(scopes) == len(Scope) and not query.topic:
         scopes.insert(0, _UNREADABLE_SCOPE)
@@ -170,14 +182,7 @@ def page(connection: sqlite3.Connection, query: Query) -> Page:
             break
         entries.append(entry)
         size += entry.size
-    told = gaps(connection, query.namespace, query.start, query.end)
-    return Page(entries, more, _partitions(connection, entries), told)
-
-
-def _partitions(connection: sqlite3.Connection, entries: Sequence[Entry]) -> dict[int, int]:
-    streams = {entry.stream for entry in entries}
-    sql = f"SELECT id, partition FROM streams WHERE id IN ({','.join('?' * len(streams))})"  # noqa: S608 (only marks)
-    return dict(connection.execute(sql, list(streams)))
+    return Page(entries, more, gaps(connection, query.namespace, query.start, query.end))
 
 
 def _walk(connection: sqlite3.Connection, namespace: int, scope: int, query: Query) -> Iterator[Entry]:

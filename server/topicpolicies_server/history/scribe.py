@@ -32,6 +32,10 @@ class Log(Protocol):
         """Identifies the log permanently."""
 
     @property
+    def cluster(self) -> str:
+        """The name of the cluster for which the log's LOCAL events are."""
+
+    @property
     def partitions(self) -> int:
         """The number of partitions."""
 
@@ -138,7 +142,8 @@ class Scribe:
 
     def noted(self, events: Sequence[Taken]) -> None:
         """Records events that were folded, in order. The event loop waits for this, so it does little for each event."""
-        now = self._now()
+        now, log = self._now(), self._log
+        assert log is not None, "opened"
         partition, stream = -1, None
         began: dict[Stream, tuple[Position, int]] = {}
         noted: list[Noted] = []
@@ -166,6 +171,7 @@ class Scribe:
                         None if before is None else before.document,
                         None if after is None else after.document,
                         ABSENT if after is None else after.version,
+                        log.cluster,
                     )
                 )
                 stream.position, stream.at = position, at

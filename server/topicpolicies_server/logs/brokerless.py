@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core.policies.events import Position
 from . import rows
+from .avro.codec import EMBEDDED_CLUSTER
 from .change_log import ANYBODY, Leadership
 
 
@@ -13,6 +14,11 @@ class Brokerless:
     def follows(self, earlier: Position, later: Position) -> bool:
         """Whether the row numbers are adjacent: rows are numbered without gaps."""
         return rows.directly_follows(earlier, later)
+
+    @property
+    def cluster(self) -> str:
+        """The name that the embedded log's events have for the cluster."""
+        return EMBEDDED_CLUSTER
 
     @property
     def in_place(self) -> bool:

@@ -30,7 +30,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.lazy_view import UndecodedEntry
-from ..core.reasons import Reason
+from ..core.reasons import LogState, Reason
 
 
 class LogError(PolicyError):
@@ -40,8 +40,10 @@ class LogError(PolicyError):
         outcome_unknown: for a failed append, whether the event may be in the log all the same.
     """
 
-    def __init__(self, reason: Reason, message: str, *, kind: Kind = Kind.UNAVAILABLE, outcome_unknown: bool = False) -> None:
-        super().__init__(kind, reason, message)
+    def __init__(self, why: Reason | LogState, message: str, *, kind: Kind = Kind.UNAVAILABLE, outcome_unknown: bool = False) -> None:
+        """``why``: the reason that callers get, or the state of the log that has it."""
+        super().__init__(kind, why.reason if isinstance(why, LogState) else why, message)
+        self.state = why if isinstance(why, LogState) else None
         self.outcome_unknown = outcome_unknown
 
 
@@ -51,7 +53,7 @@ class Leadership(NamedTuple):
     leads: bool
     """Whether this process may append."""
     leader: str = ""
-    """The address at which clients reach the process that may append; "" if it is not known (yet)."""
+    """The address at which others reach the process that may append; "" if it is not known (yet)."""
     problem: str = ""
     """Why the last attempt of this process to become the leader, or to learn who leads, failed; "" if it did not fail."""
 
@@ -67,7 +69,7 @@ class NotLeader(LogError):
         """``namespace``: ``tenant/namespace``; ``leadership``: what is known about the writer of its log."""
         leader, problem = leadership.leader, leadership.problem
         if leader:
-            known = f"is written by the sidecar at {leader}: send changes there."
+            known = f"is written by the sidecar at {leader}, which could not be reached: try again."
         elif problem:
             known = f"has no writer here: {problem} Try again."
         else:
@@ -78,18 +80,25 @@ class NotLeader(LogError):
 
 def already_open(namespace: str) -> LogError:
     """The error (FAILED_PRECONDITION) for opening a log that is already open."""
-    return LogError(Reason.LOG_OPEN, f"The change log of {namespace} is already open.", kind=Kind.FAILED_PRECONDITION)
+    return LogError(Reason.LOG_UNAVAILABLE, f"The change log of {namespace} is already open.", kind=Kind.FAILED_PRECONDITION)
 
 
 def closed(namespace: str) -> LogError:
     """The error (UNAVAILABLE) for using a log that was closed."""
-    return LogError(Reason.LOG_CLOSED, f"The change log of {namespace} is closed.")
+    return LogError(Reason.LOG_UNAVAILABLE, f"The change log of {namespace} is closed.")
 
 
 def busy(waiting: int) -> LogError:
     """The error (RESOURCE_EXHAUSTED) for an append while ``waiting`` events, as many as may be in flight, have no outcome yet."""
     problem = f"{waiting} events already wait for the change log: send fewer at once, or raise max_in_flight_per_namespace."
-    return LogError(Reason.LOG_BUSY, problem, kind=Kind.RESOURCE_EXHAUSTED)
+    return beyond("max_in_flight_per_namespace", waiting, problem)
+
+
+def beyond(limit: str, most: int, sentence: str) -> LogError:
+    """The error (RESOURCE_EXHAUSTED) of a limit that is reached. The arguments: ``core.errors.too_much``."""
+    error = LogError(Reason.LIMIT_REACHED, sentence, kind=Kind.RESOURCE_EXHAUSTED)
+    error.metadata = {"limit": limit, "most": str(most)}
+    return error
 
 
 class Start(NamedTuple):
@@ -200,6 +209,10 @@ class NamespaceLog(Protocol):
         """
 
     @property
+    def cluster(self) -> str:
+        """The name of the cluster for which the log's LOCAL events are."""
+
+    @property
     def in_place(self) -> bool:
         """Whether brokers that modify the documents in their caches in place, as before PIP-428, write this log (``core/fold/overlap``)."""
 
@@ -214,10 +227,9 @@ class NamespaceLog(Protocol):
         """Takes an event for appending; its outcome is reported to the sink.
 
         Raises:
-            LogError: the event was not taken, and certainly is not in the log: too many events are in flight (RESOURCE_EXHAUSTED, reason
-                ``LOG_BUSY``), nothing can be written for now although the log is still followed (UNAVAILABLE, reason ``APPEND_FAILED``),
-                the log is closed or lost (UNAVAILABLE), another process leads (``NotLeader``), or the log's dialect can't express the
-                event.
+            LogError: the event was not taken, and certainly is not in the log: too many events are in flight (RESOURCE_EXHAUSTED),
+                nothing can be written for now although the log is still followed (UNAVAILABLE, state ``APPEND_FAILED``), the log is closed
+                or lost (UNAVAILABLE), another process leads (``NotLeader``), or the log's dialect can't express the event.
         """
 
     async def close(self) -> None:
@@ -232,7 +244,7 @@ class Reached(Protocol):
         """Returns when the storage has answered; called every few seconds. The answer is a sentence for operators, if there is one.
 
         Raises:
-            LogError: the storage can't be reached or used. ``LOG_UNREACHABLE``: nothing can be appended; ``APPEND_FAILED``: nothing can be
+            LogError: the storage can't be reached or used. ``UNREACHABLE``: nothing can be appended; ``APPEND_FAILED``: nothing can be
                 appended, and the log itself rejects appends; any other reason: logs can't be opened, or requests to a cluster fail.
         """
 

@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 from ..core.policies.events import Position
-from ..core.reasons import Reason
+from ..core.reasons import LogState
 from ..tasks import RestartedTask
 from .change_log import Leadership, LogError
 from .producer_names import leader_name, leader_of, origin_of
@@ -172,7 +172,7 @@ class Candidate(Generic[P]):
     def check_connection(self) -> None:
         """Ends the term if a producer has lost its connection; called often."""
         if any(not producer.connected for producer in self._producers):
-            self.step_down(LogError(Reason.LOG_FENCED, f"The exclusive producer of {self._name} has lost its connection."))
+            self.step_down(LogError(LogState.FENCED, f"The exclusive producer of {self._name} has lost its connection."))
 
     def step_down(self, error: LogError) -> None:
         """Ends the current term, if there is one, because of ``error``. Nothing more is sent once this has returned."""

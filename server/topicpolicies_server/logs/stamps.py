@@ -152,7 +152,7 @@ def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
         carried: whether to include the requests that the stamp carries; if not, the caller stores them in another way (``seen_text``).
 
     Raises:
-        LogError: the properties would exceed ``MAX_BYTES`` (INVALID_ARGUMENT, reason ``EVENT_TOO_LARGE``).
+        LogError: the properties would exceed ``MAX_BYTES`` (FAILED_PRECONDITION, reason ``NOT_EXPRESSIBLE``).
     """
     properties = {_VERSION: FORMAT, _ID: stamp.event_id, _KIND: stamp.kind.value}
     if stamp.request_id:
@@ -210,9 +210,9 @@ def _check_size(properties: Mapping[str, str], stamp: Stamp, carried: bool) -> N
         size += len(seen_text(stamp.remembered[-REMEMBERED:]))
     if size > MAX_BYTES:
         raise LogError(
-            Reason.EVENT_TOO_LARGE,
+            Reason.NOT_EXPRESSIBLE,
             f"The change needs {size} characters of event metadata, more than {MAX_BYTES}. Split it into several updates.",
-            kind=Kind.INVALID_ARGUMENT,
+            kind=Kind.FAILED_PRECONDITION,
         )
 
 

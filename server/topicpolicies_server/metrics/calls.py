@@ -8,7 +8,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from itertools import product
 from time import perf_counter
 from typing import Protocol
 
@@ -22,8 +21,8 @@ from ..histograms import Histogram
 from .families import durations, gauge, gauges, several
 
 _METHODS = tuple(method.name for method in service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].methods)
-_FAULTS = (Reason.INTERNAL, Reason.LOAD_BROKEN)
-"""Reasons of INTERNAL. Their counters are shown from the start: Prometheus sees no increase in a counter that is 1 when it first appears,
+_FAULT = Reason.INTERNAL
+"""The reason of INTERNAL. Its counters are shown from the start: Prometheus sees no increase in a counter that is 1 when it first appears,
 so an alert on the increase would miss the first fault."""
 
 
@@ -55,8 +54,8 @@ class CallCounts:
     ) -> None:
         self._in_progress = in_progress
         self._ended: Counter[tuple[str, str, str]] = Counter()
-        for fault in product(_METHODS, [Kind.INTERNAL.value], _FAULTS):
-            self._ended[fault] = 0
+        for method in _METHODS:
+            self._ended[method, Kind.INTERNAL.value, _FAULT] = 0
         self._durations: dict[str, Histogram] = {}
         self._watches = watches
         self._unread_seconds = unread_seconds

@@ -23,9 +23,7 @@ import enum
 import logging
 from collections.abc import Callable
 
-from ..core.errors import Kind
-from ..core.reasons import Reason
-from ..logs.change_log import LogError
+from ..logs.change_log import LogError, beyond
 
 _LOG = logging.getLogger(__name__)
 KEY_BYTES = 800
@@ -137,14 +135,16 @@ class Capacity:
     def refusal(self, what: str) -> LogError:
         """Makes the RESOURCE_EXHAUSTED error: there is no room for ``what``."""
         if self.keys >= self._most_keys:
-            full, option = f"{self.keys:,} policy keys of at most {self._most_keys:,} are in memory", "max_loaded_keys"
-        else:
-            full, option = (
-                f"keys and documents take {self.bytes:,} bytes of memory of at most {self._most_bytes:,}",
-                "max_loaded_document_bytes",
+            full, option, most = (
+                f"{self.keys:,} policy keys of at most {self._most_keys:,} are in memory",
+                "max_loaded_keys",
+                self._most_keys,
             )
+        else:
+            full = f"keys and documents take {self.bytes:,} bytes of memory of at most {self._most_bytes:,}"
+            option, most = "max_loaded_document_bytes", self._most_bytes
         sentence = f"There is no room for {what}: {full}. Use another server, or raise {option} of this one."
-        return LogError(Reason.TOO_MANY_NAMESPACES, sentence, kind=Kind.RESOURCE_EXHAUSTED)
+        return beyond(option, most, sentence)
 
     def _is_worth_a_try(self) -> bool:
         keys, size = self._tried

@@ -12,7 +12,7 @@ from ..core.errors import Kind
 from ..core.fold.fold import FoldContext
 from ..core.reading.cells import key_of
 from ..core.reading.view import View
-from ..core.reasons import Reason
+from ..core.reasons import LogState, Reason
 from ..fair_limit import FairLimiter
 from ..health import Readiness
 from ..logs.change_log import ChangeLog, LogError
@@ -61,9 +61,9 @@ class Common:
     """Checkpoints of views, so that loading need not begin at the log's beginning; None: there are none."""
 
 
-def unavailable(namespace: str, reason: Reason, sentence: str) -> LogError:
+def unavailable(namespace: str, why: Reason | LogState, sentence: str) -> LogError:
     """Makes an UNAVAILABLE error about a namespace."""
-    return LogError(reason, f"{namespace}: {sentence}", kind=Kind.UNAVAILABLE)
+    return LogError(why, f"{namespace}: {sentence}", kind=Kind.UNAVAILABLE)
 
 
 async def topics_of(view: View) -> set[str]:

@@ -19,10 +19,8 @@ from collections.abc import Callable, Sequence
 from ..core.chains.sequencer import Request
 from ..core.errors import PolicyError
 from ..core.policies.events import Position
-from ..core.reasons import Reason
-from ..logs.change_log import LogError, NamespaceLog
+from ..logs.change_log import NamespaceLog
 from ..tasks import TaskSet, asked_to_end
-from .common import unavailable
 
 _LOG = logging.getLogger(__name__)
 
@@ -37,7 +35,7 @@ class Confirmations:
         name: str,
         seconds: float,
         confirmed: Callable[[Sequence[Request]], None],
-        failed: Callable[[Sequence[Request], PolicyError], None],
+        failed: Callable[[Sequence[Request], str], None],
     ) -> None:
         """Asks nothing before a log serves.
 
@@ -45,7 +43,7 @@ class Confirmations:
             name: ``tenant/namespace``.
             seconds: how long a question may take.
             confirmed: called with requests that had arrived before the log ended where the view is now, or earlier.
-            failed: called with requests for which there was no answer, or whose callers have given up.
+            failed: called with requests for which there was no answer, or whose callers have given up, and why.
         """
         self._name = name
         self._seconds = seconds
@@ -122,31 +120,30 @@ class Confirmations:
     async def _ask(self, log: NamespaceLog, partition: int, requests: list[Request]) -> None:
         # Also those that came in the same turn of the loop as the first one: this runs in the next.
         requests += self._waiting.pop(partition, [])
-        error: PolicyError | None = None
-        end = ""
+        why = end = ""
         try:
             async with asyncio.timeout(self._seconds):
                 end = await log.end(partition)
         except TimeoutError:
-            error = not_confirmed(self._name, f"the end of the log was not received within {self._seconds:g} s")
+            why = f"the end of the log was not received within {self._seconds:g} s"
         except PolicyError as problem:
-            error = not_confirmed(self._name, problem.message)
+            why = problem.message
         except (Exception, asyncio.CancelledError) as problem:  # no request may be left waiting, nor later ones kept from asking
             if asked_to_end(problem):
                 raise
             _LOG.exception("%s: requesting the end of the change log failed", self._name)
-            error = not_confirmed(self._name, f"requesting the end of the log failed ({type(problem).__name__})")
+            why = f"requesting the end of the log failed ({type(problem).__name__})"
         if self._log is not log:
             return  # ``stop`` has kept its requests, to be asked for again
         del self._asking[partition]
         if self._waiting.get(partition):
             self._begin(partition)
         try:
-            if error is None:
+            if not why:
                 self._add_end(partition, end, requests)
                 self.moved(self._here)
             elif requests:
-                self._failed(requests, error)
+                self._failed(requests, why)
         finally:
             if self._ends and self._again is None:  # also if there was no answer: others may wait for an end that came before
                 self._again = self._loop.call_later(_AGAIN_SECONDS, self._ask_again)
@@ -172,11 +169,4 @@ class Confirmations:
             else:
                 del self._ends[partition]
         if given_up:
-            self._failed(given_up, not_confirmed(self._name, "no request waits for it any more"))
-
-
-def not_confirmed(namespace: str, why: str) -> LogError:
-    """Makes the UNAVAILABLE error: it is not known whether there is something to write, and nothing was written."""
-    return unavailable(
-        namespace, Reason.NOT_CONFIRMED, f"it is not known whether anything must change: {why.rstrip('.')}. Nothing was done: try again."
-    )
+            self._failed(given_up, "no request waits for it any more")

@@ -20,7 +20,7 @@ from ..core.policies.events import Event, Placed, Position
 from ..core.reading.lazy_view import UndecodedEntry
 from ..core.reading.readback import Disagreement, ReadBack
 from ..core.reading.view import Head, View
-from ..core.reasons import Reason
+from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError, NamespaceLog
 from .capacity import Capacity, Share
 from .late_folding import LateEntries, LateFolding, Step, complete_after
@@ -115,7 +115,7 @@ class Follower(LateFolding):
         elif self._restored is not None and log.resumed:
             self._begin_with(self._restored, log)
         elif log.resumed:
-            raise LogError(Reason.LOG_LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
+            raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
             if self._first and self._context.joined_at is not None:
@@ -319,14 +319,14 @@ class Follower(LateFolding):
             report(owner)
         except Disagreement as error:
             _LOG.error("%s: the reader contradicts a proof (%s); the log is read again", self._namespace, error)
-            self._give_up(Reason.LOG_OUT_OF_ORDER, f"was found to be inconsistent: {error}")
+            self._give_up(f"was found to be inconsistent: {error}")
         except Exception as error:  # noqa: BLE001 (what was not told of is told when the log is read anew)
             _LOG.exception("%s: what the log reported could not be processed; it is read again", self._namespace)
-            self._give_up(Reason.LOG_BROKEN, f"reported what could not be processed ({type(error).__name__})")
+            self._give_up(f"reported what could not be processed ({type(error).__name__})")
 
-    def _give_up(self, reason: Reason, what: str) -> None:
+    def _give_up(self, what: str) -> None:
         self.trusted = False
-        self.lost(LogError(reason, f"The change log of {self._namespace} {what}."))
+        self.lost(LogError(Reason.LOG_UNAVAILABLE, f"The change log of {self._namespace} {what}."))
 
     def _note(self) -> None:
         """Passes on to the recorder what was folded."""

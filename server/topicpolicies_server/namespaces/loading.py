@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ..core.errors import Kind
-from ..core.reasons import Reason
+from ..core.reasons import LogState, Reason
 from ..fair_limit import GivenUpError
 from ..logs.change_log import LogError, NamespaceLog
 from ..tasks import RestartedTask, TaskSet, asked_to_end
@@ -36,7 +36,7 @@ at which a pause comes before the next attempt."""
 _BRIEF_SECONDS = 1.0
 _LOOKS = 4
 """How often progress is checked within the time that an attempt may go without any."""
-_LASTING = frozenset({Reason.LOG_FILE_UNUSABLE})
+_LASTING = Reason.LOG_FILE_UNUSABLE
 """Reasons of a loss that reading the log anew at once does not cure: waiting callers get the error."""
 
 
@@ -143,7 +143,7 @@ class Loader:
         """Notes that a log can't be followed any more. Returns whether it was the one that serves or is read."""
         if follower not in (self._life.served if isinstance(self._life.state, Serving) else None, self._life.reading):
             return False
-        if error.reason not in _LASTING:
+        if error.reason is not _LASTING:
             _LOG.warning("%s: the change log was lost: %s", self._name, error.message)
         if isinstance(self._life.state, Serving):
             self._brief = self._brief + 1 if self._loop.time() - self._served_at < _BRIEF_SECONDS else 0
@@ -175,7 +175,7 @@ class Loader:
                 await asyncio.sleep(min(_BRIEF_SECONDS * 2 ** (self._brief - _LOSSES), self._common.limits.load_retry_seconds))
             if (error := await self._try()) is not None:
                 self._losses += 1
-                if error.reason == Reason.LOG_LOST and self._losses < _LOSSES:
+                if error.state is LogState.LOST and self._losses < _LOSSES:
                     continue  # compacted or moved while it was read: waiting callers need not know
                 self._miss(error)
 
@@ -240,7 +240,7 @@ class Loader:
                 except TimeoutError:
                     limit = limits.load_timeout_seconds
                     problem = f"nothing of its change log arrived within {limit:g} s: try again, or raise load_timeout_seconds."
-                    raise unavailable(self._name, Reason.LOAD_TIMEOUT, problem) from None
+                    raise unavailable(self._name, LogState.LOAD_TIMEOUT, problem) from None
             if self._read.done():
                 self._read.result()  # raises if there was no room (``refused``)
             await _first_of(lost, self._served)  # the view does not answer at once if events may be missing
@@ -255,10 +255,10 @@ class Loader:
             self._starting_points.failed(None, trusted=follower.trusted)
             self._give_up(follower)
             error = self._life.error
-            if error is not None and error.reason in _LASTING:
-                raise LogError(error.reason, error.message)
+            if error is not None and error.reason is _LASTING:
+                raise LogError(error.state or error.reason, error.message)
             why = error.message if error is not None else f"{self._name}: its change log was lost while it was read."
-            raise LogError(Reason.LOG_LOST, f"{why} Try again.")
+            raise LogError(LogState.LOST, f"{why} Try again.")
 
     @asynccontextmanager
     async def _slot(self, progress: Callable[[], object]) -> AsyncIterator[None]:
@@ -272,7 +272,7 @@ class Loader:
                 yield
         except GivenUpError:
             problem = "nothing of its change log has arrived yet, nor of many other logs: try again, or raise max_concurrent_loads."
-            raise unavailable(self._name, Reason.LOAD_TIMEOUT, problem) from None
+            raise unavailable(self._name, LogState.LOAD_TIMEOUT, problem) from None
 
     async def _open(self, follower: Follower, starting_point: StartingPoint) -> None:
         log = await self._common.log.open(self._name, follower, *starting_point.place)
@@ -322,7 +322,7 @@ async def close_quietly(name: str, log: NamespaceLog | None) -> None:
 
 def _broken(name: str) -> LogError:
     sentence = f"{name} can't be loaded; this server's log has the reason."
-    return LogError(Reason.LOAD_BROKEN, sentence, kind=Kind.INTERNAL)
+    return LogError(Reason.INTERNAL, sentence, kind=Kind.INTERNAL)
 
 
 def _never() -> bool:

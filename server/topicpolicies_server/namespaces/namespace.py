@@ -91,7 +91,7 @@ class Namespace:
         Raises:
             PolicyError: as ``submit`` says.
         """
-        if request.etag and not (self._common.context.sole_writer or self._updates.led_elsewhere or self._common.read_only):
+        if request.version and not (self._common.context.sole_writer or self._updates.led_elsewhere or self._common.read_only):
             try:
                 await self._come_up_to(request)
             except PolicyError as error:
@@ -113,7 +113,7 @@ class Namespace:
 
         The errors that are reported: as the sequencer says; UNAVAILABLE when the log can't be reached, or the namespace is closed and
         nothing was sent; DEADLINE_EXCEEDED (reason OUTCOME_UNKNOWN, with the request id) when its place in the log is not known in time, or
-        not before the namespace is closed; UNAVAILABLE (reason NOT_CONFIRMED) when nothing is to be written, as far as is known here, and
+        not before the namespace is closed; UNAVAILABLE (reason NOT_APPENDED) when nothing is to be written, as far as is known here, and
         where the log ends is not known; UNAVAILABLE (reason NOT_LEADER, with the leader's address if it is known) when another process
         writes the log; FAILED_PRECONDITION (reason READ_ONLY) when nothing may be written here; RESOURCE_EXHAUSTED when it would make a key
         and there is no room for it.
@@ -299,7 +299,7 @@ class Namespace:
         """
         if isinstance(self._life.state, Closed):
             return
-        error = error or unavailable(self.name, Reason.NAMESPACE_CLOSED, "The namespace is being closed: try again.")
+        error = error or unavailable(self.name, Reason.LOG_UNAVAILABLE, "The namespace is being closed: try again.")
         self._life.end(error)
         self._updates.leads = False  # events that are still read make no repair due
         self._updates.turn_away(error)
@@ -335,7 +335,7 @@ class Namespace:
         """Waits, if this process leads, until the view has reached the version that a request demands: a former leader may have made it.
 
         On a log that others write too no request waits here: a conflict is confirmed, so a version that is in the log is met, and one that
-        is not, because it is another log's, is a conflict at once. Requests of a stream don't wait: later ones would overtake them.
+        is not, because it is another log's, is a conflict at once. Requests of a batch don't wait: later ones would overtake them.
 
         Raises:
             PolicyError: the view does not get there in time, so whether there is a conflict is not known here.
@@ -344,6 +344,6 @@ class Namespace:
             async with asyncio.timeout(self._common.limits.update_timeout_seconds):
                 serving = await self._ready()
                 if not self._updates.shared():
-                    await self._versions.reached(serving.follower, request.key, request.etag)
+                    await self._versions.reached(serving.follower, request.key, request.version)
         except TimeoutError:
             raise not_in_time(request) from None

@@ -13,9 +13,8 @@ from collections.abc import Callable
 
 from ..checkpoints import Checkpoints
 from ..config import Limits
-from ..core.errors import Kind, PolicyError, stopping
+from ..core.errors import PolicyError, stopping, too_much
 from ..core.fold.fold import FoldContext
-from ..core.reasons import Reason
 from ..fair_limit import FairLimiter
 from ..health import Readiness, Transition
 from ..history import History
@@ -126,9 +125,9 @@ class Registry:
             raise self._ended
         most = self._limits.max_loaded_namespaces
         if len(self._namespaces) >= most and not self._evict():
-            raise PolicyError(
-                Kind.RESOURCE_EXHAUSTED,
-                Reason.TOO_MANY_NAMESPACES,
+            raise too_much(
+                "max_loaded_namespaces",
+                most,
                 f"{len(self._namespaces)} namespaces are loaded and in use, which is the limit: use another server, or raise"
                 " max_loaded_namespaces of this one.",
             )

@@ -30,7 +30,7 @@ import logging
 from typing import NamedTuple
 
 from ..checkpoints import Restored
-from ..core.reasons import Reason
+from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError, NamespaceLog, Start
 from .common import Common
 from .follower import Follower
@@ -97,7 +97,7 @@ class StartingPoints:
         """
         if not self._begun:
             return
-        nothing_came = isinstance(error, LogError) and error.reason is Reason.LOAD_TIMEOUT
+        nothing_came = isinstance(error, LogError) and error.state is LogState.LOAD_TIMEOUT
         unforeseen = isinstance(error, Exception) and not isinstance(error, LogError)
         self._doubted |= unforeseen or (self._resumed and (nothing_came or not trusted))
 

@@ -27,17 +27,17 @@ import random
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 
-from ..core.chains.refusals import not_in_time
+from ..core.chains.refusals import not_confirmed, not_in_time
 from ..core.chains.sequencer import Append, Effect, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
 from ..core.names import PolicyKey
 from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Remembered
-from ..core.reasons import Reason
+from ..core.reasons import LogState
 from ..logs.change_log import Leadership, LogError, NotLeader
 from .common import Common
-from .confirmations import Confirmations, not_confirmed
+from .confirmations import Confirmations
 from .deadlines import Deadlines
 from .follower import Follower
 from .life import Closed, Life, Serving
@@ -298,7 +298,7 @@ class Updates:
                 try:
                     state.follower.log.append(event)
                 except LogError as error:
-                    if error.kind is not Kind.UNAVAILABLE or error.reason == Reason.APPEND_FAILED or isinstance(error, NotLeader):
+                    if error.kind is not Kind.UNAVAILABLE or error.state is LogState.APPEND_FAILED or isinstance(error, NotLeader):
                         effects += self.sequencer.failed(event, error, error.outcome_unknown)
                     # else the log is lost, and will report so; it is then opened anew
         elif isinstance(state, Closed):  # the event was not sent
@@ -309,9 +309,9 @@ class Updates:
         """Tells the sequencer that the view has come to where the log ended after these requests had arrived."""
         self._perform(self.sequencer.confirmed(requests))
 
-    def _confirmation_failed(self, requests: Sequence[Request], error: PolicyError) -> None:
+    def _confirmation_failed(self, requests: Sequence[Request], why: str) -> None:
         """Tells the sequencer that it could not be found out where the log ends."""
-        self._perform(self.sequencer.confirmation_failed(requests, error))
+        self._perform(self.sequencer.confirmation_failed(requests, why))
 
     def shared(self) -> bool:
         """Returns whether others may have written something that the view has not come to."""
@@ -332,7 +332,7 @@ class Updates:
         if not self._withdraw(request):
             self._settle(request, outcome_not_known(request))
         elif request.unconfirmed:
-            self._settle(request, not_confirmed(self._name, "the log was not read up to its end in time"))
+            self._settle(request, not_confirmed(request, "the log was not read up to its end in time"))
         elif self._serving is not None and not self.leads:
             self._settle(request, NotLeader(self._name, self._leadership))
         else:

@@ -21,20 +21,20 @@ Doors (each may refuse a call), and what ends streams later:
 
 - ``trusting``: is the authority of the client's certificate still trusted?
 - ``identifying``: who is the caller?
-- ``expiring``, ``leaving``: ends streams when credentials have expired, and how they end
-- ``rationing``, ``pace``: the limits of each principal, and how they slow its update streams down
+- ``expiring``, ``leaving``: ends streams when credentials have expired
+- ``rationing``: the limits of each principal
 
 The methods:
 
 - ``servicer``: the methods of the service
 - ``permitting``: checks permissions
-- ``requests``, ``problems``, ``authors``: reads and validates requests; finds out who makes a change, and why
+- ``requests``, ``problems``, ``authors``: reads and validates requests; finds out who makes a change
 - ``answers``: serializes answers
-- ``streaming``, ``refused_namespaces``: UpdatePolicies, and the namespaces in which it was refused because another process leads
-- ``watching``: WatchPolicies
+- ``batches``: BatchUpdatePolicies
+- ``watching``: WatchPolicies and WatchHistory; ``resume_tokens``: where a watch stands, as a text
 - ``listing``, ``page_tokens``: ListPolicies, and the tokens of its pages
 - ``effective``: GetEffectivePolicy
-- ``histories``, ``recorded``: ListHistory and documents as of a moment; serializes what the history has
+- ``history_service``, ``histories``, ``recorded``: the methods of the history's service; reads requests; serializes what the history has
 - ``info``: GetServerInfo
 - ``health``: gRPC's health service
 

@@ -31,8 +31,8 @@ from typing import Any
 
 import grpc
 
-from ..core.errors import Kind, PolicyError
-from ..core.reasons import Reason
+from ..core.errors import PolicyError, Violation, invalid, too_much
+from ..core.reasons import ViolationReason
 
 LOOK_SECONDS = 0.5
 """Seconds between two looks."""
@@ -89,10 +89,10 @@ class Arriving:
         assert task is not None, "gRPC serves each call in a task"
         if stranger:
             if len(self._strangers) >= STRANGERS:
-                self._give_up(next(iter(self._strangers)), _not_arrived())
+                self._give_up(next(iter(self._strangers)), _not_arrived(self._most))
             self._strangers[task] = None
         if len(self._waiting) >= self._most:
-            self._give_up(next(iter(self._waiting)), _not_arrived())
+            self._give_up(next(iter(self._waiting)), _not_arrived(self._most))
         self._waiting[task] = looks = self._looks
         if self._timer is None:
             self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
@@ -113,7 +113,7 @@ class Arriving:
         if looks == self._looks:
             self._prompt = True
         if raw is grpc.aio.EOF:
-            raise PolicyError(Kind.INVALID_ARGUMENT, Reason.MALFORMED_MESSAGE, "The call has no request.")
+            raise invalid(Violation("", ViolationReason.MALFORMED_MESSAGE, "The call has no request."))
         found: bytes = raw
         return found
 
@@ -130,12 +130,12 @@ class Arriving:
         self._prompt = False
         for task in list(self._strangers):
             if self._looks >= self._waiting[task] + SOON:
-                self._give_up(task, _not_arrived())
+                self._give_up(task, _not_arrived(self._most))
         beyond = len(self._waiting) - self._few
         for task, since in list(self._waiting.items()):
             if self._looks < since + (SOON if beyond > 0 else LAST):
                 break  # those behind it came later
-            self._give_up(task, _not_arrived())
+            self._give_up(task, _not_arrived(self._most))
             beyond -= 1
         self._timer = self._loop.call_later(LOOK_SECONDS, self._look) if self._waiting else None
 
@@ -146,6 +146,6 @@ class Arriving:
         task.cancel()
 
 
-def _not_arrived() -> PolicyError:
+def _not_arrived(most: int) -> PolicyError:
     problem = "The request of this call did not arrive: send it with the call, which has one of the places of max_concurrent_calls."
-    return PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.TOO_MANY_CALLS, problem)
+    return too_much("max_concurrent_calls", most, problem)

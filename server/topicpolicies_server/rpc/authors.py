@@ -1,36 +1,27 @@
-"""Finds out who makes the changes of a call, why, and in which trace: from the verified caller and the call's metadata."""
+"""Finds out who makes the changes of a call, and in which trace: from the verified caller and the call's metadata."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from functools import partial
 
 from ..core.traces import NO_TRACE, PARENT_KEY, STATE_KEY, TraceContext, trace_context
 from .call import Call
 from .errors import Context
-from .requests import ACTOR_KEY, REASON_KEY, Author
+from .requests import Author
 
-_KEYS = frozenset({ACTOR_KEY, REASON_KEY, PARENT_KEY, STATE_KEY})
 _NOBODY = Author()
-_AUTHOR: Callable[[tuple[str, str, str, str, str, TraceContext]], Author] = partial(tuple.__new__, Author)
-"""Makes an ``Author`` of all its fields without calling a Python function, which costs less."""
 
 
 def author_of(context: Context) -> Author:
-    """Returns the author of a call: its verified caller, and the actor, the reason and the trace that its metadata names."""
-    told: dict[str, str | bytes] = {}
-    for key, value in context.metadata:
-        if key in _KEYS:
-            told[key] = value  # noqa: PERF403 (a comprehension is one more function for each call)
-    caller = context.caller
-    trace = context.trace
+    """Returns the author of a call: its verified caller, and the trace that its metadata names."""
+    caller, trace = context.caller, context.trace
     if trace is None:
-        trace = context_of(context) if PARENT_KEY in told else NO_TRACE
-    if not told:
-        if caller.principal or trace is not NO_TRACE:
-            return _AUTHOR(("", "", caller.principal, caller.speaks_for or caller.principal, "", trace))
-        return _NOBODY
-    return Author(_text(told.get(ACTOR_KEY, "")), _text(told.get(REASON_KEY, "")), caller.principal, caller.role, trace=trace)
+        trace = NO_TRACE
+        for key, _ in context.metadata:
+            if key == PARENT_KEY:
+                trace = context_of(context)
+                break
+    if caller.principal or trace is not NO_TRACE:
+        return Author(caller.principal, caller.speaks_for or caller.principal, trace)
+    return _NOBODY
 
 
 def context_of(context: Context | Call) -> TraceContext:

@@ -18,12 +18,20 @@ from ..core.traces import TraceContext
 from . import errors
 
 if TYPE_CHECKING:
+    from ..access.rations import Bucket
     from ..telemetry.spans import CallSpan
-    from .pace import Pace
 
 
 Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 """The metadata of a call: pairs of a name in lower case and a value; a name that was sent several times is there several times."""
+
+
+CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "BatchUpdatePolicies"})
+"""The methods that make changes."""
+PREVIOUS_ATTEMPTS_KEY = "grpc-previous-rpc-attempts"
+"""The metadata with which gRPC repeats a call."""
+_OF_ATTEMPTS = (Kind.UNAVAILABLE, Kind.RESOURCE_EXHAUSTED, Kind.DEADLINE_EXCEEDED)
+"""The kinds of errors that say nothing of earlier attempts at a change."""
 
 
 class State(enum.Enum):
@@ -44,17 +52,17 @@ class Call:
         "answered",
         "at_least",
         "began",
+        "bucket",
         "caller",
         "changes",
         "code",
         "error",
         "expired",
         "given_up",
-        "leave",
+        "hurry",
         "metadata",
         "method",
         "outcome",
-        "pace",
         "request",
         "since",
         "size",
@@ -63,6 +71,7 @@ class Call:
         "state",
         "target",
         "trace",
+        "unsure",
     )
 
     def __init__(self, method: str, context: Any, size: int = 0, metadata: Metadata = ()) -> None:
@@ -92,8 +101,8 @@ class Call:
         """Bytes of the request; 0 for a stream of requests."""
         self.answered: Callable[[], None] | None = None
         """Called once, when the first answer of a stream has been written; None: nobody wants to know."""
-        self.pace: Pace | None = None
-        """Limits how fast a stream of changes is read; None: no limit."""
+        self.bucket: Bucket | None = None
+        """Limits how fast the changes of a batch are begun; None: no limit."""
         self.target = ""
         """The topic or namespace that the call concerns, as the caller names it; of a watch, the first one; "": none is known."""
         self.at_least = ""
@@ -101,17 +110,19 @@ class Call:
         self.request: Request | None = None
         """The change of an UpdatePolicy or DeletePolicy call, once it has been read; None for other methods."""
         self.changes = 0
-        """How many changes of an UpdatePolicies stream have their outcome."""
+        """How many changes of a batch have their outcome."""
         self.outcome: Outcome | None = None
         """The outcome of ``request``; None: it failed, or has no outcome yet."""
         self.expired: PolicyError | None = None
         """The error that ``expire`` ends the call with; None: it was not called."""
-        self.leave: Callable[[PolicyError], None] | None = None
-        """Has an update stream stop reading, and end with an error after the results of what was read; None: the call is ended at once."""
+        self.hurry: Callable[[], None] | None = None
+        """Called when the deadline is near: has a batch end with what is known of each change. None: the call is ended with an error."""
         self.trace: TraceContext | None = None
         """The trace that the call is part of; None: no observer has looked for one."""
         self.span: CallSpan | None = None
         """The span of the call, which is sent to a collector; None: the call is not traced."""
+        self.unsure = False
+        """Whether a leader that the call was forwarded to may have made its change."""
         self.state = State.WORKING
         self.started = perf_counter()
         """When the call arrived, by ``time.perf_counter``."""
@@ -168,12 +179,25 @@ class Call:
         Raises:
             asyncio.CancelledError: the peer has gone.
         """
+        error = self.of_all_attempts(error, self.request.request_id if self.request is not None else "")
         self.error = without_frames(error)
         message, details = errors.fitting(error)
         try:
-            await self.abort(errors.code(error), message, ((errors.DETAILS_KEY, details),))
+            await self.abort(errors.code(error), message, errors.trailing_metadata(error, details))
         except grpc.aio.AbortError as sent:
             without_frames(sent)
+
+    def of_all_attempts(self, error: PolicyError, request_id: str) -> PolicyError:
+        """Returns the error of a change of the call: OUTCOME_UNKNOWN if an earlier attempt may have made it, and this one did not.
+
+        Args:
+            error: the error of this attempt.
+            request_id: the change's; "": it is not known.
+        """
+        if error.kind not in _OF_ATTEMPTS or error.reason == Reason.OUTCOME_UNKNOWN:
+            return error
+        repeated = self.method in CHANGES and any(key == PREVIOUS_ATTEMPTS_KEY for key, _ in self.metadata)
+        return errors.outcome_unknown(request_id) if self.unsure or repeated else error
 
     def gone(self) -> NoReturn:
         """Ends the call because a write failed: the peer has gone, and gRPC is about to cancel the call for that."""

@@ -7,8 +7,8 @@ arrives.
 ========  ============================================  ======================================  ======================================
 state     the call                                      while the server stops                  when the time for stopping is over
 ========  ============================================  ======================================  ======================================
-WORKING   makes its answer, or waits for something      goes on; update and watch streams end   is ended with the status SHUTTING_DOWN
-          to send                                       by themselves
+WORKING   makes its answer, or waits for something      goes on; watches end by themselves      is ended with the status SHUTTING_DOWN
+          to send
 WRITING   writes, and waits for its peer to take that   goes on; is ended if the peer takes     is ended without a status
                                                         nothing for ``UNREAD_SECONDS``
 ENDING    was ended, and its status is being sent       is ended if the peer does not take      is ended
@@ -29,8 +29,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 from ..access import Caller
 from ..core.chains.request import Request, Result
-from ..core.errors import Kind, PolicyError, stopping
-from ..core.reasons import Reason
+from ..core.errors import PolicyError, stopping, too_much
 from .arriving import Arriving
 from .call import Call, Metadata, State
 from .lateness import Lateness
@@ -41,6 +40,8 @@ LAST_SECONDS = 1.0
 """Seconds that calls which were ended may take to send their status."""
 REFUSING_SECONDS = 2.0
 """Seconds, at most, for which new calls are refused with SHUTTING_DOWN while the server stops; then gRPC accepts no more."""
+ELSEWHERE_SECONDS = 0.5
+"""After how many seconds a call that is refused then may be repeated: by then its connection is closed, and it goes to another server."""
 _QUIET_LOOKS = 5
 """After so many checks in a row without a new call, every call that had arrived is assumed to have begun."""
 _QUIET_SECONDS = 0.01
@@ -78,16 +79,16 @@ class Only(enum.Enum):
 
 
 class ChangeObserver(Protocol):
-    """Is notified of each change of an UpdatePolicies stream, under the same conditions as an ``Observer``."""
+    """Is notified of each change of a batch, under the same conditions as an ``Observer``."""
 
     def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
-        """Notes that a change has its outcome, or that its stream ended before.
+        """Notes that a change has its outcome, or that its call ended before.
 
         Args:
-            method: the method of the stream's call.
-            caller: the caller of the stream.
+            method: the method of the call.
+            caller: the caller.
             request: the change; None: it could not be decoded or is invalid.
-            answer: the outcome; None: the stream ended before there was one. The change may have been made all the same.
+            answer: the outcome; None: the call ended before there was one. The change may have been made all the same.
             seconds: how long the change took, from when it was read.
         """
 
@@ -119,7 +120,7 @@ class Calls:
         self.doors = tuple(doors)
         self.observers = tuple(observers)
         self.change_observers: tuple[ChangeObserver, ...] = ()
-        """The observers that are notified of each change of an UpdatePolicies stream."""
+        """The observers that are notified of each change of a batch."""
         self._loop = asyncio.get_running_loop()
         self._calls: dict[Call, None] = {}
         self.lateness: Lateness[Call] = Lateness(self._loop, self._calls.__contains__)
@@ -191,7 +192,7 @@ class Calls:
         """
         if self._stops:
             self._refused += 1
-            return stopping()
+            return stopping(ELSEWHERE_SECONDS)
         try:
             for refusal in self._refusals:
                 if (error := refusal(method, metadata)) is not None:
@@ -237,13 +238,10 @@ class Calls:
         """
         if self._stops:
             self._refused += 1
-            raise stopping()
+            raise stopping(ELSEWHERE_SECONDS)
         if len(self._calls) >= self._most:
-            raise PolicyError(
-                Kind.RESOURCE_EXHAUSTED,
-                Reason.TOO_MANY_CALLS,
-                f"{self._most:,} calls are in progress, which is the limit: try again later, or raise max_concurrent_calls.",
-            )
+            problem = f"{self._most:,} calls are in progress, which is the limit: try again later, or raise max_concurrent_calls."
+            raise too_much("max_concurrent_calls", self._most, problem)
         self._calls[call] = None
         self._endless += endless
 
@@ -270,7 +268,7 @@ class Calls:
         gRPC would cancel those without a reason once it accepts no more calls.
         """
         self._stops = True
-        self.arriving.end_all(stopping())
+        self.arriving.end_all(stopping(ELSEWHERE_SECONDS))
         over, looks = self._loop.time() + REFUSING_SECONDS, 0
         while looks < _QUIET_LOOKS and self._loop.time() < over:
             refused = self._refused

@@ -7,12 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 from ..core.chains.refusals import not_in_time
 from ..core.chains.request import Request
-from ..core.errors import PolicyError
+from ..core.errors import Kind, PolicyError
 from ..core.names import parse_namespace, parse_topic
 from ..core.policies.events import Position
 from ..core.reasons import Reason
 from ..health import Readiness
-from ..logs.change_log import LogError
 from ..namespaces.life import Phase
 from ..namespaces.registry import Registry
 from ..namespaces.versions import not_reached
@@ -36,10 +35,10 @@ def no_answer(registry: Registry, target: str, at_least: Position = "") -> Polic
     namespace = registry.find(name) if name else None
     if name and (namespace is None or namespace.phase is not Phase.READY):
         why = namespace.problem if namespace is not None else ""
-        return _within(Reason.LOAD_TIMEOUT, f"{name} has not been read yet{f' ({why})' if why else ''}.")
+        return _timed_out(f"{name} has not been read yet{f' ({why})' if why else ''}.")
     if name and at_least:
         return not_reached(name, at_least)
-    return _within(Reason.LOAD_TIMEOUT, "What the call waited for has not happened.")
+    return _timed_out("What the call waited for has not happened.")
 
 
 def not_permitted_yet(namespace: str) -> PolicyError:
@@ -58,8 +57,12 @@ def unconfirmed_since(readiness: Readiness, now: float) -> str:
     return (datetime.now(UTC) - timedelta(seconds=now - readiness.since)).isoformat(timespec="milliseconds")
 
 
-def _within(reason: Reason, why: str) -> LogError:
-    return LogError(reason, f"There was no answer within the time of this call: {why.rstrip('.')}. Nothing was done: try again.")
+def _within(reason: Reason, why: str, kind: Kind = Kind.UNAVAILABLE) -> PolicyError:
+    return PolicyError(kind, reason, f"There was no answer within the time of this call: {why.rstrip('.')}. Nothing was done: try again.")
+
+
+def _timed_out(why: str) -> PolicyError:
+    return _within(Reason.TIMEOUT, why, Kind.DEADLINE_EXCEEDED)
 
 
 def _namespace_of(target: str) -> str:

@@ -23,15 +23,11 @@ from . import answers
 from .errors import Context
 from .problems import Problems, Topic, read_topic
 
-_ENFORCED = (service_pb2.EFFECTIVE_VIEW_UNSPECIFIED, service_pb2.EFFECTIVE_VIEW_ENFORCED)
-_APPLIED = {service_pb2.EFFECTIVE_VIEW_APPLIED_LOCAL: Scope.LOCAL, service_pb2.EFFECTIVE_VIEW_APPLIED_GLOBAL: Scope.GLOBAL}
-
 
 class Question(NamedTuple):
     """A validated request."""
 
     topic: Topic
-    view: service_pb2.EffectiveView.ValueType
     at_least: Mapping[Scope, str]
     """By scope, the version that its document must have reached; "": any."""
 
@@ -44,19 +40,17 @@ def read(message: service_pb2.GetEffectivePolicyRequest) -> Question:
     """
     problems = Problems()
     topic = read_topic(message.topic, problems)
-    if message.view not in (*_ENFORCED, *_APPLIED):
-        problems.add("view", Reason.UNKNOWN_VIEW, f"{message.view} is not a view: use ENFORCED, APPLIED_LOCAL or APPLIED_GLOBAL.")
     at_least = {
         Scope.LOCAL: problems.version(message.at_least_local_version, "at_least_local_version"),
         Scope.GLOBAL: problems.version(message.at_least_global_version, "at_least_global_version"),
     }
     problems.check()
     assert topic is not None, "checked"
-    return Question(topic, message.view, at_least)
+    return Question(topic, at_least)
 
 
 async def answer(registry: Registry, admission: Admission | None, question: Question, wire: answers.Wire, context: Context) -> bytes:
-    """Returns a serialized ``GetEffectivePolicyResponse``.
+    """Returns a serialized ``EffectivePolicy``.
 
     Args:
         registry: the namespaces.
@@ -85,11 +79,8 @@ async def answer(registry: Registry, admission: Admission | None, question: Ques
             context.at_least = question.at_least[scope]
             heads[scope] = await served.get(PolicyKey(topic.full, scope), question.at_least[scope])
     local, global_ = (_policies(heads[scope]) for scope in Scope)
-    if question.view in _ENFORCED:
-        found = resolution.effective(local, global_, levels.namespace, levels.broker)
-    else:
-        found = resolution.applied(_APPLIED[question.view], local, global_, levels.namespace, levels.broker)
-    told = service_pb2.GetEffectivePolicyResponse(
+    found = resolution.effective(local, global_, levels.namespace, levels.broker)
+    told = service_pb2.EffectivePolicy(
         topic=topic.full,
         local_version=_version(heads[Scope.LOCAL]),
         global_version=_version(heads[Scope.GLOBAL]),

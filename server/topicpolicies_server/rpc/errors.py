@@ -15,16 +15,18 @@ from google.rpc.status_pb2 import Status
 from ..access import Caller
 from ..core.chains.request import Outcome, Request
 from ..core.errors import Kind, PolicyError, Violation
-from ..core.reasons import Reason
+from ..core.reasons import Reason, ViolationReason
 from ..core.traces import TraceContext
 
 if TYPE_CHECKING:
+    from ..access.rations import Bucket
     from ..telemetry.spans import CallSpan
-    from .pace import Pace
 
 DOMAIN = "topicpolicies"
 """The domain of every ``google.rpc.ErrorInfo``."""
 DETAILS_KEY = "grpc-status-details-bin"
+_PUSHBACK_KEY = "grpc-retry-pushback-ms"
+"""The metadata that says when gRPC may repeat a call."""
 
 _CODES: dict[Kind, grpc.StatusCode] = {kind: grpc.StatusCode[kind.value] for kind in Kind}
 _VIOLATION_BYTES = 3_500
@@ -44,8 +46,8 @@ class Context(Protocol):
 
     error: PolicyError | None
     """The error that the call ended with."""
-    pace: Pace | None
-    """Limits how fast a stream of changes is read; None: no limit."""
+    bucket: Bucket | None
+    """Limits how fast the changes of a batch are begun; None: no limit."""
     target: str
     """The topic or namespace that the call concerns."""
     at_least: str
@@ -53,7 +55,7 @@ class Context(Protocol):
     request: Request | None
     """The change that the call makes, if it makes a single one."""
     changes: int
-    """How many changes of an UpdatePolicies stream have their outcome."""
+    """How many changes of a batch have their outcome."""
     outcome: Outcome | None
     """The outcome of ``request``."""
     trace: TraceContext | None
@@ -62,8 +64,12 @@ class Context(Protocol):
     """The span of the call; None: the call is not traced."""
     started: float
     """When the call arrived, by ``time.perf_counter``."""
-    leave: Callable[[PolicyError], None] | None
-    """Has an update stream stop reading, and end with an error."""
+    hurry: Callable[[], None] | None
+    """Has a batch end with what is known of each change."""
+    unsure: bool
+    """Whether a leader that the call was forwarded to may have made its changes."""
+    method: str
+    """The name of the method."""
 
     @property
     def caller(self) -> Caller:
@@ -72,6 +78,12 @@ class Context(Protocol):
     @property
     def metadata(self) -> tuple[tuple[str, str | bytes], ...]:
         """The metadata that the caller sent."""
+
+    def time_left(self) -> float | None:
+        """Returns the seconds until the caller's deadline; None: the call has none."""
+
+    def of_all_attempts(self, error: PolicyError, request_id: str) -> PolicyError:
+        """Returns the error of a change of the call: OUTCOME_UNKNOWN if an earlier attempt may have made it, and this one did not."""
 
     def note(self, key: str, value: str) -> None:
         """Sets the trailing metadata of the answer to one pair."""
@@ -97,9 +109,48 @@ def status(error: PolicyError) -> Status:
     return Status(code=number, message=message, details=_details(error))
 
 
-def trailing_metadata(error: PolicyError) -> tuple[tuple[str, bytes], ...]:
-    """Returns the trailing metadata that carries an error's details."""
-    return ((DETAILS_KEY, fitting(error)[1]),)
+def outcome_unknown(request_id: str) -> PolicyError:
+    """Returns the DEADLINE_EXCEEDED of a change that may have been made. ``request_id``: ""; it is not known."""
+    message = "The change may have been made: repeat the request with the same id to learn what happened."
+    metadata = {"request_id": request_id} if request_id else {}
+    return PolicyError(Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN, message, metadata=metadata)
+
+
+def received(failure: grpc.aio.AioRpcError) -> PolicyError | None:
+    """Returns the error with which another server answered a call; None: gRPC itself ended the call."""
+    for key, value in failure.trailing_metadata() or ():
+        if key == DETAILS_KEY and isinstance(value, bytes):
+            return error_of(Status.FromString(value))
+    return None
+
+
+def error_of(status: Status) -> PolicyError | None:
+    """Returns the error that ``status`` made a status of; None: it is not of this service.
+
+    Raises:
+        ValueError: it is of a newer version of this service.
+    """
+    info, bad, again = ErrorInfo(), BadRequest(), RetryInfo()
+    reason = metadata = retry_seconds = None
+    violations: tuple[Violation, ...] = ()
+    for detail in status.details:
+        if detail.Unpack(info):
+            reason, metadata = Reason(info.reason), dict(info.metadata)
+        elif detail.Unpack(bad):
+            violations = tuple(Violation(each.field, ViolationReason(each.reason), each.description) for each in bad.field_violations)
+        elif detail.Unpack(again):
+            retry_seconds = again.retry_delay.ToTimedelta().total_seconds()
+    if reason is None:
+        return None
+    kind = next(kind for kind, code in _CODES.items() if code.value[0] == status.code)
+    return PolicyError(kind, reason, status.message, metadata=metadata, violations=violations, retry_seconds=retry_seconds)
+
+
+def trailing_metadata(error: PolicyError, details: bytes) -> tuple[tuple[str, str | bytes], ...]:
+    """Returns the trailing metadata that carry an error: its serialized status, and when gRPC may repeat the call."""
+    if error.retry_seconds is None:
+        return ((DETAILS_KEY, details),)
+    return (DETAILS_KEY, details), (_PUSHBACK_KEY, str(math.ceil(error.retry_seconds * 1000)))
 
 
 def fitting(error: PolicyError) -> tuple[str, bytes]:
@@ -158,6 +209,6 @@ def _named(violations: Sequence[Violation]) -> list[BadRequest.FieldViolation]:
         room -= violation.ByteSize() + 3
         if room < 0:
             problem = f"{len(violations) - index} more violations are not named here."
-            return [*named, BadRequest.FieldViolation(reason=Reason.MORE_VIOLATIONS, description=problem)]
+            return [*named, BadRequest.FieldViolation(reason=ViolationReason.MORE_VIOLATIONS, description=problem)]
         named.append(violation)
     return named

@@ -17,48 +17,59 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 import grpc
 
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import history_pb2, service_pb2
 
 from ..core.errors import PolicyError
 from .call import Call, Metadata, without_frames
 from .calls import Calls
-from .decoding import Parse, batches, decode, decoded
+from .decoding import Parse, changes_of, decode, decoded
 from .errors import internal
 from .failures import Failures
+from .history_service import HistoryServicer
 from .leaving import stays
-from .servicer import SERVICE, Servicer
+from .servicer import Servicer
 from .watching.stream import Write
 
+SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
+HISTORY_SERVICE = history_pb2.DESCRIPTOR.services_by_name["PolicyHistoryService"].full_name
 
-def handlers(servicer: Servicer, most: int) -> grpc.GenericRpcHandler:
-    """Returns the handler of ``TopicPoliciesService`` for a gRPC server. ``most``: bytes that a request message may have."""
+
+def handlers(servicer: Servicer, history: HistoryServicer, most: int) -> tuple[grpc.GenericRpcHandler, ...]:
+    """Returns the handlers of both services for a gRPC server. ``most``: bytes that a request message may have."""
     methods = _Methods(servicer.calls, most, endless=False)
     unary: dict[str, tuple[Callable[..., Awaitable[bytes]], Parse[Any]]] = {
         "UpdatePolicy": (servicer.update_policy, service_pb2.UpdatePolicyRequest.FromString),
+        "BatchUpdatePolicies": (servicer.batch_update_policies, changes_of),
         "DeletePolicy": (servicer.delete_policy, service_pb2.DeletePolicyRequest.FromString),
         "GetPolicy": (servicer.get_policy, service_pb2.GetPolicyRequest.FromString),
         "GetEffectivePolicy": (servicer.get_effective_policy, service_pb2.GetEffectivePolicyRequest.FromString),
         "GetServerInfo": (servicer.get_server_info, service_pb2.GetServerInfoRequest.FromString),
-        "ListHistory": (servicer.list_history, service_pb2.ListHistoryRequest.FromString),
         "ListPolicies": (servicer.list_policies, service_pb2.ListPoliciesRequest.FromString),
     }
 
-    def update_policies(stream: AsyncIterable[bytes], call: Call) -> AsyncGenerator[bytes, None]:
-        return servicer.update_policies(batches(stream, most), call)
-
     watch = methods.writing("WatchPolicies", servicer.watch_policies, service_pb2.WatchPoliciesRequest.FromString)
     methods_by_name: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-        "UpdatePolicies": grpc.stream_stream_rpc_method_handler(methods.written("UpdatePolicies", update_policies)),
         "WatchPolicies": grpc.stream_stream_rpc_method_handler(watch),
     }
     for name, (method, parse) in unary.items():
         methods_by_name[name] = grpc.stream_unary_rpc_method_handler(methods.unary_unary(name, method, parse))
-    return grpc.method_handlers_generic_handler(SERVICE, methods_by_name)
+    list_history = methods.unary_unary("ListHistory", history.list_history, history_pb2.ListHistoryRequest.FromString)
+    as_of = methods.unary_unary("GetPolicyAsOf", history.get_policy_as_of, history_pb2.GetPolicyAsOfRequest.FromString)
+    watch_history = methods.writing("WatchHistory", history.watch_history, history_pb2.WatchHistoryRequest.FromString)
+    of_history: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "ListHistory": grpc.stream_unary_rpc_method_handler(list_history),
+        "GetPolicyAsOf": grpc.stream_unary_rpc_method_handler(as_of),
+        "WatchHistory": grpc.stream_stream_rpc_method_handler(watch_history),
+    }
+    return (
+        grpc.method_handlers_generic_handler(SERVICE, methods_by_name),
+        grpc.method_handlers_generic_handler(HISTORY_SERVICE, of_history),
+    )
 
 
 class LibraryServices:

@@ -3,7 +3,7 @@
 ======================================  ==========================================================================================
 name                                    status
 ======================================  ==========================================================================================
-"", ``readiness``, the service's name   whether the server is ready: the change log can be reached, and the server does not stop
+"", ``readiness``, a service's name     whether the server is ready: the change log can be reached, and the server does not stop
 ``liveness``                            SERVING, as long as the process answers
 ``tenant/namespace``                    SERVING: its view answers, and the log can be reached. NOT_SERVING: it can't be loaded, the log
                                         is out of reach, or the server stops. UNKNOWN: the namespace is not in memory (a health check
@@ -21,16 +21,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any, NamedTuple
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from ..access import Permission
-from ..core.errors import Kind, PolicyError
+from ..core.errors import PolicyError, too_much
 from ..core.names import parse_namespace
-from ..core.reasons import Reason
 from ..health import Readiness, State, Transition
 from ..namespaces.namespace import Phase
 from ..namespaces.registry import Registry
@@ -59,14 +58,19 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
     """The health service of one server."""
 
     def __init__(
-        self, readiness: Readiness, registry: Registry, service: str, most_watches: int, permitting: Permitting | None = None
+        self,
+        readiness: Readiness,
+        registry: Registry,
+        services: Collection[str],
+        most_watches: int,
+        permitting: Permitting | None = None,
     ) -> None:
         """Begins without watches.
 
         Args:
             readiness: whether the server is ready.
             registry: the namespaces.
-            service: the full name of our service, which has the health of the server.
+            services: the full names of our services, which have the health of the server.
             most_watches: how many health watches may be open.
             permitting: checks who may read a namespace, and so see its health; None: every caller may.
         """
@@ -74,7 +78,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         self._registry = registry
         self._most_watches = most_watches
         self._permitting = permitting
-        self._of_all = ("", "readiness", service)
+        self._of_all = ("", "readiness", *services)
         self._watches: dict[Call, _Watch] = {}
         """The open watches by call, the oldest first."""
         readiness.add_listener(self._wake)
@@ -154,7 +158,7 @@ class HealthService(health_pb2_grpc.HealthServicer):  # type: ignore[misc]
         problem = (
             f"{len(self._watches):,} watches of the health service are open, which is the limit: close one, or raise max_health_watches."
         )
-        error = PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.TOO_MANY_WATCHES, problem)
+        error = too_much("max_health_watches", self._most_watches, problem)
         counts = Counter(watch.who for watch in self._watches.values())
         fullest, most = counts.most_common(1)[0]
         if counts[who] + 1 >= most:

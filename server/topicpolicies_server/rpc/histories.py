@@ -1,4 +1,4 @@
-"""ListHistory, and GetPolicy as of a moment in the past: reads the requests, asks the history, serializes the answers.
+"""ListHistory and GetPolicyAsOf: reads the requests, asks the history, serializes the answers.
 
 The documents of an entry go into the answer as the bytes that the history keeps.
 """
@@ -10,20 +10,20 @@ from typing import NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import history_pb2
 
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey, parse_namespace
 from ..core.policies.documents import record
 from ..core.policies.events import LATEST_MS, Position
-from ..core.reasons import Reason
+from ..core.reasons import Reason, ViolationReason
 from ..history.as_of import Past
 from ..history.history import History
 from ..history.queries import LAST, EntryPlace, Query
 from ..namespaces.registry import Registry
 from . import page_tokens, recorded
 from .answers import document, number
-from .problems import MOST_ACTOR, Problems, read_scopes, read_topic
+from .problems import MOST_ACTOR, Problems, Topic, read_scope, read_scopes, read_topic
 
 _FUTURE_MS = 60_000
 """How far a time may lie in the future, because clocks differ; it then means the present."""
@@ -53,7 +53,7 @@ def of(registry: Registry) -> History:
     return registry.history
 
 
-def read_query(message: service_pb2.ListHistoryRequest) -> Query:
+def read_query(message: history_pb2.ListHistoryRequest) -> Query:
     """Reads a ListHistory request.
 
     Raises:
@@ -63,14 +63,12 @@ def read_query(message: service_pb2.ListHistoryRequest) -> Query:
     topic = read_topic(message.topic, problems) if message.topic else None
     namespace = problems.gather(parse_namespace, message.namespace, "namespace") if message.namespace else None
     if bool(message.topic) == bool(message.namespace):
-        reason = Reason.CONTRADICTION if message.topic else Reason.NOTHING_SELECTED
+        reason = ViolationReason.CONTRADICTION if message.topic else ViolationReason.NOTHING_SELECTED
         problems.add("topic", reason, "Name either a topic or a namespace.")
     scopes = read_scopes(message.scopes, problems)
     start = _milliseconds(message.start_time, "start_time", problems, up=True) if message.HasField("start_time") else 0
     end = _milliseconds(message.end_time, "end_time", problems, up=True) if message.HasField("end_time") else LAST[0]
     actor = problems.text(message.actor, "actor", MOST_ACTOR) if message.HasField("actor") else None
-    if message.order not in service_pb2.HistoryOrder.values():
-        problems.add("order", Reason.UNKNOWN_ORDER, f"{message.order} is not an order: use NEWEST_FIRST or OLDEST_FIRST.")
     most = problems.page_size(message.page_size)
     query = Query(
         topic.namespace if topic is not None else namespace or "",
@@ -79,7 +77,7 @@ def read_query(message: service_pb2.ListHistoryRequest) -> Query:
         start,
         end,
         actor,
-        message.order != service_pb2.HISTORY_ORDER_OLDEST_FIRST,
+        not message.oldest_first,
         None,
         most,
     )
@@ -88,18 +86,27 @@ def read_query(message: service_pb2.ListHistoryRequest) -> Query:
     return query._replace(after=after)
 
 
-def read_moment(message: service_pb2.GetPolicyRequest, problems: Problems) -> Moment | None:
-    """Reads the as-of fields of a GetPolicy request; violations are noted. None: the request reads the present documents."""
-    if message.HasField("as_of_version"):
-        if not message.as_of_version:
-            problems.add("as_of_version", Reason.MALFORMED_VERSION, "as_of_version is empty: name a version.")
-        return Moment(0, problems.version(message.as_of_version, "as_of_version"))
-    if not message.HasField("as_of_time"):
-        return None
-    at = _milliseconds(message.as_of_time, "as_of_time", problems)
-    if at > time.time_ns() // 1_000_000 + _FUTURE_MS:
-        problems.add("as_of_time", Reason.IN_THE_FUTURE, "as_of_time is in the future: use a time in the past.")
-    return Moment(at, "")
+def read_moment(message: history_pb2.GetPolicyAsOfRequest) -> tuple[Topic, PolicyKey, Moment]:
+    """Reads a GetPolicyAsOf request. Returns the topic, the policy key, and the moment.
+
+    Raises:
+        PolicyError: INVALID_ARGUMENT, with every violation.
+    """
+    problems = Problems()
+    topic = read_topic(message.topic, problems)
+    scope = read_scope(message.scope, problems)
+    at, version = 0, ""
+    if message.HasField("time"):
+        at = _milliseconds(message.time, "time", problems)
+        if at > time.time_ns() // 1_000_000 + _FUTURE_MS:
+            problems.add("time", ViolationReason.IN_THE_FUTURE, "time is in the future: use a time in the past.")
+    elif not message.version:
+        problems.add("as_of", ViolationReason.NOTHING_SELECTED, "Name a time, or a version.")
+    else:
+        version = problems.version(message.version, "version")
+    problems.check()
+    assert topic is not None, "checked"
+    return topic, topic.key(scope), Moment(at, version)
 
 
 async def list_history(registry: Registry, query: Query, *, followed: bool) -> bytes:
@@ -122,8 +129,8 @@ async def list_history(registry: Registry, query: Query, *, followed: bool) -> b
     page = await history.page(query)
     last = page.entries[-1].place if page.more else None
     token = page_tokens.write(_asked(query), f"{last.at}.{last.id}") if last is not None else ""
-    rest = service_pb2.ListHistoryResponse(next_page_token=token, gaps=map(recorded.gap, page.gaps), following=followed)
-    entries = (record(_ENTRIES, recorded.entry(entry, page.partitions.get(entry.stream, 0))) for entry in page.entries)
+    rest = history_pb2.ListHistoryResponse(next_page_token=token, gaps=map(recorded.gap, page.gaps), following=followed)
+    entries = (record(_ENTRIES, recorded.entry(entry)) for entry in page.entries)
     return b"".join(entries) + rest.SerializeToString()
 
 
@@ -150,7 +157,7 @@ def _milliseconds(time_stamp: Timestamp, field: str, problems: Problems, *, up: 
     """Reads a time in milliseconds, the history's precision: rounded down as a moment, or up as a bound (``up``); violations are noted."""
     found = time_stamp.seconds * 1000 + (time_stamp.nanos + 999_999 * up) // 1_000_000
     if not (0 <= found <= LATEST_MS and 0 <= time_stamp.nanos < 1_000_000_000):
-        problems.add(field, Reason.OUT_OF_BOUNDS, f"{field} must be a time between the years 1970 and 9999.")
+        problems.add(field, ViolationReason.OUT_OF_BOUNDS, f"{field} must be a time between the years 1970 and 9999.")
         return 0
     return found
 
@@ -168,4 +175,4 @@ def _place(text: str) -> EntryPlace:
     return place
 
 
-_ENTRIES = number(service_pb2.ListHistoryResponse, "entries")
+_ENTRIES = number(history_pb2.ListHistoryResponse, "entries")

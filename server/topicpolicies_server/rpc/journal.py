@@ -1,19 +1,19 @@
 """The record of calls: which caller did what to which topic, with which outcome, as lines of fields.
 
-Each line has ``ts``, ``level``, ``logger`` (``calls``) and ``msg`` (``call``, or ``change`` for a change of an update stream), then as many
+Each line has ``ts``, ``level``, ``logger`` (``calls``) and ``msg`` (``call``, or ``change`` for a change of a batch), then as many
 of the following fields as apply:
 
 ==============  ===================================================================================================================
 ``call``        the method
 ``ms``          milliseconds from the arrival of the call or change to its outcome
 ``outcome``     of a change its outcome (``APPLIED``, ...), of another call ``OK``; of a failed one the name of the status code;
-                ``GIVEN_UP``: the caller went away, or the stream of a change ended, before there was an outcome
+                ``GIVEN_UP``: the caller went away before there was an outcome
 ``reason``      the reason of the error
 ``principal``   the verified principal; ``way``: how it was verified; ``speaks_for``: for whom a proxy made the call
 ``actor``       the actor that the request named, where that is another name
 ``topic``       the topic that was changed or read, with ``scope``; ``namespace``: the namespace that was read as a whole
 ``request_id``  the id of a change; ``dry_run``: the change was validated only
-``changes``     of an update stream: how many of its changes had their outcome
+``changes``     of a batch: how many of its changes had their outcome
 ==============  ===================================================================================================================
 
 A line contains nothing of a document, and no credentials. A call does not wait for its line: a thread writes it soon after. The number of
@@ -39,7 +39,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import Scope
 from ..lines import STANDARD_ERROR, UnwrittenError, line_maker
 from ..lines.formats import logfmt_value, moment
-from .call import Call
+from .call import CHANGES, Call
 from .recordfile import RecordFile
 
 _LOG = logging.getLogger(__name__)
@@ -54,7 +54,6 @@ _LONGEST = 300
 """The most characters that are recorded of a name as the caller sent it."""
 _SCOPES = ("", *(scope.name for scope in Scope))
 _OUTCOMES: dict[Outcome | None, str] = {None: "OK", **{outcome: outcome.name for outcome in Outcome}}
-_CHANGES = frozenset({"UpdatePolicy", "DeletePolicy", "UpdatePolicies"})
 
 
 class _Change(NamedTuple):
@@ -68,7 +67,7 @@ class _Change(NamedTuple):
 
 
 class _Noted(NamedTuple):
-    """A call, or a change of an update stream, that has ended: everything that its line is made of."""
+    """A call, or a change of a batch, that has ended: everything that its line is made of."""
 
     at: float
     seconds: float
@@ -85,7 +84,7 @@ class _Noted(NamedTuple):
 
 
 class Journal:
-    """Records calls and the changes of update streams (``calls.Observer``, ``calls.ChangeObserver``).
+    """Records calls and the changes of batches (``calls.Observer``, ``calls.ChangeObserver``).
 
     It belongs to one event loop, and has a thread that writes.
     """
@@ -127,7 +126,7 @@ class Journal:
 
     def ended(self, call: Call) -> None:
         """Records a call that has ended, unless only changes are recorded and it is none."""
-        if self._all or call.method in _CHANGES:
+        if self._all or call.method in CHANGES:
             if self._is_strangers(call) and self._is_beyond():
                 self._overflowed += 1
                 return
@@ -149,7 +148,7 @@ class Journal:
             )
 
     def changed(self, method: str, caller: Caller, request: Request | None, answer: Result | PolicyError | None, seconds: float) -> None:
-        """Records a change of an update stream (see ``calls.ChangeObserver.changed``)."""
+        """Records a change of a batch (see ``calls.ChangeObserver.changed``)."""
         error = answer if isinstance(answer, PolicyError) else None
         outcome, given_up = answer.outcome if isinstance(answer, Result) else None, answer is None
         self._note(_Noted(time.time(), seconds, "change", method, caller, "", _change(request, caller), outcome, error, "", given_up, 0))

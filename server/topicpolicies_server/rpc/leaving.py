@@ -1,14 +1,6 @@
 """Ends streams whose callers may not go on (their credentials have expired, or are not trusted any more), with a status that says why.
 
-=========  ===============================  =========  =================================================================================
-state      event                            next       what is done
-=========  ===============================  =========  =================================================================================
-HOLDS      the stream ends                  over       nothing
-HOLDS      ``leave``                        LEAVING    an update stream stops reading (``Call.leave``); any other stream is ended at once
-LEAVING    all results have been sent       over       the stream ends itself with the status
-LEAVING    ``LEAVING_SECONDS`` are over     over       the stream is ended with the status
-any        its peer does not read           over       the stream is ended after ``UNREAD_SECONDS``, without a status
-=========  ===============================  =========  =================================================================================
+A stream is ended at once, unless it writes: then its peer has ``UNREAD_SECONDS`` to take that. One that does not read gets no status.
 """
 
 from __future__ import annotations
@@ -19,11 +11,9 @@ from ..core.errors import PolicyError
 from .call import Call, State
 from .calls import UNREAD_SECONDS
 
-LEAVING_SECONDS = 10.0
-"""The most seconds that an update stream may take to send the results of the changes that it had read."""
 _AGAIN_SECONDS = 0.1
 """Seconds between two checks of whether a peer reads."""
-_STREAMS = frozenset({"UpdatePolicies", "WatchPolicies"})
+_STREAMS = frozenset({"WatchPolicies", "WatchHistory"})
 
 
 def may_stay(call: Call) -> bool:
@@ -32,12 +22,12 @@ def may_stay(call: Call) -> bool:
 
 
 def stays(method: str) -> bool:
-    """Returns whether calls of a method may stay open: streams of our service, and all methods of other services."""
+    """Returns whether calls of a method may stay open: streams of our services, and all methods of other services."""
     return method in _STREAMS or "/" in method
 
 
 class Leaving:
-    """Ends streams in the way of the module's table. It belongs to one event loop."""
+    """Ends streams. It belongs to one event loop."""
 
     def __init__(self) -> None:
         """Begins without streams."""
@@ -48,14 +38,9 @@ class Leaving:
         return len(self._due)
 
     def leave(self, call: Call, error: PolicyError) -> None:
-        """Has a stream end with an error, unless it is LEAVING already."""
-        if call in self._due:
-            return
-        if call.leave is None:
+        """Ends a stream with an error, unless that is under way."""
+        if call not in self._due:
             self._end(call, error)
-        else:
-            self._due[call] = self._loop.call_later(LEAVING_SECONDS, self._end, call, error)
-            call.leave(error)
 
     def ended(self, call: Call) -> None:
         """Forgets a call that has ended."""
@@ -63,11 +48,10 @@ class Leaving:
             due.cancel()
 
     def _end(self, call: Call, error: PolicyError) -> None:
+        self._due.pop(call, None)
         if call.state is State.WORKING:
-            self._due.pop(call, None)
             call.expire(error)
         elif call.state is State.WRITING and self._loop.time() < call.since + UNREAD_SECONDS:
             self._due[call] = self._loop.call_later(_AGAIN_SECONDS, self._end, call, error)
         else:
-            self._due.pop(call, None)
             call.end()

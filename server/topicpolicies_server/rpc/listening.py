@@ -71,7 +71,7 @@ def _grpc_server(limits: Limits) -> grpc.aio.Server:
     return grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", RECEIVED_TIMES * limits.max_message_bytes),
-            # With gRPC's defaults, calls of a burst are cancelled without a reason before our own limit (TOO_MANY_CALLS) is reached.
+            # With gRPC's defaults, calls of a burst are cancelled without a reason before our own limit (LIMIT_REACHED) is reached.
             ("grpc.server.max_pending_requests", pending),
             ("grpc.server.max_pending_requests_hard_limit", pending),
             ("grpc.so_reuseport", 0),

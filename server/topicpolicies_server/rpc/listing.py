@@ -15,7 +15,7 @@ from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers
 from .requests import Page
-from .watching.resources import NOTHING_READ
+from .resume_tokens import NOTHING_READ
 
 PAGE_BYTES = 1 << 20
 """Bytes of documents at which a page ends, so that every client can receive it; the last document may take it beyond that."""

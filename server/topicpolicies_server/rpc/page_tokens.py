@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable
 from typing import TypeVar
 
-from ..core.reasons import Reason
+from ..core.reasons import ViolationReason
 from .problems import MOST_TOKEN, Problems
 
 _FIELD = "page_token"
@@ -48,7 +48,7 @@ def read(question: object, token: str, place_of: Callable[[str], _Place], proble
             return place_of(text[_DIGITS:])
     except (ValueError, binascii.Error):
         pass
-    problems.add(_FIELD, Reason.MALFORMED_TOKEN, "The page token does not belong to this request: begin with the first page.")
+    problems.add(_FIELD, ViolationReason.MALFORMED_TOKEN, "The page token does not belong to this request: begin with the first page.")
     return None
 
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from ..access import Authority, Caller, Permission
 from ..access.authority import MOST_FOLLOWS
-from ..cluster.admission import Admits
-from ..core.chains.sequencer import Request
 from ..core.errors import Kind, PolicyError
 from ..core.policies import documents, secrets
 from ..core.reasons import Reason
@@ -104,55 +102,6 @@ class Permitting:
         """
         await self.need(caller, namespace, *permissions)
         return await self.wire(caller, namespace)
-
-
-class Permitted:
-    """Admits the changes of one call (``Admits``): first checks the caller's permission, then leaves the rest to ``admission``."""
-
-    def __init__(self, permitting: Permitting, caller: Caller, admission: Admits | None) -> None:
-        """``admission``: admits changes of a caller with the permission; None: all of them are admitted."""
-        self._permitting = permitting
-        self._caller = caller
-        self._admission = admission
-        self.wires: dict[Request, Wire] = {}
-        """What serializes the answers to admitted requests, where it shows secrets; an entry is removed when the answer is written."""
-
-    def at_once(self, namespace: str, request: Request) -> bool:
-        """Admits a request if all facts that it needs are known; else returns False.
-
-        Raises:
-            PolicyError: the request can't be admitted.
-        """
-        wire = self._permitting.shown_at_once(self._caller, namespace, Permission.CHANGE)
-        if wire is None or not (self._admission is None or self._admission.at_once(namespace, request)):
-            return False
-        if wire is not secrets.wire:
-            self.wires[request] = wire
-        return True
-
-    def whole(self, namespace: str) -> Wire | None:
-        """Admits all changes of a namespace that are submitted in the present step of the event loop.
-
-        Returns:
-            What serializes the documents of their answers; None: each change has to be admitted by itself.
-
-        Raises:
-            PolicyError: PERMISSION_DENIED, the caller may make none of them.
-        """
-        return self._permitting.shown_at_once(self._caller, namespace, Permission.CHANGE) if self._admission is None else None
-
-    async def admit(self, namespace: str, request: Request) -> None:
-        """Admits a request; asks the authority and the cluster if need be.
-
-        Raises:
-            PolicyError: PERMISSION_DENIED, the caller lacks the permission; UNAVAILABLE, that can't be known; and as ``admission``.
-        """
-        await self._permitting.need(self._caller, namespace, Permission.CHANGE)
-        wire = await self._permitting.wire(self._caller, namespace)
-        if self._admission is not None:
-            await self._admission.admit(namespace, request)
-        if wire is not secrets.wire:
-            self.wires[request] = wire
 
 
 def denied(caller: Caller, namespace: str, permission: Permission) -> PolicyError:

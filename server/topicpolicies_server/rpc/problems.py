@@ -13,10 +13,10 @@ from topicpolicies.v1 import policies_pb2
 
 from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey, Scope, parse_topic
-from ..core.reasons import Reason
+from ..core.reasons import ViolationReason
 
 MOST_VERSION = 256
-"""The most characters of a version, an etag or a position."""
+"""The most characters of a version."""
 MOST_ACTOR = 256
 """The most characters of an actor."""
 MOST_REASON = 1_024
@@ -36,7 +36,7 @@ class Problems:
         self._at = at
         self._violations: list[Violation] = []
 
-    def add(self, field: str, reason: Reason, description: str) -> None:
+    def add(self, field: str, reason: ViolationReason, description: str) -> None:
         """Notes a violation."""
         self._violations.append(Violation(self._at + field, reason, description))
 
@@ -57,7 +57,7 @@ class Problems:
     def text(self, text: str, field: str, most: int) -> str:
         """Returns a text; "" if it has more than ``most`` characters, which is noted."""
         if len(text) > most:
-            self.add(field, Reason.TOO_LONG, f"{field} has {len(text):,} characters; at most {most:,} are allowed.")
+            self.add(field, ViolationReason.TOO_LONG, f"{field} has {len(text):,} characters; at most {most:,} are allowed.")
             return ""
         return text
 
@@ -65,31 +65,28 @@ class Problems:
         """Returns whether a repeated field has at most so many elements; otherwise that is noted."""
         if len(elements) <= most:
             return True
-        self.add(field, Reason.TOO_MANY_ELEMENTS, f"{field} has {len(elements):,} elements; at most {most:,} are allowed.")
+        self.add(field, ViolationReason.TOO_MANY_ELEMENTS, f"{field} has {len(elements):,} elements; at most {most:,} are allowed.")
         return False
 
     def version(self, version: str, field: str) -> str:
         """Returns a version; one that can't be a version is noted. "" means that none is named."""
         if len(version) > MOST_VERSION or not version.isascii():
-            self.add(field, Reason.MALFORMED_VERSION, f"{field} is not a version of this service.")
+            self.add(field, ViolationReason.MALFORMED_VERSION, f"{field} is not a version of this service.")
         return version
 
     def page_size(self, size: int) -> int:
         """Returns how many entries a page may have. A size above ``MOST_PAGE`` is reduced, not refused (AIP-158)."""
         if size < 0:
-            self.add("page_size", Reason.OUT_OF_BOUNDS, f"page_size must be 0 or more, not {size}.")
+            self.add("page_size", ViolationReason.OUT_OF_BOUNDS, f"page_size must be 0 or more, not {size}.")
         return min(size, MOST_PAGE) or DEFAULT_PAGE
 
     def __len__(self) -> int:
         return len(self._violations)
 
     def check(self) -> None:
-        """Raises INVALID_ARGUMENT if anything was noted. Its reason is that of the violations if all have the same one."""
+        """Raises INVALID_ARGUMENT if anything was noted."""
         if self._violations:
-            reasons = {each.reason for each in self._violations}
-            of_update = all(each.field.startswith(f"{self._at}policies") for each in self._violations)
-            several = Reason.INVALID_UPDATE if of_update else Reason.INVALID_REQUEST
-            raise invalid(reasons.pop() if len(reasons) == 1 else several, *self._violations)
+            raise invalid(*self._violations)
 
 
 class Topic(NamedTuple):
@@ -130,7 +127,7 @@ def read_scope(number: int, problems: Problems, field: str = "scope") -> Scope:
     try:
         return Scope(number)
     except ValueError:
-        problems.add(field, Reason.UNKNOWN_SCOPE, f"{number} is not a scope: use SCOPE_LOCAL or SCOPE_GLOBAL.")
+        problems.add(field, ViolationReason.UNKNOWN_SCOPE, f"{number} is not a scope: use SCOPE_LOCAL or SCOPE_GLOBAL.")
         return Scope.LOCAL
 
 
@@ -144,13 +141,13 @@ def read_scopes(numbers: Sequence[int], problems: Problems) -> frozenset[Scope]:
     for index, number in enumerate(numbers):
         field = f"scopes[{index}]"
         if number == policies_pb2.SCOPE_UNSPECIFIED:
-            problems.add(field, Reason.UNKNOWN_SCOPE, "Name SCOPE_LOCAL or SCOPE_GLOBAL, or leave scopes empty for both.")
+            problems.add(field, ViolationReason.UNKNOWN_SCOPE, "Name SCOPE_LOCAL or SCOPE_GLOBAL, or leave scopes empty for both.")
             continue
         known = len(problems)
         scope = read_scope(number, problems, field)
         if len(problems) > known:
             continue
         if scope in found:
-            problems.add(field, Reason.REPEATED_SCOPE, f"{scope.name} is named twice: name each scope once.")
+            problems.add(field, ViolationReason.REPEATED_SCOPE, f"{scope.name} is named twice: name each scope once.")
         found.add(scope)
     return frozenset(found)

@@ -1,6 +1,6 @@
 """The door that enforces the limits of each principal (``access/rations``): a call beyond them is refused, with the time of a retry.
 
-A principal's *ration* is what it may use: calls, streams and watches at a time, bytes in flight, and changes in a second, each of which
+A principal's *ration* is what it may use: calls and watches at a time, bytes in flight, and changes in a second, each of which
 takes a *token* from the ration's bucket. Where callers are not verified, each address has a ration (of IPv6 each network of 64 bits); all
 calls over a Unix socket share one. A call through a proxy uses the ration of the principal that the proxy speaks for, and so do that
 principal's own calls, with whatever credentials: otherwise each way to call would be a ration more. Health checks always pass: they report
@@ -14,6 +14,8 @@ before its deadline, and fewer than            all at once in front of other pri
 ``_MOST_HELD`` calls of its principal wait
 else                                           the call is refused after ``_HELD_SECONDS``, with a retry time of its own
 =============================================  =========================================================================================
+
+The changes of a batch are begun as fast as there are tokens for them (``batches``).
 """
 
 from __future__ import annotations
@@ -29,14 +31,17 @@ from urllib.parse import unquote
 from ..access import Way
 from ..access.rations import MOST_KNOWN, Allowance, Beyond, Bucket, Ration, Rations, Use
 from ..config import Limits
-from ..core.errors import Kind, PolicyError
-from ..core.reasons import Reason
+from ..core.errors import PolicyError, too_much
 from .call import Call
 from .calls import Calls
 from .leaving import stays
-from .pace import Pace
 
-_USES = {"UpdatePolicy": Use.CHANGE, "DeletePolicy": Use.CHANGE, "UpdatePolicies": Use.STREAM, "WatchPolicies": Use.WATCH}
+_USES = {
+    "UpdatePolicy": Use.CHANGE,
+    "DeletePolicy": Use.CHANGE,
+    "WatchPolicies": Use.WATCH,
+    "WatchHistory": Use.WATCH,
+}
 _LET_IN = frozenset({"grpc.health.v1.Health/Check"})
 _IPV6_NETWORK = 64
 _HELD_SECONDS = 0.25
@@ -52,7 +57,6 @@ def allowance(limits: Limits) -> Allowance:
     """Returns what each principal may use, by the options."""
     return Allowance(
         calls=limits.max_calls_per_principal,
-        streams=limits.max_streams_per_principal,
         watches=limits.max_watches_per_principal,
         changes_per_second=limits.max_changes_per_second_per_principal,
         in_flight_bytes=limits.max_in_flight_bytes_per_principal,
@@ -74,7 +78,6 @@ class _Held(NamedTuple):
     ration: Ration
     use: Use
     size: int
-    pace: Pace | None
 
 
 class Rationing:
@@ -98,7 +101,7 @@ class Rationing:
             None: the call passes. Otherwise what is to be awaited: the turn of a change, or the refusal that is held back.
 
         Raises:
-            PolicyError: RESOURCE_EXHAUSTED (``PRINCIPAL_LIMIT``), the call is beyond the ration, and too many calls are held back already.
+            PolicyError: RESOURCE_EXHAUSTED (``LIMIT_REACHED``), the call is beyond the ration, and too many calls are held back already.
         """
         if call.method in _LET_IN:
             return None
@@ -107,8 +110,8 @@ class Rationing:
         ration = self.rations.of(principal(call), now)
         beyond = ration.begin(use, call.size, now)
         if beyond is None:
-            pace = call.pace = Pace(ration, self._loop) if use is Use.STREAM else None
-            self._held[call] = _Held(ration, use, call.size, pace)
+            call.bucket = ration.bucket
+            self._held[call] = _Held(ration, use, call.size)
             if call.size and stays(call.method):
                 call.answered = partial(self._answered, call)
             return None
@@ -117,7 +120,7 @@ class Rationing:
         if bucket is not None and seconds is not None and beyond.limit == "changes_per_second":
             if waits and seconds <= TURN_SECONDS and seconds < _time_left(call):
                 ration.enqueue(call.size)
-                self._held[call] = _Held(ration, use, call.size, None)
+                self._held[call] = _Held(ration, use, call.size)
                 return _wait_for_turn(ration, bucket, seconds)
             beyond = beyond._replace(seconds=bucket.retry_delay(seconds))
         if not waits:
@@ -135,8 +138,6 @@ class Rationing:
         """Gives back what a call that has ended was charged."""
         held = self._held.pop(call, None)
         if held is not None:
-            if held.pace is not None:
-                held.pace.close()
             held.ration.end(held.use, held.size)
 
 
@@ -193,16 +194,9 @@ async def _refuse_later(ration: Ration, beyond: Beyond) -> None:
 def _refused(beyond: Beyond) -> PolicyError:
     option, problem = {
         "calls": ("max_calls_per_principal", "calls of yours are in progress, which is the limit"),
-        "streams": ("max_streams_per_principal", "streams of changes of yours are open, which is the limit: use those"),
         "watches": ("max_watches_per_principal", "watches of yours are open, which is the limit: share one"),
         "in_flight_bytes": ("max_in_flight_bytes_per_principal", "bytes of requests of yours may be in flight"),
         "changes_per_second": ("max_changes_per_second_per_principal", "changes in a second is your limit"),
     }[beyond.limit]
     again = f" Try again in {beyond.seconds:.3g} s, or" if beyond.seconds is not None else " Or"
-    return PolicyError(
-        Kind.RESOURCE_EXHAUSTED,
-        Reason.PRINCIPAL_LIMIT,
-        f"{beyond.most:,.15g} {problem}.{again} have {option} raised.",
-        metadata={"limit": option, "most": f"{beyond.most:.15g}"},
-        retry_seconds=beyond.seconds,
-    )
+    return too_much(option, beyond.most, f"{beyond.most:,.15g} {problem}.{again} have {option} raised.", retry_seconds=beyond.seconds)

@@ -9,9 +9,8 @@ import hashlib
 import re
 import uuid
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from topicpolicies import channels
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -20,40 +19,28 @@ from ..core.changes.change import Change, compile_change
 from ..core.errors import PolicyError, Violation, invalid
 from ..core.names import PolicyKey, Scope, parse_namespace
 from ..core.policies import documents
-from ..core.reasons import Reason
+from ..core.reasons import ViolationReason
 from ..core.traces import NO_TRACE, TraceContext
 from . import page_tokens
-from .problems import MOST_ACTOR, MOST_REASON, Problems, read_scope, read_scopes, read_topic
+from .problems import MOST_ACTOR, MOST_REASON, Problems, Topic, read_scope, read_scopes, read_topic
 
 _UUID_DIGITS = 32
 _UUID = re.compile(r"[0-9a-f]{32}")
-_ETAG = "etag"
+_VERSION = "precondition.version"
+_NO_KEY = PolicyKey("", Scope.LOCAL)
 _NO_OPERATIONS: Mapping[str, int] = {}
-
-ACTOR_KEY, REASON_KEY = channels.ACTOR_KEY, "topicpolicies-reason"
-"""The metadata of a call that names the actor and the reason of its changes."""
+Message: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest
 
 
 class Author(NamedTuple):
-    """Who makes a change, why, and in which trace: of a call, or of one request.
+    """The verified caller of a call, and its trace."""
 
-    Of a call, ``actor`` and ``reason`` are its metadata, not bounded yet, and the defaults of its requests. Of a request whose caller was
-    verified, ``actor`` is the caller's role, and ``claimed`` is the name that the request or the metadata gave, if it is another one.
-    """
-
-    actor: str = ""
-    reason: str = ""
     principal: str = ""
     """The verified principal; "": no caller was verified."""
     role: str = ""
     """The role whose permissions count: the principal, or whom it speaks for as a proxy."""
-    claimed: str = ""
-    """Of a request with a verified caller: the actor that was named, if it is not the role."""
     trace: TraceContext = NO_TRACE
     """The trace in which the call is made."""
-
-
-_NOBODY = Author()
 
 
 def place_of(index: int, field: str) -> str:
@@ -66,7 +53,7 @@ def read_update(message: service_pb2.UpdatePolicyRequest, author: Author, index:
 
     Args:
         message: the update.
-        author: the caller, and the actor and reason unless the message names them.
+        author: the caller.
         index: the index in its batch, for the names of fields in violations; None: the update is not of a batch.
 
     Raises:
@@ -76,38 +63,15 @@ def read_update(message: service_pb2.UpdatePolicyRequest, author: Author, index:
     topic = read_topic(message.topic, problems)
     if topic is not None and topic.is_system_topic:
         sentence = f"{topic.full} is one of Pulsar's system topics: its policies can be deleted, but not set."
-        problems.add("topic", Reason.SYSTEM_TOPIC, sentence)
+        problems.add("topic", ViolationReason.SYSTEM_TOPIC, sentence)
     scope = read_scope(message.scope, problems)
     change = _change(message, problems)
-    etag = message.etag
-    if etag:
-        problems.version(etag, _ETAG)
-    must_not_exist, skip_if_absent = message.must_not_exist, message.skip_if_absent
-    if must_not_exist:
-        for field, other in ((_ETAG, etag), ("skip_if_absent", skip_if_absent)):
-            if other:
-                problems.add("must_not_exist", Reason.CONTRADICTION, f"Set either must_not_exist or {field}, not both.")
-    named = message.request_id
-    request_id = _request_id(named, problems)
-    who = _author(message, author, problems) if message.actor or message.reason or author.actor or author.reason else None
+    request = _request(message, author, problems)
+    if message.skip_if_absent and message.precondition.WhichOneof("condition") == "exists" and not message.precondition.exists:
+        problems.add("skip_if_absent", ViolationReason.CONTRADICTION, "The precondition wants no document: say that or skip_if_absent.")
     problems.check()
     assert topic is not None and change is not None, "checked"
-    request = Request(
-        topic.key(scope),
-        change,
-        request_id,
-        _digest(message) if named else "",
-        author.role if who is None else who.actor,
-        "" if who is None else who.reason,
-        etag,
-        must_not_exist,
-        message.include_previous,
-        skip_if_absent,
-        message.validate_only,
-        author.principal,
-        "" if who is None else who.claimed,
-        author.trace,
-    )
+    request.key, request.change, request.skip_if_absent = topic.key(scope), change, message.skip_if_absent
     return topic.namespace, request
 
 
@@ -120,25 +84,10 @@ def read_delete(message: service_pb2.DeletePolicyRequest, author: Author, index:
     problems = Problems("" if index is None else place_of(index, "delete."))
     topic = read_topic(message.topic, problems)
     scope = read_scope(message.scope, problems)
-    etag = problems.version(message.etag, _ETAG)
-    request_id = _request_id(message.request_id, problems)
-    who = _author(message, author, problems)
+    request = _request(message, author, problems)
     problems.check()
     assert topic is not None, "checked"
-    request = Request(
-        topic.key(scope),
-        None,
-        request_id,
-        _digest(message) if message.request_id else "",
-        who.actor,
-        who.reason,
-        etag,
-        include_previous=message.include_previous,
-        validate_only=message.validate_only,
-        principal=who.principal,
-        claimed=who.claimed,
-        trace=author.trace,
-    )
+    request.key = topic.key(scope)
     return topic.namespace, request
 
 
@@ -147,7 +96,7 @@ def read_change(change: service_pb2.PolicyChangeRequest, author: Author, index: 
 
     Args:
         change: the change.
-        author: the caller, and the actor and reason unless the change names them.
+        author: the caller.
         index: the index of the change in the batch.
 
     Raises:
@@ -159,36 +108,31 @@ def read_change(change: service_pb2.PolicyChangeRequest, author: Author, index: 
     if which == "delete":
         return read_delete(change.delete, author, index)
     at = place_of(index, "change")
-    raise invalid(Reason.NOTHING_SELECTED, Violation(at, Reason.NOTHING_SELECTED, "Set what to do: update or delete."))
+    raise invalid(Violation(at, ViolationReason.NOTHING_SELECTED, "Set what to do: update or delete."))
 
 
 class Target(NamedTuple):
-    """The documents that a GetPolicy request reads."""
+    """The document that a GetPolicy request reads."""
 
-    namespace: str
-    topic: str
-    scopes: tuple[Scope, ...]
-    """The scopes, in the order of the answer."""
+    topic: Topic
+    key: PolicyKey
     at_least: str
-    """The version that the document must have reached, which only a single scope may have; "": any."""
-
-    @property
-    def keys(self) -> list[PolicyKey]:
-        """The policy keys of the documents, in the order of the answer."""
-        return [PolicyKey(self.topic, scope) for scope in self.scopes]
+    """The version that the document must have reached; "": any."""
 
 
-def read_get(message: service_pb2.GetPolicyRequest, problems: Problems) -> Target | None:
-    """Reads a GetPolicy request, but for the as-of fields (``histories.read_moment``); violations are noted. None: its topic is invalid."""
+def read_get(message: service_pb2.GetPolicyRequest) -> Target:
+    """Reads a GetPolicy request.
+
+    Raises:
+        PolicyError: INVALID_ARGUMENT, with every violation.
+    """
+    problems = Problems()
     topic = read_topic(message.topic, problems)
-    known = len(problems)
-    scopes = tuple(sorted(read_scopes(message.scopes, problems)))
-    are_scopes = len(problems) == known
+    scope = read_scope(message.scope, problems)
     at_least = problems.version(message.at_least_version, "at_least_version")
-    for field in ("at_least_version", "as_of_version"):
-        if message.HasField(field) and are_scopes and len(scopes) != 1:
-            problems.add("scopes", Reason.CONTRADICTION, f"A version belongs to one scope: with {field} name one scope.")
-    return Target(topic.namespace, topic.full, scopes, at_least) if topic is not None else None
+    problems.check()
+    assert topic is not None, "checked"
+    return Target(topic, topic.key(scope), at_least)
 
 
 class Page(NamedTuple):
@@ -242,7 +186,9 @@ def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Cha
     if policies is not None and (size := policies.ByteSize()) > documents.MOST_ELEMENTS:  # an element has at least one byte
         if size > documents.MOST_BYTES:
             problems.add(
-                "policies", Reason.DOCUMENT_TOO_LARGE, f"policies has {size:,} bytes; at most {documents.MOST_BYTES:,} are allowed."
+                "policies",
+                ViolationReason.DOCUMENT_TOO_LARGE,
+                f"policies has {size:,} bytes; at most {documents.MOST_BYTES:,} are allowed.",
             )
             return None
         if not _are_few(policies, problems):
@@ -257,15 +203,42 @@ def _change(message: service_pb2.UpdatePolicyRequest, problems: Problems) -> Cha
         return None
 
 
-def _author(message: service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest, author: Author, problems: Problems) -> Author:
-    actor, reason = message.actor, message.reason
-    if actor or author.actor:
-        actor = problems.text(actor, "actor", MOST_ACTOR) if actor else problems.text(author.actor, ACTOR_KEY, MOST_ACTOR)
-    if reason or author.reason:
-        reason = problems.text(reason, "reason", MOST_REASON) if reason else problems.text(author.reason, REASON_KEY, MOST_REASON)
+def _request(message: Message, author: Author, problems: Problems) -> Request:
+    """Reads what updates and deletions have in common, into a request without a key."""
+    version, exists = "", None
+    if message.HasField("precondition"):
+        condition = message.precondition
+        which = condition.WhichOneof("condition")
+        if which == "version":
+            version = problems.version(condition.version, _VERSION)
+            if not version:
+                problems.add(_VERSION, ViolationReason.MALFORMED_VERSION, f"{_VERSION} is empty: name a version.")
+        elif which == "exists":
+            exists = condition.exists
+    actor, reason, named = message.actor, message.reason, message.request_id
+    if actor:
+        actor = problems.text(actor, "actor", MOST_ACTOR)
+    if reason:
+        reason = problems.text(reason, "reason", MOST_REASON)
+    claimed = ""
     if author.principal:
-        return Author(author.role, reason, author.principal, author.role, actor if actor != author.role else "")
-    return Author(actor, reason) if actor or reason else _NOBODY
+        actor, claimed = author.role, actor if actor != author.role else ""
+    return Request(
+        _NO_KEY,
+        None,
+        _request_id(named, problems),
+        _digest(message) if named else "",
+        actor,
+        reason,
+        version,
+        exists,
+        message.include_previous,
+        False,
+        message.validate_only,
+        author.principal,
+        claimed,
+        author.trace,
+    )
 
 
 def _request_id(text: str, problems: Problems) -> str:
@@ -277,11 +250,13 @@ def _request_id(text: str, problems: Problems) -> str:
         compact = text.replace("-", "").lower()
         if _UUID.fullmatch(compact):
             return compact
-    problems.add("request_id", Reason.MALFORMED_REQUEST_ID, "A request id is a UUID, such as 3f2c1b9e-8a44-4c55-9a30-1d0f6f5d6a01.")
+    problems.add(
+        "request_id", ViolationReason.MALFORMED_REQUEST_ID, "A request id is a UUID, such as 3f2c1b9e-8a44-4c55-9a30-1d0f6f5d6a01."
+    )
     return ""
 
 
-def _digest(message: service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest) -> str:
+def _digest(message: Message) -> str:
     """Returns a digest of everything in a request but its id. A deletion and an update never have the same."""
     request_id = message.request_id
     message.request_id = ""

@@ -30,8 +30,10 @@ from ..namespaces.registry import Registry
 from ..reloading import Reloader
 from .calls import Calls
 from .certificates import Certificates
-from .handlers import LibraryServices, handlers
+from .forwarding import Forwarding
+from .handlers import HISTORY_SERVICE, SERVICE, LibraryServices, handlers
 from .health import HealthService
+from .history_service import HistoryServicer
 from .info import info
 from .journal import Journal
 from .listening import Listening
@@ -39,7 +41,7 @@ from .log_opening import open_log
 from .peers import keep_quiet
 from .permitting import Permitting
 from .rationing import ration
-from .servicer import SERVICE, Servicer
+from .servicer import Servicer
 from .stopping import stop_calls
 from .telemetry import open_telemetry
 from .unread import Unread
@@ -95,7 +97,7 @@ class Server:
     def authorizations(self) -> Authorizations | None:
         """The permissions that open watches depend on; None: no permissions are checked."""
         assert self._servicer is not None, "started"
-        return self._servicer.authorizations
+        return self._servicer.watches.authorizations
 
     async def start(self) -> None:
         """Opens the log and listens.
@@ -133,18 +135,20 @@ class Server:
             calls,
             admission=admission,
             permitting=permitting,
+            forwarding=self._open_forwarding(parts),
             show_secrets=config.show_secrets,
         )
         parts.push_async_callback(self.reloader.close)
         listening = Listening(limits)
         parts.push_async_callback(listening.close)
         server = listening.server
-        server.add_generic_rpc_handlers((handlers(servicer, limits.max_message_bytes),))
+        history = HistoryServicer(servicer, registry, limits, admission)
+        server.add_generic_rpc_handlers(handlers(servicer, history, limits.max_message_bytes))
         others = LibraryServices(server, calls, limits.max_message_bytes)
-        health = HealthService(probe.readiness, registry, SERVICE, limits.max_health_watches, permitting)
+        health = HealthService(probe.readiness, registry, (SERVICE, HISTORY_SERVICE), limits.max_health_watches, permitting)
         health_pb2_grpc.add_HealthServicer_to_server(health, others)
         if config.reflection:
-            services = (SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
+            services = (SERVICE, HISTORY_SERVICE, health_pb2.DESCRIPTOR.services_by_name["Health"].full_name, reflection.SERVICE_NAME)
             reflection_pb2_grpc.add_ServerReflectionServicer_to_server(ReflectionServicer(services), others)
         self._listen(listening)
         self._show(parts, calls, servicer, self._open_guard(parts, registry))  # until all calls have ended
@@ -232,6 +236,17 @@ class Server:
             calls.change_observers += (journal,)
         return calls
 
+    def _open_forwarding(self, parts: contextlib.AsyncExitStack) -> Forwarding | None:
+        config = self.config
+        if not config.exclusive:
+            return None
+        from ..logs.pulsar.credentials import token_from_file  # noqa: PLC0415 - as in open_log
+
+        token = token_from_file(config.peer_token_file) if config.peer_token_file is not None else str
+        forwarding = Forwarding(config.limits.update_timeout_seconds, tls=config.tls, trusted=config.peer_trust_certs_file, token=token)
+        parts.push_async_callback(forwarding.close)
+        return forwarding
+
     def _open_guard(self, parts: contextlib.AsyncExitStack, registry: Registry) -> Guard | None:
         config = self.config
         if not config.guard or not isinstance(config.log, PulsarLogConfig):
@@ -251,7 +266,7 @@ class Server:
         """Serves metrics and probes over HTTP, and sends spans and metrics to a collector, as far as either is configured."""
         if self.config.metrics_listen is None and self.config.telemetry is None:
             return
-        counts = CallCounts(servicer.watch_records, calls.unread_seconds, calls.methods)
+        counts = CallCounts(servicer.watches.records, calls.unread_seconds, calls.methods)
         calls.observers += (counts,)
         collector = ServerCollector(self.registry, guard, counts, self._sources)
         if self.config.telemetry is not None:

@@ -1,8 +1,7 @@
 """Ends the calls of a server that stops, in this order.
 
-1. Watches end, each with a last bookmark; update streams stop reading, and end when every change that they have read has its result. New
-   calls are refused with SHUTTING_DOWN until none arrives any more, or for two seconds; then gRPC accepts no more calls, and cancels those
-   that arrive at that moment.
+1. Watches end, each with a last bookmark. New calls are refused with SHUTTING_DOWN until none arrives any more, or for two seconds; then
+   gRPC accepts no more calls, and cancels those that arrive at that moment.
 2. Calls in progress have ``drain_seconds`` to finish. A peer that does not read has one second.
 3. Changes without a result are answered: with SHUTTING_DOWN if they certainly were not made, with OUTCOME_UNKNOWN if they may have been.
 4. All other calls are ended with SHUTTING_DOWN.
@@ -23,7 +22,7 @@ _MOMENT_SECONDS = 0.1
 
 async def stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float) -> None:
     """Ends all calls of a server, and stops the server. ``seconds``: how long calls in progress may take to finish."""
-    servicer.stop_watches()
+    servicer.watches.stop()
     await servicer.calls.refuse()
     closed = asyncio.get_running_loop().create_task(server.stop(seconds + 3 * LAST_SECONDS), name="no new calls")
     try:
@@ -36,4 +35,4 @@ async def stop_calls(server: grpc.aio.Server, servicer: Servicer, seconds: float
     finally:
         await server.stop(None)
         await closed
-        await servicer.closed()
+        await servicer.watches.closed()

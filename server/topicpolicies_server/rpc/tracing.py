@@ -1,4 +1,4 @@
-"""Traces calls: an observer of calls and of the changes of update streams that hands each traced one, when it has ended, to the sender.
+"""Traces calls: an observer of calls and of the changes of batches that hands each traced one, when it has ended, to the sender.
 
 The caller's trace context (W3C, in the metadata) decides whether a call is traced:
 
@@ -74,7 +74,7 @@ class Tracing:
         self._send(Ended(span, call.method, call.started, perf_counter(), code, reason, call.given_up, request.key.topic, *said))
 
     def changed(self, _method: str, _caller: Caller, request: Request | None, answer: Result | PolicyError | None, _seconds: float) -> None:
-        """Hands a change of a traced update stream to the sender, if it was selected for that (see ``calls.ChangeObserver.changed``)."""
+        """Hands a change of a traced batch to the sender, if it was selected for that (see ``calls.ChangeObserver.changed``)."""
         if request is None or (times := request.stage_times) is None or not isinstance(times.span, CallSpan):
             return
         code, reason = (answer.kind.value, answer.reason) if isinstance(answer, PolicyError) else ("", "")

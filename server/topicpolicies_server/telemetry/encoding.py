@@ -18,12 +18,20 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 from prometheus_client.metrics_core import Metric
 from prometheus_client.samples import Sample
 
+from topicpolicies.v1 import history_pb2, service_pb2
+
 from ..core.policies.documents import record
 from .spans import INTERNAL, SERVER, Ended, Span
 
 _LONGEST = 300
 """How many characters are sent of a topic's name, which is a caller's text."""
-_SERVICE = "topicpolicies.v1.TopicPoliciesService"
+_SERVICES = {
+    method.name: service.full_name
+    for file in (service_pb2.DESCRIPTOR, history_pb2.DESCRIPTOR)
+    for service in file.services_by_name.values()
+    for method in service.methods
+}
+"""Our services by the names of their methods."""
 _CODES = (
     "OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED",
     "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS",
@@ -98,7 +106,7 @@ def _attribute(key: bytes, text: bytes) -> bytes:
 def _rpc(name: str, code: str) -> bytes:
     """Encodes the attributes of a method and a status code as fields of a span."""
     service, _, method = name.rpartition("/")
-    told = [_text("rpc.system", "grpc"), _text("rpc.service", service or _SERVICE), _text("rpc.method", method)]
+    told = [_text("rpc.system", "grpc"), _text("rpc.service", service or _SERVICES.get(method, "")), _text("rpc.method", method)]
     told.append(KeyValue(key="rpc.grpc.status_code", value=AnyValue(int_value=_CODES.index(code))))
     return trace_pb2.Span(attributes=told).SerializeToString()
 

@@ -1,10 +1,10 @@
-"""Spans: of calls, of changes on a stream, and of the stages of a change.
+"""Spans: of calls, of changes of a batch, and of the stages of a change.
 
 =====================  ======================================  ==================================================
 span                   parent                                  from, to
 =====================  ======================================  ==================================================
 a call                 the caller's span, if it names one      the call comes, it has ended
-``change``             the call of its stream                  the change is read, it has its outcome
+``change``             the call of its batch                   the change is read, it has its outcome
 ``waiting``            the call                                the call comes, the namespace gets its change
 ``sequencing``         the call, or ``change``                 the namespace gets the change, the log its event
 ``log``                the call, or ``change``                 the log gets the event, the log acknowledges it
@@ -24,7 +24,7 @@ from typing import NamedTuple
 from ..core.traces import StageTimes, TraceContext
 
 CHANGE_SECONDS = 0.1
-"""At most one change in so much time gets spans, in each stream: there may be tens of thousands in a second."""
+"""At most one change in so much time gets spans, in each batch: there may be tens of thousands in a second."""
 INTERNAL, SERVER = 1, 2
 """Kinds of spans, by the numbers of OTLP."""
 
@@ -48,7 +48,7 @@ class CallSpan:
         return TraceContext(f"00-{self.trace_id}-{self.span_id}-01", self.state)
 
     def follows(self, now: float) -> StageTimes | None:
-        """Returns the times of the stages of a change of the stream that is read now; None: the change gets no spans."""
+        """Returns the times of the stages of a change of the batch that is read now; None: the change gets no spans."""
         if now < self._next:
             return None
         self._next = now + CHANGE_SECONDS
@@ -56,11 +56,11 @@ class CallSpan:
 
 
 class Ended(NamedTuple):
-    """A call, or a change of a stream, that has ended; times by ``time.perf_counter``."""
+    """A call, or a change of a batch, that has ended; times by ``time.perf_counter``."""
 
     span: CallSpan
     name: str
-    """The method; ``change``: a change of a stream."""
+    """The method; ``change``: a change of a batch."""
     began: float
     ended: float
     code: str = ""

@@ -5,10 +5,9 @@ import java.io.InputStreamReader;
 import java.util.Optional;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicInteger;
-import topicpolicies.client.ClientOptions;
-import topicpolicies.client.ConflictException;
+import topicpolicies.client.PreconditionFailedException;
 import topicpolicies.client.TopicPoliciesClient;
-import topicpolicies.client.UpdateResult;
+import topicpolicies.v1.ChangeResult;
 import topicpolicies.v1.DispatchRate;
 import topicpolicies.v1.SubscriptionPolicies;
 import topicpolicies.v1.TopicPolicies;
@@ -28,16 +27,15 @@ public final class Changer {
         // Each call carries the trace, as instrumentation would add it.
         Metadata trace = new Metadata();
         Metadata.Key<String> parent = Metadata.Key.of("traceparent", Metadata.ASCII_STRING_MARSHALLER);
-        Optional.ofNullable(System.getenv("TRACEPARENT")).ifPresent(told -> trace.put(parent, told));
-        ClientOptions options = ClientOptions.of(arguments[0]).actor("java")
-                .interceptor(MetadataUtils.newAttachHeadersInterceptor(trace)).build();
-        try (TopicPoliciesClient client = TopicPoliciesClient.open(options)) {
+        Optional.ofNullable(System.getenv("TRACEPARENT")).ifPresent(given -> trace.put(parent, given));
+        try (TopicPoliciesClient client = TopicPoliciesClient.builder(arguments[0]).actor("java")
+                .intercept(MetadataUtils.newAttachHeadersInterceptor(trace)).build()) {
             client.get(topic);
             System.out.println("ready");
             new BufferedReader(new InputStreamReader(System.in)).readLine();
             for (int turn = 1; turn <= turns; turn++) {
-                UpdateResult result = change(client, topic, turn, runs);
-                System.out.printf("changed %d %s %s%n", turn, result.previousVersion(), result.version());
+                ChangeResult result = change(client, topic, turn, runs);
+                System.out.printf("changed %d %s %s%n", turn, result.getPreviousVersion(), result.getVersion());
                 Thread.sleep(ThreadLocalRandom.current().nextInt(60));
             }
         }
@@ -45,7 +43,7 @@ public final class Changer {
     }
 
     /** Makes one change: in an odd turn an update of a field, in an even one an edit of an entry of a map. */
-    private static UpdateResult change(TopicPoliciesClient client, String topic, int turn, AtomicInteger runs) {
+    private static ChangeResult change(TopicPoliciesClient client, String topic, int turn, AtomicInteger runs) {
         if (turn % 2 == 1) {
             TopicPolicies values = TopicPolicies.newBuilder().setMaxSubscriptionsPerTopic(turn).build();
             return client.update(topic, values, "max_subscriptions_per_topic");
@@ -57,7 +55,7 @@ public final class Changer {
                     runs.incrementAndGet();
                     policies.putSubscriptionPolicies(ENTRY, SubscriptionPolicies.newBuilder().setDispatchRate(rate).build());
                 });
-            } catch (ConflictException tooLate) {
+            } catch (PreconditionFailedException tooLate) {
                 continue; // the edit was refused and not made: it is repeated
             }
         }

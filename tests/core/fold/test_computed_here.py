@@ -54,8 +54,8 @@ CHANGES = st.one_of(
 CONDITIONS = st.fixed_dictionaries(
     {},
     optional={
-        "etag": st.just("now"),
-        "must_not_exist": st.just(True),
+        "version": st.just("now"),
+        "exists": st.sampled_from([True, False]),
         "skip_if_absent": st.just(True),
         "request_id": st.sampled_from(["again", "anew"]),
     },
@@ -84,8 +84,8 @@ class Twice:
             number = next(self._requests)
             request_id = conditions.get("request_id", f"request-{number}")
             rest = {name: value for name, value in conditions.items() if name != "request_id"}
-            if "etag" in rest:
-                rest["etag"] = self.quick[key].version if key in self.quick else ABSENT
+            if "version" in rest:
+                rest["version"] = self.quick[key].version if key in self.quick else ABSENT
             self.perform(self.sequencer.submit(Request(key, change, request_id, "digest", **rest)))
         elif what == "land late" and self.late:
             self.land(self.late.pop(0))

@@ -184,7 +184,7 @@ def test_all_violations_are_reported_at_once() -> None:
     found = judge(KEY, change, None, change.apply(None), FACTS)
     error = refused(found)
     assert error.kind is Kind.INVALID_ARGUMENT
-    assert error.reason == "INVALID_UPDATE"
+    assert error.reason == "INVALID_REQUEST"
     assert sorted(violation.reason for violation in error.violations) == [
         "ABOVE_BROKER_MAXIMUM",
         "ABOVE_BROKER_MAXIMUM",
@@ -213,7 +213,7 @@ def test_an_incomplete_object_is_reported_together_with_violations_of_rules() ->
 def test_a_violation_that_depends_on_the_cluster_is_a_failed_precondition() -> None:
     change = compile_change(policies("max_message_size: 5000"), ["*"], {})
     error = refused(judge(KEY, change, None, change.apply(None), FACTS))
-    assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "ABOVE_BROKER_MAXIMUM")
+    assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "RULE_VIOLATED")
 
 
 def test_values_that_the_document_already_has_are_not_judged_again() -> None:

@@ -20,7 +20,7 @@ import pytest
 
 from tests.logs.pulsar.conftest import eventually
 from tests.ports import free_port
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import TlsOptions, token_from_environment, token_from_file
 from topicpolicies_server.logs.pulsar.admin import Admin
@@ -125,7 +125,7 @@ async def test_that_something_does_not_exist_is_believed_of_brokers_only(body: s
     async with serving(Answer(404, body)) as server, admin_of(server.url) as admin:
         with pytest.raises(LogError, match="404, but not from a broker") as failed:
             await admin.get("namespaces", "acme", "orders", seconds=0.0)
-        assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+        assert failed.value.state == LogState.ADMIN_UNREACHABLE
         with pytest.raises(LogError, match="404"):
             await admin.reached(3.0)
     async with serving(Answer(404, body), NOT_FOUND) as server, admin_of(server.url) as admin:
@@ -145,7 +145,7 @@ async def test_repeating_a_failing_request_ends_in_time() -> None:
         with pytest.raises(LogError, match="not now") as failed:
             await admin.get("x", seconds=1.0)
         assert time.monotonic() - began < 3
-    assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+    assert failed.value.state == LogState.ADMIN_UNREACHABLE
     assert len(server.asked) > 1
 
 
@@ -154,7 +154,7 @@ async def test_a_request_that_is_unauthorized_or_forbidden_is_not_repeated(statu
     async with serving(Answer(status, '{"reason": "who are you?"}')) as server, admin_of(server.url) as admin:
         with pytest.raises(LogError, match="who are you") as failed:
             await admin.get("x")
-    assert failed.value.reason == Reason.PULSAR_ADMIN_REFUSED
+    assert failed.value.state == LogState.ADMIN_REFUSED
     assert len(server.asked) == 1
 
 
@@ -237,7 +237,7 @@ async def test_reached_tries_every_host_before_it_reports_a_bad_answer(status: i
         async with admin_of(f"http://{hosts[0]},{hosts[2]}") as admin:
             with pytest.raises(LogError, match=str(status)) as failed:
                 await admin.reached(3.0)
-        assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+        assert failed.value.state == LogState.ADMIN_UNREACHABLE
         assert len(worse.asked) == 1
 
 
@@ -248,7 +248,7 @@ async def test_reached_fails_at_once_if_a_host_refuses_the_credentials(status: i
         with pytest.raises(LogError) as failed:
             await admin.reached(3.0)
         await admin.close()
-    assert failed.value.reason == Reason.PULSAR_ADMIN_REFUSED
+    assert failed.value.state == LogState.ADMIN_REFUSED
 
 
 async def test_a_redirect_is_followed_with_a_token_that_is_read_for_each_request() -> None:
@@ -273,7 +273,7 @@ async def test_a_redirect_away_from_tls_is_refused() -> None:
         assert admin._redirected("https://a:1/x", "/y") == "https://a:1/y"
         with pytest.raises(LogError, match="TLS") as refused:
             admin._redirected("https://a:1/x", "http://a:2/x")
-    assert refused.value.reason == Reason.PULSAR_ADMIN_REFUSED
+    assert refused.value.state == LogState.ADMIN_REFUSED
 
 
 async def test_an_unreadable_token_is_waited_for_and_the_token_never_appears_in_errors_or_logs(
@@ -283,7 +283,7 @@ async def test_an_unreadable_token_is_waited_for_and_the_token_never_appears_in_
     async with serving(Answer(401, '{"reason": "no"}')) as server, admin_of(server.url, token=token_from_file(file)) as admin:
         with pytest.raises(LogError, match="token") as failed:
             await admin.get("x", seconds=0.3)
-        assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+        assert failed.value.state == LogState.ADMIN_UNREACHABLE
         assert server.asked == []
         file.write_text("  very-secret\n")
         with pytest.raises(LogError) as refused:
@@ -353,7 +353,7 @@ async def test_a_failed_request_that_would_be_repeated_ends_when_the_client_is_c
         await admin.close()
         with pytest.raises(LogError, match="closed") as failed:
             await question
-        assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+        assert failed.value.state == LogState.ADMIN_UNREACHABLE
 
 
 @pytest.fixture
@@ -494,7 +494,7 @@ async def test_an_answer_that_arrives_one_byte_at_a_time_ends_in_time(monkeypatc
     async with sending(head(200), every_seconds=0.05, then=b" ") as url, admin_of(url) as admin:
         with pytest.raises(LogError, match="no complete answer") as failed:
             await asyncio.wait_for(admin.get("x", seconds=0.2), 20)
-    assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+    assert failed.value.state == LogState.ADMIN_UNREACHABLE
 
 
 async def test_slow_redirects_share_one_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -513,7 +513,7 @@ async def test_an_answer_that_is_too_large_is_not_read_to_its_end(monkeypatch: p
     async with sending(head(200, **headers), whole, then=b"" if packed else b"[" * 65_536) as url, admin_of(url) as admin:
         with pytest.raises(LogError, match="larger than") as failed:
             await asyncio.wait_for(admin.get("x"), 20)
-    assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+    assert failed.value.state == LogState.ADMIN_UNREACHABLE
 
 
 @pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000])
@@ -548,7 +548,7 @@ async def test_a_redirect_to_an_invalid_location_is_reported_as_a_log_error(loca
     async with serving(Answer(307, "", location)) as server, admin_of(server.url) as admin:
         with pytest.raises(LogError) as failed:
             await admin.get("x", seconds=0.1)
-    assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+    assert failed.value.state == LogState.ADMIN_UNREACHABLE
 
 
 @pytest.mark.parametrize("status", [300, 304, 307])
@@ -556,7 +556,7 @@ async def test_a_redirect_without_a_location_is_not_taken_for_an_answer(status: 
     async with serving(Answer(status, '{"partitions": 3}' if status != 304 else "")) as server, admin_of(server.url) as admin:
         with pytest.raises(LogError, match=str(status)) as failed:
             await admin.get("x")
-    assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+    assert failed.value.state == LogState.ADMIN_UNREACHABLE
 
 
 async def test_a_loop_of_redirects_is_reported_as_such() -> None:

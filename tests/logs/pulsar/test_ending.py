@@ -65,7 +65,7 @@ async def test_a_log_is_closed_completely_although_waiting_for_outcomes_fails(
     monkeypatch.setattr(log._settled, "wait", fail)
     await asyncio.wait_for(log.close(), 10)
     assert forgotten == [log]
-    assert [(failed.reason, failed.outcome_unknown) for _, failed in recorder.failures] == [("LOG_CLOSED", False)]
+    assert [(failed.reason, failed.outcome_unknown) for _, failed in recorder.failures] == [("LOG_UNAVAILABLE", False)]
     assert "waiting for outcomes failed" in caplog.text
 
 
@@ -85,7 +85,7 @@ async def test_a_log_is_closed_completely_although_reporting_outcomes_fails(
 
     monkeypatch.setattr(recorder, "append_failed", fail)
     await asyncio.wait_for(log.close(), 10)
-    assert reported == ["LOG_CLOSED"] * 2
+    assert reported == ["LOG_UNAVAILABLE"] * 2
     assert forgotten == [log]
     assert "could not be reported" in caplog.text
 
@@ -156,7 +156,7 @@ async def test_an_unforeseen_error_of_a_reader_loses_the_log(error: type[BaseExc
     listener = LossListener()
     following(Failing(error("an unforeseen error"))).start(cast("Listener", listener))
     await eventually(lambda: listener.losses)
-    assert [(loss.reason, error.__name__ in loss.message) for loss in listener.losses] == [(Reason.LOG_BROKEN, True)]
+    assert [(loss.reason, error.__name__ in loss.message) for loss in listener.losses] == [(Reason.LOG_UNAVAILABLE, True)]
 
 
 async def test_stopping_the_readers_does_not_lose_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.logs.pulsar.fakes import FakeAdmin
 from topicpolicies_server.core.policies.events import Position
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.topics import Topics
@@ -17,7 +17,7 @@ from topicpolicies_server.logs.pulsar.reading.existence import Existence, LogEnd
 from topicpolicies_server.logs.pulsar.reading.following import Following
 
 TOPIC = "persistent/public/default/__change_events"
-GONE = LogError(Reason.LOG_DELETED, "It was deleted.")
+GONE = LogError(Reason.LOG_UNAVAILABLE, "It was deleted.")
 
 
 class FakeFollowing:
@@ -48,7 +48,7 @@ class FakeExistence:
 
     async def trouble(self, *, surely: bool = False) -> LogError | None:
         self.asked += 1
-        if self.answer is not None and self.answer.reason == Reason.PULSAR_ADMIN_UNREACHABLE:
+        if self.answer is not None and self.answer.state == LogState.ADMIN_UNREACHABLE:
             assert surely, "a missing answer must be reported, not taken for no trouble"
             raise self.answer
         return self.answer
@@ -72,7 +72,7 @@ async def test_an_end_in_a_ledger_that_was_not_read_needs_one_check_of_the_logs_
     assert (existence.asked, losses) == (1, [])
 
 
-@pytest.mark.parametrize("last", [MessageId(9, 0), LogError(Reason.LOG_NOT_SERVED, "not served")])
+@pytest.mark.parametrize("last", [MessageId(9, 0), LogError(LogState.NOT_SERVED, "not served")])
 async def test_the_end_of_a_replaced_log_is_not_returned_and_the_opened_log_is_lost(last: MessageId | LogError) -> None:
     asking, _, losses = ending(last, GONE)
     with pytest.raises(LogError) as error:
@@ -82,14 +82,14 @@ async def test_the_end_of_a_replaced_log_is_not_returned_and_the_opened_log_is_l
 
 
 async def test_a_log_that_only_moves_to_another_broker_is_not_lost() -> None:
-    asking, existence, losses = ending(LogError(Reason.LOG_NOT_SERVED, "not served"))
+    asking, existence, losses = ending(LogError(LogState.NOT_SERVED, "not served"))
     with pytest.raises(LogError, match="not served"):
         await asking.end(0)
     assert (existence.asked, losses) == (1, [])
 
 
 async def test_requesting_the_end_fails_while_the_logs_existence_can_not_be_checked() -> None:
-    silent = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
+    silent = LogError(LogState.ADMIN_UNREACHABLE, "no answer")
     asking, existence, losses = ending(MessageId(9, -1), silent)
     with pytest.raises(LogError, match="no answer"):
         await asking.end(0)
@@ -99,7 +99,7 @@ async def test_requesting_the_end_fails_while_the_logs_existence_can_not_be_chec
 
 
 async def test_requesting_the_end_fails_and_loses_nothing_while_no_broker_answers() -> None:
-    asking, existence, losses = ending(LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer"))
+    asking, existence, losses = ending(LogError(LogState.ADMIN_UNREACHABLE, "no answer"))
     with pytest.raises(LogError, match="no answer"):
         await asking.end(0)
     assert (existence.asked, losses) == (0, [])
@@ -122,4 +122,4 @@ async def test_the_last_message_of_a_topic_that_no_broker_serves_is_not_known() 
     topics = Topics(cast("Admin", FakeAdmin({})), "__change_events")
     with pytest.raises(LogError) as error:
         await topics.last("public/default", "__change_events")
-    assert error.value.reason == Reason.LOG_NOT_SERVED
+    assert error.value.state == LogState.NOT_SERVED

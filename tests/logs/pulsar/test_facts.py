@@ -11,7 +11,7 @@ import pytest
 from tests.logs.pulsar.fakes import FakeAdmin
 from topicpolicies_server.cluster.admin import AdminSource
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
@@ -20,7 +20,7 @@ from topicpolicies_server.logs.pulsar.admin.schemas import NOT_REGISTERED, Schem
 from topicpolicies_server.logs.pulsar.admin.topics import End, Layout, Topics, throttling
 from topicpolicies_server.logs.pulsar.ids import MessageId
 
-REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "superusers only")
+REFUSED = LogError(LogState.ADMIN_REFUSED, "superusers only")
 SERVICES = "org.apache.pulsar.broker.service"
 TOPIC = "persistent/public/default/__change_events"
 SCHEMA = "schemas/public/default/__change_events/schema"
@@ -108,7 +108,7 @@ async def test_of_several_clusters_the_one_with_a_host_in_the_service_url_is_tak
 
 async def test_facts_are_not_guessed_if_brokers_do_not_answer() -> None:
     with pytest.raises(LogError, match="no answer"):
-        await learn(admin_answering({"brokers/version": LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")}), "pulsar://a:6650")
+        await learn(admin_answering({"brokers/version": LogError(LogState.ADMIN_UNREACHABLE, "no answer")}), "pulsar://a:6650")
 
 
 async def test_a_log_is_found_with_its_number_of_partitions() -> None:
@@ -320,7 +320,7 @@ async def test_an_html_page_is_neither_a_version_nor_a_list_of_names() -> None:
     page = "<html>a proxy's page</html>"
     with pytest.raises(LogError) as failed:
         await learn(admin_answering({"brokers/version": page, "brokers/configuration/runtime": {"clusterName": "east"}}), "pulsar://a:6650")
-    assert failed.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+    assert failed.value.state == LogState.ADMIN_UNREACHABLE
     source = AdminSource(admin_answering({"clusters": page, "persistent/a/b/partitioned": page, "persistent/a/b": page}), "pulsar://a:6650")
     for question in (source.clusters(), source.partitioned("a/b"), source._lists("a/b")):
         with pytest.raises(LogError, match="no list of names"):
@@ -359,5 +359,5 @@ async def test_a_rate_of_the_namespace_that_slows_its_change_log_down_is_named(
     admin = FakeAdmin({"namespaces/a/b": policies})
     topics = Topics(cast("Admin", admin), "log")
     assert await topics.throttled("a/b", dialect) == told
-    admin.answers["namespaces/a/b"] = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no")
+    admin.answers["namespaces/a/b"] = LogError(LogState.ADMIN_UNREACHABLE, "no")
     assert await topics.throttled("a/b", dialect) == ""

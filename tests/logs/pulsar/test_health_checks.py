@@ -13,7 +13,7 @@ import pytest
 from tests.logs.pulsar.conftest import eventually
 from tests.logs.pulsar.fakes import FakeAdmin
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import PulsarLimits
@@ -64,9 +64,9 @@ async def test_the_check_of_an_unchanged_log_finds_no_trouble_and_requests_compa
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
-        ({"namespaces/public/default": {}}, "LOG_DELETED"),
+        ({"namespaces/public/default": {}}, "LOG_UNAVAILABLE"),
         ({}, "NAMESPACE_NOT_FOUND"),
-        ({f"{TOPIC}/partitions": {"partitions": 3}}, "LOG_REPARTITIONED"),
+        ({f"{TOPIC}/partitions": {"partitions": 3}}, "LOG_UNAVAILABLE"),
         ({**THERE, f"{TOPIC}/internal-info": {"creationDate": "tuesday"}}, "LOG_REPLACED"),
     ],
 )
@@ -84,27 +84,25 @@ async def test_a_log_whose_creation_is_not_known_is_not_compared() -> None:
 
 
 @pytest.mark.parametrize("connected", [True, False])
-@pytest.mark.parametrize("reason", [Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE])
-async def test_a_failed_check_loses_the_log_only_if_access_is_denied_and_there_is_no_connection(reason: Reason, connected: bool) -> None:
-    existence, following = watching({f"{TOPIC}/partitions": LogError(reason, "no")})
+@pytest.mark.parametrize("why", [LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE])
+async def test_a_failed_check_loses_the_log_only_if_access_is_denied_and_there_is_no_connection(why: LogState, connected: bool) -> None:
+    existence, following = watching({f"{TOPIC}/partitions": LogError(why, "no")})
     following.connected = connected
     error = await existence.trouble()
-    assert (None if error is None else error.reason) == (
-        "LOG_ACCESS_DENIED" if reason == Reason.PULSAR_ADMIN_REFUSED and not connected else None
-    )
+    assert (None if error is None else error.reason) == ("LOG_UNAVAILABLE" if why is LogState.ADMIN_REFUSED and not connected else None)
 
 
-@pytest.mark.parametrize("reason", [Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE])
+@pytest.mark.parametrize("why", [LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE])
 @pytest.mark.parametrize("question", ["partitions", "internal-info"])
-async def test_a_check_that_has_to_be_sure_raises_if_the_admin_api_does_not_answer(reason: Reason, question: str) -> None:
-    existence, following = watching({**THERE, f"{TOPIC}/{question}": LogError(reason, "no")})
+async def test_a_check_that_has_to_be_sure_raises_if_the_admin_api_does_not_answer(why: LogState, question: str) -> None:
+    existence, following = watching({**THERE, f"{TOPIC}/{question}": LogError(why, "no")})
     with pytest.raises(LogError, match="no"):
         await existence.trouble(surely=True)
     assert following.kept_up == 0
 
 
 async def test_a_check_without_an_answer_is_due_again_soon_and_only_by_time() -> None:
-    existence, _ = watching({f"{TOPIC}/partitions": LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no")})
+    existence, _ = watching({f"{TOPIC}/partitions": LogError(LogState.ADMIN_UNREACHABLE, "no")})
     assert await existence.trouble() is None
     now = time.monotonic()
     assert [existence.due(now + seconds) for seconds in (1, 3)] == [False, True]
@@ -123,7 +121,7 @@ async def test_an_existing_log_that_does_not_reconnect_in_time_is_lost(monkeypat
     monkeypatch.setattr(time, "monotonic", lambda: began + 16)
     error = await existence.trouble()
     assert error is not None
-    assert error.reason == "LOG_UNREACHABLE"
+    assert error.reason == "LOG_UNAVAILABLE"
 
 
 async def test_a_check_is_due_periodically_and_soon_after_a_new_ledger_or_a_disconnection() -> None:
@@ -185,7 +183,7 @@ async def test_a_log_without_a_connection_is_given_up_after_a_limited_time() -> 
     assert existence.given_up(now + 150) is None
     error = existence.given_up(now + 161)
     assert error is not None
-    assert error.reason == "LOG_UNREACHABLE"
+    assert error.reason == "LOG_UNAVAILABLE"
 
 
 class FakeLog:

@@ -10,7 +10,7 @@ import pytest
 from tests.logs.pulsar.conftest import eventually
 from tests.logs.pulsar.fakes import FakeProducer
 from topicpolicies_server.core.policies.events import Position
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import Leadership, LogError
 from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, StillWaiting
@@ -180,7 +180,7 @@ async def test_a_leader_that_loses_one_connection_closes_all_producers_at_once_a
     assert log.reports == ["elected"]
     log.opened[lost].connected = False
     log.candidate.check_connection()
-    assert log.reports == ["elected", "deposed LOG_FENCED"]
+    assert log.reports == ["elected", "deposed LOG_UNAVAILABLE"]
     assert all(producer.closed for producer in log.opened)
     assert log.candidate.leadership == Leadership(False)
     await eventually(lambda: len(log.announced) == 6)
@@ -196,11 +196,11 @@ async def test_a_connection_that_is_lost_before_the_term_begins_ends_the_attempt
     log.candidate.read_up_to(0, "5")
     await eventually(lambda: len(log.opened) == 2)
     assert log.opened[0].closed
-    assert "deposed LOG_FENCED" not in log.reports
+    assert "deposed LOG_UNAVAILABLE" not in log.reports
 
 
 async def test_an_error_that_prevents_leading_is_reported_and_the_attempt_is_repeated(log: FakeLog) -> None:
-    log.answers = [LogError(Reason.LOG_ACCESS_DENIED, "the sidecar lacks the permission")]
+    log.answers = [LogError(LogState.ACCESS_DENIED, "the sidecar lacks the permission")]
     log.candidate.contend()
     await eventually(lambda: log.candidate.leadership.problem)
     assert "lacks the permission" in log.candidate.leadership.problem
@@ -212,7 +212,7 @@ async def test_why_leading_fails_is_a_warning_once_until_it_is_another_reason_or
     log: FakeLog, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("topicpolicies_server.logs.leadership._LONGEST_PAUSE", 0.001)
-    denied, unforeseen = LogError(Reason.LOG_ACCESS_DENIED, "denied"), ValueError("unforeseen")
+    denied, unforeseen = LogError(LogState.ACCESS_DENIED, "denied"), ValueError("unforeseen")
     for failures in ([denied] * 10, [unforeseen] * 10, [denied]):
         log.answers += failures
     await log.lead()
@@ -226,7 +226,7 @@ async def test_why_leading_fails_is_a_warning_once_until_it_is_another_reason_or
 
 
 async def test_an_announcement_that_is_not_stored_ends_the_attempt_and_closes_the_producer(log: FakeLog) -> None:
-    log.failing = LogError(Reason.LOG_FENCED, "another process has it")
+    log.failing = LogError(LogState.FENCED, "another process has it")
     log.candidate.contend()
     await eventually(lambda: log.candidate.leadership.problem)
     assert log.opened[0].closed
@@ -250,7 +250,7 @@ async def test_a_producer_that_can_not_be_closed_does_not_prevent_closing_the_ot
     monkeypatch.setattr(OpenProducer, "close", fail)
     log.opened[1].connected = False
     log.candidate.check_connection()
-    assert log.reports == ["elected", "deposed LOG_FENCED"]
+    assert log.reports == ["elected", "deposed LOG_UNAVAILABLE"]
     assert [producer.closed for producer in log.opened] == [False, True, True]
     await eventually(lambda: len(log.announced) == 6)
     assert "closing an exclusive producer failed" in caplog.text
@@ -276,7 +276,7 @@ async def test_an_unforeseen_error_of_the_candidates_task_is_logged_and_the_task
         monkeypatch.undo()
         raise error
 
-    log.answers = [LogError(Reason.LOG_ACCESS_DENIED, "not yet")]
+    log.answers = [LogError(LogState.ACCESS_DENIED, "not yet")]
     monkeypatch.setattr(log.candidate, "_told", fail)
     await log.lead()
     assert "Requesting the leadership of a/b failed" in caplog.text

@@ -31,7 +31,7 @@ def test_an_opening_knows_the_messages_that_the_previous_one_missed_and_none_of_
     remembered = NotHandedOver()
     with pytest.raises(LogError) as lost:
         missed(opened(remembered, "one"), MessageId(7, 1), MessageId(7, 2))
-    assert lost.value.reason == Reason.LOG_SKIPPED
+    assert lost.value.reason == Reason.LOG_UNAVAILABLE
     again = opened(remembered, "one")
     missed(again, MessageId(7, 1), MessageId(7, 2))
     assert again.unreadable == (MessageId(7, 1), MessageId(7, 2))

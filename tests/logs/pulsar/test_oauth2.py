@@ -18,7 +18,7 @@ import pytest
 
 from tests.broker.credentials import Authority
 from topicpolicies_server.config import OAuth2Config, PulsarLogConfig
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar import opening
 from topicpolicies_server.logs.pulsar.admin import Admin
@@ -140,7 +140,7 @@ async def test_a_token_that_brokers_refuse_is_dropped_from_the_cache(web: Web, o
     web.forms.append({})  # the issuer has issued another token since
     with pytest.raises(LogError) as caught:
         await admin.get("clusters")
-    assert caught.value.reason == Reason.PULSAR_ADMIN_REFUSED
+    assert caught.value.state == LogState.ADMIN_REFUSED
     assert await admin.get("clusters") == ["standalone"]
     await admin.close()
     assert web.shown[-1] == "Bearer token-3"
@@ -173,7 +173,7 @@ async def test_an_issuers_error_is_reported_without_secrets(web: Web, oauth2: OA
     with pytest.raises(LogError) as caught:
         await admin.get("clusters", seconds=0)
     await admin.close()
-    assert caught.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+    assert caught.value.state == LogState.ADMIN_UNREACHABLE
     assert message in caught.value.message and SECRET not in caught.value.message
 
 

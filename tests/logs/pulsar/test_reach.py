@@ -13,7 +13,7 @@ from pulsar import Result
 
 from tests.logs.recorder import Recorder
 from tests.rpc.cluster import FakeCluster
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.health import log_probe
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import Connections, LogError, Reached
@@ -95,13 +95,13 @@ async def test_a_cluster_is_reached_if_a_broker_listens_and_answers(cluster: Fak
 
 async def test_a_cluster_that_does_not_listen_is_unreachable_for_appends(cluster: FakeCluster, log: PulsarLog) -> None:
     error = await why(log)
-    assert error.reason is Reason.LOG_UNREACHABLE
+    assert error.state is LogState.UNREACHABLE
     assert error.message.startswith(f"No broker can be reached (127.0.0.1:{cluster.ports[0]}: ")
 
 
 async def test_a_cluster_whose_admin_api_does_not_answer_is_reported_as_such(cluster: FakeCluster, log: PulsarLog) -> None:
     await cluster.open(0)
-    assert (await why(log)).reason is Reason.PULSAR_ADMIN_UNREACHABLE
+    assert (await why(log)).state is LogState.ADMIN_UNREACHABLE
 
 
 async def test_one_reachable_host_of_several_is_enough(cluster: FakeCluster) -> None:
@@ -152,7 +152,7 @@ async def test_a_disconnected_reader_of_a_deleted_namespace_does_not_make_the_cl
 
 
 @pytest.mark.parametrize(
-    ("partitions", "created", "reason"), [(2, "tuesday", "LOG_REPARTITIONED"), (1, "tuesday", "LOG_REPLACED"), (1, "monday", None)]
+    ("partitions", "created", "reason"), [(2, "tuesday", "LOG_UNAVAILABLE"), (1, "tuesday", "LOG_REPLACED"), (1, "monday", None)]
 )
 async def test_a_disconnected_log_that_was_recreated_is_lost_and_does_not_make_the_cluster_unreachable(
     cluster: FakeCluster, log: PulsarLog, partitions: int, created: str, reason: str | None
@@ -179,7 +179,7 @@ async def test_a_log_that_is_lost_because_it_does_not_reconnect_still_makes_the_
     each.existence._connected -= 20.0
     cluster.logs["acme/orders"] = 1, "monday"
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
-    assert [loss.reason for loss in each.recorder.losses] == ["LOG_UNREACHABLE"]
+    assert [loss.reason for loss in each.recorder.losses] == ["LOG_UNAVAILABLE"]
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
 
 
@@ -243,4 +243,4 @@ def test_the_report_of_a_logs_connection_expires(monkeypatch: pytest.MonkeyPatch
 async def test_reaching_a_closed_log_fails(cluster: FakeCluster, log: PulsarLog) -> None:
     await cluster.open()
     await log.close()
-    assert (await why(log)).reason is Reason.LOG_CLOSED
+    assert (await why(log)).reason is Reason.LOG_UNAVAILABLE

@@ -10,11 +10,11 @@ import pytest
 
 from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeMessageId, FakeReader, a_message
 from tests.logs.samples import a_key, a_tombstone, an_update
-from topicpolicies.v1.service_pb2 import ChangeOrigin
+from topicpolicies.v1.events_pb2 import ChangeOrigin
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import LATEST_MS, Placed
 from topicpolicies_server.core.reading.lazy_view import UndecodedEntry
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
@@ -102,7 +102,7 @@ class Reading:
 
         async def another() -> LogError | None:
             error = self.replaced.pop(0)
-            if error is not None and error.reason in (Reason.PULSAR_ADMIN_UNREACHABLE, Reason.PULSAR_ADMIN_REFUSED):
+            if error is not None and error.state in (LogState.ADMIN_UNREACHABLE, LogState.ADMIN_REFUSED):
                 raise error
             return error
 
@@ -214,8 +214,8 @@ async def test_a_publish_time_beyond_the_year_9999_is_that_of_its_end_which_answ
 
 
 ANOTHER = LogError(Reason.LOG_REPLACED, "another one")
-NO_ANSWER = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
-REFUSED = LogError(Reason.PULSAR_ADMIN_REFUSED, "401")
+NO_ANSWER = LogError(LogState.ADMIN_UNREACHABLE, "no answer")
+REFUSED = LogError(LogState.ADMIN_REFUSED, "401")
 
 
 @pytest.mark.parametrize("beginning", [True, False])
@@ -257,7 +257,7 @@ async def test_a_check_that_is_refused_for_long_loses_the_log_instead_of_waiting
     handle.feed(a_message(0, an_update(KEY, 1, event_id="1"), ledger=8))
     await reading.until(lambda: reading.ids == ["0", "1"])  # the first refusal was temporary
     handle.feed(a_message(0, an_update(KEY, 2, event_id="2"), ledger=9))
-    assert await lost(reading) == "LOG_ACCESS_DENIED"
+    assert await lost(reading) == "LOG_UNAVAILABLE"
     assert (reading.ids, len(reading.replaced) < 6) == (["0", "1"], True)
 
 
@@ -312,14 +312,14 @@ async def test_the_broker_is_asked_before_patience_ends_if_the_library_does_not_
     await reading.stop()
 
 
-@pytest.mark.parametrize("answer", [False, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")])
+@pytest.mark.parametrize("answer", [False, LogError(LogState.ADMIN_UNREACHABLE, "no answer")])
 async def test_a_replay_without_progress_loses_the_log_unless_the_broker_proves_that_it_is_complete(answer: bool | LogError) -> None:
     handle = FakeReader(*updates(0, 1))
     handle.has_more = True
     reading = Reading(handle, MessageId(7, 5), sent=lambda: answer, patience=2.0)
     with pytest.raises(LogError) as lost:
         await asyncio.wait_for(reading.task, 10)
-    assert lost.value.reason == "LOG_STUCK"
+    assert lost.value.reason == "LOG_UNAVAILABLE"
     assert reading.broker_asked > 0
     assert reading.caught_up_after == []
 
@@ -334,7 +334,7 @@ def stuck(*entries: int) -> FakeReader:
 async def test_a_reader_that_gets_nothing_although_there_is_more_is_reopened_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patience, "_BROKER_SECONDS", 0.1)
     monkeypatch.setattr(patience, "_READER_SECONDS", 0.2)
-    failure = LogError(Reason.LOG_UNREACHABLE, "not now")
+    failure = LogError(LogState.UNREACHABLE, "not now")
     first = stuck(0, 1, 2)
     reading = Reading(first, MessageId(7, 5), successors=[failure, stuck(2), FakeReader(*updates(2, 3, 4, 5))], patience=20.0)
     await reading.until(lambda: bool(reading.caught_up_after), 20)
@@ -350,7 +350,7 @@ async def test_entries_repeated_by_reopened_readers_do_not_count_as_progress(mon
     monkeypatch.setattr(patience, "_BROKER_SECONDS", 0.05)
     monkeypatch.setattr(patience, "_READER_SECONDS", 0.1)
     reading = Reading(stuck(0, 1), MessageId(7, 5), successors=[stuck(1) for _ in range(9)], patience=1.0)
-    assert await lost(reading) == "LOG_STUCK"
+    assert await lost(reading) == "LOG_UNAVAILABLE"
     assert 1 < len(reading.resumed) < 9, "the reader is reopened at growing intervals"
 
 
@@ -451,7 +451,7 @@ async def test_unreadable_entries_are_delivered_with_a_problem_and_counted() -> 
 
 async def test_an_entry_waits_until_its_schema_is_available() -> None:
     path = f"schemas/{NAMESPACE}/__change_events/schema/0"
-    reading = Reading(FakeReader(*updates(0)), MessageId(7, 0), answers={path: LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")})
+    reading = Reading(FakeReader(*updates(0)), MessageId(7, 0), answers={path: LogError(LogState.ADMIN_UNREACHABLE, "no answer")})
     await asyncio.sleep(0.2)
     assert reading.entries == []
     reading.admin.answers[path] = {"version": 0, "type": "AVRO", "data": PULSAR_4_2_4}
@@ -482,7 +482,7 @@ async def test_a_reader_that_the_library_closes_loses_the_log() -> None:
     handle.fail(Result.AlreadyClosed)
     with pytest.raises(LogError) as lost:
         await asyncio.wait_for(reading.task, 20)
-    assert lost.value.reason == "LOG_ENDED"
+    assert lost.value.reason == "LOG_UNAVAILABLE"
 
 
 # Gaps
@@ -505,7 +505,7 @@ async def test_entries_that_compaction_erased_before_they_were_read_lose_the_log
     reading = await caught_up()
     reading.compactions = [Compaction(20, MessageId(7, 2)), Compaction(20, MessageId(7, 5))]  # the horizon is reported late
     reading.handle.feed(updates(5)[0])
-    assert await lost(reading) == "LOG_COMPACTED"
+    assert await lost(reading) == "LOG_UNAVAILABLE"
     assert reading.ids == ["0", "1", "2"]
 
 
@@ -531,7 +531,7 @@ async def test_a_message_that_is_not_handed_over_loses_the_log() -> None:
     reading.ledgers = {MessageId(7, entry) for entry in range(6)}
     for message in (*updates(3), *updates(5)):
         reading.handle.feed(message)
-    assert await lost(reading) == "LOG_SKIPPED"
+    assert await lost(reading) == "LOG_UNAVAILABLE"
     assert "5" not in reading.ids
 
 
@@ -544,7 +544,7 @@ def with_a_hole(known: set[MessageId]) -> Reading:
 
 async def test_messages_that_are_not_handed_over_at_two_openings_are_unreadable_and_counted() -> None:
     known: set[MessageId] = set()
-    assert await lost(with_a_hole(known)) == "LOG_SKIPPED"
+    assert await lost(with_a_hole(known)) == "LOG_UNAVAILABLE"
     reading = with_a_hole(known)
     await reading.until(lambda: reading.caught_up_after == [5])
     assert reading.ids == ["0", "1", "", "", "4"]
@@ -555,10 +555,10 @@ async def test_messages_that_are_not_handed_over_at_two_openings_are_unreadable_
 
 async def test_a_message_that_was_handed_over_meanwhile_loses_the_log_again_if_it_is_missing_later() -> None:
     known: set[MessageId] = set()
-    assert await lost(with_a_hole(known)) == "LOG_SKIPPED"
+    assert await lost(with_a_hole(known)) == "LOG_UNAVAILABLE"
     reading = await caught_up(4, not_handed_over=known)
     await reading.stop()
-    assert await lost(with_a_hole(known)) == "LOG_SKIPPED"
+    assert await lost(with_a_hole(known)) == "LOG_UNAVAILABLE"
 
 
 async def test_a_last_message_that_is_not_handed_over_at_two_openings_is_unreadable_and_counted() -> None:
@@ -574,7 +574,7 @@ async def test_a_missing_message_other_than_the_one_known_to_be_missing_loses_th
     reading = await caught_up(not_handed_over={MessageId(7, 3)})
     reading.ledgers = {MessageId(7, entry) for entry in range(6)}
     reading.handle.feed(updates(5)[0])
-    assert await lost(reading) == "LOG_SKIPPED"
+    assert await lost(reading) == "LOG_UNAVAILABLE"
 
 
 async def test_messages_handed_over_out_of_order_lose_the_log() -> None:
@@ -583,7 +583,7 @@ async def test_messages_handed_over_out_of_order_lose_the_log() -> None:
     for message in (*updates(4), *updates(3)):
         reading.handle.feed(message)
         await asyncio.sleep(0.1)
-    assert await lost(reading) == "LOG_SKIPPED"
+    assert await lost(reading) == "LOG_UNAVAILABLE"
     assert reading.ids == ["0", "1", "2"]
 
 
@@ -614,7 +614,7 @@ async def test_a_message_left_in_the_librarys_queue_is_read_before_caught_up_alt
 async def test_a_message_that_is_not_handed_over_during_the_initial_replay_loses_the_log(handed_over: tuple[int, ...]) -> None:
     reading = Reading(FakeReader(*updates(*handed_over)), MessageId(7, 2))
     reading.ledgers = {MessageId(7, entry) for entry in range(3)}
-    assert await lost(reading) == "LOG_SKIPPED"
+    assert await lost(reading) == "LOG_UNAVAILABLE"
     assert reading.caught_up_after == []
 
 
@@ -665,7 +665,7 @@ async def test_a_compaction_during_the_initial_replay_loses_the_log_if_the_erase
     await reading.until(lambda: len(reading.entries) == 2)
     reading.compactions = [compaction]
     handle.feed(updates(3)[0])
-    assert await lost(reading) == "LOG_COMPACTED"
+    assert await lost(reading) == "LOG_UNAVAILABLE"
     assert reading.caught_up_after == []
 
 
@@ -676,7 +676,7 @@ async def test_a_replay_whose_end_a_compaction_moved_loses_the_log_if_entries_up
     reading.compactions = [Compaction(20, MessageId(9, 2))]  # since the opening; ledger 7 was trimmed
     for message in comes:
         handle.feed(message)
-    assert await lost(reading) == "LOG_COMPACTED"
+    assert await lost(reading) == "LOG_UNAVAILABLE"
     assert reading.caught_up_after == [] and reading.ids == ["0", "1"]
 
 
@@ -722,7 +722,7 @@ async def test_a_request_for_the_compacted_ledger_is_repeated_until_it_is_answer
 
     async def ask() -> Compaction:
         if refused:
-            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
+            raise LogError(LogState.ADMIN_UNREACHABLE, "no answer")
         return NEVER_COMPACTED
 
     reading.requests._compaction = ask
@@ -799,17 +799,17 @@ async def test_an_end_that_compaction_erased_before_it_was_read_loses_the_log() 
     reading = await caught_up(sent=lambda: True)
     reading.compactions = [Compaction(20, an_end(4))]
     reading.reader.end(an_end(4))
-    assert await lost(reading) == "LOG_COMPACTED"
+    assert await lost(reading) == "LOG_UNAVAILABLE"
 
 
 async def test_an_end_that_is_not_handed_over_loses_the_log() -> None:
     reading = await caught_up(sent=lambda: True)
     reading.ledgers = {an_end(entry) for entry in range(5)}
     reading.reader.end(an_end(4))
-    assert await lost(reading) == "LOG_SKIPPED"
+    assert await lost(reading) == "LOG_UNAVAILABLE"
 
 
-@pytest.mark.parametrize("answer", [False, LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")])
+@pytest.mark.parametrize("answer", [False, LogError(LogState.ADMIN_UNREACHABLE, "no answer")])
 async def test_an_end_that_the_broker_has_not_sent_is_awaited(answer: bool | LogError) -> None:
     reading = await caught_up(sent=lambda: answer)
     reading.ledgers = {an_end(entry) for entry in range(4)}

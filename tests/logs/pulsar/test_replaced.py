@@ -11,7 +11,7 @@ from tests.logs.pulsar.conftest import eventually
 from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeReader, a_message
 from tests.logs.samples import a_key, an_update
 from topicpolicies_server.core.policies.events import Placed
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError, Start
 from topicpolicies_server.logs.pulsar import PulsarLimits
@@ -130,7 +130,7 @@ async def test_opening_a_log_that_is_replaced_meanwhile_fails_and_reads_nothing_
     log, listening = reading(broker)
     with pytest.raises(LogError) as refused:
         await log.start(start)
-    assert refused.value.reason == Reason.LOG_LOST, "the reason has to be one after which the log is reopened at once"
+    assert refused.value.state == LogState.LOST, "the reason has to be one after which the log is reopened at once"
     assert listening.entries == []
     assert all(reader.closed for reader in broker.readers)
     again, _ = reading(broker)
@@ -145,10 +145,10 @@ async def test_opening_a_log_without_a_known_creation_fails() -> None:
     log, _ = reading(broker)
     with pytest.raises(LogError) as refused:
         await log.start()
-    assert refused.value.reason == Reason.LOG_LOST
+    assert refused.value.state == LogState.LOST
 
 
-@pytest.mark.parametrize("reason", [Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE])
+@pytest.mark.parametrize("reason", [LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE])
 async def test_a_check_for_a_replaced_log_raises_if_it_gets_no_answer(reason: Reason) -> None:
     broker = Broker()
     topics = Topics(cast("Admin", broker), LOCAL)
@@ -201,7 +201,7 @@ async def test_a_log_that_was_created_and_compacted_before_it_was_found_is_lost_
         with pytest.raises(LogError, match="compacted"):
             await log.trouble()
         await eventually(lambda: bool(listening.losses))
-        assert [loss.reason for loss in listening.losses] == [Reason.LOG_COMPACTED]
+        assert [loss.reason for loss in listening.losses] == [Reason.LOG_UNAVAILABLE]
         assert (listening.entries, log.exists) == ([], False)
         assert all(reader.closed for reader in broker.readers)
         log, listening = reading(broker)
@@ -228,7 +228,7 @@ async def test_a_log_that_was_truncated_is_lost_and_what_was_read_before_is_know
         broker._ledgers[topic] = 0
     trouble = await log.trouble()
     assert trouble is not None
-    assert (trouble.reason, "truncated" in trouble.message) == (Reason.LOG_LOST, True)
+    assert (trouble.state, "truncated" in trouble.message) == (LogState.LOST, True)
     places = (position_of(MessageId(7, 6)),) * len(layout.topics)
     again, _ = reading(broker, layout)
     assert not await again.start(Start(log.identity, places, ("6",) * len(places), in_place=False))

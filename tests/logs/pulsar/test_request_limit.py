@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.fair_limit import FairLimiter
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
@@ -105,7 +105,7 @@ async def test_a_request_without_a_connection_in_time_fails_and_a_cancelled_one_
             await asyncio.sleep(0.01)
         with pytest.raises(LogError, match="too many other requests wait before it") as refused:
             await admin.get("a", "late", seconds=0.2)
-        assert refused.value.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+        assert refused.value.state == LogState.ADMIN_UNREACHABLE
         gone = asyncio.create_task(admin.get("a", "gone"))
         last = asyncio.create_task(admin.get("a", "last"))
         await asyncio.sleep(0.05)

@@ -14,7 +14,7 @@ from tests.logs.pulsar.conftest import QUICK, Following
 from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeReader
 from tests.logs.pulsar.test_reader import Reading, updates
 from tests.logs.samples import a_key, an_update
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
@@ -293,7 +293,7 @@ async def test_entries_that_are_temporarily_unavailable_are_requested_again_befo
         nonlocal failures
         failures -= 1
         if failures >= 0:
-            raise LogError(Reason.LOG_NOT_SERVED, "They are not sent at the moment.")
+            raise LogError(LogState.NOT_SERVED, "They are not sent at the moment.")
         return [(MessageId(7, entry), updates(entry)[0]) for entry in range(after.entry + 1, before.entry)]
 
     monkeypatch.setattr(continuity_requests, "_PAUSES", (0.01, 0.02, 0.03))

@@ -16,7 +16,7 @@ from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, a_tombstone
 from tests.ports import free_port
 from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError, Start
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog
@@ -63,10 +63,10 @@ async def test_a_global_event_that_was_refused_is_accepted_after_the_brokers_upg
         cluster.answers["brokers/version"] = NEW
         with pytest.raises(LogError) as refused:
             recorder.append(log, delete)
-        assert refused.value.reason == Reason.DIALECT_CANNOT_EXPRESS
+        assert refused.value.state == LogState.DIALECT
         async with asyncio.timeout(20):
             await recorder.until(lambda: bool(recorder.losses))
-        assert recorder.losses[0].reason == Reason.LOG_LOST
+        assert recorder.losses[0].state == LogState.LOST
         second = Recorder()
         again = await logs.open(NAMESPACE, second)
         second.append(again, delete)  # the event now waits for a producer
@@ -80,13 +80,13 @@ async def test_logs_are_lost_after_an_upgrade_of_their_brokers_although_nothing_
         known = cluster.questions
         await eventually(lambda: cluster.questions > known + 1)
         assert recorder.losses == []
-        cluster.answers["brokers/version"] = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
+        cluster.answers["brokers/version"] = LogError(LogState.ADMIN_UNREACHABLE, "no answer")
         failed = cluster.questions
         await eventually(lambda: cluster.questions > failed + 1)
         assert recorder.losses == []
         cluster.answers["brokers/version"] = NEW
         await eventually(lambda: recorder.losses)
-        assert recorder.losses[0].reason == Reason.LOG_LOST
+        assert recorder.losses[0].state == LogState.LOST
 
 
 async def test_a_log_whose_opening_overlaps_an_upgrade_is_lost_and_can_be_opened_again(
@@ -111,7 +111,7 @@ async def test_a_log_whose_opening_overlaps_an_upgrade_is_lost_and_can_be_opened
         release.set()
         with pytest.raises(LogError) as lost:
             await opening
-        assert lost.value.reason == Reason.LOG_LOST
+        assert lost.value.state == LogState.LOST
         again = await logs.open("public/other", Recorder())
         assert again.facts.dialect is Dialect.PREFIXED
 
@@ -125,7 +125,7 @@ async def test_a_log_that_is_opened_while_a_failed_opening_is_closed_stays_open(
 
             async def start(self, start: Start | None = None, *, exists: bool) -> None:
                 if not closing.is_set():
-                    raise LogError(Reason.LOG_LOST, "a failure")
+                    raise LogError(LogState.LOST, "a failure")
                 await super().start(start, exists=exists)
 
             async def close(self) -> None:
@@ -142,7 +142,7 @@ async def test_a_log_that_is_opened_while_a_failed_opening_is_closed_stays_open(
             await failing
         with pytest.raises(LogError) as refused:
             await logs.open(NAMESPACE, Recorder())
-        assert refused.value.reason == Reason.LOG_OPEN
+        assert refused.value.reason == Reason.LOG_UNAVAILABLE
 
 
 async def test_a_sink_that_raises_does_not_prevent_other_logs_from_being_lost_after_an_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,7 +211,7 @@ async def test_facts_are_requested_at_a_limited_rate_however_often_events_are_re
     assert asked.questions == 1
     assert await asked_in(clock, asked, 120, refusing=False) == 2
     assert await asked_in(clock, asked, 120, refusing=True) == 24
-    asked.error = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer")
+    asked.error = LogError(LogState.ADMIN_UNREACHABLE, "no answer")
     assert await asked_in(clock, asked, 120, refusing=True) == 24
     assert asked.reported == []
     assert await asked.upgrades.facts() == asked.facts

@@ -13,7 +13,7 @@ from tests.logs.pulsar.fakes import FakeProducer
 from tests.logs.samples import a_key, an_update
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import Event, Placed
-from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import Codec, Dialect
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.broker_connections import BrokerConnections
@@ -113,7 +113,7 @@ async def test_a_slow_opening_is_not_begun_again_when_events_time_out() -> None:
 
     appending = asyncio.create_task(append_without_pause())
     await writing.until(lambda: len(writing.outcomes) > 40)  # several times as long as an event may wait
-    assert {outcome for _, outcome in writing.outcomes} == {"LOG_UNREACHABLE certain"}
+    assert {outcome for _, outcome in writing.outcomes} == {"LOG_UNAVAILABLE certain"}
     assert writing.attempts == 1
     writing.gate.set()
     await writing.until(lambda: writing.opened and len(writing.opened[0].sent) > 20)
@@ -134,7 +134,7 @@ async def test_an_opening_that_completes_after_its_events_timed_out_serves_the_n
     writing.append("next")
     (await writing.until_sent("next")).acknowledge()
     await writing.until(lambda: len(writing.outcomes) == 2)
-    assert writing.outcomes == [("late", "LOG_UNREACHABLE certain"), ("next", "stored")]
+    assert writing.outcomes == [("late", "LOG_UNAVAILABLE certain"), ("next", "stored")]
     assert writing.attempts == 1
 
 
@@ -150,7 +150,7 @@ async def test_append_does_not_report_an_outcome_before_it_returns() -> None:
 
 @pytest.mark.parametrize(
     ("result", "reason"),
-    [(Result.ProducerQueueIsFull, "LOG_BUSY"), (Result.MessageTooBig, "EVENT_TOO_LARGE"), (Result.AlreadyClosed, "LOG_REFUSED")],
+    [(Result.ProducerQueueIsFull, "LIMIT_REACHED"), (Result.MessageTooBig, "NOT_EXPRESSIBLE"), (Result.AlreadyClosed, "LOG_UNAVAILABLE")],
 )
 async def test_an_event_that_the_library_refuses_to_send_fails_with_a_known_outcome(result: Any, reason: str) -> None:
     writing = Writing()
@@ -163,7 +163,7 @@ async def test_an_event_that_the_library_refuses_to_send_fails_with_a_known_outc
     assert writing.outcomes == [("first", "stored"), ("second", f"{reason} certain")]
 
 
-@pytest.mark.parametrize(("result", "reason"), [(Result.Timeout, "LOG_UNREACHABLE"), (Result.ProducerFenced, "LOG_FENCED")])
+@pytest.mark.parametrize(("result", "reason"), [(Result.Timeout, "LOG_UNAVAILABLE"), (Result.ProducerFenced, "LOG_UNAVAILABLE")])
 async def test_an_event_that_fails_after_it_was_sent_has_an_unknown_outcome(result: Any, reason: str) -> None:
     writing = Writing()
     writing.append("first", "second")
@@ -200,7 +200,7 @@ async def test_a_producer_is_replaced_after_a_timeout_only_if_it_has_no_connecti
 
 
 async def test_temporary_errors_of_an_opening_are_retried() -> None:
-    writing = Writing(PulsarClientError(Result.Timeout), LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "no answer"), 0)
+    writing = Writing(PulsarClientError(Result.Timeout), LogError(LogState.ADMIN_UNREACHABLE, "no answer"), 0)
     writing.append("first")
     (await writing.until_sent("first")).acknowledge()
     await writing.until(lambda: writing.outcomes)
@@ -212,7 +212,7 @@ async def test_an_event_without_a_producer_in_time_fails_with_a_known_outcome() 
     writing = Writing(*[PulsarClientError(Result.ConnectError)] * 50, patience=0.3)
     writing.append("first", "second")
     await writing.until(lambda: len(writing.outcomes) == 2)
-    assert writing.outcomes == [("first", "LOG_UNREACHABLE certain"), ("second", "LOG_UNREACHABLE certain")]
+    assert writing.outcomes == [("first", "LOG_UNAVAILABLE certain"), ("second", "LOG_UNAVAILABLE certain")]
     assert writing.attempts > 1
 
 
@@ -221,16 +221,16 @@ async def test_an_event_whose_producer_takes_too_long_to_open_fails_with_a_known
     writing.gate.clear()
     writing.append("first")
     await writing.until(lambda: writing.outcomes)
-    assert writing.outcomes == [("first", "LOG_UNREACHABLE certain")]
+    assert writing.outcomes == [("first", "LOG_UNAVAILABLE certain")]
 
 
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (PulsarClientError(Result.ProducerFenced), "LOG_FENCED"),
-        (PulsarClientError(Result.ProducerBusy), "LOG_FENCED"),
-        (PulsarClientError(Result.AuthorizationError), "LOG_ACCESS_DENIED"),
-        (PulsarClientError(Result.TopicNotFound), "LOG_REFUSED"),
+        (PulsarClientError(Result.ProducerFenced), "LOG_UNAVAILABLE"),
+        (PulsarClientError(Result.ProducerBusy), "LOG_UNAVAILABLE"),
+        (PulsarClientError(Result.AuthorizationError), "LOG_UNAVAILABLE"),
+        (PulsarClientError(Result.TopicNotFound), "LOG_UNAVAILABLE"),
         (LogError(Reason.NAMESPACE_NOT_FOUND, "gone"), "NAMESPACE_NOT_FOUND"),
     ],
 )
@@ -327,12 +327,12 @@ async def test_events_that_wait_for_a_producer_fail_as_not_sent_once_the_brokers
     writing.gate.clear()
     writing.append("one", "two")
     await writing.until(lambda: writing.attempts == 1)
-    connections.cut_off(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."))
-    assert writing.outcomes == [("one", "LOG_UNREACHABLE certain"), ("two", "LOG_UNREACHABLE certain")]
+    connections.cut_off(LogError(LogState.UNREACHABLE, "No broker can be reached."))
+    assert writing.outcomes == [("one", "LOG_UNAVAILABLE certain"), ("two", "LOG_UNAVAILABLE certain")]
     writing.gate.set()
     writing.append("three")
     await writing.until_sent("three")
-    connections.cut_off(LogError(Reason.LOG_UNREACHABLE, "No broker can be reached."))
+    connections.cut_off(LogError(LogState.UNREACHABLE, "No broker can be reached."))
     assert len(writing.outcomes) == 2, "an event that was sent may be in the log"
 
 
@@ -374,7 +374,7 @@ async def test_an_error_while_reporting_an_outcome_does_not_affect_waiting_event
     writing.append("first", "second")
     (await writing.until_sent("second")).acknowledge()
     await writing.until(lambda: len(writing.outcomes) == 2)
-    assert writing.outcomes == [("first", "LOG_REFUSED certain"), ("second", "stored")]
+    assert writing.outcomes == [("first", "LOG_UNAVAILABLE certain"), ("second", "stored")]
 
 
 async def test_an_event_whose_sending_raises_does_not_delay_later_events(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,5 +390,5 @@ async def test_an_event_whose_sending_raises_does_not_delay_later_events(monkeyp
     writing.append("first", "second")
     (await writing.until_sent("second")).acknowledge()
     await writing.until(lambda: len(writing.outcomes) == 2)
-    assert writing.outcomes == [("first", "APPEND_FAILED unknown"), ("second", "stored")]
+    assert writing.outcomes == [("first", "LOG_UNAVAILABLE unknown"), ("second", "stored")]
     assert writing.writer.outstanding == 0

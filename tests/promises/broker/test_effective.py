@@ -17,8 +17,7 @@ from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.promises.blocking import BlockingApi
 from tests.promises.broker.enforcement import Agent, document
 from tests.promises.broker.levels_case import BROKER_SETTINGS, NAMESPACE_CALLS, topic_document
-from tests.promises.broker.policy_case import SUBSCRIPTION, Case, Scope, comparable, settings
-from tests.promises.broker.policy_cases import CASES
+from tests.promises.broker.policy_case import SUBSCRIPTION, Scope, comparable, settings
 from tests.promises.server_process import ServerProcess
 from topicpolicies.v1 import policies_pb2 as pb
 
@@ -85,20 +84,6 @@ def test_effective_values_are_what_the_broker_enforces(levels: Levels, namespace
         assert enforced[key] == _json(rate)
 
 
-@pytest.mark.parametrize("namespace", ["bare", "full"])
-@pytest.mark.parametrize("topic", TOPICS)
-@pytest.mark.parametrize("scope", Scope, ids=lambda scope: scope.name)
-def test_the_applied_view_is_the_admin_apis_applied_true(levels: Levels, namespace: str, topic: str, scope: Scope) -> None:
-    name = levels.topic(namespace, topic)
-    view = f"APPLIED_{scope.name}"
-    found = levels.api.effective(name, view).policies
-    for case in CASES:
-        call = case.reading_call(scope)
-        query = {**call.query, "applied": "true"}
-        answer = levels.admin.call("GET", f"persistent/{name}/{call.path}", **query)
-        assert _fields(_only(case, found)) == _fields(comparable(case.read(answer))), case.setting
-
-
 def test_each_value_names_its_level(levels: Levels) -> None:
     both = levels.api.effective(levels.topic("full", "both")).sources
     assert {both[field] for field in ("max_producer_per_topic", "retention_policies", "dispatch_rate")} == {"TOPIC_LOCAL"}
@@ -151,16 +136,6 @@ def _await_ledgers(levels: Levels, topics: list[str], wanted: pb.TopicPolicies, 
 def _fields(policies: pb.TopicPolicies) -> dict[str, str]:
     """Returns a document's settings as text."""
     return {setting: str(value) for setting, value in settings(comparable(policies)).items()}
-
-
-def _only(case: Case, found: pb.TopicPolicies) -> pb.TopicPolicies:
-    """Returns the part of a document that the admin API's answer about one policy shows."""
-    name, _, key = case.setting.partition("/")
-    if name == "subscription_policies" and key not in found.subscription_policies and found.HasField("subscription_dispatch_rate"):
-        only = pb.TopicPolicies()
-        only.subscription_policies[key].dispatch_rate.CopyFrom(found.subscription_dispatch_rate)
-        return only
-    return settings(found).get(case.setting, pb.TopicPolicies())
 
 
 def _json(rate: pb.DispatchRate) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Clients that change settings through whichever sidecar leads, and note the answers."""
+"""Clients that change settings through any sidecar, whichever leads, and note the answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UPDATES_AT_A_TIME = 300
 
 
 class Caller:
-    """A client of several sidecars: it goes to the leader that a refusal names, or from one address to the next."""
+    """A client of several sidecars: it goes from one address to the next when one does not answer."""
 
     def __init__(self, addresses: list[str]) -> None:
         """Does not connect yet."""
@@ -52,10 +52,6 @@ class Caller:
             except Refused as error:
                 if error.code not in ("UNAVAILABLE", "DEADLINE_EXCEEDED") or loop.time() > deadline:
                     raise
-                leader = error.metadata.get("leader", "")
-                if leader in self._apis and leader != self._at:
-                    self._at = leader
-                    continue
             addresses = [*self._apis]
             self._at = addresses[(addresses.index(self._at) + 1) % len(addresses)]
             await asyncio.sleep(delay)

@@ -13,7 +13,7 @@ import pytest
 from tests.broker.admin import Admin, AdminError
 from tests.broker.fixtures import BrokerOf
 from tests.broker.pulsar_broker import Broker
-from tests.promises.api import Api, Change, Refused, refusal
+from tests.promises.api import Api, Change, Delete, Refused, Update, refusal
 from tests.promises.server_process import ServerProcess
 from tests.promises.shared.delaying import DelayingProxy
 from topicpolicies.v1.policies_pb2 import TopicPolicies
@@ -100,20 +100,49 @@ async def test_brokers_obey_leaders_and_write_again_after_them(broker_of: Broker
         await becomes(admin, topic, "maxConsumers", 7)
 
 
-async def test_a_follower_names_the_leader_reads_its_changes_and_leads_after_it(broker: Broker, admin: Admin, tmp_path: Path) -> None:
+async def test_a_follower_forwards_to_the_leader_reads_its_changes_and_leads_after_it(broker: Broker, admin: Admin, tmp_path: Path) -> None:
     """Of four namespaces each sidecar leads those that it was called for first, until it ends."""
     topics = [f"persistent://{(await asyncio.to_thread(a_topic, admin, number % 2 * 3))[1]}" for number in range(4)]
-    async with sidecar(broker, tmp_path / "two.log") as (two, second):
-        async with sidecar(broker, tmp_path / "one.log", "--advertise", "one.example:6680") as (_, first):
+    async with sidecar(broker, tmp_path / "two.log") as (_, second):
+        async with sidecar(broker, tmp_path / "one.log") as (_, first):
             firsts = [first, second, first, second]
             written = [await in_time(leader, topic, 1) for leader, topic in zip(firsts, topics, strict=True)]
             for leader, topic, change in zip(firsts, topics, written, strict=True):
-                follower, address = (second, "one.example:6680") if leader is first else (first, two.address)
-                assert (await refused(follower, topic)).metadata["leader"] == address
+                follower = second if leader is first else first
                 read = await follower.get(topic, at_least_version=change.version)
                 assert (read.version, read.policies) == (change.version, TopicPolicies(max_producer_per_topic=1))
-        for topic, change in zip(topics, written, strict=True):
-            assert (await in_time(second, topic, 2)).previous_version == change.version
+                forwarded = await follower.update(topic, {"max_producer_per_topic": 2}, version=change.version)
+                assert (forwarded.outcome, forwarded.previous_version) == ("APPLIED", change.version)
+                late = await refusal(follower.delete(topic, version=change.version))
+                assert (late.code, late.reason) == ("ABORTED", "PRECONDITION_FAILED"), "the leader's own answer"
+            changes: list[Update | Delete] = [
+                Update(topic, TopicPolicies(max_consumer_per_topic=number)) for number in (3, 4) for topic in topics
+            ]
+            changes.insert(2, Delete("nowhere"))
+            results = await second.batch(changes)
+            nowhere = results.pop(2)
+            assert isinstance(nowhere, Refused) and nowhere.reason == "MALFORMED_NAME"
+            made = [each for each in results if isinstance(each, Change)]
+            assert [each.outcome for each in made] == ["APPLIED"] * 8
+            for topic, change in zip(topics, made[4:], strict=True):
+                assert (await first.get(topic, at_least_version=change.version)).version == change.version
+        for topic, change in zip(topics, made[4:], strict=True):
+            assert (await in_time(second, topic, 9)).previous_version == change.version
+
+
+async def test_a_leader_that_can_not_be_reached_is_named(broker: Broker, admin: Admin, tmp_path: Path) -> None:
+    _, topic = await asyncio.to_thread(a_topic, admin)
+    full = f"persistent://{topic}"
+    async with (
+        sidecar(broker, tmp_path / "one.log", "--advertise", "127.0.0.1:1") as (_, first),
+        sidecar(broker, tmp_path / "two.log", *IMPATIENT) as (_, second),
+    ):
+        written = await in_time(first, full, 1)
+        assert (await second.get(full, at_least_version=written.version)).version == written.version
+        assert (await refused(second, full)).metadata["leader"] == "127.0.0.1:1"
+        (result,) = await second.batch([Update(full, TopicPolicies(max_producer_per_topic=99))])
+        assert isinstance(result, Refused) and (result.reason, result.metadata["leader"]) == ("NOT_LEADER", "127.0.0.1:1")
+        assert (await first.get(full)).version == written.version, "nothing was changed"
 
 
 async def test_a_new_leader_reads_everything_before_its_first_answer(broker: Broker, admin: Admin, tmp_path: Path) -> None:

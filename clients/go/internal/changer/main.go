@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"math/rand/v2"
@@ -32,12 +31,11 @@ func main() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	key := topicpolicies.Key{Topic: os.Args[2]}
-	ctx := context.Background()
+	topic, ctx := os.Args[2], context.Background()
 	if parent := os.Getenv("TRACEPARENT"); parent != "" { // as an instrumentation does: each call carries its trace
 		ctx = metadata.AppendToOutgoingContext(ctx, "traceparent", parent)
 	}
-	if _, err := client.Get(ctx, key); err != nil {
+	if _, err := client.GetPolicy(ctx, &pb.GetPolicyRequest{Topic: topic}); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("ready")
@@ -46,36 +44,31 @@ func main() {
 	}
 	runs := 0
 	for turn := 1; turn <= turns; turn++ {
-		result, err := change(ctx, client, key, int32(turn), &runs)
+		result, err := change(ctx, client, topic, int32(turn), &runs)
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Printf("changed %d %s %s\n", turn, result.PreviousVersion, result.Version)
+		fmt.Printf("changed %d %s %s\n", turn, result.GetPreviousVersion(), result.GetVersion())
 		time.Sleep(rand.N(60 * time.Millisecond))
 	}
 	fmt.Printf("runs %d\n", runs)
 }
 
 // change makes even turns by an edit of a map entry, and odd ones by an update of a field.
-func change(
-	ctx context.Context, client *topicpolicies.Client, key topicpolicies.Key, turn int32, runs *int,
-) (topicpolicies.UpdateResult, error) {
+func change(ctx context.Context, client *topicpolicies.Client, topic string, turn int32, runs *int) (*pb.ChangeResult, error) {
 	if turn%2 == 1 {
-		policies := &topicpolicies.TopicPolicies{MaxConsumerPerTopic: proto.Int32(turn)}
-		return client.Update(ctx, topicpolicies.Update{Key: key, Policies: policies, Mask: []string{"max_consumer_per_topic"}})
-	}
-	for {
-		result, err := client.Edit(ctx, key, func(policies *topicpolicies.TopicPolicies) error {
-			*runs++
-			if policies.SubscriptionPolicies == nil {
-				policies.SubscriptionPolicies = map[string]*pb.SubscriptionPolicies{}
-			}
-			rate := &pb.DispatchRate{DispatchThrottlingRateInMsg: proto.Int32(turn)}
-			policies.SubscriptionPolicies[entry] = &pb.SubscriptionPolicies{DispatchRate: rate}
-			return nil
+		return client.UpdatePolicy(ctx, &pb.UpdatePolicyRequest{
+			Topic: topic, Policies: &pb.TopicPolicies{MaxConsumerPerTopic: proto.Int32(turn)},
+			UpdateMask: topicpolicies.Mask("max_consumer_per_topic"),
 		})
-		if !errors.Is(err, topicpolicies.ErrConflict) { // edit gave up after many conflicts; nothing was lost, so try again
-			return result, err
-		}
 	}
+	return client.Edit(ctx, &pb.UpdatePolicyRequest{Topic: topic}, func(policies *pb.TopicPolicies) error {
+		*runs++
+		if policies.SubscriptionPolicies == nil {
+			policies.SubscriptionPolicies = map[string]*pb.SubscriptionPolicies{}
+		}
+		rate := &pb.DispatchRate{DispatchThrottlingRateInMsg: proto.Int32(turn)}
+		policies.SubscriptionPolicies[entry] = &pb.SubscriptionPolicies{DispatchRate: rate}
+		return nil
+	})
 }

@@ -24,8 +24,6 @@ const readyTime = 60 * time.Second
 // Server is a "topicpolicies serve" process with an embedded log, on a loopback port that stays the same across restarts.
 type Server struct {
 	Address string
-	// Options are further command line options.
-	Options []string
 	data    string
 	process *exec.Cmd
 	output  *bytes.Buffer
@@ -70,8 +68,7 @@ func (s *Server) Start() error {
 		)
 	}
 	s.output = &bytes.Buffer{}
-	command := append([]string{"-m", "topicpolicies_server", "serve", "--listen", s.Address, "--data", s.data}, s.Options...)
-	s.process = exec.Command(python, command...)
+	s.process = exec.Command(python, "-m", "topicpolicies_server", "serve", "--listen", s.Address, "--data", s.data)
 	paths := filepath.Join(root, "server") + string(os.PathListSeparator) + filepath.Join(root, "clients", "python")
 	s.process.Env = append(os.Environ(), "PYTHONPATH="+paths)
 	s.process.Stdout, s.process.Stderr = s.output, s.output

@@ -4,7 +4,7 @@
 // 	protoc        v7.35.1
 // source: topicpolicies/v1/errors.proto
 
-// Why a request was refused, or why a namespace can't be followed.
+// Why a call was refused, or why a namespace can't be followed.
 
 package topicpoliciesv1
 
@@ -23,617 +23,180 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// The reasons of errors. An error's google.rpc.ErrorInfo has the domain "topicpolicies" and, as its reason, the name of a value without its
-// prefix, such as "ETAG_MISMATCH"; so do the violations of a google.rpc.BadRequest.
+// What a program can act on. An error's google.rpc.ErrorInfo has the domain "topicpolicies" and, as its reason, the name of a value without
+// its prefix, such as "NOT_LEADER". What is wrong with a request stands in a google.rpc.BadRequest, every violation at once, each with a
+// field, a reason of its own (docs/clients.md) and a sentence.
 //
-// Each comment gives the status of the call, whether to repeat it, and the keys of the ErrorInfo's metadata. "Repeat: yes": nothing
-// happened, and a later attempt may succeed. "Repeat: same id": the change may have happened, and a repeat with the same request id returns
-// the result. "Repeat: no": the same request fails again. A client that does not know a reason uses the status.
+// Each comment gives the status of the call, whether to repeat it, and the keys of the ErrorInfo's metadata. "Repeat": nothing happened, and
+// a later attempt may succeed. "Repeat with the same id": the change may have happened, and a repeat with the same request id returns its
+// result. A client that does not know a reason goes by the status.
 type ErrorReason int32
 
 const (
 	// Unspecified.
 	ErrorReason_ERROR_REASON_UNSPECIFIED ErrorReason = 0
-	// Several violations with different reasons. INVALID_ARGUMENT. Repeat: no.
+	// The request is wrong in itself: see the violations. INVALID_ARGUMENT.
 	ErrorReason_ERROR_REASON_INVALID_REQUEST ErrorReason = 1
-	// Several violations with different reasons, in the values of an update. FAILED_PRECONDITION if they depend on the cluster.
-	// INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_INVALID_UPDATE ErrorReason = 2
-	// The reason of the last violation only: there are more violations than the error names. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_MORE_VIOLATIONS ErrorReason = 3
-	// A text is longer than its limit. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_TOO_LONG ErrorReason = 4
-	// A repeated field has more elements than its limit. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_TOO_MANY_ELEMENTS ErrorReason = 5
-	// The document would be larger than clients can receive. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_DOCUMENT_TOO_LARGE ErrorReason = 6
-	// A number, a time or a duration is outside its bounds. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_OUT_OF_BOUNDS ErrorReason = 7
-	// Two fields exclude each other. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_CONTRADICTION ErrorReason = 8
-	// The request selects no topic or namespace. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_NOTHING_SELECTED ErrorReason = 9
-	// The request says something about a namespace that it does not select. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_NOT_SELECTED ErrorReason = 10
-	// More topics and namespaces are named than a watch may have. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_TOO_MANY_SELECTORS ErrorReason = 11
-	// A scope is named twice. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_REPEATED_SCOPE ErrorReason = 12
-	// The name of a topic or namespace does not have Pulsar's form. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_MALFORMED_NAME ErrorReason = 13
-	// The topic is one of Pulsar's own system topics: its policies can be read and deleted, but not set. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_SYSTEM_TOPIC ErrorReason = 162
-	// A request id is not a UUID. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_MALFORMED_REQUEST_ID ErrorReason = 14
-	// A token is not from this service, is too long, or belongs to another request. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_MALFORMED_TOKEN ErrorReason = 15
-	// A version or etag is too long, has characters other than ASCII, or is empty where one is needed. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_MALFORMED_VERSION ErrorReason = 16
-	// A number is not a scope. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_UNKNOWN_SCOPE ErrorReason = 17
-	// A number is not a mode of a watch. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_UNKNOWN_MODE ErrorReason = 18
-	// A number is not a view. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_UNKNOWN_VIEW ErrorReason = 19
-	// A number is not an order. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_UNKNOWN_ORDER ErrorReason = 20
-	// A number is not a list operation. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_UNKNOWN_LIST_OPERATION ErrorReason = 21
-	// The request id was used before, for another request for the same topic and scope. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_REQUEST_ID_REUSED ErrorReason = 22
-	// A time must be in the past, and is not. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_IN_THE_FUTURE ErrorReason = 23
-	// The mask names nothing, and no value is set. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_EMPTY_MASK ErrorReason = 24
-	// The mask has too many paths. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_TOO_MANY_PATHS ErrorReason = 25
-	// The mask's paths are too long together. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_MASK_TOO_LONG ErrorReason = 26
-	// A path is too long. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_PATH_TOO_LONG ErrorReason = 27
-	// A path can't be parsed. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_MALFORMED_PATH ErrorReason = 28
-	// A path has an empty segment. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_EMPTY_SEGMENT ErrorReason = 29
-	// A path names no field. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_UNKNOWN_PATH ErrorReason = 30
-	// A path goes into a list; lists are replaced as a whole. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_INDEX_INTO_LIST ErrorReason = 31
-	// A path goes into a field that has no fields. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_THROUGH_SCALAR ErrorReason = 32
-	// A map can't have this key. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_INVALID_MAP_KEY ErrorReason = 33
-	// A client was given two values for one place. Only clients say this, before they send anything: the server drops a path that another
-	// one contains. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_OVERLAPPING_PATHS ErrorReason = 34
-	// "*" stands beside other paths. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_WILDCARD_NOT_ALONE ErrorReason = 35
-	// The request says something about a field that the mask does not name. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_NOT_IN_MASK ErrorReason = 36
-	// A list operation is given for a field that is not a list. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_NOT_A_LIST ErrorReason = 37
-	// A list operation has no elements. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_NO_ELEMENTS ErrorReason = 38
-	// An object would lack a leaf that has no default. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_HALF_OBJECT ErrorReason = 39
-	// The document has a field that this service does not know. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_UNKNOWN_FIELD ErrorReason = 40
-	// A number is not a value of its enum. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_UNKNOWN_ENUM_VALUE ErrorReason = 41
-	// A list has an UNSPECIFIED element. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_UNSPECIFIED_ELEMENT ErrorReason = 42
-	// A secret is given as "********", and no secret is stored. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_REDACTED_SECRET ErrorReason = 43
-	// A count is negative. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_NEGATIVE ErrorReason = 44
-	// A limit is below -1. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_BELOW_MINUS_ONE ErrorReason = 45
-	// One limit of a retention is 0 and the other is not. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_HALF_ZERO ErrorReason = 46
-	// A quorum or an ensemble is not above 0. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_NOT_POSITIVE ErrorReason = 47
-	// Ensemble, write quorum and ack quorum are not in this order. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_QUORUM_ORDER ErrorReason = 48
-	// The field exists in the LOCAL scope only. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_LOCAL_SCOPE_ONLY ErrorReason = 49
-	// The topic is not persistent. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_NOT_PERSISTENT ErrorReason = 50
-	// A shadow topic is not persistent. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_SHADOW_NOT_PERSISTENT ErrorReason = 51
-	// A text is blank where it must name something. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_BLANK ErrorReason = 52
-	// No broker knows the offload driver. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_UNKNOWN_DRIVER ErrorReason = 53
-	// The offload driver needs a bucket. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_NO_BUCKET ErrorReason = 54
-	// A rate limits nothing. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_NO_LIMIT ErrorReason = 55
-	// A value is above the brokers' maximum. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_ABOVE_BROKER_MAXIMUM ErrorReason = 56
-	// The retention is not larger than a backlog quota. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_RETENTION_BELOW_QUOTA ErrorReason = 57
-	// A backlog quota is not smaller than the retention. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_QUOTA_ABOVE_RETENTION ErrorReason = 58
-	// This server does not know the name of the local cluster. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_LOCAL_CLUSTER_UNKNOWN ErrorReason = 59
-	// The list of clusters lacks the local cluster: brokers would delete the topic. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_LOCAL_CLUSTER_MISSING ErrorReason = 60
-	// The namespace has only one cluster. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_NAMESPACE_NOT_REPLICATED ErrorReason = 61
-	// A cluster is not one of the namespace's. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_CLUSTER_NOT_IN_NAMESPACE ErrorReason = 62
-	// A cluster does not exist. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_UNKNOWN_CLUSTER ErrorReason = 63
-	// Two clusters are peers of each other. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_PEER_CLUSTERS ErrorReason = 64
-	// The tenant may not use a cluster. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_CLUSTER_NOT_ALLOWED ErrorReason = 65
-	// A shadow topic does not exist. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_SHADOW_NOT_FOUND ErrorReason = 66
-	// An entry filter is not installed on the brokers. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_UNKNOWN_ENTRY_FILTER ErrorReason = 67
-	// The document has another version than the etag. Nothing was changed: read the document again and decide anew. ABORTED. Repeat: no.
-	// Metadata: topic, scope, version, etag.
-	ErrorReason_ERROR_REASON_ETAG_MISMATCH ErrorReason = 68
-	// There is a document, and `must_not_exist` was set. Nothing was changed. ALREADY_EXISTS. Repeat: no. Metadata: topic, scope, version.
-	ErrorReason_ERROR_REASON_DOCUMENT_EXISTS ErrorReason = 69
-	// Other writers kept changing what the update reads. Nothing was changed. ABORTED. Repeat: yes. Metadata: topic, scope.
-	ErrorReason_ERROR_REASON_CONTENTION ErrorReason = 70
-	// The namespace, or its tenant, does not exist. NOT_FOUND. Repeat: no.
-	ErrorReason_ERROR_REASON_NAMESPACE_NOT_FOUND ErrorReason = 71
-	// The topic does not exist. NOT_FOUND. Repeat: no. Metadata: topic.
-	ErrorReason_ERROR_REASON_TOPIC_NOT_FOUND ErrorReason = 72
-	// A property of the topic or its namespace disables topic policies. Also the reason for a namespace of a watch whose state is DISABLED.
-	// FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_TOPIC_POLICIES_DISABLED ErrorReason = 73
-	// Topic policies are turned off on the brokers. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_TOPIC_POLICIES_OFF ErrorReason = 74
-	// The brokers do not read the namespace's change log: they keep topic policies in the metadata store, or nowhere. Nothing was changed, nor
-	// created. Also the reason for a namespace of a watch that is not read. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_TOPIC_POLICIES_ELSEWHERE ErrorReason = 161
-	// This server is read-only. FAILED_PRECONDITION. Repeat: no. Metadata: namespace.
-	ErrorReason_ERROR_REASON_READ_ONLY ErrorReason = 75
-	// The event would be larger than the log allows. INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_EVENT_TOO_LARGE ErrorReason = 76
-	// The log's schema, made by older brokers, has no place for a value. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_SCHEMA_CANNOT_EXPRESS ErrorReason = 77
-	// The brokers of this log could not read a value. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_DIALECT_CANNOT_EXPRESS ErrorReason = 78
-	// This server does not know the policies of the namespace and the brokers. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_LEVELS_UNKNOWN ErrorReason = 79
-	// The change may be in the log, or may yet come into it. DEADLINE_EXCEEDED. Repeat: same id. Metadata: request_id.
-	ErrorReason_ERROR_REASON_OUTCOME_UNKNOWN ErrorReason = 80
-	// The log certainly did not take the change. UNAVAILABLE. Repeat: yes. Metadata: request_id.
-	ErrorReason_ERROR_REASON_NOT_APPENDED ErrorReason = 81
-	// As far as this server knows, nothing had to be written, but it could not learn in time where the log ends. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_NOT_CONFIRMED ErrorReason = 82
-	// Another server writes the namespace: call the one at `leader`, if it is named. Nothing was changed. A stream whose changes were refused
-	// for this reason in 1,024 namespaces ends with it: open a new one for the rest. UNAVAILABLE. Repeat: yes. Metadata: namespace, leader.
-	ErrorReason_ERROR_REASON_NOT_LEADER ErrorReason = 83
-	// Too many changes of one topic are waiting. RESOURCE_EXHAUSTED. Repeat: yes. Metadata: topic, scope.
-	ErrorReason_ERROR_REASON_TOO_MANY_UPDATES ErrorReason = 84
-	// The version that the answer must have reached was not reached in time. DEADLINE_EXCEEDED. Repeat: yes. Metadata: at_least_version.
-	ErrorReason_ERROR_REASON_VERSION_NOT_REACHED ErrorReason = 85
-	// The server failed; its own log says why. INTERNAL. Repeat: same id.
-	ErrorReason_ERROR_REASON_INTERNAL ErrorReason = 86
-	// The server is stopping. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 87
-	// This server is closing the namespace. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_NAMESPACE_CLOSED ErrorReason = 88
-	// The server has as many namespaces open as it may. RESOURCE_EXHAUSTED. Repeat: yes.
-	ErrorReason_ERROR_REASON_TOO_MANY_NAMESPACES ErrorReason = 89
-	// The server has as many watches open as it may. RESOURCE_EXHAUSTED. Repeat: yes.
-	ErrorReason_ERROR_REASON_TOO_MANY_WATCHES ErrorReason = 90
-	// This server keeps no history. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_HISTORY_OFF ErrorReason = 91
-	// The history can't be read now. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_HISTORY_UNAVAILABLE ErrorReason = 92
-	// The history's file can't be used. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_HISTORY_FILE_UNUSABLE ErrorReason = 93
-	// The history can't say for certain what the document was. OUT_OF_RANGE. Repeat: no. Metadata: version, as_of_ms, gap_reason,
-	// gap_start_ms, gap_end_ms.
-	ErrorReason_ERROR_REASON_NOT_IN_HISTORY ErrorReason = 94
-	// This server reads the namespace for the first time.
-	ErrorReason_ERROR_REASON_NAMESPACE_LOADING ErrorReason = 95
-	// The token belongs to no log that this server knows, or is ahead of its log; or the snapshot that it was to follow was not complete.
-	ErrorReason_ERROR_REASON_TOKEN_OUT_OF_RANGE ErrorReason = 96
-	// Topic policies were disabled or enabled for topics, now or since the token was given.
-	ErrorReason_ERROR_REASON_TOPIC_POLICIES_SWITCHED ErrorReason = 97
-	// Events after the token are gone: the log was compacted, and the history does not have them.
-	ErrorReason_ERROR_REASON_EVENTS_GONE ErrorReason = 98
-	// The log was deleted and created again: versions of the old one mean nothing. Also a reason why a namespace can't be read for now.
-	// UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_REPLACED ErrorReason = 99
-	// The server reached no broker that serves the log, or none answered in time. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_UNREACHABLE ErrorReason = 100
-	// The brokers refuse access to the server, or do not accept its credentials. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_ACCESS_DENIED ErrorReason = 101
-	// The brokers refuse, for a reason that the message names. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_REFUSED ErrorReason = 102
-	// Too many events are in flight to the log. RESOURCE_EXHAUSTED. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_BUSY ErrorReason = 103
-	// Another process holds the log's exclusive producer. UNAVAILABLE if this server's own producer has lost its connection.
-	// FAILED_PRECONDITION. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_FENCED ErrorReason = 104
-	// No broker has the log open. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_NOT_SERVED ErrorReason = 105
-	// The log was deleted. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_DELETED ErrorReason = 106
-	// The number of the log's partitions has changed. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_REPARTITIONED ErrorReason = 107
-	// The log was compacted while it was read; the server opens it again. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_COMPACTED ErrorReason = 108
-	// The client library skipped an event; the server opens the log again. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_SKIPPED ErrorReason = 109
-	// Events arrived out of order; the server opens the log again. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_OUT_OF_ORDER ErrorReason = 110
-	// Reading made no progress. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_STUCK ErrorReason = 111
-	// The client library stopped reading. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_ENDED ErrorReason = 112
-	// Reading failed in an unforeseen way. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_BROKEN ErrorReason = 113
-	// The log was lost while it was followed; the server opens it again. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_LOST ErrorReason = 114
-	// This server closed the log. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_CLOSED ErrorReason = 115
-	// This server already has the log open. FAILED_PRECONDITION. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_OPEN ErrorReason = 116
-	// The log could not be read in time. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOAD_TIMEOUT ErrorReason = 117
-	// The log can't be read; the server's own log says why. INTERNAL. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOAD_BROKEN ErrorReason = 118
-	// The log could not be written. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_APPEND_FAILED ErrorReason = 119
-	// The log could not be compacted. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_COMPACTION_FAILED ErrorReason = 120
-	// Another process uses the log's file. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_LOG_FILE_IN_USE ErrorReason = 121
-	// The log's file can't be used. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_LOG_FILE_UNUSABLE ErrorReason = 122
-	// The log's file has a format that this version does not know. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_LOG_FORMAT_UNKNOWN ErrorReason = 123
-	// The brokers' admin API gave no usable answer. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_PULSAR_ADMIN_UNREACHABLE ErrorReason = 124
-	// The brokers' admin API refuses access to the server. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_PULSAR_ADMIN_REFUSED ErrorReason = 125
-	// The cluster has several possible names, and the configuration gives none. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_PULSAR_CLUSTER_UNKNOWN ErrorReason = 126
-	// A certificate or key file for Pulsar can't be used. FAILED_PRECONDITION. Repeat: no.
-	ErrorReason_ERROR_REASON_PULSAR_TLS_UNUSABLE ErrorReason = 127
-	// A rule needs the brokers' configuration, which this server's role may not read. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_BROKER_FACTS_REFUSED ErrorReason = 128
-	// The file that describes the cluster can't be used. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_CLUSTER_FILE_UNUSABLE ErrorReason = 129
-	// The bytes of a request, or of a change of a batch, are not a message of the expected type, or a text in it is not UTF-8.
-	// INVALID_ARGUMENT. Repeat: no.
-	ErrorReason_ERROR_REASON_MALFORMED_MESSAGE ErrorReason = 130
-	// The message is larger than the server accepts. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes.
-	ErrorReason_ERROR_REASON_MESSAGE_TOO_LARGE ErrorReason = 131
-	// The server has as many calls in progress as it may. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes.
-	ErrorReason_ERROR_REASON_TOO_MANY_CALLS ErrorReason = 132
-	// The caller's principal has reached one of its limits. Nothing was done. If waiting helps, RetryInfo says when to repeat.
-	// RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
-	ErrorReason_ERROR_REASON_PRINCIPAL_LIMIT ErrorReason = 160
-	// The server authenticates callers, and the call has no credentials. UNAUTHENTICATED. Repeat: no.
-	ErrorReason_ERROR_REASON_CREDENTIALS_MISSING ErrorReason = 150
-	// The credentials are not valid: a token that can't be parsed, is not signed by a trusted issuer, or was made for another service; or a
-	// certificate that names no principal. UNAUTHENTICATED. Repeat: no.
-	ErrorReason_ERROR_REASON_CREDENTIALS_INVALID ErrorReason = 151
-	// The token, or the client certificate, has expired. This ends streams too. UNAUTHENTICATED. Repeat: no.
-	ErrorReason_ERROR_REASON_CREDENTIALS_EXPIRED ErrorReason = 152
-	// The token can't be verified now: its issuer does not provide its keys. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_CREDENTIALS_UNVERIFIABLE ErrorReason = 153
-	// The caller claims to call for another principal, and is not a proxy. PERMISSION_DENIED. Repeat: no.
-	ErrorReason_ERROR_REASON_NOT_A_PROXY ErrorReason = 154
-	// The caller is a proxy, and does not name the principal that it calls for, or names another proxy or an invalid principal.
-	// PERMISSION_DENIED. Repeat: no.
-	ErrorReason_ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID ErrorReason = 155
-	// A file with keys, or with authorities of issuers, can't be used; no server starts with such a file. UNAVAILABLE. Repeat: yes.
-	ErrorReason_ERROR_REASON_KEY_FILE_UNUSABLE ErrorReason = 156
-	// The caller lacks a permission in the namespace, which may or may not exist. Nothing was done. PERMISSION_DENIED. Repeat: no. Metadata:
-	// permission, namespace.
-	ErrorReason_ERROR_REASON_PERMISSION_DENIED ErrorReason = 140
-	// The caller's permissions can't be determined now: the brokers, or the file, do not provide them. Nothing was done. UNAVAILABLE. Repeat:
-	// yes.
-	ErrorReason_ERROR_REASON_AUTHORIZATION_UNKNOWN ErrorReason = 141
+	// A value breaks a rule that depends on the cluster (docs/rules.md): see the violations. FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_RULE_VIOLATED ErrorReason = 2
+	// The request id was used before, for another request for the same topic and scope. INVALID_ARGUMENT.
+	ErrorReason_ERROR_REASON_REQUEST_ID_REUSED ErrorReason = 3
+	// The message is larger than the server accepts. RESOURCE_EXHAUSTED. Metadata: most_bytes.
+	ErrorReason_ERROR_REASON_MESSAGE_TOO_LARGE ErrorReason = 4
+	// The precondition does not hold: read the document again and decide anew. ABORTED. Metadata: topic, scope, version.
+	ErrorReason_ERROR_REASON_PRECONDITION_FAILED ErrorReason = 5
+	// Other writers kept changing what the update reads. ABORTED. Repeat. Metadata: topic, scope.
+	ErrorReason_ERROR_REASON_CONTENTION ErrorReason = 6
+	// The namespace, or its tenant, does not exist. NOT_FOUND.
+	ErrorReason_ERROR_REASON_NAMESPACE_NOT_FOUND ErrorReason = 7
+	// The topic does not exist. NOT_FOUND. Metadata: topic.
+	ErrorReason_ERROR_REASON_TOPIC_NOT_FOUND ErrorReason = 8
+	// A property of the topic or its namespace disables topic policies. FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_TOPIC_POLICIES_DISABLED ErrorReason = 9
+	// The brokers do not read the change log: topic policies are turned off, or kept in the metadata store. FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_TOPIC_POLICIES_ELSEWHERE ErrorReason = 10
+	// The log, or the brokers that read it, can't hold a value. FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_NOT_EXPRESSIBLE ErrorReason = 11
+	// This server is read-only. FAILED_PRECONDITION. Metadata: namespace.
+	ErrorReason_ERROR_REASON_READ_ONLY ErrorReason = 12
+	// This server does not know the policies of the namespace and the brokers. FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_LEVELS_UNKNOWN ErrorReason = 13
+	// The change may be in the log, or may yet come into it. DEADLINE_EXCEEDED. Repeat with the same id. Metadata: request_id.
+	ErrorReason_ERROR_REASON_OUTCOME_UNKNOWN ErrorReason = 20
+	// The change is certainly not in the log. UNAVAILABLE. Repeat. Metadata: request_id.
+	ErrorReason_ERROR_REASON_NOT_APPENDED ErrorReason = 21
+	// Another server writes the namespace, and this one can't reach it. Nothing was changed. UNAVAILABLE. Repeat. Metadata: namespace, leader.
+	ErrorReason_ERROR_REASON_NOT_LEADER ErrorReason = 22
+	// The call had no answer in time; nothing was changed. DEADLINE_EXCEEDED. Repeat.
+	ErrorReason_ERROR_REASON_TIMEOUT ErrorReason = 23
+	// The version that the answer must have reached was not reached in time. DEADLINE_EXCEEDED. Repeat. Metadata: at_least_version.
+	ErrorReason_ERROR_REASON_VERSION_NOT_REACHED ErrorReason = 24
+	// The server failed; its own log says why. INTERNAL. Repeat with the same id.
+	ErrorReason_ERROR_REASON_INTERNAL ErrorReason = 25
+	// The server is stopping. UNAVAILABLE. Repeat.
+	ErrorReason_ERROR_REASON_SHUTTING_DOWN ErrorReason = 26
+	// The server has as many changes, calls, watches or namespaces in progress as it may, or the caller has. RESOURCE_EXHAUSTED. Repeat, after
+	// the time that RetryInfo gives, if it does. Metadata: limit, most.
+	ErrorReason_ERROR_REASON_LIMIT_REACHED ErrorReason = 27
+	// The namespace's change log can't be read or written now; the sentence says why. Also the reason of a watch's FAILED. UNAVAILABLE. Repeat.
+	ErrorReason_ERROR_REASON_LOG_UNAVAILABLE ErrorReason = 30
+	// The log's file can't be used, and has to be restored. UNAVAILABLE. Repeat.
+	ErrorReason_ERROR_REASON_LOG_FILE_UNUSABLE ErrorReason = 31
+	// The brokers' admin API, or the file that describes the cluster, gives no usable answer. UNAVAILABLE. Repeat.
+	ErrorReason_ERROR_REASON_CLUSTER_UNAVAILABLE ErrorReason = 32
+	// This server keeps no history. FAILED_PRECONDITION.
+	ErrorReason_ERROR_REASON_HISTORY_OFF ErrorReason = 33
+	// The history can't be read now. UNAVAILABLE. Repeat.
+	ErrorReason_ERROR_REASON_HISTORY_UNAVAILABLE ErrorReason = 34
+	// The history can't say for certain what the document was. OUT_OF_RANGE. Metadata: version, as_of_ms, gap_reason, gap_start_ms, gap_end_ms.
+	ErrorReason_ERROR_REASON_NOT_IN_HISTORY ErrorReason = 35
+	// The server authenticates callers, and the call has no credentials. UNAUTHENTICATED.
+	ErrorReason_ERROR_REASON_CREDENTIALS_MISSING ErrorReason = 40
+	// The credentials are not valid. UNAUTHENTICATED.
+	ErrorReason_ERROR_REASON_CREDENTIALS_INVALID ErrorReason = 41
+	// The token, or the client certificate, has expired; this ends streams too. UNAUTHENTICATED.
+	ErrorReason_ERROR_REASON_CREDENTIALS_EXPIRED ErrorReason = 42
+	// The caller lacks a permission in the namespace, which may or may not exist. PERMISSION_DENIED. Metadata: permission, namespace.
+	ErrorReason_ERROR_REASON_PERMISSION_DENIED ErrorReason = 43
+	// The caller claims to call for another principal and may not, or does not name one that it may call for. PERMISSION_DENIED.
+	ErrorReason_ERROR_REASON_PROXY_REFUSED ErrorReason = 44
+	// Who the caller is, or what it may do, can't be determined now. UNAVAILABLE. Repeat.
+	ErrorReason_ERROR_REASON_AUTHORIZATION_UNKNOWN ErrorReason = 45
+	// This server reads the namespace for the first time: the reason of a watch's LOADING only.
+	ErrorReason_ERROR_REASON_NAMESPACE_LOADING ErrorReason = 50
+	// A watch begins anew, because its resume token belongs to no log that this server knows, or is ahead of its log.
+	ErrorReason_ERROR_REASON_TOKEN_OUT_OF_RANGE ErrorReason = 51
+	// A watch begins anew, because topic policies were disabled or enabled for topics, now or since the token was given.
+	ErrorReason_ERROR_REASON_TOPIC_POLICIES_SWITCHED ErrorReason = 52
+	// A watch begins anew, because events after the token are gone.
+	ErrorReason_ERROR_REASON_EVENTS_GONE ErrorReason = 53
+	// A watch begins anew, because the log was replaced by another one: versions of the old one mean nothing.
+	ErrorReason_ERROR_REASON_LOG_REPLACED ErrorReason = 54
 )
 
 // Enum value maps for ErrorReason.
 var (
 	ErrorReason_name = map[int32]string{
-		0:   "ERROR_REASON_UNSPECIFIED",
-		1:   "ERROR_REASON_INVALID_REQUEST",
-		2:   "ERROR_REASON_INVALID_UPDATE",
-		3:   "ERROR_REASON_MORE_VIOLATIONS",
-		4:   "ERROR_REASON_TOO_LONG",
-		5:   "ERROR_REASON_TOO_MANY_ELEMENTS",
-		6:   "ERROR_REASON_DOCUMENT_TOO_LARGE",
-		7:   "ERROR_REASON_OUT_OF_BOUNDS",
-		8:   "ERROR_REASON_CONTRADICTION",
-		9:   "ERROR_REASON_NOTHING_SELECTED",
-		10:  "ERROR_REASON_NOT_SELECTED",
-		11:  "ERROR_REASON_TOO_MANY_SELECTORS",
-		12:  "ERROR_REASON_REPEATED_SCOPE",
-		13:  "ERROR_REASON_MALFORMED_NAME",
-		162: "ERROR_REASON_SYSTEM_TOPIC",
-		14:  "ERROR_REASON_MALFORMED_REQUEST_ID",
-		15:  "ERROR_REASON_MALFORMED_TOKEN",
-		16:  "ERROR_REASON_MALFORMED_VERSION",
-		17:  "ERROR_REASON_UNKNOWN_SCOPE",
-		18:  "ERROR_REASON_UNKNOWN_MODE",
-		19:  "ERROR_REASON_UNKNOWN_VIEW",
-		20:  "ERROR_REASON_UNKNOWN_ORDER",
-		21:  "ERROR_REASON_UNKNOWN_LIST_OPERATION",
-		22:  "ERROR_REASON_REQUEST_ID_REUSED",
-		23:  "ERROR_REASON_IN_THE_FUTURE",
-		24:  "ERROR_REASON_EMPTY_MASK",
-		25:  "ERROR_REASON_TOO_MANY_PATHS",
-		26:  "ERROR_REASON_MASK_TOO_LONG",
-		27:  "ERROR_REASON_PATH_TOO_LONG",
-		28:  "ERROR_REASON_MALFORMED_PATH",
-		29:  "ERROR_REASON_EMPTY_SEGMENT",
-		30:  "ERROR_REASON_UNKNOWN_PATH",
-		31:  "ERROR_REASON_INDEX_INTO_LIST",
-		32:  "ERROR_REASON_THROUGH_SCALAR",
-		33:  "ERROR_REASON_INVALID_MAP_KEY",
-		34:  "ERROR_REASON_OVERLAPPING_PATHS",
-		35:  "ERROR_REASON_WILDCARD_NOT_ALONE",
-		36:  "ERROR_REASON_NOT_IN_MASK",
-		37:  "ERROR_REASON_NOT_A_LIST",
-		38:  "ERROR_REASON_NO_ELEMENTS",
-		39:  "ERROR_REASON_HALF_OBJECT",
-		40:  "ERROR_REASON_UNKNOWN_FIELD",
-		41:  "ERROR_REASON_UNKNOWN_ENUM_VALUE",
-		42:  "ERROR_REASON_UNSPECIFIED_ELEMENT",
-		43:  "ERROR_REASON_REDACTED_SECRET",
-		44:  "ERROR_REASON_NEGATIVE",
-		45:  "ERROR_REASON_BELOW_MINUS_ONE",
-		46:  "ERROR_REASON_HALF_ZERO",
-		47:  "ERROR_REASON_NOT_POSITIVE",
-		48:  "ERROR_REASON_QUORUM_ORDER",
-		49:  "ERROR_REASON_LOCAL_SCOPE_ONLY",
-		50:  "ERROR_REASON_NOT_PERSISTENT",
-		51:  "ERROR_REASON_SHADOW_NOT_PERSISTENT",
-		52:  "ERROR_REASON_BLANK",
-		53:  "ERROR_REASON_UNKNOWN_DRIVER",
-		54:  "ERROR_REASON_NO_BUCKET",
-		55:  "ERROR_REASON_NO_LIMIT",
-		56:  "ERROR_REASON_ABOVE_BROKER_MAXIMUM",
-		57:  "ERROR_REASON_RETENTION_BELOW_QUOTA",
-		58:  "ERROR_REASON_QUOTA_ABOVE_RETENTION",
-		59:  "ERROR_REASON_LOCAL_CLUSTER_UNKNOWN",
-		60:  "ERROR_REASON_LOCAL_CLUSTER_MISSING",
-		61:  "ERROR_REASON_NAMESPACE_NOT_REPLICATED",
-		62:  "ERROR_REASON_CLUSTER_NOT_IN_NAMESPACE",
-		63:  "ERROR_REASON_UNKNOWN_CLUSTER",
-		64:  "ERROR_REASON_PEER_CLUSTERS",
-		65:  "ERROR_REASON_CLUSTER_NOT_ALLOWED",
-		66:  "ERROR_REASON_SHADOW_NOT_FOUND",
-		67:  "ERROR_REASON_UNKNOWN_ENTRY_FILTER",
-		68:  "ERROR_REASON_ETAG_MISMATCH",
-		69:  "ERROR_REASON_DOCUMENT_EXISTS",
-		70:  "ERROR_REASON_CONTENTION",
-		71:  "ERROR_REASON_NAMESPACE_NOT_FOUND",
-		72:  "ERROR_REASON_TOPIC_NOT_FOUND",
-		73:  "ERROR_REASON_TOPIC_POLICIES_DISABLED",
-		74:  "ERROR_REASON_TOPIC_POLICIES_OFF",
-		161: "ERROR_REASON_TOPIC_POLICIES_ELSEWHERE",
-		75:  "ERROR_REASON_READ_ONLY",
-		76:  "ERROR_REASON_EVENT_TOO_LARGE",
-		77:  "ERROR_REASON_SCHEMA_CANNOT_EXPRESS",
-		78:  "ERROR_REASON_DIALECT_CANNOT_EXPRESS",
-		79:  "ERROR_REASON_LEVELS_UNKNOWN",
-		80:  "ERROR_REASON_OUTCOME_UNKNOWN",
-		81:  "ERROR_REASON_NOT_APPENDED",
-		82:  "ERROR_REASON_NOT_CONFIRMED",
-		83:  "ERROR_REASON_NOT_LEADER",
-		84:  "ERROR_REASON_TOO_MANY_UPDATES",
-		85:  "ERROR_REASON_VERSION_NOT_REACHED",
-		86:  "ERROR_REASON_INTERNAL",
-		87:  "ERROR_REASON_SHUTTING_DOWN",
-		88:  "ERROR_REASON_NAMESPACE_CLOSED",
-		89:  "ERROR_REASON_TOO_MANY_NAMESPACES",
-		90:  "ERROR_REASON_TOO_MANY_WATCHES",
-		91:  "ERROR_REASON_HISTORY_OFF",
-		92:  "ERROR_REASON_HISTORY_UNAVAILABLE",
-		93:  "ERROR_REASON_HISTORY_FILE_UNUSABLE",
-		94:  "ERROR_REASON_NOT_IN_HISTORY",
-		95:  "ERROR_REASON_NAMESPACE_LOADING",
-		96:  "ERROR_REASON_TOKEN_OUT_OF_RANGE",
-		97:  "ERROR_REASON_TOPIC_POLICIES_SWITCHED",
-		98:  "ERROR_REASON_EVENTS_GONE",
-		99:  "ERROR_REASON_LOG_REPLACED",
-		100: "ERROR_REASON_LOG_UNREACHABLE",
-		101: "ERROR_REASON_LOG_ACCESS_DENIED",
-		102: "ERROR_REASON_LOG_REFUSED",
-		103: "ERROR_REASON_LOG_BUSY",
-		104: "ERROR_REASON_LOG_FENCED",
-		105: "ERROR_REASON_LOG_NOT_SERVED",
-		106: "ERROR_REASON_LOG_DELETED",
-		107: "ERROR_REASON_LOG_REPARTITIONED",
-		108: "ERROR_REASON_LOG_COMPACTED",
-		109: "ERROR_REASON_LOG_SKIPPED",
-		110: "ERROR_REASON_LOG_OUT_OF_ORDER",
-		111: "ERROR_REASON_LOG_STUCK",
-		112: "ERROR_REASON_LOG_ENDED",
-		113: "ERROR_REASON_LOG_BROKEN",
-		114: "ERROR_REASON_LOG_LOST",
-		115: "ERROR_REASON_LOG_CLOSED",
-		116: "ERROR_REASON_LOG_OPEN",
-		117: "ERROR_REASON_LOAD_TIMEOUT",
-		118: "ERROR_REASON_LOAD_BROKEN",
-		119: "ERROR_REASON_APPEND_FAILED",
-		120: "ERROR_REASON_COMPACTION_FAILED",
-		121: "ERROR_REASON_LOG_FILE_IN_USE",
-		122: "ERROR_REASON_LOG_FILE_UNUSABLE",
-		123: "ERROR_REASON_LOG_FORMAT_UNKNOWN",
-		124: "ERROR_REASON_PULSAR_ADMIN_UNREACHABLE",
-		125: "ERROR_REASON_PULSAR_ADMIN_REFUSED",
-		126: "ERROR_REASON_PULSAR_CLUSTER_UNKNOWN",
-		127: "ERROR_REASON_PULSAR_TLS_UNUSABLE",
-		128: "ERROR_REASON_BROKER_FACTS_REFUSED",
-		129: "ERROR_REASON_CLUSTER_FILE_UNUSABLE",
-		130: "ERROR_REASON_MALFORMED_MESSAGE",
-		131: "ERROR_REASON_MESSAGE_TOO_LARGE",
-		132: "ERROR_REASON_TOO_MANY_CALLS",
-		160: "ERROR_REASON_PRINCIPAL_LIMIT",
-		150: "ERROR_REASON_CREDENTIALS_MISSING",
-		151: "ERROR_REASON_CREDENTIALS_INVALID",
-		152: "ERROR_REASON_CREDENTIALS_EXPIRED",
-		153: "ERROR_REASON_CREDENTIALS_UNVERIFIABLE",
-		154: "ERROR_REASON_NOT_A_PROXY",
-		155: "ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID",
-		156: "ERROR_REASON_KEY_FILE_UNUSABLE",
-		140: "ERROR_REASON_PERMISSION_DENIED",
-		141: "ERROR_REASON_AUTHORIZATION_UNKNOWN",
+		0:  "ERROR_REASON_UNSPECIFIED",
+		1:  "ERROR_REASON_INVALID_REQUEST",
+		2:  "ERROR_REASON_RULE_VIOLATED",
+		3:  "ERROR_REASON_REQUEST_ID_REUSED",
+		4:  "ERROR_REASON_MESSAGE_TOO_LARGE",
+		5:  "ERROR_REASON_PRECONDITION_FAILED",
+		6:  "ERROR_REASON_CONTENTION",
+		7:  "ERROR_REASON_NAMESPACE_NOT_FOUND",
+		8:  "ERROR_REASON_TOPIC_NOT_FOUND",
+		9:  "ERROR_REASON_TOPIC_POLICIES_DISABLED",
+		10: "ERROR_REASON_TOPIC_POLICIES_ELSEWHERE",
+		11: "ERROR_REASON_NOT_EXPRESSIBLE",
+		12: "ERROR_REASON_READ_ONLY",
+		13: "ERROR_REASON_LEVELS_UNKNOWN",
+		20: "ERROR_REASON_OUTCOME_UNKNOWN",
+		21: "ERROR_REASON_NOT_APPENDED",
+		22: "ERROR_REASON_NOT_LEADER",
+		23: "ERROR_REASON_TIMEOUT",
+		24: "ERROR_REASON_VERSION_NOT_REACHED",
+		25: "ERROR_REASON_INTERNAL",
+		26: "ERROR_REASON_SHUTTING_DOWN",
+		27: "ERROR_REASON_LIMIT_REACHED",
+		30: "ERROR_REASON_LOG_UNAVAILABLE",
+		31: "ERROR_REASON_LOG_FILE_UNUSABLE",
+		32: "ERROR_REASON_CLUSTER_UNAVAILABLE",
+		33: "ERROR_REASON_HISTORY_OFF",
+		34: "ERROR_REASON_HISTORY_UNAVAILABLE",
+		35: "ERROR_REASON_NOT_IN_HISTORY",
+		40: "ERROR_REASON_CREDENTIALS_MISSING",
+		41: "ERROR_REASON_CREDENTIALS_INVALID",
+		42: "ERROR_REASON_CREDENTIALS_EXPIRED",
+		43: "ERROR_REASON_PERMISSION_DENIED",
+		44: "ERROR_REASON_PROXY_REFUSED",
+		45: "ERROR_REASON_AUTHORIZATION_UNKNOWN",
+		50: "ERROR_REASON_NAMESPACE_LOADING",
+		51: "ERROR_REASON_TOKEN_OUT_OF_RANGE",
+		52: "ERROR_REASON_TOPIC_POLICIES_SWITCHED",
+		53: "ERROR_REASON_EVENTS_GONE",
+		54: "ERROR_REASON_LOG_REPLACED",
 	}
 	ErrorReason_value = map[string]int32{
-		"ERROR_REASON_UNSPECIFIED":                0,
-		"ERROR_REASON_INVALID_REQUEST":            1,
-		"ERROR_REASON_INVALID_UPDATE":             2,
-		"ERROR_REASON_MORE_VIOLATIONS":            3,
-		"ERROR_REASON_TOO_LONG":                   4,
-		"ERROR_REASON_TOO_MANY_ELEMENTS":          5,
-		"ERROR_REASON_DOCUMENT_TOO_LARGE":         6,
-		"ERROR_REASON_OUT_OF_BOUNDS":              7,
-		"ERROR_REASON_CONTRADICTION":              8,
-		"ERROR_REASON_NOTHING_SELECTED":           9,
-		"ERROR_REASON_NOT_SELECTED":               10,
-		"ERROR_REASON_TOO_MANY_SELECTORS":         11,
-		"ERROR_REASON_REPEATED_SCOPE":             12,
-		"ERROR_REASON_MALFORMED_NAME":             13,
-		"ERROR_REASON_SYSTEM_TOPIC":               162,
-		"ERROR_REASON_MALFORMED_REQUEST_ID":       14,
-		"ERROR_REASON_MALFORMED_TOKEN":            15,
-		"ERROR_REASON_MALFORMED_VERSION":          16,
-		"ERROR_REASON_UNKNOWN_SCOPE":              17,
-		"ERROR_REASON_UNKNOWN_MODE":               18,
-		"ERROR_REASON_UNKNOWN_VIEW":               19,
-		"ERROR_REASON_UNKNOWN_ORDER":              20,
-		"ERROR_REASON_UNKNOWN_LIST_OPERATION":     21,
-		"ERROR_REASON_REQUEST_ID_REUSED":          22,
-		"ERROR_REASON_IN_THE_FUTURE":              23,
-		"ERROR_REASON_EMPTY_MASK":                 24,
-		"ERROR_REASON_TOO_MANY_PATHS":             25,
-		"ERROR_REASON_MASK_TOO_LONG":              26,
-		"ERROR_REASON_PATH_TOO_LONG":              27,
-		"ERROR_REASON_MALFORMED_PATH":             28,
-		"ERROR_REASON_EMPTY_SEGMENT":              29,
-		"ERROR_REASON_UNKNOWN_PATH":               30,
-		"ERROR_REASON_INDEX_INTO_LIST":            31,
-		"ERROR_REASON_THROUGH_SCALAR":             32,
-		"ERROR_REASON_INVALID_MAP_KEY":            33,
-		"ERROR_REASON_OVERLAPPING_PATHS":          34,
-		"ERROR_REASON_WILDCARD_NOT_ALONE":         35,
-		"ERROR_REASON_NOT_IN_MASK":                36,
-		"ERROR_REASON_NOT_A_LIST":                 37,
-		"ERROR_REASON_NO_ELEMENTS":                38,
-		"ERROR_REASON_HALF_OBJECT":                39,
-		"ERROR_REASON_UNKNOWN_FIELD":              40,
-		"ERROR_REASON_UNKNOWN_ENUM_VALUE":         41,
-		"ERROR_REASON_UNSPECIFIED_ELEMENT":        42,
-		"ERROR_REASON_REDACTED_SECRET":            43,
-		"ERROR_REASON_NEGATIVE":                   44,
-		"ERROR_REASON_BELOW_MINUS_ONE":            45,
-		"ERROR_REASON_HALF_ZERO":                  46,
-		"ERROR_REASON_NOT_POSITIVE":               47,
-		"ERROR_REASON_QUORUM_ORDER":               48,
-		"ERROR_REASON_LOCAL_SCOPE_ONLY":           49,
-		"ERROR_REASON_NOT_PERSISTENT":             50,
-		"ERROR_REASON_SHADOW_NOT_PERSISTENT":      51,
-		"ERROR_REASON_BLANK":                      52,
-		"ERROR_REASON_UNKNOWN_DRIVER":             53,
-		"ERROR_REASON_NO_BUCKET":                  54,
-		"ERROR_REASON_NO_LIMIT":                   55,
-		"ERROR_REASON_ABOVE_BROKER_MAXIMUM":       56,
-		"ERROR_REASON_RETENTION_BELOW_QUOTA":      57,
-		"ERROR_REASON_QUOTA_ABOVE_RETENTION":      58,
-		"ERROR_REASON_LOCAL_CLUSTER_UNKNOWN":      59,
-		"ERROR_REASON_LOCAL_CLUSTER_MISSING":      60,
-		"ERROR_REASON_NAMESPACE_NOT_REPLICATED":   61,
-		"ERROR_REASON_CLUSTER_NOT_IN_NAMESPACE":   62,
-		"ERROR_REASON_UNKNOWN_CLUSTER":            63,
-		"ERROR_REASON_PEER_CLUSTERS":              64,
-		"ERROR_REASON_CLUSTER_NOT_ALLOWED":        65,
-		"ERROR_REASON_SHADOW_NOT_FOUND":           66,
-		"ERROR_REASON_UNKNOWN_ENTRY_FILTER":       67,
-		"ERROR_REASON_ETAG_MISMATCH":              68,
-		"ERROR_REASON_DOCUMENT_EXISTS":            69,
-		"ERROR_REASON_CONTENTION":                 70,
-		"ERROR_REASON_NAMESPACE_NOT_FOUND":        71,
-		"ERROR_REASON_TOPIC_NOT_FOUND":            72,
-		"ERROR_REASON_TOPIC_POLICIES_DISABLED":    73,
-		"ERROR_REASON_TOPIC_POLICIES_OFF":         74,
-		"ERROR_REASON_TOPIC_POLICIES_ELSEWHERE":   161,
-		"ERROR_REASON_READ_ONLY":                  75,
-		"ERROR_REASON_EVENT_TOO_LARGE":            76,
-		"ERROR_REASON_SCHEMA_CANNOT_EXPRESS":      77,
-		"ERROR_REASON_DIALECT_CANNOT_EXPRESS":     78,
-		"ERROR_REASON_LEVELS_UNKNOWN":             79,
-		"ERROR_REASON_OUTCOME_UNKNOWN":            80,
-		"ERROR_REASON_NOT_APPENDED":               81,
-		"ERROR_REASON_NOT_CONFIRMED":              82,
-		"ERROR_REASON_NOT_LEADER":                 83,
-		"ERROR_REASON_TOO_MANY_UPDATES":           84,
-		"ERROR_REASON_VERSION_NOT_REACHED":        85,
-		"ERROR_REASON_INTERNAL":                   86,
-		"ERROR_REASON_SHUTTING_DOWN":              87,
-		"ERROR_REASON_NAMESPACE_CLOSED":           88,
-		"ERROR_REASON_TOO_MANY_NAMESPACES":        89,
-		"ERROR_REASON_TOO_MANY_WATCHES":           90,
-		"ERROR_REASON_HISTORY_OFF":                91,
-		"ERROR_REASON_HISTORY_UNAVAILABLE":        92,
-		"ERROR_REASON_HISTORY_FILE_UNUSABLE":      93,
-		"ERROR_REASON_NOT_IN_HISTORY":             94,
-		"ERROR_REASON_NAMESPACE_LOADING":          95,
-		"ERROR_REASON_TOKEN_OUT_OF_RANGE":         96,
-		"ERROR_REASON_TOPIC_POLICIES_SWITCHED":    97,
-		"ERROR_REASON_EVENTS_GONE":                98,
-		"ERROR_REASON_LOG_REPLACED":               99,
-		"ERROR_REASON_LOG_UNREACHABLE":            100,
-		"ERROR_REASON_LOG_ACCESS_DENIED":          101,
-		"ERROR_REASON_LOG_REFUSED":                102,
-		"ERROR_REASON_LOG_BUSY":                   103,
-		"ERROR_REASON_LOG_FENCED":                 104,
-		"ERROR_REASON_LOG_NOT_SERVED":             105,
-		"ERROR_REASON_LOG_DELETED":                106,
-		"ERROR_REASON_LOG_REPARTITIONED":          107,
-		"ERROR_REASON_LOG_COMPACTED":              108,
-		"ERROR_REASON_LOG_SKIPPED":                109,
-		"ERROR_REASON_LOG_OUT_OF_ORDER":           110,
-		"ERROR_REASON_LOG_STUCK":                  111,
-		"ERROR_REASON_LOG_ENDED":                  112,
-		"ERROR_REASON_LOG_BROKEN":                 113,
-		"ERROR_REASON_LOG_LOST":                   114,
-		"ERROR_REASON_LOG_CLOSED":                 115,
-		"ERROR_REASON_LOG_OPEN":                   116,
-		"ERROR_REASON_LOAD_TIMEOUT":               117,
-		"ERROR_REASON_LOAD_BROKEN":                118,
-		"ERROR_REASON_APPEND_FAILED":              119,
-		"ERROR_REASON_COMPACTION_FAILED":          120,
-		"ERROR_REASON_LOG_FILE_IN_USE":            121,
-		"ERROR_REASON_LOG_FILE_UNUSABLE":          122,
-		"ERROR_REASON_LOG_FORMAT_UNKNOWN":         123,
-		"ERROR_REASON_PULSAR_ADMIN_UNREACHABLE":   124,
-		"ERROR_REASON_PULSAR_ADMIN_REFUSED":       125,
-		"ERROR_REASON_PULSAR_CLUSTER_UNKNOWN":     126,
-		"ERROR_REASON_PULSAR_TLS_UNUSABLE":        127,
-		"ERROR_REASON_BROKER_FACTS_REFUSED":       128,
-		"ERROR_REASON_CLUSTER_FILE_UNUSABLE":      129,
-		"ERROR_REASON_MALFORMED_MESSAGE":          130,
-		"ERROR_REASON_MESSAGE_TOO_LARGE":          131,
-		"ERROR_REASON_TOO_MANY_CALLS":             132,
-		"ERROR_REASON_PRINCIPAL_LIMIT":            160,
-		"ERROR_REASON_CREDENTIALS_MISSING":        150,
-		"ERROR_REASON_CREDENTIALS_INVALID":        151,
-		"ERROR_REASON_CREDENTIALS_EXPIRED":        152,
-		"ERROR_REASON_CREDENTIALS_UNVERIFIABLE":   153,
-		"ERROR_REASON_NOT_A_PROXY":                154,
-		"ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID": 155,
-		"ERROR_REASON_KEY_FILE_UNUSABLE":          156,
-		"ERROR_REASON_PERMISSION_DENIED":          140,
-		"ERROR_REASON_AUTHORIZATION_UNKNOWN":      141,
+		"ERROR_REASON_UNSPECIFIED":              0,
+		"ERROR_REASON_INVALID_REQUEST":          1,
+		"ERROR_REASON_RULE_VIOLATED":            2,
+		"ERROR_REASON_REQUEST_ID_REUSED":        3,
+		"ERROR_REASON_MESSAGE_TOO_LARGE":        4,
+		"ERROR_REASON_PRECONDITION_FAILED":      5,
+		"ERROR_REASON_CONTENTION":               6,
+		"ERROR_REASON_NAMESPACE_NOT_FOUND":      7,
+		"ERROR_REASON_TOPIC_NOT_FOUND":          8,
+		"ERROR_REASON_TOPIC_POLICIES_DISABLED":  9,
+		"ERROR_REASON_TOPIC_POLICIES_ELSEWHERE": 10,
+		"ERROR_REASON_NOT_EXPRESSIBLE":          11,
+		"ERROR_REASON_READ_ONLY":                12,
+		"ERROR_REASON_LEVELS_UNKNOWN":           13,
+		"ERROR_REASON_OUTCOME_UNKNOWN":          20,
+		"ERROR_REASON_NOT_APPENDED":             21,
+		"ERROR_REASON_NOT_LEADER":               22,
+		"ERROR_REASON_TIMEOUT":                  23,
+		"ERROR_REASON_VERSION_NOT_REACHED":      24,
+		"ERROR_REASON_INTERNAL":                 25,
+		"ERROR_REASON_SHUTTING_DOWN":            26,
+		"ERROR_REASON_LIMIT_REACHED":            27,
+		"ERROR_REASON_LOG_UNAVAILABLE":          30,
+		"ERROR_REASON_LOG_FILE_UNUSABLE":        31,
+		"ERROR_REASON_CLUSTER_UNAVAILABLE":      32,
+		"ERROR_REASON_HISTORY_OFF":              33,
+		"ERROR_REASON_HISTORY_UNAVAILABLE":      34,
+		"ERROR_REASON_NOT_IN_HISTORY":           35,
+		"ERROR_REASON_CREDENTIALS_MISSING":      40,
+		"ERROR_REASON_CREDENTIALS_INVALID":      41,
+		"ERROR_REASON_CREDENTIALS_EXPIRED":      42,
+		"ERROR_REASON_PERMISSION_DENIED":        43,
+		"ERROR_REASON_PROXY_REFUSED":            44,
+		"ERROR_REASON_AUTHORIZATION_UNKNOWN":    45,
+		"ERROR_REASON_NAMESPACE_LOADING":        50,
+		"ERROR_REASON_TOKEN_OUT_OF_RANGE":       51,
+		"ERROR_REASON_TOPIC_POLICIES_SWITCHED":  52,
+		"ERROR_REASON_EVENTS_GONE":              53,
+		"ERROR_REASON_LOG_REPLACED":             54,
 	}
 )
 
@@ -668,154 +231,49 @@ var File_topicpolicies_v1_errors_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_errors_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xfa&\n" +
+	"\x1dtopicpolicies/v1/errors.proto\x12\x10topicpolicies.v1*\xcc\n" +
+	"\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12 \n" +
-	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\x1f\n" +
-	"\x1bERROR_REASON_INVALID_UPDATE\x10\x02\x12 \n" +
-	"\x1cERROR_REASON_MORE_VIOLATIONS\x10\x03\x12\x19\n" +
-	"\x15ERROR_REASON_TOO_LONG\x10\x04\x12\"\n" +
-	"\x1eERROR_REASON_TOO_MANY_ELEMENTS\x10\x05\x12#\n" +
-	"\x1fERROR_REASON_DOCUMENT_TOO_LARGE\x10\x06\x12\x1e\n" +
-	"\x1aERROR_REASON_OUT_OF_BOUNDS\x10\a\x12\x1e\n" +
-	"\x1aERROR_REASON_CONTRADICTION\x10\b\x12!\n" +
-	"\x1dERROR_REASON_NOTHING_SELECTED\x10\t\x12\x1d\n" +
-	"\x19ERROR_REASON_NOT_SELECTED\x10\n" +
-	"\x12#\n" +
-	"\x1fERROR_REASON_TOO_MANY_SELECTORS\x10\v\x12\x1f\n" +
-	"\x1bERROR_REASON_REPEATED_SCOPE\x10\f\x12\x1f\n" +
-	"\x1bERROR_REASON_MALFORMED_NAME\x10\r\x12\x1e\n" +
-	"\x19ERROR_REASON_SYSTEM_TOPIC\x10\xa2\x01\x12%\n" +
-	"!ERROR_REASON_MALFORMED_REQUEST_ID\x10\x0e\x12 \n" +
-	"\x1cERROR_REASON_MALFORMED_TOKEN\x10\x0f\x12\"\n" +
-	"\x1eERROR_REASON_MALFORMED_VERSION\x10\x10\x12\x1e\n" +
-	"\x1aERROR_REASON_UNKNOWN_SCOPE\x10\x11\x12\x1d\n" +
-	"\x19ERROR_REASON_UNKNOWN_MODE\x10\x12\x12\x1d\n" +
-	"\x19ERROR_REASON_UNKNOWN_VIEW\x10\x13\x12\x1e\n" +
-	"\x1aERROR_REASON_UNKNOWN_ORDER\x10\x14\x12'\n" +
-	"#ERROR_REASON_UNKNOWN_LIST_OPERATION\x10\x15\x12\"\n" +
-	"\x1eERROR_REASON_REQUEST_ID_REUSED\x10\x16\x12\x1e\n" +
-	"\x1aERROR_REASON_IN_THE_FUTURE\x10\x17\x12\x1b\n" +
-	"\x17ERROR_REASON_EMPTY_MASK\x10\x18\x12\x1f\n" +
-	"\x1bERROR_REASON_TOO_MANY_PATHS\x10\x19\x12\x1e\n" +
-	"\x1aERROR_REASON_MASK_TOO_LONG\x10\x1a\x12\x1e\n" +
-	"\x1aERROR_REASON_PATH_TOO_LONG\x10\x1b\x12\x1f\n" +
-	"\x1bERROR_REASON_MALFORMED_PATH\x10\x1c\x12\x1e\n" +
-	"\x1aERROR_REASON_EMPTY_SEGMENT\x10\x1d\x12\x1d\n" +
-	"\x19ERROR_REASON_UNKNOWN_PATH\x10\x1e\x12 \n" +
-	"\x1cERROR_REASON_INDEX_INTO_LIST\x10\x1f\x12\x1f\n" +
-	"\x1bERROR_REASON_THROUGH_SCALAR\x10 \x12 \n" +
-	"\x1cERROR_REASON_INVALID_MAP_KEY\x10!\x12\"\n" +
-	"\x1eERROR_REASON_OVERLAPPING_PATHS\x10\"\x12#\n" +
-	"\x1fERROR_REASON_WILDCARD_NOT_ALONE\x10#\x12\x1c\n" +
-	"\x18ERROR_REASON_NOT_IN_MASK\x10$\x12\x1b\n" +
-	"\x17ERROR_REASON_NOT_A_LIST\x10%\x12\x1c\n" +
-	"\x18ERROR_REASON_NO_ELEMENTS\x10&\x12\x1c\n" +
-	"\x18ERROR_REASON_HALF_OBJECT\x10'\x12\x1e\n" +
-	"\x1aERROR_REASON_UNKNOWN_FIELD\x10(\x12#\n" +
-	"\x1fERROR_REASON_UNKNOWN_ENUM_VALUE\x10)\x12$\n" +
-	" ERROR_REASON_UNSPECIFIED_ELEMENT\x10*\x12 \n" +
-	"\x1cERROR_REASON_REDACTED_SECRET\x10+\x12\x19\n" +
-	"\x15ERROR_REASON_NEGATIVE\x10,\x12 \n" +
-	"\x1cERROR_REASON_BELOW_MINUS_ONE\x10-\x12\x1a\n" +
-	"\x16ERROR_REASON_HALF_ZERO\x10.\x12\x1d\n" +
-	"\x19ERROR_REASON_NOT_POSITIVE\x10/\x12\x1d\n" +
-	"\x19ERROR_REASON_QUORUM_ORDER\x100\x12!\n" +
-	"\x1dERROR_REASON_LOCAL_SCOPE_ONLY\x101\x12\x1f\n" +
-	"\x1bERROR_REASON_NOT_PERSISTENT\x102\x12&\n" +
-	"\"ERROR_REASON_SHADOW_NOT_PERSISTENT\x103\x12\x16\n" +
-	"\x12ERROR_REASON_BLANK\x104\x12\x1f\n" +
-	"\x1bERROR_REASON_UNKNOWN_DRIVER\x105\x12\x1a\n" +
-	"\x16ERROR_REASON_NO_BUCKET\x106\x12\x19\n" +
-	"\x15ERROR_REASON_NO_LIMIT\x107\x12%\n" +
-	"!ERROR_REASON_ABOVE_BROKER_MAXIMUM\x108\x12&\n" +
-	"\"ERROR_REASON_RETENTION_BELOW_QUOTA\x109\x12&\n" +
-	"\"ERROR_REASON_QUOTA_ABOVE_RETENTION\x10:\x12&\n" +
-	"\"ERROR_REASON_LOCAL_CLUSTER_UNKNOWN\x10;\x12&\n" +
-	"\"ERROR_REASON_LOCAL_CLUSTER_MISSING\x10<\x12)\n" +
-	"%ERROR_REASON_NAMESPACE_NOT_REPLICATED\x10=\x12)\n" +
-	"%ERROR_REASON_CLUSTER_NOT_IN_NAMESPACE\x10>\x12 \n" +
-	"\x1cERROR_REASON_UNKNOWN_CLUSTER\x10?\x12\x1e\n" +
-	"\x1aERROR_REASON_PEER_CLUSTERS\x10@\x12$\n" +
-	" ERROR_REASON_CLUSTER_NOT_ALLOWED\x10A\x12!\n" +
-	"\x1dERROR_REASON_SHADOW_NOT_FOUND\x10B\x12%\n" +
-	"!ERROR_REASON_UNKNOWN_ENTRY_FILTER\x10C\x12\x1e\n" +
-	"\x1aERROR_REASON_ETAG_MISMATCH\x10D\x12 \n" +
-	"\x1cERROR_REASON_DOCUMENT_EXISTS\x10E\x12\x1b\n" +
-	"\x17ERROR_REASON_CONTENTION\x10F\x12$\n" +
-	" ERROR_REASON_NAMESPACE_NOT_FOUND\x10G\x12 \n" +
-	"\x1cERROR_REASON_TOPIC_NOT_FOUND\x10H\x12(\n" +
-	"$ERROR_REASON_TOPIC_POLICIES_DISABLED\x10I\x12#\n" +
-	"\x1fERROR_REASON_TOPIC_POLICIES_OFF\x10J\x12*\n" +
-	"%ERROR_REASON_TOPIC_POLICIES_ELSEWHERE\x10\xa1\x01\x12\x1a\n" +
-	"\x16ERROR_REASON_READ_ONLY\x10K\x12 \n" +
-	"\x1cERROR_REASON_EVENT_TOO_LARGE\x10L\x12&\n" +
-	"\"ERROR_REASON_SCHEMA_CANNOT_EXPRESS\x10M\x12'\n" +
-	"#ERROR_REASON_DIALECT_CANNOT_EXPRESS\x10N\x12\x1f\n" +
-	"\x1bERROR_REASON_LEVELS_UNKNOWN\x10O\x12 \n" +
-	"\x1cERROR_REASON_OUTCOME_UNKNOWN\x10P\x12\x1d\n" +
-	"\x19ERROR_REASON_NOT_APPENDED\x10Q\x12\x1e\n" +
-	"\x1aERROR_REASON_NOT_CONFIRMED\x10R\x12\x1b\n" +
-	"\x17ERROR_REASON_NOT_LEADER\x10S\x12!\n" +
-	"\x1dERROR_REASON_TOO_MANY_UPDATES\x10T\x12$\n" +
-	" ERROR_REASON_VERSION_NOT_REACHED\x10U\x12\x19\n" +
-	"\x15ERROR_REASON_INTERNAL\x10V\x12\x1e\n" +
-	"\x1aERROR_REASON_SHUTTING_DOWN\x10W\x12!\n" +
-	"\x1dERROR_REASON_NAMESPACE_CLOSED\x10X\x12$\n" +
-	" ERROR_REASON_TOO_MANY_NAMESPACES\x10Y\x12!\n" +
-	"\x1dERROR_REASON_TOO_MANY_WATCHES\x10Z\x12\x1c\n" +
-	"\x18ERROR_REASON_HISTORY_OFF\x10[\x12$\n" +
-	" ERROR_REASON_HISTORY_UNAVAILABLE\x10\\\x12&\n" +
-	"\"ERROR_REASON_HISTORY_FILE_UNUSABLE\x10]\x12\x1f\n" +
-	"\x1bERROR_REASON_NOT_IN_HISTORY\x10^\x12\"\n" +
-	"\x1eERROR_REASON_NAMESPACE_LOADING\x10_\x12#\n" +
-	"\x1fERROR_REASON_TOKEN_OUT_OF_RANGE\x10`\x12(\n" +
-	"$ERROR_REASON_TOPIC_POLICIES_SWITCHED\x10a\x12\x1c\n" +
-	"\x18ERROR_REASON_EVENTS_GONE\x10b\x12\x1d\n" +
-	"\x19ERROR_REASON_LOG_REPLACED\x10c\x12 \n" +
-	"\x1cERROR_REASON_LOG_UNREACHABLE\x10d\x12\"\n" +
-	"\x1eERROR_REASON_LOG_ACCESS_DENIED\x10e\x12\x1c\n" +
-	"\x18ERROR_REASON_LOG_REFUSED\x10f\x12\x19\n" +
-	"\x15ERROR_REASON_LOG_BUSY\x10g\x12\x1b\n" +
-	"\x17ERROR_REASON_LOG_FENCED\x10h\x12\x1f\n" +
-	"\x1bERROR_REASON_LOG_NOT_SERVED\x10i\x12\x1c\n" +
-	"\x18ERROR_REASON_LOG_DELETED\x10j\x12\"\n" +
-	"\x1eERROR_REASON_LOG_REPARTITIONED\x10k\x12\x1e\n" +
-	"\x1aERROR_REASON_LOG_COMPACTED\x10l\x12\x1c\n" +
-	"\x18ERROR_REASON_LOG_SKIPPED\x10m\x12!\n" +
-	"\x1dERROR_REASON_LOG_OUT_OF_ORDER\x10n\x12\x1a\n" +
-	"\x16ERROR_REASON_LOG_STUCK\x10o\x12\x1a\n" +
-	"\x16ERROR_REASON_LOG_ENDED\x10p\x12\x1b\n" +
-	"\x17ERROR_REASON_LOG_BROKEN\x10q\x12\x19\n" +
-	"\x15ERROR_REASON_LOG_LOST\x10r\x12\x1b\n" +
-	"\x17ERROR_REASON_LOG_CLOSED\x10s\x12\x19\n" +
-	"\x15ERROR_REASON_LOG_OPEN\x10t\x12\x1d\n" +
-	"\x19ERROR_REASON_LOAD_TIMEOUT\x10u\x12\x1c\n" +
-	"\x18ERROR_REASON_LOAD_BROKEN\x10v\x12\x1e\n" +
-	"\x1aERROR_REASON_APPEND_FAILED\x10w\x12\"\n" +
-	"\x1eERROR_REASON_COMPACTION_FAILED\x10x\x12 \n" +
-	"\x1cERROR_REASON_LOG_FILE_IN_USE\x10y\x12\"\n" +
-	"\x1eERROR_REASON_LOG_FILE_UNUSABLE\x10z\x12#\n" +
-	"\x1fERROR_REASON_LOG_FORMAT_UNKNOWN\x10{\x12)\n" +
-	"%ERROR_REASON_PULSAR_ADMIN_UNREACHABLE\x10|\x12%\n" +
-	"!ERROR_REASON_PULSAR_ADMIN_REFUSED\x10}\x12'\n" +
-	"#ERROR_REASON_PULSAR_CLUSTER_UNKNOWN\x10~\x12$\n" +
-	" ERROR_REASON_PULSAR_TLS_UNUSABLE\x10\x7f\x12&\n" +
-	"!ERROR_REASON_BROKER_FACTS_REFUSED\x10\x80\x01\x12'\n" +
-	"\"ERROR_REASON_CLUSTER_FILE_UNUSABLE\x10\x81\x01\x12#\n" +
-	"\x1eERROR_REASON_MALFORMED_MESSAGE\x10\x82\x01\x12#\n" +
-	"\x1eERROR_REASON_MESSAGE_TOO_LARGE\x10\x83\x01\x12 \n" +
-	"\x1bERROR_REASON_TOO_MANY_CALLS\x10\x84\x01\x12!\n" +
-	"\x1cERROR_REASON_PRINCIPAL_LIMIT\x10\xa0\x01\x12%\n" +
-	" ERROR_REASON_CREDENTIALS_MISSING\x10\x96\x01\x12%\n" +
-	" ERROR_REASON_CREDENTIALS_INVALID\x10\x97\x01\x12%\n" +
-	" ERROR_REASON_CREDENTIALS_EXPIRED\x10\x98\x01\x12*\n" +
-	"%ERROR_REASON_CREDENTIALS_UNVERIFIABLE\x10\x99\x01\x12\x1d\n" +
-	"\x18ERROR_REASON_NOT_A_PROXY\x10\x9a\x01\x12,\n" +
-	"'ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID\x10\x9b\x01\x12#\n" +
-	"\x1eERROR_REASON_KEY_FILE_UNUSABLE\x10\x9c\x01\x12#\n" +
-	"\x1eERROR_REASON_PERMISSION_DENIED\x10\x8c\x01\x12'\n" +
-	"\"ERROR_REASON_AUTHORIZATION_UNKNOWN\x10\x8d\x01Bd\n" +
+	"\x1cERROR_REASON_INVALID_REQUEST\x10\x01\x12\x1e\n" +
+	"\x1aERROR_REASON_RULE_VIOLATED\x10\x02\x12\"\n" +
+	"\x1eERROR_REASON_REQUEST_ID_REUSED\x10\x03\x12\"\n" +
+	"\x1eERROR_REASON_MESSAGE_TOO_LARGE\x10\x04\x12$\n" +
+	" ERROR_REASON_PRECONDITION_FAILED\x10\x05\x12\x1b\n" +
+	"\x17ERROR_REASON_CONTENTION\x10\x06\x12$\n" +
+	" ERROR_REASON_NAMESPACE_NOT_FOUND\x10\a\x12 \n" +
+	"\x1cERROR_REASON_TOPIC_NOT_FOUND\x10\b\x12(\n" +
+	"$ERROR_REASON_TOPIC_POLICIES_DISABLED\x10\t\x12)\n" +
+	"%ERROR_REASON_TOPIC_POLICIES_ELSEWHERE\x10\n" +
+	"\x12 \n" +
+	"\x1cERROR_REASON_NOT_EXPRESSIBLE\x10\v\x12\x1a\n" +
+	"\x16ERROR_REASON_READ_ONLY\x10\f\x12\x1f\n" +
+	"\x1bERROR_REASON_LEVELS_UNKNOWN\x10\r\x12 \n" +
+	"\x1cERROR_REASON_OUTCOME_UNKNOWN\x10\x14\x12\x1d\n" +
+	"\x19ERROR_REASON_NOT_APPENDED\x10\x15\x12\x1b\n" +
+	"\x17ERROR_REASON_NOT_LEADER\x10\x16\x12\x18\n" +
+	"\x14ERROR_REASON_TIMEOUT\x10\x17\x12$\n" +
+	" ERROR_REASON_VERSION_NOT_REACHED\x10\x18\x12\x19\n" +
+	"\x15ERROR_REASON_INTERNAL\x10\x19\x12\x1e\n" +
+	"\x1aERROR_REASON_SHUTTING_DOWN\x10\x1a\x12\x1e\n" +
+	"\x1aERROR_REASON_LIMIT_REACHED\x10\x1b\x12 \n" +
+	"\x1cERROR_REASON_LOG_UNAVAILABLE\x10\x1e\x12\"\n" +
+	"\x1eERROR_REASON_LOG_FILE_UNUSABLE\x10\x1f\x12$\n" +
+	" ERROR_REASON_CLUSTER_UNAVAILABLE\x10 \x12\x1c\n" +
+	"\x18ERROR_REASON_HISTORY_OFF\x10!\x12$\n" +
+	" ERROR_REASON_HISTORY_UNAVAILABLE\x10\"\x12\x1f\n" +
+	"\x1bERROR_REASON_NOT_IN_HISTORY\x10#\x12$\n" +
+	" ERROR_REASON_CREDENTIALS_MISSING\x10(\x12$\n" +
+	" ERROR_REASON_CREDENTIALS_INVALID\x10)\x12$\n" +
+	" ERROR_REASON_CREDENTIALS_EXPIRED\x10*\x12\"\n" +
+	"\x1eERROR_REASON_PERMISSION_DENIED\x10+\x12\x1e\n" +
+	"\x1aERROR_REASON_PROXY_REFUSED\x10,\x12&\n" +
+	"\"ERROR_REASON_AUTHORIZATION_UNKNOWN\x10-\x12\"\n" +
+	"\x1eERROR_REASON_NAMESPACE_LOADING\x102\x12#\n" +
+	"\x1fERROR_REASON_TOKEN_OUT_OF_RANGE\x103\x12(\n" +
+	"$ERROR_REASON_TOPIC_POLICIES_SWITCHED\x104\x12\x1c\n" +
+	"\x18ERROR_REASON_EVENTS_GONE\x105\x12\x1d\n" +
+	"\x19ERROR_REASON_LOG_REPLACED\x106Bd\n" +
 	"\x10topicpolicies.v1B\vErrorsProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
 
 var (

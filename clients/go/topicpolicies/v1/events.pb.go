@@ -11,6 +11,8 @@ package topicpoliciesv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -92,12 +94,6 @@ const (
 	EventType_EVENT_TYPE_UNSPECIFIED EventType = 0
 	// The policies of a topic.
 	EventType_EVENT_TYPE_TOPIC_POLICY EventType = 1
-	// A snapshot of a transaction buffer.
-	EventType_EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT EventType = 2
-	// A segment of such a snapshot.
-	EventType_EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS EventType = 3
-	// The index of such segments.
-	EventType_EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_INDEXES EventType = 4
 )
 
 // Enum value maps for EventType.
@@ -105,16 +101,10 @@ var (
 	EventType_name = map[int32]string{
 		0: "EVENT_TYPE_UNSPECIFIED",
 		1: "EVENT_TYPE_TOPIC_POLICY",
-		2: "EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT",
-		3: "EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS",
-		4: "EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_INDEXES",
 	}
 	EventType_value = map[string]int32{
-		"EVENT_TYPE_UNSPECIFIED":                          0,
-		"EVENT_TYPE_TOPIC_POLICY":                         1,
-		"EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT":          2,
-		"EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS": 3,
-		"EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_INDEXES":  4,
+		"EVENT_TYPE_UNSPECIFIED":  0,
+		"EVENT_TYPE_TOPIC_POLICY": 1,
 	}
 )
 
@@ -145,6 +135,63 @@ func (EventType) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_events_proto_rawDescGZIP(), []int{1}
 }
 
+// What is known about an actor.
+type ActorStanding int32
+
+const (
+	// Unspecified.
+	ActorStanding_ACTOR_STANDING_UNSPECIFIED ActorStanding = 0
+	// No actor was given.
+	ActorStanding_ACTOR_STANDING_UNKNOWN ActorStanding = 1
+	// The caller gave this name, and it is not verified.
+	ActorStanding_ACTOR_STANDING_UNAUTHENTICATED ActorStanding = 2
+	// The service verified the actor by its credentials, or a verified proxy called for the actor.
+	ActorStanding_ACTOR_STANDING_AUTHENTICATED ActorStanding = 3
+)
+
+// Enum value maps for ActorStanding.
+var (
+	ActorStanding_name = map[int32]string{
+		0: "ACTOR_STANDING_UNSPECIFIED",
+		1: "ACTOR_STANDING_UNKNOWN",
+		2: "ACTOR_STANDING_UNAUTHENTICATED",
+		3: "ACTOR_STANDING_AUTHENTICATED",
+	}
+	ActorStanding_value = map[string]int32{
+		"ACTOR_STANDING_UNSPECIFIED":     0,
+		"ACTOR_STANDING_UNKNOWN":         1,
+		"ACTOR_STANDING_UNAUTHENTICATED": 2,
+		"ACTOR_STANDING_AUTHENTICATED":   3,
+	}
+)
+
+func (x ActorStanding) Enum() *ActorStanding {
+	p := new(ActorStanding)
+	*p = x
+	return p
+}
+
+func (x ActorStanding) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ActorStanding) Descriptor() protoreflect.EnumDescriptor {
+	return file_topicpolicies_v1_events_proto_enumTypes[2].Descriptor()
+}
+
+func (ActorStanding) Type() protoreflect.EnumType {
+	return &file_topicpolicies_v1_events_proto_enumTypes[2]
+}
+
+func (x ActorStanding) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ActorStanding.Descriptor instead.
+func (ActorStanding) EnumDescriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_events_proto_rawDescGZIP(), []int{2}
+}
+
 // One event of a namespace's change log (org.apache.pulsar.common.events.PulsarEvent).
 type PulsarEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -152,8 +199,7 @@ type PulsarEvent struct {
 	EventType EventType `protobuf:"varint,1,opt,name=event_type,json=eventType,proto3,enum=topicpolicies.v1.EventType" json:"event_type,omitempty"`
 	// What it does to the document of its policy key.
 	ActionType ActionType `protobuf:"varint,2,opt,name=action_type,json=actionType,proto3,enum=topicpolicies.v1.ActionType" json:"action_type,omitempty"`
-	// The clusters that the event is for, by name, as brokers write them: a LOCAL event names its own cluster, a GLOBAL one none. The service
-	// does not return them: unset in watches.
+	// The clusters that the event is for, by name, as brokers write them: a LOCAL event names its own cluster, a GLOBAL one none.
 	ReplicateTo []string `protobuf:"bytes,3,rep,name=replicate_to,json=replicateTo,proto3" json:"replicate_to,omitempty"`
 	// The topic and its document. A tombstone (a message without a value, which deletes) has the names only.
 	TopicPoliciesEvent *TopicPoliciesEvent `protobuf:"bytes,4,opt,name=topic_policies_event,json=topicPoliciesEvent,proto3,oneof" json:"topic_policies_event,omitempty"`
@@ -301,11 +347,139 @@ func (x *TopicPoliciesEvent) GetPolicies() *TopicPolicies {
 	return nil
 }
 
+// The origin of an event, as far as the log has it.
+type ChangeOrigin struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Who requested the change, as far as it is known (`actor_standing`). Unset: no actor was given.
+	Actor string `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
+	// What is known about the actor.
+	ActorStanding ActorStanding `protobuf:"varint,2,opt,name=actor_standing,json=actorStanding,proto3,enum=topicpolicies.v1.ActorStanding" json:"actor_standing,omitempty"`
+	// Why. Unset: no reason was given.
+	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// The id of the request, as in ChangeResult. Unset: a broker's event, or a repair.
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// The mask of the request. For a broker's event, in the history: what the event was taken to change, setting by setting. Unset: it is not
+	// known.
+	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
+	// The principal whose credentials the service verified: the actor, or a proxy that called for the actor. Unset: none were verified.
+	Principal string `protobuf:"bytes,6,opt,name=principal,proto3" json:"principal,omitempty"`
+	// The name that the caller gave, if the actor was authenticated and has another name. This name is not verified. Unset: there is none.
+	ClaimedActor string `protobuf:"bytes,7,opt,name=claimed_actor,json=claimedActor,proto3" json:"claimed_actor,omitempty"`
+	// The name of the producer that wrote the event. Unset: the embedded log, which has none.
+	ProducerName string `protobuf:"bytes,8,opt,name=producer_name,json=producerName,proto3" json:"producer_name,omitempty"`
+	// When the event was published, by its writer's clock.
+	PublishTime *timestamppb.Timestamp `protobuf:"bytes,9,opt,name=publish_time,json=publishTime,proto3" json:"publish_time,omitempty"`
+	// The trace in which the change was requested, as W3C's `traceparent`: 55 characters. Unset: no trace is known.
+	TraceParent   string `protobuf:"bytes,10,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeOrigin) Reset() {
+	*x = ChangeOrigin{}
+	mi := &file_topicpolicies_v1_events_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeOrigin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeOrigin) ProtoMessage() {}
+
+func (x *ChangeOrigin) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_events_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeOrigin.ProtoReflect.Descriptor instead.
+func (*ChangeOrigin) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_events_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *ChangeOrigin) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *ChangeOrigin) GetActorStanding() ActorStanding {
+	if x != nil {
+		return x.ActorStanding
+	}
+	return ActorStanding_ACTOR_STANDING_UNSPECIFIED
+}
+
+func (x *ChangeOrigin) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *ChangeOrigin) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ChangeOrigin) GetUpdateMask() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.UpdateMask
+	}
+	return nil
+}
+
+func (x *ChangeOrigin) GetPrincipal() string {
+	if x != nil {
+		return x.Principal
+	}
+	return ""
+}
+
+func (x *ChangeOrigin) GetClaimedActor() string {
+	if x != nil {
+		return x.ClaimedActor
+	}
+	return ""
+}
+
+func (x *ChangeOrigin) GetProducerName() string {
+	if x != nil {
+		return x.ProducerName
+	}
+	return ""
+}
+
+func (x *ChangeOrigin) GetPublishTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.PublishTime
+	}
+	return nil
+}
+
+func (x *ChangeOrigin) GetTraceParent() string {
+	if x != nil {
+		return x.TraceParent
+	}
+	return ""
+}
+
 var File_topicpolicies_v1_events_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_events_proto_rawDesc = "" +
 	"\n" +
-	"\x1dtopicpolicies/v1/events.proto\x12\x10topicpolicies.v1\x1a\x1ftopicpolicies/v1/policies.proto\"\xa1\x02\n" +
+	"\x1dtopicpolicies/v1/events.proto\x12\x10topicpolicies.v1\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1ftopicpolicies/v1/policies.proto\"\xa1\x02\n" +
 	"\vPulsarEvent\x12:\n" +
 	"\n" +
 	"event_type\x18\x01 \x01(\x0e2\x1b.topicpolicies.v1.EventTypeR\teventType\x12=\n" +
@@ -320,20 +494,36 @@ const file_topicpolicies_v1_events_proto_rawDesc = "" +
 	"\tnamespace\x18\x03 \x01(\tR\tnamespace\x12\x14\n" +
 	"\x05topic\x18\x04 \x01(\tR\x05topic\x12@\n" +
 	"\bpolicies\x18\x05 \x01(\v2\x1f.topicpolicies.v1.TopicPoliciesH\x00R\bpolicies\x88\x01\x01B\v\n" +
-	"\t_policies*\x87\x01\n" +
+	"\t_policies\"\xaa\x03\n" +
+	"\fChangeOrigin\x12\x14\n" +
+	"\x05actor\x18\x01 \x01(\tR\x05actor\x12F\n" +
+	"\x0eactor_standing\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.ActorStandingR\ractorStanding\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n" +
+	"\n" +
+	"request_id\x18\x04 \x01(\tR\trequestId\x12;\n" +
+	"\vupdate_mask\x18\x05 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
+	"updateMask\x12\x1c\n" +
+	"\tprincipal\x18\x06 \x01(\tR\tprincipal\x12#\n" +
+	"\rclaimed_actor\x18\a \x01(\tR\fclaimedActor\x12#\n" +
+	"\rproducer_name\x18\b \x01(\tR\fproducerName\x12=\n" +
+	"\fpublish_time\x18\t \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x12!\n" +
+	"\ftrace_parent\x18\n" +
+	" \x01(\tR\vtraceParent*\x87\x01\n" +
 	"\n" +
 	"ActionType\x12\x1b\n" +
 	"\x17ACTION_TYPE_UNSPECIFIED\x10\x00\x12\x16\n" +
 	"\x12ACTION_TYPE_INSERT\x10\x01\x12\x16\n" +
 	"\x12ACTION_TYPE_DELETE\x10\x02\x12\x16\n" +
 	"\x12ACTION_TYPE_UPDATE\x10\x03\x12\x14\n" +
-	"\x10ACTION_TYPE_NONE\x10\x04*\xd9\x01\n" +
+	"\x10ACTION_TYPE_NONE\x10\x04*D\n" +
 	"\tEventType\x12\x1a\n" +
 	"\x16EVENT_TYPE_UNSPECIFIED\x10\x00\x12\x1b\n" +
-	"\x17EVENT_TYPE_TOPIC_POLICY\x10\x01\x12*\n" +
-	"&EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT\x10\x02\x123\n" +
-	"/EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS\x10\x03\x122\n" +
-	".EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_INDEXES\x10\x04Bd\n" +
+	"\x17EVENT_TYPE_TOPIC_POLICY\x10\x01*\x91\x01\n" +
+	"\rActorStanding\x12\x1e\n" +
+	"\x1aACTOR_STANDING_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16ACTOR_STANDING_UNKNOWN\x10\x01\x12\"\n" +
+	"\x1eACTOR_STANDING_UNAUTHENTICATED\x10\x02\x12 \n" +
+	"\x1cACTOR_STANDING_AUTHENTICATED\x10\x03Bd\n" +
 	"\x10topicpolicies.v1B\vEventsProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
 
 var (
@@ -348,25 +538,32 @@ func file_topicpolicies_v1_events_proto_rawDescGZIP() []byte {
 	return file_topicpolicies_v1_events_proto_rawDescData
 }
 
-var file_topicpolicies_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_topicpolicies_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_topicpolicies_v1_events_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_topicpolicies_v1_events_proto_msgTypes = make([]protoimpl.MessageInfo, 3)
 var file_topicpolicies_v1_events_proto_goTypes = []any{
-	(ActionType)(0),            // 0: topicpolicies.v1.ActionType
-	(EventType)(0),             // 1: topicpolicies.v1.EventType
-	(*PulsarEvent)(nil),        // 2: topicpolicies.v1.PulsarEvent
-	(*TopicPoliciesEvent)(nil), // 3: topicpolicies.v1.TopicPoliciesEvent
-	(*TopicPolicies)(nil),      // 4: topicpolicies.v1.TopicPolicies
+	(ActionType)(0),               // 0: topicpolicies.v1.ActionType
+	(EventType)(0),                // 1: topicpolicies.v1.EventType
+	(ActorStanding)(0),            // 2: topicpolicies.v1.ActorStanding
+	(*PulsarEvent)(nil),           // 3: topicpolicies.v1.PulsarEvent
+	(*TopicPoliciesEvent)(nil),    // 4: topicpolicies.v1.TopicPoliciesEvent
+	(*ChangeOrigin)(nil),          // 5: topicpolicies.v1.ChangeOrigin
+	(*TopicPolicies)(nil),         // 6: topicpolicies.v1.TopicPolicies
+	(*fieldmaskpb.FieldMask)(nil), // 7: google.protobuf.FieldMask
+	(*timestamppb.Timestamp)(nil), // 8: google.protobuf.Timestamp
 }
 var file_topicpolicies_v1_events_proto_depIdxs = []int32{
 	1, // 0: topicpolicies.v1.PulsarEvent.event_type:type_name -> topicpolicies.v1.EventType
 	0, // 1: topicpolicies.v1.PulsarEvent.action_type:type_name -> topicpolicies.v1.ActionType
-	3, // 2: topicpolicies.v1.PulsarEvent.topic_policies_event:type_name -> topicpolicies.v1.TopicPoliciesEvent
-	4, // 3: topicpolicies.v1.TopicPoliciesEvent.policies:type_name -> topicpolicies.v1.TopicPolicies
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	4, // 2: topicpolicies.v1.PulsarEvent.topic_policies_event:type_name -> topicpolicies.v1.TopicPoliciesEvent
+	6, // 3: topicpolicies.v1.TopicPoliciesEvent.policies:type_name -> topicpolicies.v1.TopicPolicies
+	2, // 4: topicpolicies.v1.ChangeOrigin.actor_standing:type_name -> topicpolicies.v1.ActorStanding
+	7, // 5: topicpolicies.v1.ChangeOrigin.update_mask:type_name -> google.protobuf.FieldMask
+	8, // 6: topicpolicies.v1.ChangeOrigin.publish_time:type_name -> google.protobuf.Timestamp
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_topicpolicies_v1_events_proto_init() }
@@ -382,8 +579,8 @@ func file_topicpolicies_v1_events_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_topicpolicies_v1_events_proto_rawDesc), len(file_topicpolicies_v1_events_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   2,
+			NumEnums:      3,
+			NumMessages:   3,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

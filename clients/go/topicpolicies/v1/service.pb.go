@@ -84,180 +84,65 @@ func (ListOperation) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{0}
 }
 
-// The outcome of an update.
-type UpdateOutcome int32
+// What became of a change.
+type ChangeOutcome int32
 
 const (
 	// Unspecified.
-	UpdateOutcome_UPDATE_OUTCOME_UNSPECIFIED UpdateOutcome = 0
+	ChangeOutcome_CHANGE_OUTCOME_UNSPECIFIED ChangeOutcome = 0
 	// The change is in the log.
-	UpdateOutcome_UPDATE_OUTCOME_APPLIED UpdateOutcome = 1
-	// The document already had the requested values; nothing was written.
-	UpdateOutcome_UPDATE_OUTCOME_UNCHANGED UpdateOutcome = 2
+	ChangeOutcome_CHANGE_OUTCOME_APPLIED ChangeOutcome = 1
+	// The document already was as requested, or there was none to delete; nothing was written.
+	ChangeOutcome_CHANGE_OUTCOME_UNCHANGED ChangeOutcome = 2
 	// There was no document and `skip_if_absent` was set; nothing was written.
-	UpdateOutcome_UPDATE_OUTCOME_SKIPPED UpdateOutcome = 3
-	// `validate_only` was set, and the change could be applied; nothing was written. If the change would write nothing, the outcome is one of
-	// the above.
-	UpdateOutcome_UPDATE_OUTCOME_WOULD_APPLY UpdateOutcome = 4
+	ChangeOutcome_CHANGE_OUTCOME_SKIPPED ChangeOutcome = 3
+	// `validate_only` was set, and the change could be applied; nothing was written. If it would write nothing: UNCHANGED or SKIPPED.
+	ChangeOutcome_CHANGE_OUTCOME_WOULD_APPLY ChangeOutcome = 4
 )
 
-// Enum value maps for UpdateOutcome.
+// Enum value maps for ChangeOutcome.
 var (
-	UpdateOutcome_name = map[int32]string{
-		0: "UPDATE_OUTCOME_UNSPECIFIED",
-		1: "UPDATE_OUTCOME_APPLIED",
-		2: "UPDATE_OUTCOME_UNCHANGED",
-		3: "UPDATE_OUTCOME_SKIPPED",
-		4: "UPDATE_OUTCOME_WOULD_APPLY",
+	ChangeOutcome_name = map[int32]string{
+		0: "CHANGE_OUTCOME_UNSPECIFIED",
+		1: "CHANGE_OUTCOME_APPLIED",
+		2: "CHANGE_OUTCOME_UNCHANGED",
+		3: "CHANGE_OUTCOME_SKIPPED",
+		4: "CHANGE_OUTCOME_WOULD_APPLY",
 	}
-	UpdateOutcome_value = map[string]int32{
-		"UPDATE_OUTCOME_UNSPECIFIED": 0,
-		"UPDATE_OUTCOME_APPLIED":     1,
-		"UPDATE_OUTCOME_UNCHANGED":   2,
-		"UPDATE_OUTCOME_SKIPPED":     3,
-		"UPDATE_OUTCOME_WOULD_APPLY": 4,
+	ChangeOutcome_value = map[string]int32{
+		"CHANGE_OUTCOME_UNSPECIFIED": 0,
+		"CHANGE_OUTCOME_APPLIED":     1,
+		"CHANGE_OUTCOME_UNCHANGED":   2,
+		"CHANGE_OUTCOME_SKIPPED":     3,
+		"CHANGE_OUTCOME_WOULD_APPLY": 4,
 	}
 )
 
-func (x UpdateOutcome) Enum() *UpdateOutcome {
-	p := new(UpdateOutcome)
+func (x ChangeOutcome) Enum() *ChangeOutcome {
+	p := new(ChangeOutcome)
 	*p = x
 	return p
 }
 
-func (x UpdateOutcome) String() string {
+func (x ChangeOutcome) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (UpdateOutcome) Descriptor() protoreflect.EnumDescriptor {
+func (ChangeOutcome) Descriptor() protoreflect.EnumDescriptor {
 	return file_topicpolicies_v1_service_proto_enumTypes[1].Descriptor()
 }
 
-func (UpdateOutcome) Type() protoreflect.EnumType {
+func (ChangeOutcome) Type() protoreflect.EnumType {
 	return &file_topicpolicies_v1_service_proto_enumTypes[1]
 }
 
-func (x UpdateOutcome) Number() protoreflect.EnumNumber {
+func (x ChangeOutcome) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use UpdateOutcome.Descriptor instead.
-func (UpdateOutcome) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use ChangeOutcome.Descriptor instead.
+func (ChangeOutcome) EnumDescriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{1}
-}
-
-// The outcome of a deletion.
-type DeleteOutcome int32
-
-const (
-	// Unspecified.
-	DeleteOutcome_DELETE_OUTCOME_UNSPECIFIED DeleteOutcome = 0
-	// The deletion is in the log.
-	DeleteOutcome_DELETE_OUTCOME_DELETED DeleteOutcome = 1
-	// There was no document; nothing was written.
-	DeleteOutcome_DELETE_OUTCOME_ABSENT DeleteOutcome = 2
-	// `validate_only` was set, and there is a document to delete; nothing was written.
-	DeleteOutcome_DELETE_OUTCOME_WOULD_DELETE DeleteOutcome = 3
-)
-
-// Enum value maps for DeleteOutcome.
-var (
-	DeleteOutcome_name = map[int32]string{
-		0: "DELETE_OUTCOME_UNSPECIFIED",
-		1: "DELETE_OUTCOME_DELETED",
-		2: "DELETE_OUTCOME_ABSENT",
-		3: "DELETE_OUTCOME_WOULD_DELETE",
-	}
-	DeleteOutcome_value = map[string]int32{
-		"DELETE_OUTCOME_UNSPECIFIED":  0,
-		"DELETE_OUTCOME_DELETED":      1,
-		"DELETE_OUTCOME_ABSENT":       2,
-		"DELETE_OUTCOME_WOULD_DELETE": 3,
-	}
-)
-
-func (x DeleteOutcome) Enum() *DeleteOutcome {
-	p := new(DeleteOutcome)
-	*p = x
-	return p
-}
-
-func (x DeleteOutcome) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (DeleteOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[2].Descriptor()
-}
-
-func (DeleteOutcome) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[2]
-}
-
-func (x DeleteOutcome) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use DeleteOutcome.Descriptor instead.
-func (DeleteOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{2}
-}
-
-// A way to combine all levels.
-type EffectiveView int32
-
-const (
-	// ENFORCED.
-	EffectiveView_EFFECTIVE_VIEW_UNSPECIFIED EffectiveView = 0
-	// The values that brokers enforce: per field the first value among topic LOCAL, topic GLOBAL, namespace and broker.
-	EffectiveView_EFFECTIVE_VIEW_ENFORCED EffectiveView = 1
-	// The answer of the brokers' admin API with applied=true, which uses the LOCAL document only, and reads values raw.
-	EffectiveView_EFFECTIVE_VIEW_APPLIED_LOCAL EffectiveView = 2
-	// The answer of the admin API with applied=true and isGlobal=true, which uses the GLOBAL document only.
-	EffectiveView_EFFECTIVE_VIEW_APPLIED_GLOBAL EffectiveView = 3
-)
-
-// Enum value maps for EffectiveView.
-var (
-	EffectiveView_name = map[int32]string{
-		0: "EFFECTIVE_VIEW_UNSPECIFIED",
-		1: "EFFECTIVE_VIEW_ENFORCED",
-		2: "EFFECTIVE_VIEW_APPLIED_LOCAL",
-		3: "EFFECTIVE_VIEW_APPLIED_GLOBAL",
-	}
-	EffectiveView_value = map[string]int32{
-		"EFFECTIVE_VIEW_UNSPECIFIED":    0,
-		"EFFECTIVE_VIEW_ENFORCED":       1,
-		"EFFECTIVE_VIEW_APPLIED_LOCAL":  2,
-		"EFFECTIVE_VIEW_APPLIED_GLOBAL": 3,
-	}
-)
-
-func (x EffectiveView) Enum() *EffectiveView {
-	p := new(EffectiveView)
-	*p = x
-	return p
-}
-
-func (x EffectiveView) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (EffectiveView) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[3].Descriptor()
-}
-
-func (EffectiveView) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[3]
-}
-
-func (x EffectiveView) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use EffectiveView.Descriptor instead.
-func (EffectiveView) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{3}
 }
 
 // The level that an effective value comes from.
@@ -305,11 +190,11 @@ func (x PolicySource) String() string {
 }
 
 func (PolicySource) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[4].Descriptor()
+	return file_topicpolicies_v1_service_proto_enumTypes[2].Descriptor()
 }
 
 func (PolicySource) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[4]
+	return &file_topicpolicies_v1_service_proto_enumTypes[2]
 }
 
 func (x PolicySource) Number() protoreflect.EnumNumber {
@@ -318,7 +203,7 @@ func (x PolicySource) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use PolicySource.Descriptor instead.
 func (PolicySource) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{4}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{2}
 }
 
 // What a watch sends.
@@ -332,8 +217,6 @@ const (
 	WatchMode_WATCH_MODE_LATEST WatchMode = 1
 	// Every change, in the order of the log. A reader that falls behind is served from the history.
 	WatchMode_WATCH_MODE_EVERY WatchMode = 2
-	// Every event as the history records it, including events that changed nothing or could not be read. Use this to copy the history.
-	WatchMode_WATCH_MODE_ENTRIES WatchMode = 3
 )
 
 // Enum value maps for WatchMode.
@@ -342,13 +225,11 @@ var (
 		0: "WATCH_MODE_UNSPECIFIED",
 		1: "WATCH_MODE_LATEST",
 		2: "WATCH_MODE_EVERY",
-		3: "WATCH_MODE_ENTRIES",
 	}
 	WatchMode_value = map[string]int32{
 		"WATCH_MODE_UNSPECIFIED": 0,
 		"WATCH_MODE_LATEST":      1,
 		"WATCH_MODE_EVERY":       2,
-		"WATCH_MODE_ENTRIES":     3,
 	}
 )
 
@@ -363,11 +244,11 @@ func (x WatchMode) String() string {
 }
 
 func (WatchMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[5].Descriptor()
+	return file_topicpolicies_v1_service_proto_enumTypes[3].Descriptor()
 }
 
 func (WatchMode) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[5]
+	return &file_topicpolicies_v1_service_proto_enumTypes[3]
 }
 
 func (x WatchMode) Number() protoreflect.EnumNumber {
@@ -376,118 +257,7 @@ func (x WatchMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WatchMode.Descriptor instead.
 func (WatchMode) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{5}
-}
-
-// What is known about an actor.
-type ActorStanding int32
-
-const (
-	// Unspecified.
-	ActorStanding_ACTOR_STANDING_UNSPECIFIED ActorStanding = 0
-	// No actor was given.
-	ActorStanding_ACTOR_STANDING_UNKNOWN ActorStanding = 1
-	// The caller gave this name, and it is not verified.
-	ActorStanding_ACTOR_STANDING_UNAUTHENTICATED ActorStanding = 2
-	// The service verified the actor by its credentials, or a verified proxy called for the actor.
-	ActorStanding_ACTOR_STANDING_AUTHENTICATED ActorStanding = 3
-)
-
-// Enum value maps for ActorStanding.
-var (
-	ActorStanding_name = map[int32]string{
-		0: "ACTOR_STANDING_UNSPECIFIED",
-		1: "ACTOR_STANDING_UNKNOWN",
-		2: "ACTOR_STANDING_UNAUTHENTICATED",
-		3: "ACTOR_STANDING_AUTHENTICATED",
-	}
-	ActorStanding_value = map[string]int32{
-		"ACTOR_STANDING_UNSPECIFIED":     0,
-		"ACTOR_STANDING_UNKNOWN":         1,
-		"ACTOR_STANDING_UNAUTHENTICATED": 2,
-		"ACTOR_STANDING_AUTHENTICATED":   3,
-	}
-)
-
-func (x ActorStanding) Enum() *ActorStanding {
-	p := new(ActorStanding)
-	*p = x
-	return p
-}
-
-func (x ActorStanding) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ActorStanding) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[6].Descriptor()
-}
-
-func (ActorStanding) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[6]
-}
-
-func (x ActorStanding) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ActorStanding.Descriptor instead.
-func (ActorStanding) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{6}
-}
-
-// Why a bookmark was sent.
-type BookmarkKind int32
-
-const (
-	// Unspecified.
-	BookmarkKind_BOOKMARK_KIND_UNSPECIFIED BookmarkKind = 0
-	// The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset.
-	BookmarkKind_BOOKMARK_KIND_SYNCED BookmarkKind = 1
-	// Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at the beginning of that
-	// log.
-	BookmarkKind_BOOKMARK_KIND_TIMER BookmarkKind = 2
-)
-
-// Enum value maps for BookmarkKind.
-var (
-	BookmarkKind_name = map[int32]string{
-		0: "BOOKMARK_KIND_UNSPECIFIED",
-		1: "BOOKMARK_KIND_SYNCED",
-		2: "BOOKMARK_KIND_TIMER",
-	}
-	BookmarkKind_value = map[string]int32{
-		"BOOKMARK_KIND_UNSPECIFIED": 0,
-		"BOOKMARK_KIND_SYNCED":      1,
-		"BOOKMARK_KIND_TIMER":       2,
-	}
-)
-
-func (x BookmarkKind) Enum() *BookmarkKind {
-	p := new(BookmarkKind)
-	*p = x
-	return p
-}
-
-func (x BookmarkKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (BookmarkKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[7].Descriptor()
-}
-
-func (BookmarkKind) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[7]
-}
-
-func (x BookmarkKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use BookmarkKind.Descriptor instead.
-func (BookmarkKind) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{7}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{3}
 }
 
 // The state of a namespace.
@@ -500,7 +270,7 @@ const (
 	NamespaceState_NAMESPACE_STATE_LOADING NamespaceState = 1
 	// Its change log is followed: documents are the newest.
 	NamespaceState_NAMESPACE_STATE_READY NamespaceState = 2
-	// Its change log can't be read; the server tries again.
+	// Its change log can't be read, or the caller's permission has ended or can't be determined; the server tries again.
 	NamespaceState_NAMESPACE_STATE_FAILED NamespaceState = 3
 	// Topic policies are disabled for everything that is watched in it; the server keeps checking.
 	NamespaceState_NAMESPACE_STATE_DISABLED NamespaceState = 4
@@ -535,11 +305,11 @@ func (x NamespaceState) String() string {
 }
 
 func (NamespaceState) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[8].Descriptor()
+	return file_topicpolicies_v1_service_proto_enumTypes[4].Descriptor()
 }
 
 func (NamespaceState) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[8]
+	return &file_topicpolicies_v1_service_proto_enumTypes[4]
 }
 
 func (x NamespaceState) Number() protoreflect.EnumNumber {
@@ -548,259 +318,7 @@ func (x NamespaceState) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use NamespaceState.Descriptor instead.
 func (NamespaceState) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{8}
-}
-
-// The order of a history.
-type HistoryOrder int32
-
-const (
-	// NEWEST_FIRST.
-	HistoryOrder_HISTORY_ORDER_UNSPECIFIED HistoryOrder = 0
-	// The last event first.
-	HistoryOrder_HISTORY_ORDER_NEWEST_FIRST HistoryOrder = 1
-	// The first event first.
-	HistoryOrder_HISTORY_ORDER_OLDEST_FIRST HistoryOrder = 2
-)
-
-// Enum value maps for HistoryOrder.
-var (
-	HistoryOrder_name = map[int32]string{
-		0: "HISTORY_ORDER_UNSPECIFIED",
-		1: "HISTORY_ORDER_NEWEST_FIRST",
-		2: "HISTORY_ORDER_OLDEST_FIRST",
-	}
-	HistoryOrder_value = map[string]int32{
-		"HISTORY_ORDER_UNSPECIFIED":  0,
-		"HISTORY_ORDER_NEWEST_FIRST": 1,
-		"HISTORY_ORDER_OLDEST_FIRST": 2,
-	}
-)
-
-func (x HistoryOrder) Enum() *HistoryOrder {
-	p := new(HistoryOrder)
-	*p = x
-	return p
-}
-
-func (x HistoryOrder) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (HistoryOrder) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[9].Descriptor()
-}
-
-func (HistoryOrder) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[9]
-}
-
-func (x HistoryOrder) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use HistoryOrder.Descriptor instead.
-func (HistoryOrder) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{9}
-}
-
-// The kind of event.
-type HistoryKind int32
-
-const (
-	// Unspecified.
-	HistoryKind_HISTORY_KIND_UNSPECIFIED HistoryKind = 0
-	// A masked change that a sidecar published.
-	HistoryKind_HISTORY_KIND_UPDATE HistoryKind = 1
-	// A deletion that a sidecar published.
-	HistoryKind_HISTORY_KIND_DELETE HistoryKind = 2
-	// A broker's event; only the producer's name is known.
-	HistoryKind_HISTORY_KIND_BROKER HistoryKind = 3
-	// A sidecar's repair: it makes what brokers show equal to the document again, and changes nothing.
-	HistoryKind_HISTORY_KIND_REPAIR HistoryKind = 4
-	// The second half of a sidecar's deletion, which lets compaction forget the topic.
-	HistoryKind_HISTORY_KIND_TOMBSTONE HistoryKind = 5
-	// An entry of the log that could not be read.
-	HistoryKind_HISTORY_KIND_UNREADABLE HistoryKind = 6
-)
-
-// Enum value maps for HistoryKind.
-var (
-	HistoryKind_name = map[int32]string{
-		0: "HISTORY_KIND_UNSPECIFIED",
-		1: "HISTORY_KIND_UPDATE",
-		2: "HISTORY_KIND_DELETE",
-		3: "HISTORY_KIND_BROKER",
-		4: "HISTORY_KIND_REPAIR",
-		5: "HISTORY_KIND_TOMBSTONE",
-		6: "HISTORY_KIND_UNREADABLE",
-	}
-	HistoryKind_value = map[string]int32{
-		"HISTORY_KIND_UNSPECIFIED": 0,
-		"HISTORY_KIND_UPDATE":      1,
-		"HISTORY_KIND_DELETE":      2,
-		"HISTORY_KIND_BROKER":      3,
-		"HISTORY_KIND_REPAIR":      4,
-		"HISTORY_KIND_TOMBSTONE":   5,
-		"HISTORY_KIND_UNREADABLE":  6,
-	}
-)
-
-func (x HistoryKind) Enum() *HistoryKind {
-	p := new(HistoryKind)
-	*p = x
-	return p
-}
-
-func (x HistoryKind) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (HistoryKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[10].Descriptor()
-}
-
-func (HistoryKind) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[10]
-}
-
-func (x HistoryKind) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use HistoryKind.Descriptor instead.
-func (HistoryKind) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{10}
-}
-
-// The outcome of an event.
-type HistoryOutcome int32
-
-const (
-	// Unspecified.
-	HistoryOutcome_HISTORY_OUTCOME_UNSPECIFIED HistoryOutcome = 0
-	// The event changed the document, or set it again as it was.
-	HistoryOutcome_HISTORY_OUTCOME_APPLIED HistoryOutcome = 1
-	// The event did not count: its etag, or the document that it was computed from, no longer held.
-	HistoryOutcome_HISTORY_OUTCOME_REJECTED HistoryOutcome = 2
-	// The event did not count: there was no document, and the request had `skip_if_absent`.
-	HistoryOutcome_HISTORY_OUTCOME_SKIPPED HistoryOutcome = 3
-	// The event did not count: the same request, or the same event, came before.
-	HistoryOutcome_HISTORY_OUTCOME_DUPLICATE HistoryOutcome = 4
-	// The event restates the document: a repair.
-	HistoryOutcome_HISTORY_OUTCOME_RESTATED HistoryOutcome = 5
-	// The event states nothing, or nothing new.
-	HistoryOutcome_HISTORY_OUTCOME_IGNORED HistoryOutcome = 6
-)
-
-// Enum value maps for HistoryOutcome.
-var (
-	HistoryOutcome_name = map[int32]string{
-		0: "HISTORY_OUTCOME_UNSPECIFIED",
-		1: "HISTORY_OUTCOME_APPLIED",
-		2: "HISTORY_OUTCOME_REJECTED",
-		3: "HISTORY_OUTCOME_SKIPPED",
-		4: "HISTORY_OUTCOME_DUPLICATE",
-		5: "HISTORY_OUTCOME_RESTATED",
-		6: "HISTORY_OUTCOME_IGNORED",
-	}
-	HistoryOutcome_value = map[string]int32{
-		"HISTORY_OUTCOME_UNSPECIFIED": 0,
-		"HISTORY_OUTCOME_APPLIED":     1,
-		"HISTORY_OUTCOME_REJECTED":    2,
-		"HISTORY_OUTCOME_SKIPPED":     3,
-		"HISTORY_OUTCOME_DUPLICATE":   4,
-		"HISTORY_OUTCOME_RESTATED":    5,
-		"HISTORY_OUTCOME_IGNORED":     6,
-	}
-)
-
-func (x HistoryOutcome) Enum() *HistoryOutcome {
-	p := new(HistoryOutcome)
-	*p = x
-	return p
-}
-
-func (x HistoryOutcome) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (HistoryOutcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[11].Descriptor()
-}
-
-func (HistoryOutcome) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[11]
-}
-
-func (x HistoryOutcome) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use HistoryOutcome.Descriptor instead.
-func (HistoryOutcome) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{11}
-}
-
-// Why a record may miss events.
-type HistoryGapReason int32
-
-const (
-	// Unspecified.
-	HistoryGapReason_HISTORY_GAP_REASON_UNSPECIFIED HistoryGapReason = 0
-	// The log was compacted while this server did not follow it.
-	HistoryGapReason_HISTORY_GAP_REASON_COMPACTED HistoryGapReason = 1
-	// The log was replaced by another one while this server did not follow it.
-	HistoryGapReason_HISTORY_GAP_REASON_LOG_REPLACED HistoryGapReason = 2
-	// More events came than could be written to the record.
-	HistoryGapReason_HISTORY_GAP_REASON_OVERRUN HistoryGapReason = 3
-	// The record is bounded in age and size, and older events have been dropped.
-	HistoryGapReason_HISTORY_GAP_REASON_TRIMMED HistoryGapReason = 4
-)
-
-// Enum value maps for HistoryGapReason.
-var (
-	HistoryGapReason_name = map[int32]string{
-		0: "HISTORY_GAP_REASON_UNSPECIFIED",
-		1: "HISTORY_GAP_REASON_COMPACTED",
-		2: "HISTORY_GAP_REASON_LOG_REPLACED",
-		3: "HISTORY_GAP_REASON_OVERRUN",
-		4: "HISTORY_GAP_REASON_TRIMMED",
-	}
-	HistoryGapReason_value = map[string]int32{
-		"HISTORY_GAP_REASON_UNSPECIFIED":  0,
-		"HISTORY_GAP_REASON_COMPACTED":    1,
-		"HISTORY_GAP_REASON_LOG_REPLACED": 2,
-		"HISTORY_GAP_REASON_OVERRUN":      3,
-		"HISTORY_GAP_REASON_TRIMMED":      4,
-	}
-)
-
-func (x HistoryGapReason) Enum() *HistoryGapReason {
-	p := new(HistoryGapReason)
-	*p = x
-	return p
-}
-
-func (x HistoryGapReason) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (HistoryGapReason) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[12].Descriptor()
-}
-
-func (HistoryGapReason) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[12]
-}
-
-func (x HistoryGapReason) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use HistoryGapReason.Descriptor instead.
-func (HistoryGapReason) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{12}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{4}
 }
 
 // Where change logs are kept.
@@ -844,11 +362,11 @@ func (x LogKind) String() string {
 }
 
 func (LogKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[13].Descriptor()
+	return file_topicpolicies_v1_service_proto_enumTypes[5].Descriptor()
 }
 
 func (LogKind) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[13]
+	return &file_topicpolicies_v1_service_proto_enumTypes[5]
 }
 
 func (x LogKind) Number() protoreflect.EnumNumber {
@@ -857,7 +375,7 @@ func (x LogKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use LogKind.Descriptor instead.
 func (LogKind) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{13}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{5}
 }
 
 // Which writers change logs have beside this server.
@@ -870,7 +388,7 @@ const (
 	WriterMode_WRITER_MODE_SOLE WriterMode = 1
 	// Brokers and other servers.
 	WriterMode_WRITER_MODE_SHARED WriterMode = 2
-	// One server at a time; the others refuse changes and name it (NOT_LEADER).
+	// One server at a time; the others forward changes to it.
 	WriterMode_WRITER_MODE_EXCLUSIVE WriterMode = 3
 	// This server writes nothing (READ_ONLY).
 	WriterMode_WRITER_MODE_READ_ONLY WriterMode = 4
@@ -905,11 +423,11 @@ func (x WriterMode) String() string {
 }
 
 func (WriterMode) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[14].Descriptor()
+	return file_topicpolicies_v1_service_proto_enumTypes[6].Descriptor()
 }
 
 func (WriterMode) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[14]
+	return &file_topicpolicies_v1_service_proto_enumTypes[6]
 }
 
 func (x WriterMode) Number() protoreflect.EnumNumber {
@@ -918,68 +436,7 @@ func (x WriterMode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use WriterMode.Descriptor instead.
 func (WriterMode) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{14}
-}
-
-// Features of a server beyond the minimum.
-type ServerFeature int32
-
-const (
-	// Unspecified.
-	ServerFeature_SERVER_FEATURE_UNSPECIFIED ServerFeature = 0
-	// The server keeps a history: ListHistory, GetPolicy with `as_of_time` or `as_of_version`, and watches from the beginning.
-	ServerFeature_SERVER_FEATURE_HISTORY ServerFeature = 1
-	// The server knows the namespaces' and brokers' policies: GetEffectivePolicy.
-	ServerFeature_SERVER_FEATURE_EFFECTIVE ServerFeature = 2
-	// The server checks updates against the rules of Pulsar's admin API.
-	ServerFeature_SERVER_FEATURE_RULES ServerFeature = 3
-	// The server shows object storage secrets.
-	ServerFeature_SERVER_FEATURE_SECRETS ServerFeature = 4
-)
-
-// Enum value maps for ServerFeature.
-var (
-	ServerFeature_name = map[int32]string{
-		0: "SERVER_FEATURE_UNSPECIFIED",
-		1: "SERVER_FEATURE_HISTORY",
-		2: "SERVER_FEATURE_EFFECTIVE",
-		3: "SERVER_FEATURE_RULES",
-		4: "SERVER_FEATURE_SECRETS",
-	}
-	ServerFeature_value = map[string]int32{
-		"SERVER_FEATURE_UNSPECIFIED": 0,
-		"SERVER_FEATURE_HISTORY":     1,
-		"SERVER_FEATURE_EFFECTIVE":   2,
-		"SERVER_FEATURE_RULES":       3,
-		"SERVER_FEATURE_SECRETS":     4,
-	}
-)
-
-func (x ServerFeature) Enum() *ServerFeature {
-	p := new(ServerFeature)
-	*p = x
-	return p
-}
-
-func (x ServerFeature) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (ServerFeature) Descriptor() protoreflect.EnumDescriptor {
-	return file_topicpolicies_v1_service_proto_enumTypes[15].Descriptor()
-}
-
-func (ServerFeature) Type() protoreflect.EnumType {
-	return &file_topicpolicies_v1_service_proto_enumTypes[15]
-}
-
-func (x ServerFeature) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use ServerFeature.Descriptor instead.
-func (ServerFeature) EnumDescriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{15}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{6}
 }
 
 // A masked change of one document. docs/masks.md defines masks completely.
@@ -990,45 +447,37 @@ type UpdatePolicyRequest struct {
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
 	// The scope. Unset: LOCAL.
 	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
-	// The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These
-	// values, and the resulting document, have at most 1 MiB; a list or a map has at most 5,000 elements.
+	// The new values of the masked fields. A masked field that is not set here is cleared. These values, and the resulting document, have at
+	// most 1 MiB; a list or a map has at most 5,000 elements.
 	Policies *TopicPolicies `protobuf:"bytes,3,opt,name=policies,proto3" json:"policies,omitempty"`
 	// Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-	// "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: the mask is what is set in
-	// `policies`, leaf by leaf and entry by entry, so that only what the request mentions changes. At most 1,000 paths of 4,096 characters,
-	// 65,536 together; these limits also hold for a mask that is derived from `policies`.
+	// "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf
+	// by leaf and entry by entry, so that only what the request mentions changes. At most 1,000 paths of 4,096 characters, 65,536 together.
 	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,4,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	// What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-	// A list that is not named here is replaced. At most these 3.
+	// A list that is not named here is replaced.
 	ListOperations map[string]ListOperation `protobuf:"bytes,5,rep,name=list_operations,json=listOperations,proto3" json:"list_operations,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value,enum=topicpolicies.v1.ListOperation"`
-	// The version that the document, or its absence, must have exactly. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else holds.
-	// Unset: any. At most 256 characters. Not together with `must_not_exist`.
-	Etag string `protobuf:"bytes,6,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS.
-	MustNotExist bool `protobuf:"varint,7,opt,name=must_not_exist,json=mustNotExist,proto3" json:"must_not_exist,omitempty"`
-	// Whether to do nothing (outcome SKIPPED) if there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together with
-	// `must_not_exist`.
-	SkipIfAbsent bool `protobuf:"varint,8,opt,name=skip_if_absent,json=skipIfAbsent,proto3" json:"skip_if_absent,omitempty"`
+	// What must hold of the document. Unset: nothing.
+	Precondition *Precondition `protobuf:"bytes,6,opt,name=precondition,proto3" json:"precondition,omitempty"`
+	// Whether to do nothing (outcome SKIPPED) if there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together with a
+	// precondition that there is none.
+	SkipIfAbsent bool `protobuf:"varint,7,opt,name=skip_if_absent,json=skipIfAbsent,proto3" json:"skip_if_absent,omitempty"`
 	// A UUID that the caller chooses, so that the request can be repeated. A repeat gets the first answer, as long as the request is among
 	// the last 16 that changed the document; a request that wrote nothing is computed again. A repeat must be the same message; another
-	// message for the same topic and scope with the same id is refused. The same id for another topic or scope is another request. A repeat
-	// can be refused because of later changes, for example if topic policies have been disabled: that says nothing about the first attempt.
-	// With or without dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and
-	// without dashes. Unset: the server makes one.
-	RequestId string `protobuf:"bytes,9,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// message for the same topic and scope with the same id is refused. Answers have it as 32 hexadecimal digits, in lower case and without
+	// dashes. Unset: the server makes one.
+	RequestId string `protobuf:"bytes,8,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
 	// Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept.
-	// Without an etag, changes in progress count as made: the documents of the answer have them, while its versions are still the present one.
-	ValidateOnly bool `protobuf:"varint,10,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
-	// Who requests the change. It is kept in the event and returned in watches and the history: as the actor, or, if the service
-	// authenticates the caller, beside the actor. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
-	Actor string `protobuf:"bytes,11,opt,name=actor,proto3" json:"actor,omitempty"`
-	// Why. It is kept and returned like the actor. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024
-	// characters.
-	Reason string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
+	ValidateOnly bool `protobuf:"varint,9,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Whether the answer includes the document before the change.
-	IncludePrevious bool `protobuf:"varint,13,opt,name=include_previous,json=includePrevious,proto3" json:"include_previous,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	IncludePrevious bool `protobuf:"varint,10,opt,name=include_previous,json=includePrevious,proto3" json:"include_previous,omitempty"`
+	// Who requests the change. It is kept in the event and returned in watches and the history: as the actor, or, if the service
+	// authenticates the caller, beside the actor. At most 256 characters.
+	Actor string `protobuf:"bytes,11,opt,name=actor,proto3" json:"actor,omitempty"`
+	// Why. It is kept and returned like the actor. At most 1,024 characters.
+	Reason        string `protobuf:"bytes,12,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *UpdatePolicyRequest) Reset() {
@@ -1096,18 +545,11 @@ func (x *UpdatePolicyRequest) GetListOperations() map[string]ListOperation {
 	return nil
 }
 
-func (x *UpdatePolicyRequest) GetEtag() string {
+func (x *UpdatePolicyRequest) GetPrecondition() *Precondition {
 	if x != nil {
-		return x.Etag
+		return x.Precondition
 	}
-	return ""
-}
-
-func (x *UpdatePolicyRequest) GetMustNotExist() bool {
-	if x != nil {
-		return x.MustNotExist
-	}
-	return false
+	return nil
 }
 
 func (x *UpdatePolicyRequest) GetSkipIfAbsent() bool {
@@ -1131,6 +573,13 @@ func (x *UpdatePolicyRequest) GetValidateOnly() bool {
 	return false
 }
 
+func (x *UpdatePolicyRequest) GetIncludePrevious() bool {
+	if x != nil {
+		return x.IncludePrevious
+	}
+	return false
+}
+
 func (x *UpdatePolicyRequest) GetActor() string {
 	if x != nil {
 		return x.Actor
@@ -1145,50 +594,34 @@ func (x *UpdatePolicyRequest) GetReason() string {
 	return ""
 }
 
-func (x *UpdatePolicyRequest) GetIncludePrevious() bool {
-	if x != nil {
-		return x.IncludePrevious
-	}
-	return false
-}
-
-// The answer to an update.
-type UpdatePolicyResponse struct {
+// What must hold of a document for a change to be made. Otherwise the answer is ABORTED, PRECONDITION_FAILED.
+type Precondition struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The document after the change. WOULD_APPLY: the document that would result, with the present version. Unset only if this answers a
-	// repeat and the document is no longer known, because of later changes.
-	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
-	// The version after the change, which is the version of `document`. Unset only if this answers a repeat whose version is no longer known.
-	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
-	// The version that the change was applied to. Along all changes of a policy key, each version is the `previous_version` of the next
-	// change. Unset only if this answers a repeat whose previous version is no longer known.
-	PreviousVersion string `protobuf:"bytes,2,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
-	// The document that the change was applied to. Unset: it was not requested (`include_previous`), or it is no longer known.
-	Previous *PolicyDocument `protobuf:"bytes,3,opt,name=previous,proto3" json:"previous,omitempty"`
-	// The outcome.
-	Outcome UpdateOutcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=topicpolicies.v1.UpdateOutcome" json:"outcome,omitempty"`
-	// The request's id, chosen by the caller or made by the server: 32 hexadecimal digits without dashes.
-	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// Whether this is the repeated answer to an earlier request with the same id.
-	Replayed      bool `protobuf:"varint,6,opt,name=replayed,proto3" json:"replayed,omitempty"`
+	// What must hold. Unset: nothing.
+	//
+	// Types that are valid to be assigned to Condition:
+	//
+	//	*Precondition_Version
+	//	*Precondition_Exists
+	Condition     isPrecondition_Condition `protobuf_oneof:"condition"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *UpdatePolicyResponse) Reset() {
-	*x = UpdatePolicyResponse{}
+func (x *Precondition) Reset() {
+	*x = Precondition{}
 	mi := &file_topicpolicies_v1_service_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *UpdatePolicyResponse) String() string {
+func (x *Precondition) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*UpdatePolicyResponse) ProtoMessage() {}
+func (*Precondition) ProtoMessage() {}
 
-func (x *UpdatePolicyResponse) ProtoReflect() protoreflect.Message {
+func (x *Precondition) ProtoReflect() protoreflect.Message {
 	mi := &file_topicpolicies_v1_service_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
@@ -1200,84 +633,201 @@ func (x *UpdatePolicyResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use UpdatePolicyResponse.ProtoReflect.Descriptor instead.
-func (*UpdatePolicyResponse) Descriptor() ([]byte, []int) {
+// Deprecated: Use Precondition.ProtoReflect.Descriptor instead.
+func (*Precondition) Descriptor() ([]byte, []int) {
 	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{1}
 }
 
-func (x *UpdatePolicyResponse) GetDocument() *PolicyDocument {
+func (x *Precondition) GetCondition() isPrecondition_Condition {
 	if x != nil {
-		return x.Document
+		return x.Condition
 	}
 	return nil
 }
 
-func (x *UpdatePolicyResponse) GetVersion() string {
+func (x *Precondition) GetVersion() string {
 	if x != nil {
-		return x.Version
+		if x, ok := x.Condition.(*Precondition_Version); ok {
+			return x.Version
+		}
 	}
 	return ""
 }
 
-func (x *UpdatePolicyResponse) GetPreviousVersion() string {
+func (x *Precondition) GetExists() bool {
 	if x != nil {
-		return x.PreviousVersion
+		if x, ok := x.Condition.(*Precondition_Exists); ok {
+			return x.Exists
+		}
+	}
+	return false
+}
+
+type isPrecondition_Condition interface {
+	isPrecondition_Condition()
+}
+
+type Precondition_Version struct {
+	// The document, or its absence, has exactly this version. At most 256 characters.
+	Version string `protobuf:"bytes,1,opt,name=version,proto3,oneof"`
+}
+
+type Precondition_Exists struct {
+	// There is a document (true), or there is none (false).
+	Exists bool `protobuf:"varint,2,opt,name=exists,proto3,oneof"`
+}
+
+func (*Precondition_Version) isPrecondition_Condition() {}
+
+func (*Precondition_Exists) isPrecondition_Condition() {}
+
+// Deletes one document.
+type DeletePolicyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The topic, as in UpdatePolicyRequest.
+	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
+	// The scope. Unset: LOCAL.
+	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
+	// What must hold of the document. Unset: nothing; if there is no document, the outcome is UNCHANGED.
+	Precondition *Precondition `protobuf:"bytes,3,opt,name=precondition,proto3" json:"precondition,omitempty"`
+	// As in UpdatePolicyRequest.
+	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// As in UpdatePolicyRequest.
+	ValidateOnly bool `protobuf:"varint,5,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
+	// As in UpdatePolicyRequest.
+	IncludePrevious bool `protobuf:"varint,6,opt,name=include_previous,json=includePrevious,proto3" json:"include_previous,omitempty"`
+	// As in UpdatePolicyRequest.
+	Actor string `protobuf:"bytes,7,opt,name=actor,proto3" json:"actor,omitempty"`
+	// As in UpdatePolicyRequest.
+	Reason        string `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeletePolicyRequest) Reset() {
+	*x = DeletePolicyRequest{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeletePolicyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeletePolicyRequest) ProtoMessage() {}
+
+func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
+func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *DeletePolicyRequest) GetTopic() string {
+	if x != nil {
+		return x.Topic
 	}
 	return ""
 }
 
-func (x *UpdatePolicyResponse) GetPrevious() *PolicyDocument {
+func (x *DeletePolicyRequest) GetScope() Scope {
 	if x != nil {
-		return x.Previous
+		return x.Scope
+	}
+	return Scope_SCOPE_UNSPECIFIED
+}
+
+func (x *DeletePolicyRequest) GetPrecondition() *Precondition {
+	if x != nil {
+		return x.Precondition
 	}
 	return nil
 }
 
-func (x *UpdatePolicyResponse) GetOutcome() UpdateOutcome {
-	if x != nil {
-		return x.Outcome
-	}
-	return UpdateOutcome_UPDATE_OUTCOME_UNSPECIFIED
-}
-
-func (x *UpdatePolicyResponse) GetRequestId() string {
+func (x *DeletePolicyRequest) GetRequestId() string {
 	if x != nil {
 		return x.RequestId
 	}
 	return ""
 }
 
-func (x *UpdatePolicyResponse) GetReplayed() bool {
+func (x *DeletePolicyRequest) GetValidateOnly() bool {
 	if x != nil {
-		return x.Replayed
+		return x.ValidateOnly
 	}
 	return false
 }
 
-// A batch of changes. A stream has any number of batches; how changes are distributed over batches has no meaning.
-type UpdatePoliciesRequest struct {
+func (x *DeletePolicyRequest) GetIncludePrevious() bool {
+	if x != nil {
+		return x.IncludePrevious
+	}
+	return false
+}
+
+func (x *DeletePolicyRequest) GetActor() string {
+	if x != nil {
+		return x.Actor
+	}
+	return ""
+}
+
+func (x *DeletePolicyRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+// The answer to a change.
+type ChangeResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The changes. Those of one policy key are applied in this order. Unset: nothing is done. At most 1,000.
-	Changes       []*PolicyChangeRequest `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	// The document after the change. WOULD_APPLY: the document that would result, with the present version. Unset if it is no longer known,
+	// because this answers a repeat and later changes came, or if the answer to a batch has no room for it.
+	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
+	// The document before the change. Unset: it was not requested (`include_previous`), or as for `document`.
+	Previous *PolicyDocument `protobuf:"bytes,2,opt,name=previous,proto3" json:"previous,omitempty"`
+	// The version after the change, also where `document` is unset. Empty only if this answers a repeat whose version is no longer known.
+	Version string `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`
+	// The version that the change was applied to: along all changes of a policy key, each version is the `previous_version` of the next
+	// change. Empty only if this answers a repeat whose previous version is no longer known.
+	PreviousVersion string `protobuf:"bytes,4,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
+	// The outcome.
+	Outcome ChangeOutcome `protobuf:"varint,5,opt,name=outcome,proto3,enum=topicpolicies.v1.ChangeOutcome" json:"outcome,omitempty"`
+	// The request's id: 32 hexadecimal digits.
+	RequestId string `protobuf:"bytes,6,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
+	// Whether this is the repeated answer to an earlier request with the same id.
+	Replayed      bool `protobuf:"varint,7,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *UpdatePoliciesRequest) Reset() {
-	*x = UpdatePoliciesRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[2]
+func (x *ChangeResult) Reset() {
+	*x = ChangeResult{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *UpdatePoliciesRequest) String() string {
+func (x *ChangeResult) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*UpdatePoliciesRequest) ProtoMessage() {}
+func (*ChangeResult) ProtoMessage() {}
 
-func (x *UpdatePoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[2]
+func (x *ChangeResult) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1288,12 +838,100 @@ func (x *UpdatePoliciesRequest) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use UpdatePoliciesRequest.ProtoReflect.Descriptor instead.
-func (*UpdatePoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{2}
+// Deprecated: Use ChangeResult.ProtoReflect.Descriptor instead.
+func (*ChangeResult) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{3}
 }
 
-func (x *UpdatePoliciesRequest) GetChanges() []*PolicyChangeRequest {
+func (x *ChangeResult) GetDocument() *PolicyDocument {
+	if x != nil {
+		return x.Document
+	}
+	return nil
+}
+
+func (x *ChangeResult) GetPrevious() *PolicyDocument {
+	if x != nil {
+		return x.Previous
+	}
+	return nil
+}
+
+func (x *ChangeResult) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *ChangeResult) GetPreviousVersion() string {
+	if x != nil {
+		return x.PreviousVersion
+	}
+	return ""
+}
+
+func (x *ChangeResult) GetOutcome() ChangeOutcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return ChangeOutcome_CHANGE_OUTCOME_UNSPECIFIED
+}
+
+func (x *ChangeResult) GetRequestId() string {
+	if x != nil {
+		return x.RequestId
+	}
+	return ""
+}
+
+func (x *ChangeResult) GetReplayed() bool {
+	if x != nil {
+		return x.Replayed
+	}
+	return false
+}
+
+// A batch of changes.
+type BatchUpdatePoliciesRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The changes: at most 1,000. Those of one policy key are applied in this order.
+	Changes       []*PolicyChangeRequest `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BatchUpdatePoliciesRequest) Reset() {
+	*x = BatchUpdatePoliciesRequest{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BatchUpdatePoliciesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BatchUpdatePoliciesRequest) ProtoMessage() {}
+
+func (x *BatchUpdatePoliciesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BatchUpdatePoliciesRequest.ProtoReflect.Descriptor instead.
+func (*BatchUpdatePoliciesRequest) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *BatchUpdatePoliciesRequest) GetChanges() []*PolicyChangeRequest {
 	if x != nil {
 		return x.Changes
 	}
@@ -1303,8 +941,6 @@ func (x *UpdatePoliciesRequest) GetChanges() []*PolicyChangeRequest {
 // One change of a batch.
 type PolicyChangeRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A number that the caller chooses to identify the result. Unset: 0, a number like any other.
-	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
 	// The change. Needed: exactly one of these.
 	//
 	// Types that are valid to be assigned to Change:
@@ -1318,7 +954,7 @@ type PolicyChangeRequest struct {
 
 func (x *PolicyChangeRequest) Reset() {
 	*x = PolicyChangeRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[3]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1330,7 +966,7 @@ func (x *PolicyChangeRequest) String() string {
 func (*PolicyChangeRequest) ProtoMessage() {}
 
 func (x *PolicyChangeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[3]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1343,14 +979,7 @@ func (x *PolicyChangeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChangeRequest.ProtoReflect.Descriptor instead.
 func (*PolicyChangeRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *PolicyChangeRequest) GetSequence() uint64 {
-	if x != nil {
-		return x.Sequence
-	}
-	return 0
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *PolicyChangeRequest) GetChange() isPolicyChangeRequest_Change {
@@ -1384,42 +1013,42 @@ type isPolicyChangeRequest_Change interface {
 
 type PolicyChangeRequest_Update struct {
 	// An update.
-	Update *UpdatePolicyRequest `protobuf:"bytes,2,opt,name=update,proto3,oneof"`
+	Update *UpdatePolicyRequest `protobuf:"bytes,1,opt,name=update,proto3,oneof"`
 }
 
 type PolicyChangeRequest_Delete struct {
 	// A deletion.
-	Delete *DeletePolicyRequest `protobuf:"bytes,3,opt,name=delete,proto3,oneof"`
+	Delete *DeletePolicyRequest `protobuf:"bytes,2,opt,name=delete,proto3,oneof"`
 }
 
 func (*PolicyChangeRequest_Update) isPolicyChangeRequest_Change() {}
 
 func (*PolicyChangeRequest_Delete) isPolicyChangeRequest_Change() {}
 
-// A batch of results that were settled together.
-type UpdatePoliciesResponse struct {
+// The results of a batch.
+type BatchUpdatePoliciesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The results, in the order in which they were settled.
+	// One result for each change, in the order of the changes. Documents beyond 3 MiB together are left out.
 	Results       []*PolicyChangeResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *UpdatePoliciesResponse) Reset() {
-	*x = UpdatePoliciesResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[4]
+func (x *BatchUpdatePoliciesResponse) Reset() {
+	*x = BatchUpdatePoliciesResponse{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *UpdatePoliciesResponse) String() string {
+func (x *BatchUpdatePoliciesResponse) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*UpdatePoliciesResponse) ProtoMessage() {}
+func (*BatchUpdatePoliciesResponse) ProtoMessage() {}
 
-func (x *UpdatePoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[4]
+func (x *BatchUpdatePoliciesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1430,12 +1059,12 @@ func (x *UpdatePoliciesResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use UpdatePoliciesResponse.ProtoReflect.Descriptor instead.
-func (*UpdatePoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{4}
+// Deprecated: Use BatchUpdatePoliciesResponse.ProtoReflect.Descriptor instead.
+func (*BatchUpdatePoliciesResponse) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{6}
 }
 
-func (x *UpdatePoliciesResponse) GetResults() []*PolicyChangeResult {
+func (x *BatchUpdatePoliciesResponse) GetResults() []*PolicyChangeResult {
 	if x != nil {
 		return x.Results
 	}
@@ -1445,14 +1074,11 @@ func (x *UpdatePoliciesResponse) GetResults() []*PolicyChangeResult {
 // The result of one change of a batch.
 type PolicyChangeResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The change's sequence.
-	Sequence uint64 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// The outcome.
+	// What became of the change.
 	//
 	// Types that are valid to be assigned to Result:
 	//
-	//	*PolicyChangeResult_Updated
-	//	*PolicyChangeResult_Deleted
+	//	*PolicyChangeResult_Success
 	//	*PolicyChangeResult_Error
 	Result        isPolicyChangeResult_Result `protobuf_oneof:"result"`
 	unknownFields protoimpl.UnknownFields
@@ -1461,7 +1087,7 @@ type PolicyChangeResult struct {
 
 func (x *PolicyChangeResult) Reset() {
 	*x = PolicyChangeResult{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[5]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1473,7 +1099,7 @@ func (x *PolicyChangeResult) String() string {
 func (*PolicyChangeResult) ProtoMessage() {}
 
 func (x *PolicyChangeResult) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[5]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1486,14 +1112,7 @@ func (x *PolicyChangeResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChangeResult.ProtoReflect.Descriptor instead.
 func (*PolicyChangeResult) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{5}
-}
-
-func (x *PolicyChangeResult) GetSequence() uint64 {
-	if x != nil {
-		return x.Sequence
-	}
-	return 0
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PolicyChangeResult) GetResult() isPolicyChangeResult_Result {
@@ -1503,19 +1122,10 @@ func (x *PolicyChangeResult) GetResult() isPolicyChangeResult_Result {
 	return nil
 }
 
-func (x *PolicyChangeResult) GetUpdated() *UpdatePolicyResponse {
+func (x *PolicyChangeResult) GetSuccess() *ChangeResult {
 	if x != nil {
-		if x, ok := x.Result.(*PolicyChangeResult_Updated); ok {
-			return x.Updated
-		}
-	}
-	return nil
-}
-
-func (x *PolicyChangeResult) GetDeleted() *DeletePolicyResponse {
-	if x != nil {
-		if x, ok := x.Result.(*PolicyChangeResult_Deleted); ok {
-			return x.Deleted
+		if x, ok := x.Result.(*PolicyChangeResult_Success); ok {
+			return x.Success
 		}
 	}
 	return nil
@@ -1534,253 +1144,32 @@ type isPolicyChangeResult_Result interface {
 	isPolicyChangeResult_Result()
 }
 
-type PolicyChangeResult_Updated struct {
-	// The update succeeded.
-	Updated *UpdatePolicyResponse `protobuf:"bytes,2,opt,name=updated,proto3,oneof"`
-}
-
-type PolicyChangeResult_Deleted struct {
-	// The deletion succeeded.
-	Deleted *DeletePolicyResponse `protobuf:"bytes,3,opt,name=deleted,proto3,oneof"`
+type PolicyChangeResult_Success struct {
+	// The change succeeded.
+	Success *ChangeResult `protobuf:"bytes,1,opt,name=success,proto3,oneof"`
 }
 
 type PolicyChangeResult_Error struct {
-	// The change failed, alone. The details are those of a call's status.
-	Error *status.Status `protobuf:"bytes,4,opt,name=error,proto3,oneof"`
+	// The change failed, alone. Code, message and details are those that a call of its own would have had.
+	Error *status.Status `protobuf:"bytes,2,opt,name=error,proto3,oneof"`
 }
 
-func (*PolicyChangeResult_Updated) isPolicyChangeResult_Result() {}
-
-func (*PolicyChangeResult_Deleted) isPolicyChangeResult_Result() {}
+func (*PolicyChangeResult_Success) isPolicyChangeResult_Result() {}
 
 func (*PolicyChangeResult_Error) isPolicyChangeResult_Result() {}
 
-// Deletes one document.
-type DeletePolicyRequest struct {
+// Reads one document.
+type GetPolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The topic, as in UpdatePolicyRequest.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
 	// The scope. Unset: LOCAL.
 	Scope Scope `protobuf:"varint,2,opt,name=scope,proto3,enum=topicpolicies.v1.Scope" json:"scope,omitempty"`
-	// The version that the document must have exactly. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256 characters.
-	Etag string `protobuf:"bytes,3,opt,name=etag,proto3" json:"etag,omitempty"`
-	// As in UpdatePolicyRequest.
-	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// As in UpdatePolicyRequest.
-	ValidateOnly bool `protobuf:"varint,5,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
-	// As in UpdatePolicyRequest.
-	Actor string `protobuf:"bytes,6,opt,name=actor,proto3" json:"actor,omitempty"`
-	// As in UpdatePolicyRequest.
-	Reason string `protobuf:"bytes,7,opt,name=reason,proto3" json:"reason,omitempty"`
-	// As in UpdatePolicyRequest.
-	IncludePrevious bool `protobuf:"varint,8,opt,name=include_previous,json=includePrevious,proto3" json:"include_previous,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
-}
-
-func (x *DeletePolicyRequest) Reset() {
-	*x = DeletePolicyRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[6]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeletePolicyRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeletePolicyRequest) ProtoMessage() {}
-
-func (x *DeletePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[6]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeletePolicyRequest.ProtoReflect.Descriptor instead.
-func (*DeletePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{6}
-}
-
-func (x *DeletePolicyRequest) GetTopic() string {
-	if x != nil {
-		return x.Topic
-	}
-	return ""
-}
-
-func (x *DeletePolicyRequest) GetScope() Scope {
-	if x != nil {
-		return x.Scope
-	}
-	return Scope_SCOPE_UNSPECIFIED
-}
-
-func (x *DeletePolicyRequest) GetEtag() string {
-	if x != nil {
-		return x.Etag
-	}
-	return ""
-}
-
-func (x *DeletePolicyRequest) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-func (x *DeletePolicyRequest) GetValidateOnly() bool {
-	if x != nil {
-		return x.ValidateOnly
-	}
-	return false
-}
-
-func (x *DeletePolicyRequest) GetActor() string {
-	if x != nil {
-		return x.Actor
-	}
-	return ""
-}
-
-func (x *DeletePolicyRequest) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *DeletePolicyRequest) GetIncludePrevious() bool {
-	if x != nil {
-		return x.IncludePrevious
-	}
-	return false
-}
-
-// The answer to a deletion.
-type DeletePolicyResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is unset.
-	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
-	// The version after the deletion, as in UpdatePolicyResponse.
-	Version string `protobuf:"bytes,7,opt,name=version,proto3" json:"version,omitempty"`
-	// The version that was deleted, as in UpdatePolicyResponse.
-	PreviousVersion string `protobuf:"bytes,2,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
-	// The document that was deleted, as in UpdatePolicyResponse.
-	Previous *PolicyDocument `protobuf:"bytes,3,opt,name=previous,proto3" json:"previous,omitempty"`
-	// The outcome.
-	Outcome DeleteOutcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=topicpolicies.v1.DeleteOutcome" json:"outcome,omitempty"`
-	// As in UpdatePolicyResponse.
-	RequestId string `protobuf:"bytes,5,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// As in UpdatePolicyResponse.
-	Replayed      bool `protobuf:"varint,6,opt,name=replayed,proto3" json:"replayed,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *DeletePolicyResponse) Reset() {
-	*x = DeletePolicyResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *DeletePolicyResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*DeletePolicyResponse) ProtoMessage() {}
-
-func (x *DeletePolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use DeletePolicyResponse.ProtoReflect.Descriptor instead.
-func (*DeletePolicyResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{7}
-}
-
-func (x *DeletePolicyResponse) GetDocument() *PolicyDocument {
-	if x != nil {
-		return x.Document
-	}
-	return nil
-}
-
-func (x *DeletePolicyResponse) GetVersion() string {
-	if x != nil {
-		return x.Version
-	}
-	return ""
-}
-
-func (x *DeletePolicyResponse) GetPreviousVersion() string {
-	if x != nil {
-		return x.PreviousVersion
-	}
-	return ""
-}
-
-func (x *DeletePolicyResponse) GetPrevious() *PolicyDocument {
-	if x != nil {
-		return x.Previous
-	}
-	return nil
-}
-
-func (x *DeletePolicyResponse) GetOutcome() DeleteOutcome {
-	if x != nil {
-		return x.Outcome
-	}
-	return DeleteOutcome_DELETE_OUTCOME_UNSPECIFIED
-}
-
-func (x *DeletePolicyResponse) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-func (x *DeletePolicyResponse) GetReplayed() bool {
-	if x != nil {
-		return x.Replayed
-	}
-	return false
-}
-
-// Reads the documents of one topic.
-type GetPolicyRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The topic, as in UpdatePolicyRequest.
-	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The scopes to read, each once. Unset: both.
-	Scopes []Scope `protobuf:"varint,2,rep,packed,name=scopes,proto3,enum=topicpolicies.v1.Scope" json:"scopes,omitempty"`
-	// When. Unset: now, as far as this server knows.
-	//
-	// Types that are valid to be assigned to ReadAt:
-	//
-	//	*GetPolicyRequest_AtLeastVersion
-	//	*GetPolicyRequest_AsOfTime
-	//	*GetPolicyRequest_AsOfVersion
-	ReadAt        isGetPolicyRequest_ReadAt `protobuf_oneof:"read_at"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// A version that the answer must have reached, such as one that an update returned, perhaps of another server. If it is not reached in
+	// time, the answer is DEADLINE_EXCEEDED, VERSION_NOT_REACHED. Unset: the newest document that this server knows. At most 256 characters.
+	AtLeastVersion string `protobuf:"bytes,3,opt,name=at_least_version,json=atLeastVersion,proto3" json:"at_least_version,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetPolicyRequest) Reset() {
@@ -1820,117 +1209,18 @@ func (x *GetPolicyRequest) GetTopic() string {
 	return ""
 }
 
-func (x *GetPolicyRequest) GetScopes() []Scope {
+func (x *GetPolicyRequest) GetScope() Scope {
 	if x != nil {
-		return x.Scopes
+		return x.Scope
 	}
-	return nil
-}
-
-func (x *GetPolicyRequest) GetReadAt() isGetPolicyRequest_ReadAt {
-	if x != nil {
-		return x.ReadAt
-	}
-	return nil
+	return Scope_SCOPE_UNSPECIFIED
 }
 
 func (x *GetPolicyRequest) GetAtLeastVersion() string {
 	if x != nil {
-		if x, ok := x.ReadAt.(*GetPolicyRequest_AtLeastVersion); ok {
-			return x.AtLeastVersion
-		}
+		return x.AtLeastVersion
 	}
 	return ""
-}
-
-func (x *GetPolicyRequest) GetAsOfTime() *timestamppb.Timestamp {
-	if x != nil {
-		if x, ok := x.ReadAt.(*GetPolicyRequest_AsOfTime); ok {
-			return x.AsOfTime
-		}
-	}
-	return nil
-}
-
-func (x *GetPolicyRequest) GetAsOfVersion() string {
-	if x != nil {
-		if x, ok := x.ReadAt.(*GetPolicyRequest_AsOfVersion); ok {
-			return x.AsOfVersion
-		}
-	}
-	return ""
-}
-
-type isGetPolicyRequest_ReadAt interface {
-	isGetPolicyRequest_ReadAt()
-}
-
-type GetPolicyRequest_AtLeastVersion struct {
-	// A version that the answer must have reached, such as one that an update returned. If it is not reached in time, the answer is
-	// DEADLINE_EXCEEDED, VERSION_NOT_REACHED. Only with one scope, because a version belongs to one scope. At most 256 characters.
-	AtLeastVersion string `protobuf:"bytes,3,opt,name=at_least_version,json=atLeastVersion,proto3,oneof"`
-}
-
-type GetPolicyRequest_AsOfTime struct {
-	// A time in the past: the documents as they were then, from the history.
-	AsOfTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=as_of_time,json=asOfTime,proto3,oneof"`
-}
-
-type GetPolicyRequest_AsOfVersion struct {
-	// A version: the document that has this version, from the history. Only with one scope. At most 256 characters.
-	AsOfVersion string `protobuf:"bytes,5,opt,name=as_of_version,json=asOfVersion,proto3,oneof"`
-}
-
-func (*GetPolicyRequest_AtLeastVersion) isGetPolicyRequest_ReadAt() {}
-
-func (*GetPolicyRequest_AsOfTime) isGetPolicyRequest_ReadAt() {}
-
-func (*GetPolicyRequest_AsOfVersion) isGetPolicyRequest_ReadAt() {}
-
-// The documents of one topic.
-type GetPolicyResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// One document for each requested scope, the LOCAL one first.
-	Documents     []*PolicyDocument `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *GetPolicyResponse) Reset() {
-	*x = GetPolicyResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[9]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *GetPolicyResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*GetPolicyResponse) ProtoMessage() {}
-
-func (x *GetPolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[9]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use GetPolicyResponse.ProtoReflect.Descriptor instead.
-func (*GetPolicyResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{9}
-}
-
-func (x *GetPolicyResponse) GetDocuments() []*PolicyDocument {
-	if x != nil {
-		return x.Documents
-	}
-	return nil
 }
 
 // Reads the effective policies of one topic.
@@ -1938,19 +1228,17 @@ type GetEffectivePolicyRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The topic, as in UpdatePolicyRequest.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The view. Unset: ENFORCED.
-	View EffectiveView `protobuf:"varint,2,opt,name=view,proto3,enum=topicpolicies.v1.EffectiveView" json:"view,omitempty"`
 	// A version that the LOCAL document must have reached, as in GetPolicyRequest. Unset: any. At most 256 characters.
-	AtLeastLocalVersion string `protobuf:"bytes,3,opt,name=at_least_local_version,json=atLeastLocalVersion,proto3" json:"at_least_local_version,omitempty"`
+	AtLeastLocalVersion string `protobuf:"bytes,2,opt,name=at_least_local_version,json=atLeastLocalVersion,proto3" json:"at_least_local_version,omitempty"`
 	// A version that the GLOBAL document must have reached. Unset: any. At most 256 characters.
-	AtLeastGlobalVersion string `protobuf:"bytes,4,opt,name=at_least_global_version,json=atLeastGlobalVersion,proto3" json:"at_least_global_version,omitempty"`
+	AtLeastGlobalVersion string `protobuf:"bytes,3,opt,name=at_least_global_version,json=atLeastGlobalVersion,proto3" json:"at_least_global_version,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
 
 func (x *GetEffectivePolicyRequest) Reset() {
 	*x = GetEffectivePolicyRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[10]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1962,7 +1250,7 @@ func (x *GetEffectivePolicyRequest) String() string {
 func (*GetEffectivePolicyRequest) ProtoMessage() {}
 
 func (x *GetEffectivePolicyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[10]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1975,7 +1263,7 @@ func (x *GetEffectivePolicyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEffectivePolicyRequest.ProtoReflect.Descriptor instead.
 func (*GetEffectivePolicyRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{10}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetEffectivePolicyRequest) GetTopic() string {
@@ -1983,13 +1271,6 @@ func (x *GetEffectivePolicyRequest) GetTopic() string {
 		return x.Topic
 	}
 	return ""
-}
-
-func (x *GetEffectivePolicyRequest) GetView() EffectiveView {
-	if x != nil {
-		return x.View
-	}
-	return EffectiveView_EFFECTIVE_VIEW_UNSPECIFIED
 }
 
 func (x *GetEffectivePolicyRequest) GetAtLeastLocalVersion() string {
@@ -2006,9 +1287,9 @@ func (x *GetEffectivePolicyRequest) GetAtLeastGlobalVersion() string {
 	return ""
 }
 
-// The effective policies of one topic. The message can be larger than the 4 MiB that gRPC clients receive by default: it has the content of
-// two documents of 1 MiB and the namespace's values, with the source of each entry. Receive up to 64 MiB.
-type GetEffectivePolicyResponse struct {
+// The effective policies of one topic: per field the first value among topic LOCAL, topic GLOBAL, namespace and broker. The message can be
+// larger than the 4 MiB that gRPC clients receive by default: receive up to 64 MiB.
+type EffectivePolicy struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The topic's full name.
 	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
@@ -2026,21 +1307,21 @@ type GetEffectivePolicyResponse struct {
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *GetEffectivePolicyResponse) Reset() {
-	*x = GetEffectivePolicyResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[11]
+func (x *EffectivePolicy) Reset() {
+	*x = EffectivePolicy{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *GetEffectivePolicyResponse) String() string {
+func (x *EffectivePolicy) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*GetEffectivePolicyResponse) ProtoMessage() {}
+func (*EffectivePolicy) ProtoMessage() {}
 
-func (x *GetEffectivePolicyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[11]
+func (x *EffectivePolicy) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,47 +1332,47 @@ func (x *GetEffectivePolicyResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use GetEffectivePolicyResponse.ProtoReflect.Descriptor instead.
-func (*GetEffectivePolicyResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{11}
+// Deprecated: Use EffectivePolicy.ProtoReflect.Descriptor instead.
+func (*EffectivePolicy) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{10}
 }
 
-func (x *GetEffectivePolicyResponse) GetTopic() string {
+func (x *EffectivePolicy) GetTopic() string {
 	if x != nil {
 		return x.Topic
 	}
 	return ""
 }
 
-func (x *GetEffectivePolicyResponse) GetPolicies() *TopicPolicies {
+func (x *EffectivePolicy) GetPolicies() *TopicPolicies {
 	if x != nil {
 		return x.Policies
 	}
 	return nil
 }
 
-func (x *GetEffectivePolicyResponse) GetSources() []*FieldSource {
+func (x *EffectivePolicy) GetSources() []*FieldSource {
 	if x != nil {
 		return x.Sources
 	}
 	return nil
 }
 
-func (x *GetEffectivePolicyResponse) GetLocalVersion() string {
+func (x *EffectivePolicy) GetLocalVersion() string {
 	if x != nil {
 		return x.LocalVersion
 	}
 	return ""
 }
 
-func (x *GetEffectivePolicyResponse) GetGlobalVersion() string {
+func (x *EffectivePolicy) GetGlobalVersion() string {
 	if x != nil {
 		return x.GlobalVersion
 	}
 	return ""
 }
 
-func (x *GetEffectivePolicyResponse) GetDisabled() bool {
+func (x *EffectivePolicy) GetDisabled() bool {
 	if x != nil {
 		return x.Disabled
 	}
@@ -2111,7 +1392,7 @@ type FieldSource struct {
 
 func (x *FieldSource) Reset() {
 	*x = FieldSource{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[12]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2123,7 +1404,7 @@ func (x *FieldSource) String() string {
 func (*FieldSource) ProtoMessage() {}
 
 func (x *FieldSource) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[12]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2136,7 +1417,7 @@ func (x *FieldSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FieldSource.ProtoReflect.Descriptor instead.
 func (*FieldSource) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{12}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FieldSource) GetPath() string {
@@ -2170,7 +1451,7 @@ type ListPoliciesRequest struct {
 
 func (x *ListPoliciesRequest) Reset() {
 	*x = ListPoliciesRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[13]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2182,7 +1463,7 @@ func (x *ListPoliciesRequest) String() string {
 func (*ListPoliciesRequest) ProtoMessage() {}
 
 func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[13]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2195,7 +1476,7 @@ func (x *ListPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*ListPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{13}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListPoliciesRequest) GetNamespace() string {
@@ -2234,15 +1515,15 @@ type ListPoliciesResponse struct {
 	Documents []*PolicyDocument `protobuf:"bytes,1,rep,name=documents,proto3" json:"documents,omitempty"`
 	// The token for the next page. Unset: this was the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The place where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
-	Token         *WatchToken `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`
+	// Where the first page was read: a watch of the namespace that resumes from here misses nothing. Unset in later pages.
+	ResumeToken   string `protobuf:"bytes,3,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ListPoliciesResponse) Reset() {
 	*x = ListPoliciesResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[14]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2254,7 +1535,7 @@ func (x *ListPoliciesResponse) String() string {
 func (*ListPoliciesResponse) ProtoMessage() {}
 
 func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[14]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2267,7 +1548,7 @@ func (x *ListPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*ListPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{14}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListPoliciesResponse) GetDocuments() []*PolicyDocument {
@@ -2284,11 +1565,11 @@ func (x *ListPoliciesResponse) GetNextPageToken() string {
 	return ""
 }
 
-func (x *ListPoliciesResponse) GetToken() *WatchToken {
+func (x *ListPoliciesResponse) GetResumeToken() string {
 	if x != nil {
-		return x.Token
+		return x.ResumeToken
 	}
-	return nil
+	return ""
 }
 
 // What to watch.
@@ -2299,7 +1580,7 @@ func (x *ListPoliciesResponse) GetToken() *WatchToken {
 type WatchPoliciesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Topics to watch, as in UpdatePolicyRequest. A snapshot shows those without a document as absent, unless their namespace is watched as a
-	// whole. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, and at most ServerLimits.watch_selectors.
+	// whole. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, at most 10,000 unless the server is configured otherwise.
 	Topics []string `protobuf:"bytes,1,rep,name=topics,proto3" json:"topics,omitempty"`
 	// Namespaces of which all topics are watched: "tenant/namespace". Unset: only `topics` are watched.
 	Namespaces []string `protobuf:"bytes,2,rep,name=namespaces,proto3" json:"namespaces,omitempty"`
@@ -2307,25 +1588,20 @@ type WatchPoliciesRequest struct {
 	Scopes []Scope `protobuf:"varint,3,rep,packed,name=scopes,proto3,enum=topicpolicies.v1.Scope" json:"scopes,omitempty"`
 	// What the watch sends. Unset: LATEST.
 	Mode WatchMode `protobuf:"varint,4,opt,name=mode,proto3,enum=topicpolicies.v1.WatchMode" json:"mode,omitempty"`
-	// The places to resume from, by namespace: its token, with the positions of later events folded in. A namespace that is not named here
-	// begins with a snapshot, or with the beginning of the history (`from_beginning`). Only watched namespaces can be named.
-	Resume map[string]*WatchToken `protobuf:"bytes,5,rep,name=resume,proto3" json:"resume,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES
-	// they always do. Not with LATEST.
-	FromBeginning bool `protobuf:"varint,6,opt,name=from_beginning,json=fromBeginning,proto3" json:"from_beginning,omitempty"`
-	// Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: the stream goes on.
-	EndWhenSynced bool `protobuf:"varint,7,opt,name=end_when_synced,json=endWhenSynced,proto3" json:"end_when_synced,omitempty"`
-	// The time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
-	BookmarkInterval *durationpb.Duration `protobuf:"bytes,8,opt,name=bookmark_interval,json=bookmarkInterval,proto3" json:"bookmark_interval,omitempty"`
+	// Where to resume, by namespace: the last `resume_token` that came for it. A namespace that is not named here begins with a snapshot. Only
+	// watched namespaces can be named. A token has at most 65,536 characters, and fewer than 100 for a log with one partition.
+	ResumeTokens map[string]string `protobuf:"bytes,5,rep,name=resume_tokens,json=resumeTokens,proto3" json:"resume_tokens,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// The time between two bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
+	BookmarkInterval *durationpb.Duration `protobuf:"bytes,6,opt,name=bookmark_interval,json=bookmarkInterval,proto3" json:"bookmark_interval,omitempty"`
 	// Whether changes include the document before.
-	IncludePrevious bool `protobuf:"varint,9,opt,name=include_previous,json=includePrevious,proto3" json:"include_previous,omitempty"`
+	IncludePrevious bool `protobuf:"varint,7,opt,name=include_previous,json=includePrevious,proto3" json:"include_previous,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *WatchPoliciesRequest) Reset() {
 	*x = WatchPoliciesRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[15]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2337,7 +1613,7 @@ func (x *WatchPoliciesRequest) String() string {
 func (*WatchPoliciesRequest) ProtoMessage() {}
 
 func (x *WatchPoliciesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[15]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2350,7 +1626,7 @@ func (x *WatchPoliciesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPoliciesRequest.ProtoReflect.Descriptor instead.
 func (*WatchPoliciesRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{15}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchPoliciesRequest) GetTopics() []string {
@@ -2381,25 +1657,11 @@ func (x *WatchPoliciesRequest) GetMode() WatchMode {
 	return WatchMode_WATCH_MODE_UNSPECIFIED
 }
 
-func (x *WatchPoliciesRequest) GetResume() map[string]*WatchToken {
+func (x *WatchPoliciesRequest) GetResumeTokens() map[string]string {
 	if x != nil {
-		return x.Resume
+		return x.ResumeTokens
 	}
 	return nil
-}
-
-func (x *WatchPoliciesRequest) GetFromBeginning() bool {
-	if x != nil {
-		return x.FromBeginning
-	}
-	return false
-}
-
-func (x *WatchPoliciesRequest) GetEndWhenSynced() bool {
-	if x != nil {
-		return x.EndWhenSynced
-	}
-	return false
 }
 
 func (x *WatchPoliciesRequest) GetBookmarkInterval() *durationpb.Duration {
@@ -2427,7 +1689,7 @@ type WatchPoliciesResponse struct {
 
 func (x *WatchPoliciesResponse) Reset() {
 	*x = WatchPoliciesResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[16]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +1701,7 @@ func (x *WatchPoliciesResponse) String() string {
 func (*WatchPoliciesResponse) ProtoMessage() {}
 
 func (x *WatchPoliciesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[16]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +1714,7 @@ func (x *WatchPoliciesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchPoliciesResponse.ProtoReflect.Descriptor instead.
 func (*WatchPoliciesResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{16}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchPoliciesResponse) GetEvents() []*WatchEvent {
@@ -2467,16 +1729,17 @@ type WatchEvent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The namespace: "tenant/namespace".
 	Namespace string `protobuf:"bytes,1,opt,name=namespace,proto3" json:"namespace,omitempty"`
+	// Where the watch of this namespace stands behind this event: opaque, keep the last one. Set on the last event of the namespace in each
+	// batch, unless the watch can't be resumed there, as within a snapshot.
+	ResumeToken string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// The content. A reader skips content that it does not know.
 	//
 	// Types that are valid to be assigned to Content:
 	//
 	//	*WatchEvent_Change
-	//	*WatchEvent_Entry
 	//	*WatchEvent_Bookmark
 	//	*WatchEvent_Status
 	//	*WatchEvent_Reset_
-	//	*WatchEvent_Gap
 	Content       isWatchEvent_Content `protobuf_oneof:"content"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2484,7 +1747,7 @@ type WatchEvent struct {
 
 func (x *WatchEvent) Reset() {
 	*x = WatchEvent{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[17]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2496,7 +1759,7 @@ func (x *WatchEvent) String() string {
 func (*WatchEvent) ProtoMessage() {}
 
 func (x *WatchEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[17]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2509,12 +1772,19 @@ func (x *WatchEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEvent.ProtoReflect.Descriptor instead.
 func (*WatchEvent) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{17}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchEvent) GetNamespace() string {
 	if x != nil {
 		return x.Namespace
+	}
+	return ""
+}
+
+func (x *WatchEvent) GetResumeToken() string {
+	if x != nil {
+		return x.ResumeToken
 	}
 	return ""
 }
@@ -2530,15 +1800,6 @@ func (x *WatchEvent) GetChange() *PolicyChange {
 	if x != nil {
 		if x, ok := x.Content.(*WatchEvent_Change); ok {
 			return x.Change
-		}
-	}
-	return nil
-}
-
-func (x *WatchEvent) GetEntry() *HistoryEntry {
-	if x != nil {
-		if x, ok := x.Content.(*WatchEvent_Entry); ok {
-			return x.Entry
 		}
 	}
 	return nil
@@ -2571,31 +1832,17 @@ func (x *WatchEvent) GetReset_() *WatchReset {
 	return nil
 }
 
-func (x *WatchEvent) GetGap() *HistoryGap {
-	if x != nil {
-		if x, ok := x.Content.(*WatchEvent_Gap); ok {
-			return x.Gap
-		}
-	}
-	return nil
-}
-
 type isWatchEvent_Content interface {
 	isWatchEvent_Content()
 }
 
 type WatchEvent_Change struct {
 	// A document: from the snapshot before SYNCED, a change after it.
-	Change *PolicyChange `protobuf:"bytes,2,opt,name=change,proto3,oneof"`
-}
-
-type WatchEvent_Entry struct {
-	// An event of the log (mode ENTRIES).
-	Entry *HistoryEntry `protobuf:"bytes,3,opt,name=entry,proto3,oneof"`
+	Change *PolicyChange `protobuf:"bytes,3,opt,name=change,proto3,oneof"`
 }
 
 type WatchEvent_Bookmark struct {
-	// A place to resume from.
+	// The state of the copy that the events make.
 	Bookmark *Bookmark `protobuf:"bytes,4,opt,name=bookmark,proto3,oneof"`
 }
 
@@ -2609,14 +1856,7 @@ type WatchEvent_Reset_ struct {
 	Reset_ *WatchReset `protobuf:"bytes,6,opt,name=reset,proto3,oneof"`
 }
 
-type WatchEvent_Gap struct {
-	// Events may be missing from the history here, before the next event.
-	Gap *HistoryGap `protobuf:"bytes,7,opt,name=gap,proto3,oneof"`
-}
-
 func (*WatchEvent_Change) isWatchEvent_Content() {}
-
-func (*WatchEvent_Entry) isWatchEvent_Content() {}
 
 func (*WatchEvent_Bookmark) isWatchEvent_Content() {}
 
@@ -2624,31 +1864,24 @@ func (*WatchEvent_Status) isWatchEvent_Content() {}
 
 func (*WatchEvent_Reset_) isWatchEvent_Content() {}
 
-func (*WatchEvent_Gap) isWatchEvent_Content() {}
-
 // A document, and the event that produced it.
 type PolicyChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The document after the event. Without policies: it was deleted, or, in a snapshot, the request names a topic that has none.
+	// The document after the event. Without policies: it was deleted, or, in a snapshot, there is none.
 	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
 	// The version before. Unset: it is not known, as for most documents of a snapshot.
 	PreviousVersion string `protobuf:"bytes,2,opt,name=previous_version,json=previousVersion,proto3" json:"previous_version,omitempty"`
 	// The document before. Unset: it was not requested (`include_previous`), or it is not known.
 	Previous *PolicyDocument `protobuf:"bytes,3,opt,name=previous,proto3" json:"previous,omitempty"`
-	// The partition of the change log.
-	Partition int32 `protobuf:"varint,4,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The position in that partition, at most 256 characters. Fold it into the token's `positions[partition]`, keeping the greater string.
-	// Unset: the log has no event of this change, so there is nothing to fold.
-	Position string `protobuf:"bytes,5,opt,name=position,proto3" json:"position,omitempty"`
 	// The origin of the change. Unset: it is not known.
-	Origin        *ChangeOrigin `protobuf:"bytes,6,opt,name=origin,proto3" json:"origin,omitempty"`
+	Origin        *ChangeOrigin `protobuf:"bytes,4,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PolicyChange) Reset() {
 	*x = PolicyChange{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[18]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2660,7 +1893,7 @@ func (x *PolicyChange) String() string {
 func (*PolicyChange) ProtoMessage() {}
 
 func (x *PolicyChange) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[18]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2673,7 +1906,7 @@ func (x *PolicyChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PolicyChange.ProtoReflect.Descriptor instead.
 func (*PolicyChange) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{18}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PolicyChange) GetDocument() *PolicyDocument {
@@ -2697,20 +1930,6 @@ func (x *PolicyChange) GetPrevious() *PolicyDocument {
 	return nil
 }
 
-func (x *PolicyChange) GetPartition() int32 {
-	if x != nil {
-		return x.Partition
-	}
-	return 0
-}
-
-func (x *PolicyChange) GetPosition() string {
-	if x != nil {
-		return x.Position
-	}
-	return ""
-}
-
 func (x *PolicyChange) GetOrigin() *ChangeOrigin {
 	if x != nil {
 		return x.Origin
@@ -2718,153 +1937,16 @@ func (x *PolicyChange) GetOrigin() *ChangeOrigin {
 	return nil
 }
 
-// The origin of an event, as far as the log has it.
-type ChangeOrigin struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Who requested the change, as far as it is known (`actor_standing`). Unset: no actor was given.
-	Actor string `protobuf:"bytes,1,opt,name=actor,proto3" json:"actor,omitempty"`
-	// What is known about the actor.
-	ActorStanding ActorStanding `protobuf:"varint,2,opt,name=actor_standing,json=actorStanding,proto3,enum=topicpolicies.v1.ActorStanding" json:"actor_standing,omitempty"`
-	// Why. Unset: no reason was given.
-	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	// The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
-	RequestId string `protobuf:"bytes,4,opt,name=request_id,json=requestId,proto3" json:"request_id,omitempty"`
-	// The mask of the request. For a broker's event, in the history: what the event was taken to change, setting by setting. Unset: it is not
-	// known.
-	UpdateMask *fieldmaskpb.FieldMask `protobuf:"bytes,5,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
-	// The name of the producer that wrote the event. Unset: the embedded log, which has none.
-	ProducerName string `protobuf:"bytes,6,opt,name=producer_name,json=producerName,proto3" json:"producer_name,omitempty"`
-	// When the event was published, by its writer's clock.
-	PublishTime *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=publish_time,json=publishTime,proto3" json:"publish_time,omitempty"`
-	// The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
-	// document; they are left out if they equal the document of the change.
-	Event *PulsarEvent `protobuf:"bytes,8,opt,name=event,proto3" json:"event,omitempty"`
-	// The principal whose credentials the service verified: the actor, or a proxy that called for the actor. Unset: none were verified.
-	Principal string `protobuf:"bytes,9,opt,name=principal,proto3" json:"principal,omitempty"`
-	// The name that the caller gave, if the actor was authenticated and has another name. This name is not verified. Unset: there is none.
-	ClaimedActor string `protobuf:"bytes,10,opt,name=claimed_actor,json=claimedActor,proto3" json:"claimed_actor,omitempty"`
-	// The trace in which the change was requested, as W3C's `traceparent`: 55 characters. Unset: no trace is known.
-	TraceParent   string `protobuf:"bytes,11,opt,name=trace_parent,json=traceParent,proto3" json:"trace_parent,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ChangeOrigin) Reset() {
-	*x = ChangeOrigin{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[19]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ChangeOrigin) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ChangeOrigin) ProtoMessage() {}
-
-func (x *ChangeOrigin) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[19]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ChangeOrigin.ProtoReflect.Descriptor instead.
-func (*ChangeOrigin) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{19}
-}
-
-func (x *ChangeOrigin) GetActor() string {
-	if x != nil {
-		return x.Actor
-	}
-	return ""
-}
-
-func (x *ChangeOrigin) GetActorStanding() ActorStanding {
-	if x != nil {
-		return x.ActorStanding
-	}
-	return ActorStanding_ACTOR_STANDING_UNSPECIFIED
-}
-
-func (x *ChangeOrigin) GetReason() string {
-	if x != nil {
-		return x.Reason
-	}
-	return ""
-}
-
-func (x *ChangeOrigin) GetRequestId() string {
-	if x != nil {
-		return x.RequestId
-	}
-	return ""
-}
-
-func (x *ChangeOrigin) GetUpdateMask() *fieldmaskpb.FieldMask {
-	if x != nil {
-		return x.UpdateMask
-	}
-	return nil
-}
-
-func (x *ChangeOrigin) GetProducerName() string {
-	if x != nil {
-		return x.ProducerName
-	}
-	return ""
-}
-
-func (x *ChangeOrigin) GetPublishTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.PublishTime
-	}
-	return nil
-}
-
-func (x *ChangeOrigin) GetEvent() *PulsarEvent {
-	if x != nil {
-		return x.Event
-	}
-	return nil
-}
-
-func (x *ChangeOrigin) GetPrincipal() string {
-	if x != nil {
-		return x.Principal
-	}
-	return ""
-}
-
-func (x *ChangeOrigin) GetClaimedActor() string {
-	if x != nil {
-		return x.ClaimedActor
-	}
-	return ""
-}
-
-func (x *ChangeOrigin) GetTraceParent() string {
-	if x != nil {
-		return x.TraceParent
-	}
-	return ""
-}
-
-// A place to resume from. A namespace sends bookmarks only while its log is followed, so a namespace whose log is lost falls silent.
+// How complete and how old the copy of a namespace is that the events make. Bookmarks come only while the namespace's log is followed, so a
+// namespace whose log is lost falls silent.
 type Bookmark struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why it was sent.
-	Kind BookmarkKind `protobuf:"varint,1,opt,name=kind,proto3,enum=topicpolicies.v1.BookmarkKind" json:"kind,omitempty"`
-	// The place.
-	Token *WatchToken `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
-	// The server has sent everything of the namespace up to this time, by its clock. Staleness counts from here. At the beginning of another
-	// log nothing is confirmed: 1970.
+	// Whether the snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset.
+	Synced bool `protobuf:"varint,1,opt,name=synced,proto3" json:"synced,omitempty"`
+	// The server has sent everything of the namespace up to this long before it sent the bookmark. Unset: that is not known, as at the
+	// beginning of another log.
+	Age *durationpb.Duration `protobuf:"bytes,2,opt,name=age,proto3" json:"age,omitempty"`
+	// The same as a time by the server's clock, to be compared with times of that clock only. Unset as `age` is.
 	ConfirmedTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=confirmed_time,json=confirmedTime,proto3" json:"confirmed_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2872,7 +1954,7 @@ type Bookmark struct {
 
 func (x *Bookmark) Reset() {
 	*x = Bookmark{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[20]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2884,7 +1966,7 @@ func (x *Bookmark) String() string {
 func (*Bookmark) ProtoMessage() {}
 
 func (x *Bookmark) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[20]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2897,19 +1979,19 @@ func (x *Bookmark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Bookmark.ProtoReflect.Descriptor instead.
 func (*Bookmark) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{20}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{18}
 }
 
-func (x *Bookmark) GetKind() BookmarkKind {
+func (x *Bookmark) GetSynced() bool {
 	if x != nil {
-		return x.Kind
+		return x.Synced
 	}
-	return BookmarkKind_BOOKMARK_KIND_UNSPECIFIED
+	return false
 }
 
-func (x *Bookmark) GetToken() *WatchToken {
+func (x *Bookmark) GetAge() *durationpb.Duration {
 	if x != nil {
-		return x.Token
+		return x.Age
 	}
 	return nil
 }
@@ -2919,70 +2001,6 @@ func (x *Bookmark) GetConfirmedTime() *timestamppb.Timestamp {
 		return x.ConfirmedTime
 	}
 	return nil
-}
-
-// A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; the rest of it has no meaning for them.
-type WatchToken struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The log's identity. Empty: nothing has been read yet, so that a snapshot follows. At most 1,024 characters.
-	Log string `protobuf:"bytes,1,opt,name=log,proto3" json:"log,omitempty"`
-	// The position per partition; empty where nothing has been read. At most 1,024, each of at most 256 characters.
-	Positions []string `protobuf:"bytes,2,rep,name=positions,proto3" json:"positions,omitempty"`
-	// Identifies the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
-	LeftOut       string `protobuf:"bytes,3,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *WatchToken) Reset() {
-	*x = WatchToken{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[21]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *WatchToken) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*WatchToken) ProtoMessage() {}
-
-func (x *WatchToken) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[21]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use WatchToken.ProtoReflect.Descriptor instead.
-func (*WatchToken) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{21}
-}
-
-func (x *WatchToken) GetLog() string {
-	if x != nil {
-		return x.Log
-	}
-	return ""
-}
-
-func (x *WatchToken) GetPositions() []string {
-	if x != nil {
-		return x.Positions
-	}
-	return nil
-}
-
-func (x *WatchToken) GetLeftOut() string {
-	if x != nil {
-		return x.LeftOut
-	}
-	return ""
 }
 
 // The state of a namespace of a watch. It is sent when the state is not READY, and when it has become READY.
@@ -3000,7 +2018,7 @@ type NamespaceStatus struct {
 
 func (x *NamespaceStatus) Reset() {
 	*x = NamespaceStatus{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[22]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3012,7 +2030,7 @@ func (x *NamespaceStatus) String() string {
 func (*NamespaceStatus) ProtoMessage() {}
 
 func (x *NamespaceStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[22]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3025,7 +2043,7 @@ func (x *NamespaceStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NamespaceStatus.ProtoReflect.Descriptor instead.
 func (*NamespaceStatus) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{22}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *NamespaceStatus) GetState() NamespaceState {
@@ -3049,8 +2067,8 @@ func (x *NamespaceStatus) GetMessage() string {
 	return ""
 }
 
-// A namespace begins anew: its token and everything that was sent for it are void. A snapshot follows, then SYNCED; documents that the
-// snapshot does not have no longer exist. In the mode ENTRIES the history follows from its beginning, then SYNCED.
+// A namespace begins anew: its resume tokens and everything that was sent for it are void. A snapshot follows, then SYNCED; documents that
+// the snapshot does not have no longer exist.
 type WatchReset struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Why.
@@ -3063,7 +2081,7 @@ type WatchReset struct {
 
 func (x *WatchReset) Reset() {
 	*x = WatchReset{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[23]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3075,7 +2093,7 @@ func (x *WatchReset) String() string {
 func (*WatchReset) ProtoMessage() {}
 
 func (x *WatchReset) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[23]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3088,7 +2106,7 @@ func (x *WatchReset) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchReset.ProtoReflect.Descriptor instead.
 func (*WatchReset) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{23}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *WatchReset) GetReason() ErrorReason {
@@ -3105,429 +2123,6 @@ func (x *WatchReset) GetMessage() string {
 	return ""
 }
 
-// The part of the history to list. To copy the history, watch it in the mode ENTRIES.
-type ListHistoryRequest struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
-	Topic string `protobuf:"bytes,1,opt,name=topic,proto3" json:"topic,omitempty"`
-	// The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
-	Namespace string `protobuf:"bytes,2,opt,name=namespace,proto3" json:"namespace,omitempty"`
-	// The scopes, each once. Unset: both.
-	Scopes []Scope `protobuf:"varint,3,rep,packed,name=scopes,proto3,enum=topicpolicies.v1.Scope" json:"scopes,omitempty"`
-	// Only events at this time or later. Unset: from the beginning.
-	StartTime *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Only events before this time. Unset: to the end.
-	EndTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// Only events of this actor. Set and empty: only events without an actor, such as those of brokers. Unset: events of all actors. At most
-	// 256 characters.
-	Actor *string `protobuf:"bytes,6,opt,name=actor,proto3,oneof" json:"actor,omitempty"`
-	// The order. Unset: NEWEST_FIRST.
-	Order HistoryOrder `protobuf:"varint,7,opt,name=order,proto3,enum=topicpolicies.v1.HistoryOrder" json:"order,omitempty"`
-	// The most entries in the answer. Unset: 100. More than 1,000 means 1,000.
-	PageSize int32 `protobuf:"varint,8,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	// The token from the previous answer to the same request; the page size may differ. Unset: the first page. At most 8,192 characters.
-	PageToken     string `protobuf:"bytes,9,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListHistoryRequest) Reset() {
-	*x = ListHistoryRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[24]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListHistoryRequest) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListHistoryRequest) ProtoMessage() {}
-
-func (x *ListHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[24]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListHistoryRequest.ProtoReflect.Descriptor instead.
-func (*ListHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{24}
-}
-
-func (x *ListHistoryRequest) GetTopic() string {
-	if x != nil {
-		return x.Topic
-	}
-	return ""
-}
-
-func (x *ListHistoryRequest) GetNamespace() string {
-	if x != nil {
-		return x.Namespace
-	}
-	return ""
-}
-
-func (x *ListHistoryRequest) GetScopes() []Scope {
-	if x != nil {
-		return x.Scopes
-	}
-	return nil
-}
-
-func (x *ListHistoryRequest) GetStartTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.StartTime
-	}
-	return nil
-}
-
-func (x *ListHistoryRequest) GetEndTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.EndTime
-	}
-	return nil
-}
-
-func (x *ListHistoryRequest) GetActor() string {
-	if x != nil && x.Actor != nil {
-		return *x.Actor
-	}
-	return ""
-}
-
-func (x *ListHistoryRequest) GetOrder() HistoryOrder {
-	if x != nil {
-		return x.Order
-	}
-	return HistoryOrder_HISTORY_ORDER_UNSPECIFIED
-}
-
-func (x *ListHistoryRequest) GetPageSize() int32 {
-	if x != nil {
-		return x.PageSize
-	}
-	return 0
-}
-
-func (x *ListHistoryRequest) GetPageToken() string {
-	if x != nil {
-		return x.PageToken
-	}
-	return ""
-}
-
-// A page of history. The events of one topic and scope are in the order of the log, or in the reverse order.
-type ListHistoryResponse struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The events. A page can have fewer events than requested: it ends with the event that makes it 1 MiB large.
-	Entries []*HistoryEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
-	// The token for the next page. Unset: this was the last page. New events neither repeat nor hide any.
-	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The periods in which the record may miss events, within the requested time: the newest 100, newest first.
-	Gaps []*HistoryGap `protobuf:"bytes,3,rep,name=gaps,proto3" json:"gaps,omitempty"`
-	// Whether this server follows the change log now. If not, the log can't be read now, and the newest events may be missing.
-	Following     bool `protobuf:"varint,4,opt,name=following,proto3" json:"following,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ListHistoryResponse) Reset() {
-	*x = ListHistoryResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[25]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ListHistoryResponse) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ListHistoryResponse) ProtoMessage() {}
-
-func (x *ListHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[25]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ListHistoryResponse.ProtoReflect.Descriptor instead.
-func (*ListHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{25}
-}
-
-func (x *ListHistoryResponse) GetEntries() []*HistoryEntry {
-	if x != nil {
-		return x.Entries
-	}
-	return nil
-}
-
-func (x *ListHistoryResponse) GetNextPageToken() string {
-	if x != nil {
-		return x.NextPageToken
-	}
-	return ""
-}
-
-func (x *ListHistoryResponse) GetGaps() []*HistoryGap {
-	if x != nil {
-		return x.Gaps
-	}
-	return nil
-}
-
-func (x *ListHistoryResponse) GetFollowing() bool {
-	if x != nil {
-		return x.Following
-	}
-	return false
-}
-
-// One event of the change log as this server read it, with its effect.
-type HistoryEntry struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The document after the event. Unset: the event could not be read, and its policy key is not known. The history keeps no object storage
-	// secrets: it has "********" for them.
-	Document *PolicyDocument `protobuf:"bytes,1,opt,name=document,proto3" json:"document,omitempty"`
-	// The document before the event. Unset: it is not known.
-	Previous *PolicyDocument `protobuf:"bytes,2,opt,name=previous,proto3" json:"previous,omitempty"`
-	// The kind of event.
-	Kind HistoryKind `protobuf:"varint,3,opt,name=kind,proto3,enum=topicpolicies.v1.HistoryKind" json:"kind,omitempty"`
-	// The outcome.
-	Outcome HistoryOutcome `protobuf:"varint,4,opt,name=outcome,proto3,enum=topicpolicies.v1.HistoryOutcome" json:"outcome,omitempty"`
-	// When the event happened: its publish time, but never before the previous event of its partition and never in the future. ListHistory
-	// orders by this.
-	Time *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=time,proto3" json:"time,omitempty"`
-	// The partition of the change log.
-	Partition int32 `protobuf:"varint,6,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The position in that partition, as in PolicyChange.
-	Position string `protobuf:"bytes,7,opt,name=position,proto3" json:"position,omitempty"`
-	// The origin of the event.
-	Origin *ChangeOrigin `protobuf:"bytes,8,opt,name=origin,proto3" json:"origin,omitempty"`
-	// Fields and entries of maps that differ between the two documents, including secrets. If there are more than 1,000, or more than 65,536
-	// characters of them, only the fields. Unset: there is no difference.
-	Changed *fieldmaskpb.FieldMask `protobuf:"bytes,9,opt,name=changed,proto3" json:"changed,omitempty"`
-	// Whether the event was computed from another document than the one that it met.
-	Stale bool `protobuf:"varint,10,opt,name=stale,proto3" json:"stale,omitempty"`
-	// Whether this is a broker's event that no recent document explains: applying its difference from the newest document may have undone
-	// something.
-	Unexplained bool `protobuf:"varint,11,opt,name=unexplained,proto3" json:"unexplained,omitempty"`
-	// Whether this is a broker's event that two recent documents explain differently: the newer one was taken.
-	Ambiguous bool `protobuf:"varint,12,opt,name=ambiguous,proto3" json:"ambiguous,omitempty"`
-	// Whether it came from another cluster.
-	Replicated bool `protobuf:"varint,13,opt,name=replicated,proto3" json:"replicated,omitempty"`
-	// Why the event could not be read. Unset: it was read.
-	Problem       string `protobuf:"bytes,14,opt,name=problem,proto3" json:"problem,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HistoryEntry) Reset() {
-	*x = HistoryEntry{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[26]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HistoryEntry) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HistoryEntry) ProtoMessage() {}
-
-func (x *HistoryEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[26]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HistoryEntry.ProtoReflect.Descriptor instead.
-func (*HistoryEntry) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{26}
-}
-
-func (x *HistoryEntry) GetDocument() *PolicyDocument {
-	if x != nil {
-		return x.Document
-	}
-	return nil
-}
-
-func (x *HistoryEntry) GetPrevious() *PolicyDocument {
-	if x != nil {
-		return x.Previous
-	}
-	return nil
-}
-
-func (x *HistoryEntry) GetKind() HistoryKind {
-	if x != nil {
-		return x.Kind
-	}
-	return HistoryKind_HISTORY_KIND_UNSPECIFIED
-}
-
-func (x *HistoryEntry) GetOutcome() HistoryOutcome {
-	if x != nil {
-		return x.Outcome
-	}
-	return HistoryOutcome_HISTORY_OUTCOME_UNSPECIFIED
-}
-
-func (x *HistoryEntry) GetTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.Time
-	}
-	return nil
-}
-
-func (x *HistoryEntry) GetPartition() int32 {
-	if x != nil {
-		return x.Partition
-	}
-	return 0
-}
-
-func (x *HistoryEntry) GetPosition() string {
-	if x != nil {
-		return x.Position
-	}
-	return ""
-}
-
-func (x *HistoryEntry) GetOrigin() *ChangeOrigin {
-	if x != nil {
-		return x.Origin
-	}
-	return nil
-}
-
-func (x *HistoryEntry) GetChanged() *fieldmaskpb.FieldMask {
-	if x != nil {
-		return x.Changed
-	}
-	return nil
-}
-
-func (x *HistoryEntry) GetStale() bool {
-	if x != nil {
-		return x.Stale
-	}
-	return false
-}
-
-func (x *HistoryEntry) GetUnexplained() bool {
-	if x != nil {
-		return x.Unexplained
-	}
-	return false
-}
-
-func (x *HistoryEntry) GetAmbiguous() bool {
-	if x != nil {
-		return x.Ambiguous
-	}
-	return false
-}
-
-func (x *HistoryEntry) GetReplicated() bool {
-	if x != nil {
-		return x.Replicated
-	}
-	return false
-}
-
-func (x *HistoryEntry) GetProblem() string {
-	if x != nil {
-		return x.Problem
-	}
-	return ""
-}
-
-// A period in which the record of a namespace may miss events.
-type HistoryGap struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Its beginning. Unset: from the beginning of the log.
-	StartTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Its end.
-	EndTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// Why.
-	Reason        HistoryGapReason `protobuf:"varint,3,opt,name=reason,proto3,enum=topicpolicies.v1.HistoryGapReason" json:"reason,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *HistoryGap) Reset() {
-	*x = HistoryGap{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[27]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *HistoryGap) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*HistoryGap) ProtoMessage() {}
-
-func (x *HistoryGap) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[27]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use HistoryGap.ProtoReflect.Descriptor instead.
-func (*HistoryGap) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{27}
-}
-
-func (x *HistoryGap) GetStartTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.StartTime
-	}
-	return nil
-}
-
-func (x *HistoryGap) GetEndTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.EndTime
-	}
-	return nil
-}
-
-func (x *HistoryGap) GetReason() HistoryGapReason {
-	if x != nil {
-		return x.Reason
-	}
-	return HistoryGapReason_HISTORY_GAP_REASON_UNSPECIFIED
-}
-
 // Requests facts about this server.
 type GetServerInfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3537,7 +2132,7 @@ type GetServerInfoRequest struct {
 
 func (x *GetServerInfoRequest) Reset() {
 	*x = GetServerInfoRequest{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[28]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3549,7 +2144,7 @@ func (x *GetServerInfoRequest) String() string {
 func (*GetServerInfoRequest) ProtoMessage() {}
 
 func (x *GetServerInfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[28]
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3562,11 +2157,11 @@ func (x *GetServerInfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetServerInfoRequest.ProtoReflect.Descriptor instead.
 func (*GetServerInfoRequest) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{28}
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{21}
 }
 
-// Facts about this server.
-type GetServerInfoResponse struct {
+// Facts about a server.
+type ServerInfo struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The version of the program, such as "0.1.0".
 	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
@@ -3575,30 +2170,26 @@ type GetServerInfoResponse struct {
 	// The name of its Pulsar cluster. Unset: the server has none, or does not know its name yet.
 	Cluster string `protobuf:"bytes,3,opt,name=cluster,proto3" json:"cluster,omitempty"`
 	// Which other writers there may be.
-	WriterMode WriterMode `protobuf:"varint,4,opt,name=writer_mode,json=writerMode,proto3,enum=topicpolicies.v1.WriterMode" json:"writer_mode,omitempty"`
-	// The features of the server beyond the minimum.
-	Features []ServerFeature `protobuf:"varint,5,rep,packed,name=features,proto3,enum=topicpolicies.v1.ServerFeature" json:"features,omitempty"`
-	// Its limits.
-	Limits        *ServerLimits `protobuf:"bytes,6,opt,name=limits,proto3" json:"limits,omitempty"`
+	WriterMode    WriterMode `protobuf:"varint,4,opt,name=writer_mode,json=writerMode,proto3,enum=topicpolicies.v1.WriterMode" json:"writer_mode,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
-func (x *GetServerInfoResponse) Reset() {
-	*x = GetServerInfoResponse{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[29]
+func (x *ServerInfo) Reset() {
+	*x = ServerInfo{}
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
 
-func (x *GetServerInfoResponse) String() string {
+func (x *ServerInfo) String() string {
 	return protoimpl.X.MessageStringOf(x)
 }
 
-func (*GetServerInfoResponse) ProtoMessage() {}
+func (*ServerInfo) ProtoMessage() {}
 
-func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[29]
+func (x *ServerInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_topicpolicies_v1_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3609,219 +2200,107 @@ func (x *GetServerInfoResponse) ProtoReflect() protoreflect.Message {
 	return mi.MessageOf(x)
 }
 
-// Deprecated: Use GetServerInfoResponse.ProtoReflect.Descriptor instead.
-func (*GetServerInfoResponse) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{29}
+// Deprecated: Use ServerInfo.ProtoReflect.Descriptor instead.
+func (*ServerInfo) Descriptor() ([]byte, []int) {
+	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{22}
 }
 
-func (x *GetServerInfoResponse) GetVersion() string {
+func (x *ServerInfo) GetVersion() string {
 	if x != nil {
 		return x.Version
 	}
 	return ""
 }
 
-func (x *GetServerInfoResponse) GetLog() LogKind {
+func (x *ServerInfo) GetLog() LogKind {
 	if x != nil {
 		return x.Log
 	}
 	return LogKind_LOG_KIND_UNSPECIFIED
 }
 
-func (x *GetServerInfoResponse) GetCluster() string {
+func (x *ServerInfo) GetCluster() string {
 	if x != nil {
 		return x.Cluster
 	}
 	return ""
 }
 
-func (x *GetServerInfoResponse) GetWriterMode() WriterMode {
+func (x *ServerInfo) GetWriterMode() WriterMode {
 	if x != nil {
 		return x.WriterMode
 	}
 	return WriterMode_WRITER_MODE_UNSPECIFIED
 }
 
-func (x *GetServerInfoResponse) GetFeatures() []ServerFeature {
-	if x != nil {
-		return x.Features
-	}
-	return nil
-}
-
-func (x *GetServerInfoResponse) GetLimits() *ServerLimits {
-	if x != nil {
-		return x.Limits
-	}
-	return nil
-}
-
-// The limits that differ between servers.
-type ServerLimits struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The most bytes of a message that the server accepts.
-	MessageBytes int64 `protobuf:"varint,1,opt,name=message_bytes,json=messageBytes,proto3" json:"message_bytes,omitempty"`
-	// The most changes in flight on one stream of updates; the server reads no further until some are settled.
-	ChangesPerStream int32 `protobuf:"varint,2,opt,name=changes_per_stream,json=changesPerStream,proto3" json:"changes_per_stream,omitempty"`
-	// The most topics and namespaces of one watch.
-	WatchSelectors int32 `protobuf:"varint,3,opt,name=watch_selectors,json=watchSelectors,proto3" json:"watch_selectors,omitempty"`
-	// The most watches at once.
-	Watches int32 `protobuf:"varint,4,opt,name=watches,proto3" json:"watches,omitempty"`
-	// The longest time until an update is answered, with success or an error.
-	UpdateTimeout *durationpb.Duration `protobuf:"bytes,5,opt,name=update_timeout,json=updateTimeout,proto3" json:"update_timeout,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *ServerLimits) Reset() {
-	*x = ServerLimits{}
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[30]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *ServerLimits) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*ServerLimits) ProtoMessage() {}
-
-func (x *ServerLimits) ProtoReflect() protoreflect.Message {
-	mi := &file_topicpolicies_v1_service_proto_msgTypes[30]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use ServerLimits.ProtoReflect.Descriptor instead.
-func (*ServerLimits) Descriptor() ([]byte, []int) {
-	return file_topicpolicies_v1_service_proto_rawDescGZIP(), []int{30}
-}
-
-func (x *ServerLimits) GetMessageBytes() int64 {
-	if x != nil {
-		return x.MessageBytes
-	}
-	return 0
-}
-
-func (x *ServerLimits) GetChangesPerStream() int32 {
-	if x != nil {
-		return x.ChangesPerStream
-	}
-	return 0
-}
-
-func (x *ServerLimits) GetWatchSelectors() int32 {
-	if x != nil {
-		return x.WatchSelectors
-	}
-	return 0
-}
-
-func (x *ServerLimits) GetWatches() int32 {
-	if x != nil {
-		return x.Watches
-	}
-	return 0
-}
-
-func (x *ServerLimits) GetUpdateTimeout() *durationpb.Duration {
-	if x != nil {
-		return x.UpdateTimeout
-	}
-	return nil
-}
-
 var File_topicpolicies_v1_service_proto protoreflect.FileDescriptor
 
 const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1etopicpolicies/v1/service.proto\x12\x10topicpolicies.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x1dtopicpolicies/v1/errors.proto\x1a\x1dtopicpolicies/v1/events.proto\x1a\x1ftopicpolicies/v1/policies.proto\"\x99\x05\n" +
+	"\x1etopicpolicies/v1/service.proto\x12\x10topicpolicies.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17google/rpc/status.proto\x1a\x1dtopicpolicies/v1/errors.proto\x1a\x1dtopicpolicies/v1/events.proto\x1a\x1ftopicpolicies/v1/policies.proto\"\xa3\x05\n" +
 	"\x13UpdatePolicyRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12-\n" +
 	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12;\n" +
 	"\bpolicies\x18\x03 \x01(\v2\x1f.topicpolicies.v1.TopicPoliciesR\bpolicies\x12;\n" +
 	"\vupdate_mask\x18\x04 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
 	"updateMask\x12b\n" +
-	"\x0flist_operations\x18\x05 \x03(\v29.topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntryR\x0elistOperations\x12\x12\n" +
-	"\x04etag\x18\x06 \x01(\tR\x04etag\x12$\n" +
-	"\x0emust_not_exist\x18\a \x01(\bR\fmustNotExist\x12$\n" +
-	"\x0eskip_if_absent\x18\b \x01(\bR\fskipIfAbsent\x12\x1d\n" +
+	"\x0flist_operations\x18\x05 \x03(\v29.topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntryR\x0elistOperations\x12B\n" +
+	"\fprecondition\x18\x06 \x01(\v2\x1e.topicpolicies.v1.PreconditionR\fprecondition\x12$\n" +
+	"\x0eskip_if_absent\x18\a \x01(\bR\fskipIfAbsent\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\t \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\n" +
-	" \x01(\bR\fvalidateOnly\x12\x14\n" +
+	"request_id\x18\b \x01(\tR\trequestId\x12#\n" +
+	"\rvalidate_only\x18\t \x01(\bR\fvalidateOnly\x12)\n" +
+	"\x10include_previous\x18\n" +
+	" \x01(\bR\x0fincludePrevious\x12\x14\n" +
 	"\x05actor\x18\v \x01(\tR\x05actor\x12\x16\n" +
-	"\x06reason\x18\f \x01(\tR\x06reason\x12)\n" +
-	"\x10include_previous\x18\r \x01(\bR\x0fincludePrevious\x1ab\n" +
+	"\x06reason\x18\f \x01(\tR\x06reason\x1ab\n" +
 	"\x13ListOperationsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x125\n" +
-	"\x05value\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.ListOperationR\x05value:\x028\x01\"\xcd\x02\n" +
-	"\x14UpdatePolicyResponse\x12<\n" +
-	"\bdocument\x18\x01 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bdocument\x12\x18\n" +
-	"\aversion\x18\a \x01(\tR\aversion\x12)\n" +
-	"\x10previous_version\x18\x02 \x01(\tR\x0fpreviousVersion\x12<\n" +
-	"\bprevious\x18\x03 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x129\n" +
-	"\aoutcome\x18\x04 \x01(\x0e2\x1f.topicpolicies.v1.UpdateOutcomeR\aoutcome\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\x12\x1a\n" +
-	"\breplayed\x18\x06 \x01(\bR\breplayed\"X\n" +
-	"\x15UpdatePoliciesRequest\x12?\n" +
-	"\achanges\x18\x01 \x03(\v2%.topicpolicies.v1.PolicyChangeRequestR\achanges\"\xbd\x01\n" +
-	"\x13PolicyChangeRequest\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12?\n" +
-	"\x06update\x18\x02 \x01(\v2%.topicpolicies.v1.UpdatePolicyRequestH\x00R\x06update\x12?\n" +
-	"\x06delete\x18\x03 \x01(\v2%.topicpolicies.v1.DeletePolicyRequestH\x00R\x06deleteB\b\n" +
-	"\x06change\"X\n" +
-	"\x16UpdatePoliciesResponse\x12>\n" +
-	"\aresults\x18\x01 \x03(\v2$.topicpolicies.v1.PolicyChangeResultR\aresults\"\xee\x01\n" +
-	"\x12PolicyChangeResult\x12\x1a\n" +
-	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12B\n" +
-	"\aupdated\x18\x02 \x01(\v2&.topicpolicies.v1.UpdatePolicyResponseH\x00R\aupdated\x12B\n" +
-	"\adeleted\x18\x03 \x01(\v2&.topicpolicies.v1.DeletePolicyResponseH\x00R\adeleted\x12*\n" +
-	"\x05error\x18\x04 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\b\n" +
-	"\x06result\"\x8b\x02\n" +
+	"\x05value\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.ListOperationR\x05value:\x028\x01\"Q\n" +
+	"\fPrecondition\x12\x1a\n" +
+	"\aversion\x18\x01 \x01(\tH\x00R\aversion\x12\x18\n" +
+	"\x06exists\x18\x02 \x01(\bH\x00R\x06existsB\v\n" +
+	"\tcondition\"\xbb\x02\n" +
 	"\x13DeletePolicyRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12-\n" +
-	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12\x12\n" +
-	"\x04etag\x18\x03 \x01(\tR\x04etag\x12\x1d\n" +
+	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12B\n" +
+	"\fprecondition\x18\x03 \x01(\v2\x1e.topicpolicies.v1.PreconditionR\fprecondition\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x04 \x01(\tR\trequestId\x12#\n" +
-	"\rvalidate_only\x18\x05 \x01(\bR\fvalidateOnly\x12\x14\n" +
-	"\x05actor\x18\x06 \x01(\tR\x05actor\x12\x16\n" +
-	"\x06reason\x18\a \x01(\tR\x06reason\x12)\n" +
-	"\x10include_previous\x18\b \x01(\bR\x0fincludePrevious\"\xcd\x02\n" +
-	"\x14DeletePolicyResponse\x12<\n" +
-	"\bdocument\x18\x01 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bdocument\x12\x18\n" +
-	"\aversion\x18\a \x01(\tR\aversion\x12)\n" +
-	"\x10previous_version\x18\x02 \x01(\tR\x0fpreviousVersion\x12<\n" +
-	"\bprevious\x18\x03 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x129\n" +
-	"\aoutcome\x18\x04 \x01(\x0e2\x1f.topicpolicies.v1.DeleteOutcomeR\aoutcome\x12\x1d\n" +
+	"\rvalidate_only\x18\x05 \x01(\bR\fvalidateOnly\x12)\n" +
+	"\x10include_previous\x18\x06 \x01(\bR\x0fincludePrevious\x12\x14\n" +
+	"\x05actor\x18\a \x01(\tR\x05actor\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\"\xc5\x02\n" +
+	"\fChangeResult\x12<\n" +
+	"\bdocument\x18\x01 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bdocument\x12<\n" +
+	"\bprevious\x18\x02 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12)\n" +
+	"\x10previous_version\x18\x04 \x01(\tR\x0fpreviousVersion\x129\n" +
+	"\aoutcome\x18\x05 \x01(\x0e2\x1f.topicpolicies.v1.ChangeOutcomeR\aoutcome\x12\x1d\n" +
 	"\n" +
-	"request_id\x18\x05 \x01(\tR\trequestId\x12\x1a\n" +
-	"\breplayed\x18\x06 \x01(\bR\breplayed\"\xf2\x01\n" +
+	"request_id\x18\x06 \x01(\tR\trequestId\x12\x1a\n" +
+	"\breplayed\x18\a \x01(\bR\breplayed\"]\n" +
+	"\x1aBatchUpdatePoliciesRequest\x12?\n" +
+	"\achanges\x18\x01 \x03(\v2%.topicpolicies.v1.PolicyChangeRequestR\achanges\"\xa1\x01\n" +
+	"\x13PolicyChangeRequest\x12?\n" +
+	"\x06update\x18\x01 \x01(\v2%.topicpolicies.v1.UpdatePolicyRequestH\x00R\x06update\x12?\n" +
+	"\x06delete\x18\x02 \x01(\v2%.topicpolicies.v1.DeletePolicyRequestH\x00R\x06deleteB\b\n" +
+	"\x06change\"]\n" +
+	"\x1bBatchUpdatePoliciesResponse\x12>\n" +
+	"\aresults\x18\x01 \x03(\v2$.topicpolicies.v1.PolicyChangeResultR\aresults\"\x86\x01\n" +
+	"\x12PolicyChangeResult\x12:\n" +
+	"\asuccess\x18\x01 \x01(\v2\x1e.topicpolicies.v1.ChangeResultH\x00R\asuccess\x12*\n" +
+	"\x05error\x18\x02 \x01(\v2\x12.google.rpc.StatusH\x00R\x05errorB\b\n" +
+	"\x06result\"\x81\x01\n" +
 	"\x10GetPolicyRequest\x12\x14\n" +
-	"\x05topic\x18\x01 \x01(\tR\x05topic\x12/\n" +
-	"\x06scopes\x18\x02 \x03(\x0e2\x17.topicpolicies.v1.ScopeR\x06scopes\x12*\n" +
-	"\x10at_least_version\x18\x03 \x01(\tH\x00R\x0eatLeastVersion\x12:\n" +
-	"\n" +
-	"as_of_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\basOfTime\x12$\n" +
-	"\ras_of_version\x18\x05 \x01(\tH\x00R\vasOfVersionB\t\n" +
-	"\aread_at\"S\n" +
-	"\x11GetPolicyResponse\x12>\n" +
-	"\tdocuments\x18\x01 \x03(\v2 .topicpolicies.v1.PolicyDocumentR\tdocuments\"\xd2\x01\n" +
+	"\x05topic\x18\x01 \x01(\tR\x05topic\x12-\n" +
+	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x12(\n" +
+	"\x10at_least_version\x18\x03 \x01(\tR\x0eatLeastVersion\"\x9d\x01\n" +
 	"\x19GetEffectivePolicyRequest\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x123\n" +
-	"\x04view\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.EffectiveViewR\x04view\x123\n" +
-	"\x16at_least_local_version\x18\x03 \x01(\tR\x13atLeastLocalVersion\x125\n" +
-	"\x17at_least_global_version\x18\x04 \x01(\tR\x14atLeastGlobalVersion\"\x90\x02\n" +
-	"\x1aGetEffectivePolicyResponse\x12\x14\n" +
+	"\x16at_least_local_version\x18\x02 \x01(\tR\x13atLeastLocalVersion\x125\n" +
+	"\x17at_least_global_version\x18\x03 \x01(\tR\x14atLeastGlobalVersion\"\x85\x02\n" +
+	"\x0fEffectivePolicy\x12\x14\n" +
 	"\x05topic\x18\x01 \x01(\tR\x05topic\x12;\n" +
 	"\bpolicies\x18\x02 \x01(\v2\x1f.topicpolicies.v1.TopicPoliciesR\bpolicies\x127\n" +
 	"\asources\x18\x03 \x03(\v2\x1d.topicpolicies.v1.FieldSourceR\asources\x12#\n" +
@@ -3836,69 +2315,44 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\x06scopes\x18\x02 \x03(\x0e2\x17.topicpolicies.v1.ScopeR\x06scopes\x12\x1b\n" +
 	"\tpage_size\x18\x03 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x04 \x01(\tR\tpageToken\"\xb2\x01\n" +
+	"page_token\x18\x04 \x01(\tR\tpageToken\"\xa1\x01\n" +
 	"\x14ListPoliciesResponse\x12>\n" +
 	"\tdocuments\x18\x01 \x03(\v2 .topicpolicies.v1.PolicyDocumentR\tdocuments\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x122\n" +
-	"\x05token\x18\x03 \x01(\v2\x1c.topicpolicies.v1.WatchTokenR\x05token\"\x97\x04\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x12!\n" +
+	"\fresume_token\x18\x03 \x01(\tR\vresumeToken\"\xc3\x03\n" +
 	"\x14WatchPoliciesRequest\x12\x16\n" +
 	"\x06topics\x18\x01 \x03(\tR\x06topics\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x02 \x03(\tR\n" +
 	"namespaces\x12/\n" +
 	"\x06scopes\x18\x03 \x03(\x0e2\x17.topicpolicies.v1.ScopeR\x06scopes\x12/\n" +
-	"\x04mode\x18\x04 \x01(\x0e2\x1b.topicpolicies.v1.WatchModeR\x04mode\x12J\n" +
-	"\x06resume\x18\x05 \x03(\v22.topicpolicies.v1.WatchPoliciesRequest.ResumeEntryR\x06resume\x12%\n" +
-	"\x0efrom_beginning\x18\x06 \x01(\bR\rfromBeginning\x12&\n" +
-	"\x0fend_when_synced\x18\a \x01(\bR\rendWhenSynced\x12F\n" +
-	"\x11bookmark_interval\x18\b \x01(\v2\x19.google.protobuf.DurationR\x10bookmarkInterval\x12)\n" +
-	"\x10include_previous\x18\t \x01(\bR\x0fincludePrevious\x1aW\n" +
-	"\vResumeEntry\x12\x10\n" +
-	"\x03key\x18\x01 \x01(\tR\x03key\x122\n" +
-	"\x05value\x18\x02 \x01(\v2\x1c.topicpolicies.v1.WatchTokenR\x05value:\x028\x01\"M\n" +
+	"\x04mode\x18\x04 \x01(\x0e2\x1b.topicpolicies.v1.WatchModeR\x04mode\x12]\n" +
+	"\rresume_tokens\x18\x05 \x03(\v28.topicpolicies.v1.WatchPoliciesRequest.ResumeTokensEntryR\fresumeTokens\x12F\n" +
+	"\x11bookmark_interval\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x10bookmarkInterval\x12)\n" +
+	"\x10include_previous\x18\a \x01(\bR\x0fincludePrevious\x1a?\n" +
+	"\x11ResumeTokensEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"M\n" +
 	"\x15WatchPoliciesResponse\x124\n" +
-	"\x06events\x18\x01 \x03(\v2\x1c.topicpolicies.v1.WatchEventR\x06events\"\x86\x03\n" +
+	"\x06events\x18\x01 \x03(\v2\x1c.topicpolicies.v1.WatchEventR\x06events\"\xbf\x02\n" +
 	"\n" +
 	"WatchEvent\x12\x1c\n" +
-	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x128\n" +
-	"\x06change\x18\x02 \x01(\v2\x1e.topicpolicies.v1.PolicyChangeH\x00R\x06change\x126\n" +
-	"\x05entry\x18\x03 \x01(\v2\x1e.topicpolicies.v1.HistoryEntryH\x00R\x05entry\x128\n" +
+	"\tnamespace\x18\x01 \x01(\tR\tnamespace\x12!\n" +
+	"\fresume_token\x18\x02 \x01(\tR\vresumeToken\x128\n" +
+	"\x06change\x18\x03 \x01(\v2\x1e.topicpolicies.v1.PolicyChangeH\x00R\x06change\x128\n" +
 	"\bbookmark\x18\x04 \x01(\v2\x1a.topicpolicies.v1.BookmarkH\x00R\bbookmark\x12;\n" +
 	"\x06status\x18\x05 \x01(\v2!.topicpolicies.v1.NamespaceStatusH\x00R\x06status\x124\n" +
-	"\x05reset\x18\x06 \x01(\v2\x1c.topicpolicies.v1.WatchResetH\x00R\x05reset\x120\n" +
-	"\x03gap\x18\a \x01(\v2\x1c.topicpolicies.v1.HistoryGapH\x00R\x03gapB\t\n" +
-	"\acontent\"\xa7\x02\n" +
+	"\x05reset\x18\x06 \x01(\v2\x1c.topicpolicies.v1.WatchResetH\x00R\x05resetB\t\n" +
+	"\acontent\"\xed\x01\n" +
 	"\fPolicyChange\x12<\n" +
 	"\bdocument\x18\x01 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bdocument\x12)\n" +
 	"\x10previous_version\x18\x02 \x01(\tR\x0fpreviousVersion\x12<\n" +
-	"\bprevious\x18\x03 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x12\x1c\n" +
-	"\tpartition\x18\x04 \x01(\x05R\tpartition\x12\x1a\n" +
-	"\bposition\x18\x05 \x01(\tR\bposition\x126\n" +
-	"\x06origin\x18\x06 \x01(\v2\x1e.topicpolicies.v1.ChangeOriginR\x06origin\"\xdf\x03\n" +
-	"\fChangeOrigin\x12\x14\n" +
-	"\x05actor\x18\x01 \x01(\tR\x05actor\x12F\n" +
-	"\x0eactor_standing\x18\x02 \x01(\x0e2\x1f.topicpolicies.v1.ActorStandingR\ractorStanding\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1d\n" +
-	"\n" +
-	"request_id\x18\x04 \x01(\tR\trequestId\x12;\n" +
-	"\vupdate_mask\x18\x05 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
-	"updateMask\x12#\n" +
-	"\rproducer_name\x18\x06 \x01(\tR\fproducerName\x12=\n" +
-	"\fpublish_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\vpublishTime\x123\n" +
-	"\x05event\x18\b \x01(\v2\x1d.topicpolicies.v1.PulsarEventR\x05event\x12\x1c\n" +
-	"\tprincipal\x18\t \x01(\tR\tprincipal\x12#\n" +
-	"\rclaimed_actor\x18\n" +
-	" \x01(\tR\fclaimedActor\x12!\n" +
-	"\ftrace_parent\x18\v \x01(\tR\vtraceParent\"\xb5\x01\n" +
-	"\bBookmark\x122\n" +
-	"\x04kind\x18\x01 \x01(\x0e2\x1e.topicpolicies.v1.BookmarkKindR\x04kind\x122\n" +
-	"\x05token\x18\x02 \x01(\v2\x1c.topicpolicies.v1.WatchTokenR\x05token\x12A\n" +
-	"\x0econfirmed_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\rconfirmedTime\"W\n" +
-	"\n" +
-	"WatchToken\x12\x10\n" +
-	"\x03log\x18\x01 \x01(\tR\x03log\x12\x1c\n" +
-	"\tpositions\x18\x02 \x03(\tR\tpositions\x12\x19\n" +
-	"\bleft_out\x18\x03 \x01(\tR\aleftOut\"\x9a\x01\n" +
+	"\bprevious\x18\x03 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x126\n" +
+	"\x06origin\x18\x04 \x01(\v2\x1e.topicpolicies.v1.ChangeOriginR\x06origin\"\x92\x01\n" +
+	"\bBookmark\x12\x16\n" +
+	"\x06synced\x18\x01 \x01(\bR\x06synced\x12+\n" +
+	"\x03age\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03age\x12A\n" +
+	"\x0econfirmed_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\rconfirmedTime\"\x9a\x01\n" +
 	"\x0fNamespaceStatus\x126\n" +
 	"\x05state\x18\x01 \x01(\x0e2 .topicpolicies.v1.NamespaceStateR\x05state\x125\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x1d.topicpolicies.v1.ErrorReasonR\x06reason\x12\x18\n" +
@@ -3906,137 +2360,42 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\n" +
 	"WatchReset\x125\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1d.topicpolicies.v1.ErrorReasonR\x06reason\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage\"\x82\x03\n" +
-	"\x12ListHistoryRequest\x12\x14\n" +
-	"\x05topic\x18\x01 \x01(\tR\x05topic\x12\x1c\n" +
-	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12/\n" +
-	"\x06scopes\x18\x03 \x03(\x0e2\x17.topicpolicies.v1.ScopeR\x06scopes\x129\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\"\x16\n" +
+	"\x14GetServerInfoRequest\"\xac\x01\n" +
 	"\n" +
-	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
-	"\bend_time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12\x19\n" +
-	"\x05actor\x18\x06 \x01(\tH\x00R\x05actor\x88\x01\x01\x124\n" +
-	"\x05order\x18\a \x01(\x0e2\x1e.topicpolicies.v1.HistoryOrderR\x05order\x12\x1b\n" +
-	"\tpage_size\x18\b \x01(\x05R\bpageSize\x12\x1d\n" +
-	"\n" +
-	"page_token\x18\t \x01(\tR\tpageTokenB\b\n" +
-	"\x06_actor\"\xc7\x01\n" +
-	"\x13ListHistoryResponse\x128\n" +
-	"\aentries\x18\x01 \x03(\v2\x1e.topicpolicies.v1.HistoryEntryR\aentries\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\x120\n" +
-	"\x04gaps\x18\x03 \x03(\v2\x1c.topicpolicies.v1.HistoryGapR\x04gaps\x12\x1c\n" +
-	"\tfollowing\x18\x04 \x01(\bR\tfollowing\"\xe1\x04\n" +
-	"\fHistoryEntry\x12<\n" +
-	"\bdocument\x18\x01 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bdocument\x12<\n" +
-	"\bprevious\x18\x02 \x01(\v2 .topicpolicies.v1.PolicyDocumentR\bprevious\x121\n" +
-	"\x04kind\x18\x03 \x01(\x0e2\x1d.topicpolicies.v1.HistoryKindR\x04kind\x12:\n" +
-	"\aoutcome\x18\x04 \x01(\x0e2 .topicpolicies.v1.HistoryOutcomeR\aoutcome\x12.\n" +
-	"\x04time\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x1c\n" +
-	"\tpartition\x18\x06 \x01(\x05R\tpartition\x12\x1a\n" +
-	"\bposition\x18\a \x01(\tR\bposition\x126\n" +
-	"\x06origin\x18\b \x01(\v2\x1e.topicpolicies.v1.ChangeOriginR\x06origin\x124\n" +
-	"\achanged\x18\t \x01(\v2\x1a.google.protobuf.FieldMaskR\achanged\x12\x14\n" +
-	"\x05stale\x18\n" +
-	" \x01(\bR\x05stale\x12 \n" +
-	"\vunexplained\x18\v \x01(\bR\vunexplained\x12\x1c\n" +
-	"\tambiguous\x18\f \x01(\bR\tambiguous\x12\x1e\n" +
-	"\n" +
-	"replicated\x18\r \x01(\bR\n" +
-	"replicated\x12\x18\n" +
-	"\aproblem\x18\x0e \x01(\tR\aproblem\"\xba\x01\n" +
-	"\n" +
-	"HistoryGap\x129\n" +
-	"\n" +
-	"start_time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x125\n" +
-	"\bend_time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\aendTime\x12:\n" +
-	"\x06reason\x18\x03 \x01(\x0e2\".topicpolicies.v1.HistoryGapReasonR\x06reason\"\x16\n" +
-	"\x14GetServerInfoRequest\"\xac\x02\n" +
-	"\x15GetServerInfoResponse\x12\x18\n" +
+	"ServerInfo\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12+\n" +
 	"\x03log\x18\x02 \x01(\x0e2\x19.topicpolicies.v1.LogKindR\x03log\x12\x18\n" +
 	"\acluster\x18\x03 \x01(\tR\acluster\x12=\n" +
 	"\vwriter_mode\x18\x04 \x01(\x0e2\x1c.topicpolicies.v1.WriterModeR\n" +
-	"writerMode\x12;\n" +
-	"\bfeatures\x18\x05 \x03(\x0e2\x1f.topicpolicies.v1.ServerFeatureR\bfeatures\x126\n" +
-	"\x06limits\x18\x06 \x01(\v2\x1e.topicpolicies.v1.ServerLimitsR\x06limits\"\xe6\x01\n" +
-	"\fServerLimits\x12#\n" +
-	"\rmessage_bytes\x18\x01 \x01(\x03R\fmessageBytes\x12,\n" +
-	"\x12changes_per_stream\x18\x02 \x01(\x05R\x10changesPerStream\x12'\n" +
-	"\x0fwatch_selectors\x18\x03 \x01(\x05R\x0ewatchSelectors\x12\x18\n" +
-	"\awatches\x18\x04 \x01(\x05R\awatches\x12@\n" +
-	"\x0eupdate_timeout\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\rupdateTimeout*\x82\x01\n" +
+	"writerMode*\x82\x01\n" +
 	"\rListOperation\x12\x1e\n" +
 	"\x1aLIST_OPERATION_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16LIST_OPERATION_REPLACE\x10\x01\x12\x18\n" +
 	"\x14LIST_OPERATION_UNION\x10\x02\x12\x1b\n" +
 	"\x17LIST_OPERATION_SUBTRACT\x10\x03*\xa5\x01\n" +
-	"\rUpdateOutcome\x12\x1e\n" +
-	"\x1aUPDATE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n" +
-	"\x16UPDATE_OUTCOME_APPLIED\x10\x01\x12\x1c\n" +
-	"\x18UPDATE_OUTCOME_UNCHANGED\x10\x02\x12\x1a\n" +
-	"\x16UPDATE_OUTCOME_SKIPPED\x10\x03\x12\x1e\n" +
-	"\x1aUPDATE_OUTCOME_WOULD_APPLY\x10\x04*\x87\x01\n" +
-	"\rDeleteOutcome\x12\x1e\n" +
-	"\x1aDELETE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n" +
-	"\x16DELETE_OUTCOME_DELETED\x10\x01\x12\x19\n" +
-	"\x15DELETE_OUTCOME_ABSENT\x10\x02\x12\x1f\n" +
-	"\x1bDELETE_OUTCOME_WOULD_DELETE\x10\x03*\x91\x01\n" +
-	"\rEffectiveView\x12\x1e\n" +
-	"\x1aEFFECTIVE_VIEW_UNSPECIFIED\x10\x00\x12\x1b\n" +
-	"\x17EFFECTIVE_VIEW_ENFORCED\x10\x01\x12 \n" +
-	"\x1cEFFECTIVE_VIEW_APPLIED_LOCAL\x10\x02\x12!\n" +
-	"\x1dEFFECTIVE_VIEW_APPLIED_GLOBAL\x10\x03*\xa3\x01\n" +
+	"\rChangeOutcome\x12\x1e\n" +
+	"\x1aCHANGE_OUTCOME_UNSPECIFIED\x10\x00\x12\x1a\n" +
+	"\x16CHANGE_OUTCOME_APPLIED\x10\x01\x12\x1c\n" +
+	"\x18CHANGE_OUTCOME_UNCHANGED\x10\x02\x12\x1a\n" +
+	"\x16CHANGE_OUTCOME_SKIPPED\x10\x03\x12\x1e\n" +
+	"\x1aCHANGE_OUTCOME_WOULD_APPLY\x10\x04*\xa3\x01\n" +
 	"\fPolicySource\x12\x1d\n" +
 	"\x19POLICY_SOURCE_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19POLICY_SOURCE_TOPIC_LOCAL\x10\x01\x12\x1e\n" +
 	"\x1aPOLICY_SOURCE_TOPIC_GLOBAL\x10\x02\x12\x1b\n" +
 	"\x17POLICY_SOURCE_NAMESPACE\x10\x03\x12\x18\n" +
-	"\x14POLICY_SOURCE_BROKER\x10\x04*l\n" +
+	"\x14POLICY_SOURCE_BROKER\x10\x04*T\n" +
 	"\tWatchMode\x12\x1a\n" +
 	"\x16WATCH_MODE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11WATCH_MODE_LATEST\x10\x01\x12\x14\n" +
-	"\x10WATCH_MODE_EVERY\x10\x02\x12\x16\n" +
-	"\x12WATCH_MODE_ENTRIES\x10\x03*\x91\x01\n" +
-	"\rActorStanding\x12\x1e\n" +
-	"\x1aACTOR_STANDING_UNSPECIFIED\x10\x00\x12\x1a\n" +
-	"\x16ACTOR_STANDING_UNKNOWN\x10\x01\x12\"\n" +
-	"\x1eACTOR_STANDING_UNAUTHENTICATED\x10\x02\x12 \n" +
-	"\x1cACTOR_STANDING_AUTHENTICATED\x10\x03*`\n" +
-	"\fBookmarkKind\x12\x1d\n" +
-	"\x19BOOKMARK_KIND_UNSPECIFIED\x10\x00\x12\x18\n" +
-	"\x14BOOKMARK_KIND_SYNCED\x10\x01\x12\x17\n" +
-	"\x13BOOKMARK_KIND_TIMER\x10\x02*\xa3\x01\n" +
+	"\x10WATCH_MODE_EVERY\x10\x02*\xa3\x01\n" +
 	"\x0eNamespaceState\x12\x1f\n" +
 	"\x1bNAMESPACE_STATE_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17NAMESPACE_STATE_LOADING\x10\x01\x12\x19\n" +
 	"\x15NAMESPACE_STATE_READY\x10\x02\x12\x1a\n" +
 	"\x16NAMESPACE_STATE_FAILED\x10\x03\x12\x1c\n" +
-	"\x18NAMESPACE_STATE_DISABLED\x10\x04*m\n" +
-	"\fHistoryOrder\x12\x1d\n" +
-	"\x19HISTORY_ORDER_UNSPECIFIED\x10\x00\x12\x1e\n" +
-	"\x1aHISTORY_ORDER_NEWEST_FIRST\x10\x01\x12\x1e\n" +
-	"\x1aHISTORY_ORDER_OLDEST_FIRST\x10\x02*\xc8\x01\n" +
-	"\vHistoryKind\x12\x1c\n" +
-	"\x18HISTORY_KIND_UNSPECIFIED\x10\x00\x12\x17\n" +
-	"\x13HISTORY_KIND_UPDATE\x10\x01\x12\x17\n" +
-	"\x13HISTORY_KIND_DELETE\x10\x02\x12\x17\n" +
-	"\x13HISTORY_KIND_BROKER\x10\x03\x12\x17\n" +
-	"\x13HISTORY_KIND_REPAIR\x10\x04\x12\x1a\n" +
-	"\x16HISTORY_KIND_TOMBSTONE\x10\x05\x12\x1b\n" +
-	"\x17HISTORY_KIND_UNREADABLE\x10\x06*\xe3\x01\n" +
-	"\x0eHistoryOutcome\x12\x1f\n" +
-	"\x1bHISTORY_OUTCOME_UNSPECIFIED\x10\x00\x12\x1b\n" +
-	"\x17HISTORY_OUTCOME_APPLIED\x10\x01\x12\x1c\n" +
-	"\x18HISTORY_OUTCOME_REJECTED\x10\x02\x12\x1b\n" +
-	"\x17HISTORY_OUTCOME_SKIPPED\x10\x03\x12\x1d\n" +
-	"\x19HISTORY_OUTCOME_DUPLICATE\x10\x04\x12\x1c\n" +
-	"\x18HISTORY_OUTCOME_RESTATED\x10\x05\x12\x1b\n" +
-	"\x17HISTORY_OUTCOME_IGNORED\x10\x06*\xbd\x01\n" +
-	"\x10HistoryGapReason\x12\"\n" +
-	"\x1eHISTORY_GAP_REASON_UNSPECIFIED\x10\x00\x12 \n" +
-	"\x1cHISTORY_GAP_REASON_COMPACTED\x10\x01\x12#\n" +
-	"\x1fHISTORY_GAP_REASON_LOG_REPLACED\x10\x02\x12\x1e\n" +
-	"\x1aHISTORY_GAP_REASON_OVERRUN\x10\x03\x12\x1e\n" +
-	"\x1aHISTORY_GAP_REASON_TRIMMED\x10\x04*d\n" +
+	"\x18NAMESPACE_STATE_DISABLED\x10\x04*d\n" +
 	"\aLogKind\x12\x18\n" +
 	"\x14LOG_KIND_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11LOG_KIND_EMBEDDED\x10\x01\x12\x13\n" +
@@ -4048,23 +2407,16 @@ const file_topicpolicies_v1_service_proto_rawDesc = "" +
 	"\x10WRITER_MODE_SOLE\x10\x01\x12\x16\n" +
 	"\x12WRITER_MODE_SHARED\x10\x02\x12\x19\n" +
 	"\x15WRITER_MODE_EXCLUSIVE\x10\x03\x12\x19\n" +
-	"\x15WRITER_MODE_READ_ONLY\x10\x04*\x9f\x01\n" +
-	"\rServerFeature\x12\x1e\n" +
-	"\x1aSERVER_FEATURE_UNSPECIFIED\x10\x00\x12\x1a\n" +
-	"\x16SERVER_FEATURE_HISTORY\x10\x01\x12\x1c\n" +
-	"\x18SERVER_FEATURE_EFFECTIVE\x10\x02\x12\x18\n" +
-	"\x14SERVER_FEATURE_RULES\x10\x03\x12\x1a\n" +
-	"\x16SERVER_FEATURE_SECRETS\x10\x042\x85\a\n" +
-	"\x14TopicPoliciesService\x12]\n" +
-	"\fUpdatePolicy\x12%.topicpolicies.v1.UpdatePolicyRequest\x1a&.topicpolicies.v1.UpdatePolicyResponse\x12g\n" +
-	"\x0eUpdatePolicies\x12'.topicpolicies.v1.UpdatePoliciesRequest\x1a(.topicpolicies.v1.UpdatePoliciesResponse(\x010\x01\x12]\n" +
-	"\fDeletePolicy\x12%.topicpolicies.v1.DeletePolicyRequest\x1a&.topicpolicies.v1.DeletePolicyResponse\x12T\n" +
-	"\tGetPolicy\x12\".topicpolicies.v1.GetPolicyRequest\x1a#.topicpolicies.v1.GetPolicyResponse\x12o\n" +
-	"\x12GetEffectivePolicy\x12+.topicpolicies.v1.GetEffectivePolicyRequest\x1a,.topicpolicies.v1.GetEffectivePolicyResponse\x12]\n" +
+	"\x15WRITER_MODE_READ_ONLY\x10\x042\x8b\x06\n" +
+	"\x14TopicPoliciesService\x12U\n" +
+	"\fUpdatePolicy\x12%.topicpolicies.v1.UpdatePolicyRequest\x1a\x1e.topicpolicies.v1.ChangeResult\x12r\n" +
+	"\x13BatchUpdatePolicies\x12,.topicpolicies.v1.BatchUpdatePoliciesRequest\x1a-.topicpolicies.v1.BatchUpdatePoliciesResponse\x12U\n" +
+	"\fDeletePolicy\x12%.topicpolicies.v1.DeletePolicyRequest\x1a\x1e.topicpolicies.v1.ChangeResult\x12Q\n" +
+	"\tGetPolicy\x12\".topicpolicies.v1.GetPolicyRequest\x1a .topicpolicies.v1.PolicyDocument\x12d\n" +
+	"\x12GetEffectivePolicy\x12+.topicpolicies.v1.GetEffectivePolicyRequest\x1a!.topicpolicies.v1.EffectivePolicy\x12]\n" +
 	"\fListPolicies\x12%.topicpolicies.v1.ListPoliciesRequest\x1a&.topicpolicies.v1.ListPoliciesResponse\x12b\n" +
-	"\rWatchPolicies\x12&.topicpolicies.v1.WatchPoliciesRequest\x1a'.topicpolicies.v1.WatchPoliciesResponse0\x01\x12Z\n" +
-	"\vListHistory\x12$.topicpolicies.v1.ListHistoryRequest\x1a%.topicpolicies.v1.ListHistoryResponse\x12`\n" +
-	"\rGetServerInfo\x12&.topicpolicies.v1.GetServerInfoRequest\x1a'.topicpolicies.v1.GetServerInfoResponseBe\n" +
+	"\rWatchPolicies\x12&.topicpolicies.v1.WatchPoliciesRequest\x1a'.topicpolicies.v1.WatchPoliciesResponse0\x01\x12U\n" +
+	"\rGetServerInfo\x12&.topicpolicies.v1.GetServerInfoRequest\x1a\x1c.topicpolicies.v1.ServerInfoBe\n" +
 	"\x10topicpolicies.v1B\fServiceProtoP\x01ZAtopicpolicies.example/clients/go/topicpolicies/v1;topicpoliciesv1b\x06proto3"
 
 var (
@@ -4079,167 +2431,115 @@ func file_topicpolicies_v1_service_proto_rawDescGZIP() []byte {
 	return file_topicpolicies_v1_service_proto_rawDescData
 }
 
-var file_topicpolicies_v1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 16)
-var file_topicpolicies_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
+var file_topicpolicies_v1_service_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
+var file_topicpolicies_v1_service_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_topicpolicies_v1_service_proto_goTypes = []any{
-	(ListOperation)(0),                 // 0: topicpolicies.v1.ListOperation
-	(UpdateOutcome)(0),                 // 1: topicpolicies.v1.UpdateOutcome
-	(DeleteOutcome)(0),                 // 2: topicpolicies.v1.DeleteOutcome
-	(EffectiveView)(0),                 // 3: topicpolicies.v1.EffectiveView
-	(PolicySource)(0),                  // 4: topicpolicies.v1.PolicySource
-	(WatchMode)(0),                     // 5: topicpolicies.v1.WatchMode
-	(ActorStanding)(0),                 // 6: topicpolicies.v1.ActorStanding
-	(BookmarkKind)(0),                  // 7: topicpolicies.v1.BookmarkKind
-	(NamespaceState)(0),                // 8: topicpolicies.v1.NamespaceState
-	(HistoryOrder)(0),                  // 9: topicpolicies.v1.HistoryOrder
-	(HistoryKind)(0),                   // 10: topicpolicies.v1.HistoryKind
-	(HistoryOutcome)(0),                // 11: topicpolicies.v1.HistoryOutcome
-	(HistoryGapReason)(0),              // 12: topicpolicies.v1.HistoryGapReason
-	(LogKind)(0),                       // 13: topicpolicies.v1.LogKind
-	(WriterMode)(0),                    // 14: topicpolicies.v1.WriterMode
-	(ServerFeature)(0),                 // 15: topicpolicies.v1.ServerFeature
-	(*UpdatePolicyRequest)(nil),        // 16: topicpolicies.v1.UpdatePolicyRequest
-	(*UpdatePolicyResponse)(nil),       // 17: topicpolicies.v1.UpdatePolicyResponse
-	(*UpdatePoliciesRequest)(nil),      // 18: topicpolicies.v1.UpdatePoliciesRequest
-	(*PolicyChangeRequest)(nil),        // 19: topicpolicies.v1.PolicyChangeRequest
-	(*UpdatePoliciesResponse)(nil),     // 20: topicpolicies.v1.UpdatePoliciesResponse
-	(*PolicyChangeResult)(nil),         // 21: topicpolicies.v1.PolicyChangeResult
-	(*DeletePolicyRequest)(nil),        // 22: topicpolicies.v1.DeletePolicyRequest
-	(*DeletePolicyResponse)(nil),       // 23: topicpolicies.v1.DeletePolicyResponse
-	(*GetPolicyRequest)(nil),           // 24: topicpolicies.v1.GetPolicyRequest
-	(*GetPolicyResponse)(nil),          // 25: topicpolicies.v1.GetPolicyResponse
-	(*GetEffectivePolicyRequest)(nil),  // 26: topicpolicies.v1.GetEffectivePolicyRequest
-	(*GetEffectivePolicyResponse)(nil), // 27: topicpolicies.v1.GetEffectivePolicyResponse
-	(*FieldSource)(nil),                // 28: topicpolicies.v1.FieldSource
-	(*ListPoliciesRequest)(nil),        // 29: topicpolicies.v1.ListPoliciesRequest
-	(*ListPoliciesResponse)(nil),       // 30: topicpolicies.v1.ListPoliciesResponse
-	(*WatchPoliciesRequest)(nil),       // 31: topicpolicies.v1.WatchPoliciesRequest
-	(*WatchPoliciesResponse)(nil),      // 32: topicpolicies.v1.WatchPoliciesResponse
-	(*WatchEvent)(nil),                 // 33: topicpolicies.v1.WatchEvent
-	(*PolicyChange)(nil),               // 34: topicpolicies.v1.PolicyChange
-	(*ChangeOrigin)(nil),               // 35: topicpolicies.v1.ChangeOrigin
-	(*Bookmark)(nil),                   // 36: topicpolicies.v1.Bookmark
-	(*WatchToken)(nil),                 // 37: topicpolicies.v1.WatchToken
-	(*NamespaceStatus)(nil),            // 38: topicpolicies.v1.NamespaceStatus
-	(*WatchReset)(nil),                 // 39: topicpolicies.v1.WatchReset
-	(*ListHistoryRequest)(nil),         // 40: topicpolicies.v1.ListHistoryRequest
-	(*ListHistoryResponse)(nil),        // 41: topicpolicies.v1.ListHistoryResponse
-	(*HistoryEntry)(nil),               // 42: topicpolicies.v1.HistoryEntry
-	(*HistoryGap)(nil),                 // 43: topicpolicies.v1.HistoryGap
-	(*GetServerInfoRequest)(nil),       // 44: topicpolicies.v1.GetServerInfoRequest
-	(*GetServerInfoResponse)(nil),      // 45: topicpolicies.v1.GetServerInfoResponse
-	(*ServerLimits)(nil),               // 46: topicpolicies.v1.ServerLimits
-	nil,                                // 47: topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntry
-	nil,                                // 48: topicpolicies.v1.WatchPoliciesRequest.ResumeEntry
-	(Scope)(0),                         // 49: topicpolicies.v1.Scope
-	(*TopicPolicies)(nil),              // 50: topicpolicies.v1.TopicPolicies
-	(*fieldmaskpb.FieldMask)(nil),      // 51: google.protobuf.FieldMask
-	(*PolicyDocument)(nil),             // 52: topicpolicies.v1.PolicyDocument
-	(*status.Status)(nil),              // 53: google.rpc.Status
-	(*timestamppb.Timestamp)(nil),      // 54: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),        // 55: google.protobuf.Duration
-	(*PulsarEvent)(nil),                // 56: topicpolicies.v1.PulsarEvent
-	(ErrorReason)(0),                   // 57: topicpolicies.v1.ErrorReason
+	(ListOperation)(0),                  // 0: topicpolicies.v1.ListOperation
+	(ChangeOutcome)(0),                  // 1: topicpolicies.v1.ChangeOutcome
+	(PolicySource)(0),                   // 2: topicpolicies.v1.PolicySource
+	(WatchMode)(0),                      // 3: topicpolicies.v1.WatchMode
+	(NamespaceState)(0),                 // 4: topicpolicies.v1.NamespaceState
+	(LogKind)(0),                        // 5: topicpolicies.v1.LogKind
+	(WriterMode)(0),                     // 6: topicpolicies.v1.WriterMode
+	(*UpdatePolicyRequest)(nil),         // 7: topicpolicies.v1.UpdatePolicyRequest
+	(*Precondition)(nil),                // 8: topicpolicies.v1.Precondition
+	(*DeletePolicyRequest)(nil),         // 9: topicpolicies.v1.DeletePolicyRequest
+	(*ChangeResult)(nil),                // 10: topicpolicies.v1.ChangeResult
+	(*BatchUpdatePoliciesRequest)(nil),  // 11: topicpolicies.v1.BatchUpdatePoliciesRequest
+	(*PolicyChangeRequest)(nil),         // 12: topicpolicies.v1.PolicyChangeRequest
+	(*BatchUpdatePoliciesResponse)(nil), // 13: topicpolicies.v1.BatchUpdatePoliciesResponse
+	(*PolicyChangeResult)(nil),          // 14: topicpolicies.v1.PolicyChangeResult
+	(*GetPolicyRequest)(nil),            // 15: topicpolicies.v1.GetPolicyRequest
+	(*GetEffectivePolicyRequest)(nil),   // 16: topicpolicies.v1.GetEffectivePolicyRequest
+	(*EffectivePolicy)(nil),             // 17: topicpolicies.v1.EffectivePolicy
+	(*FieldSource)(nil),                 // 18: topicpolicies.v1.FieldSource
+	(*ListPoliciesRequest)(nil),         // 19: topicpolicies.v1.ListPoliciesRequest
+	(*ListPoliciesResponse)(nil),        // 20: topicpolicies.v1.ListPoliciesResponse
+	(*WatchPoliciesRequest)(nil),        // 21: topicpolicies.v1.WatchPoliciesRequest
+	(*WatchPoliciesResponse)(nil),       // 22: topicpolicies.v1.WatchPoliciesResponse
+	(*WatchEvent)(nil),                  // 23: topicpolicies.v1.WatchEvent
+	(*PolicyChange)(nil),                // 24: topicpolicies.v1.PolicyChange
+	(*Bookmark)(nil),                    // 25: topicpolicies.v1.Bookmark
+	(*NamespaceStatus)(nil),             // 26: topicpolicies.v1.NamespaceStatus
+	(*WatchReset)(nil),                  // 27: topicpolicies.v1.WatchReset
+	(*GetServerInfoRequest)(nil),        // 28: topicpolicies.v1.GetServerInfoRequest
+	(*ServerInfo)(nil),                  // 29: topicpolicies.v1.ServerInfo
+	nil,                                 // 30: topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntry
+	nil,                                 // 31: topicpolicies.v1.WatchPoliciesRequest.ResumeTokensEntry
+	(Scope)(0),                          // 32: topicpolicies.v1.Scope
+	(*TopicPolicies)(nil),               // 33: topicpolicies.v1.TopicPolicies
+	(*fieldmaskpb.FieldMask)(nil),       // 34: google.protobuf.FieldMask
+	(*PolicyDocument)(nil),              // 35: topicpolicies.v1.PolicyDocument
+	(*status.Status)(nil),               // 36: google.rpc.Status
+	(*durationpb.Duration)(nil),         // 37: google.protobuf.Duration
+	(*ChangeOrigin)(nil),                // 38: topicpolicies.v1.ChangeOrigin
+	(*timestamppb.Timestamp)(nil),       // 39: google.protobuf.Timestamp
+	(ErrorReason)(0),                    // 40: topicpolicies.v1.ErrorReason
 }
 var file_topicpolicies_v1_service_proto_depIdxs = []int32{
-	49, // 0: topicpolicies.v1.UpdatePolicyRequest.scope:type_name -> topicpolicies.v1.Scope
-	50, // 1: topicpolicies.v1.UpdatePolicyRequest.policies:type_name -> topicpolicies.v1.TopicPolicies
-	51, // 2: topicpolicies.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
-	47, // 3: topicpolicies.v1.UpdatePolicyRequest.list_operations:type_name -> topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntry
-	52, // 4: topicpolicies.v1.UpdatePolicyResponse.document:type_name -> topicpolicies.v1.PolicyDocument
-	52, // 5: topicpolicies.v1.UpdatePolicyResponse.previous:type_name -> topicpolicies.v1.PolicyDocument
-	1,  // 6: topicpolicies.v1.UpdatePolicyResponse.outcome:type_name -> topicpolicies.v1.UpdateOutcome
-	19, // 7: topicpolicies.v1.UpdatePoliciesRequest.changes:type_name -> topicpolicies.v1.PolicyChangeRequest
-	16, // 8: topicpolicies.v1.PolicyChangeRequest.update:type_name -> topicpolicies.v1.UpdatePolicyRequest
-	22, // 9: topicpolicies.v1.PolicyChangeRequest.delete:type_name -> topicpolicies.v1.DeletePolicyRequest
-	21, // 10: topicpolicies.v1.UpdatePoliciesResponse.results:type_name -> topicpolicies.v1.PolicyChangeResult
-	17, // 11: topicpolicies.v1.PolicyChangeResult.updated:type_name -> topicpolicies.v1.UpdatePolicyResponse
-	23, // 12: topicpolicies.v1.PolicyChangeResult.deleted:type_name -> topicpolicies.v1.DeletePolicyResponse
-	53, // 13: topicpolicies.v1.PolicyChangeResult.error:type_name -> google.rpc.Status
-	49, // 14: topicpolicies.v1.DeletePolicyRequest.scope:type_name -> topicpolicies.v1.Scope
-	52, // 15: topicpolicies.v1.DeletePolicyResponse.document:type_name -> topicpolicies.v1.PolicyDocument
-	52, // 16: topicpolicies.v1.DeletePolicyResponse.previous:type_name -> topicpolicies.v1.PolicyDocument
-	2,  // 17: topicpolicies.v1.DeletePolicyResponse.outcome:type_name -> topicpolicies.v1.DeleteOutcome
-	49, // 18: topicpolicies.v1.GetPolicyRequest.scopes:type_name -> topicpolicies.v1.Scope
-	54, // 19: topicpolicies.v1.GetPolicyRequest.as_of_time:type_name -> google.protobuf.Timestamp
-	52, // 20: topicpolicies.v1.GetPolicyResponse.documents:type_name -> topicpolicies.v1.PolicyDocument
-	3,  // 21: topicpolicies.v1.GetEffectivePolicyRequest.view:type_name -> topicpolicies.v1.EffectiveView
-	50, // 22: topicpolicies.v1.GetEffectivePolicyResponse.policies:type_name -> topicpolicies.v1.TopicPolicies
-	28, // 23: topicpolicies.v1.GetEffectivePolicyResponse.sources:type_name -> topicpolicies.v1.FieldSource
-	4,  // 24: topicpolicies.v1.FieldSource.source:type_name -> topicpolicies.v1.PolicySource
-	49, // 25: topicpolicies.v1.ListPoliciesRequest.scopes:type_name -> topicpolicies.v1.Scope
-	52, // 26: topicpolicies.v1.ListPoliciesResponse.documents:type_name -> topicpolicies.v1.PolicyDocument
-	37, // 27: topicpolicies.v1.ListPoliciesResponse.token:type_name -> topicpolicies.v1.WatchToken
-	49, // 28: topicpolicies.v1.WatchPoliciesRequest.scopes:type_name -> topicpolicies.v1.Scope
-	5,  // 29: topicpolicies.v1.WatchPoliciesRequest.mode:type_name -> topicpolicies.v1.WatchMode
-	48, // 30: topicpolicies.v1.WatchPoliciesRequest.resume:type_name -> topicpolicies.v1.WatchPoliciesRequest.ResumeEntry
-	55, // 31: topicpolicies.v1.WatchPoliciesRequest.bookmark_interval:type_name -> google.protobuf.Duration
-	33, // 32: topicpolicies.v1.WatchPoliciesResponse.events:type_name -> topicpolicies.v1.WatchEvent
-	34, // 33: topicpolicies.v1.WatchEvent.change:type_name -> topicpolicies.v1.PolicyChange
-	42, // 34: topicpolicies.v1.WatchEvent.entry:type_name -> topicpolicies.v1.HistoryEntry
-	36, // 35: topicpolicies.v1.WatchEvent.bookmark:type_name -> topicpolicies.v1.Bookmark
-	38, // 36: topicpolicies.v1.WatchEvent.status:type_name -> topicpolicies.v1.NamespaceStatus
-	39, // 37: topicpolicies.v1.WatchEvent.reset:type_name -> topicpolicies.v1.WatchReset
-	43, // 38: topicpolicies.v1.WatchEvent.gap:type_name -> topicpolicies.v1.HistoryGap
-	52, // 39: topicpolicies.v1.PolicyChange.document:type_name -> topicpolicies.v1.PolicyDocument
-	52, // 40: topicpolicies.v1.PolicyChange.previous:type_name -> topicpolicies.v1.PolicyDocument
-	35, // 41: topicpolicies.v1.PolicyChange.origin:type_name -> topicpolicies.v1.ChangeOrigin
-	6,  // 42: topicpolicies.v1.ChangeOrigin.actor_standing:type_name -> topicpolicies.v1.ActorStanding
-	51, // 43: topicpolicies.v1.ChangeOrigin.update_mask:type_name -> google.protobuf.FieldMask
-	54, // 44: topicpolicies.v1.ChangeOrigin.publish_time:type_name -> google.protobuf.Timestamp
-	56, // 45: topicpolicies.v1.ChangeOrigin.event:type_name -> topicpolicies.v1.PulsarEvent
-	7,  // 46: topicpolicies.v1.Bookmark.kind:type_name -> topicpolicies.v1.BookmarkKind
-	37, // 47: topicpolicies.v1.Bookmark.token:type_name -> topicpolicies.v1.WatchToken
-	54, // 48: topicpolicies.v1.Bookmark.confirmed_time:type_name -> google.protobuf.Timestamp
-	8,  // 49: topicpolicies.v1.NamespaceStatus.state:type_name -> topicpolicies.v1.NamespaceState
-	57, // 50: topicpolicies.v1.NamespaceStatus.reason:type_name -> topicpolicies.v1.ErrorReason
-	57, // 51: topicpolicies.v1.WatchReset.reason:type_name -> topicpolicies.v1.ErrorReason
-	49, // 52: topicpolicies.v1.ListHistoryRequest.scopes:type_name -> topicpolicies.v1.Scope
-	54, // 53: topicpolicies.v1.ListHistoryRequest.start_time:type_name -> google.protobuf.Timestamp
-	54, // 54: topicpolicies.v1.ListHistoryRequest.end_time:type_name -> google.protobuf.Timestamp
-	9,  // 55: topicpolicies.v1.ListHistoryRequest.order:type_name -> topicpolicies.v1.HistoryOrder
-	42, // 56: topicpolicies.v1.ListHistoryResponse.entries:type_name -> topicpolicies.v1.HistoryEntry
-	43, // 57: topicpolicies.v1.ListHistoryResponse.gaps:type_name -> topicpolicies.v1.HistoryGap
-	52, // 58: topicpolicies.v1.HistoryEntry.document:type_name -> topicpolicies.v1.PolicyDocument
-	52, // 59: topicpolicies.v1.HistoryEntry.previous:type_name -> topicpolicies.v1.PolicyDocument
-	10, // 60: topicpolicies.v1.HistoryEntry.kind:type_name -> topicpolicies.v1.HistoryKind
-	11, // 61: topicpolicies.v1.HistoryEntry.outcome:type_name -> topicpolicies.v1.HistoryOutcome
-	54, // 62: topicpolicies.v1.HistoryEntry.time:type_name -> google.protobuf.Timestamp
-	35, // 63: topicpolicies.v1.HistoryEntry.origin:type_name -> topicpolicies.v1.ChangeOrigin
-	51, // 64: topicpolicies.v1.HistoryEntry.changed:type_name -> google.protobuf.FieldMask
-	54, // 65: topicpolicies.v1.HistoryGap.start_time:type_name -> google.protobuf.Timestamp
-	54, // 66: topicpolicies.v1.HistoryGap.end_time:type_name -> google.protobuf.Timestamp
-	12, // 67: topicpolicies.v1.HistoryGap.reason:type_name -> topicpolicies.v1.HistoryGapReason
-	13, // 68: topicpolicies.v1.GetServerInfoResponse.log:type_name -> topicpolicies.v1.LogKind
-	14, // 69: topicpolicies.v1.GetServerInfoResponse.writer_mode:type_name -> topicpolicies.v1.WriterMode
-	15, // 70: topicpolicies.v1.GetServerInfoResponse.features:type_name -> topicpolicies.v1.ServerFeature
-	46, // 71: topicpolicies.v1.GetServerInfoResponse.limits:type_name -> topicpolicies.v1.ServerLimits
-	55, // 72: topicpolicies.v1.ServerLimits.update_timeout:type_name -> google.protobuf.Duration
-	0,  // 73: topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntry.value:type_name -> topicpolicies.v1.ListOperation
-	37, // 74: topicpolicies.v1.WatchPoliciesRequest.ResumeEntry.value:type_name -> topicpolicies.v1.WatchToken
-	16, // 75: topicpolicies.v1.TopicPoliciesService.UpdatePolicy:input_type -> topicpolicies.v1.UpdatePolicyRequest
-	18, // 76: topicpolicies.v1.TopicPoliciesService.UpdatePolicies:input_type -> topicpolicies.v1.UpdatePoliciesRequest
-	22, // 77: topicpolicies.v1.TopicPoliciesService.DeletePolicy:input_type -> topicpolicies.v1.DeletePolicyRequest
-	24, // 78: topicpolicies.v1.TopicPoliciesService.GetPolicy:input_type -> topicpolicies.v1.GetPolicyRequest
-	26, // 79: topicpolicies.v1.TopicPoliciesService.GetEffectivePolicy:input_type -> topicpolicies.v1.GetEffectivePolicyRequest
-	29, // 80: topicpolicies.v1.TopicPoliciesService.ListPolicies:input_type -> topicpolicies.v1.ListPoliciesRequest
-	31, // 81: topicpolicies.v1.TopicPoliciesService.WatchPolicies:input_type -> topicpolicies.v1.WatchPoliciesRequest
-	40, // 82: topicpolicies.v1.TopicPoliciesService.ListHistory:input_type -> topicpolicies.v1.ListHistoryRequest
-	44, // 83: topicpolicies.v1.TopicPoliciesService.GetServerInfo:input_type -> topicpolicies.v1.GetServerInfoRequest
-	17, // 84: topicpolicies.v1.TopicPoliciesService.UpdatePolicy:output_type -> topicpolicies.v1.UpdatePolicyResponse
-	20, // 85: topicpolicies.v1.TopicPoliciesService.UpdatePolicies:output_type -> topicpolicies.v1.UpdatePoliciesResponse
-	23, // 86: topicpolicies.v1.TopicPoliciesService.DeletePolicy:output_type -> topicpolicies.v1.DeletePolicyResponse
-	25, // 87: topicpolicies.v1.TopicPoliciesService.GetPolicy:output_type -> topicpolicies.v1.GetPolicyResponse
-	27, // 88: topicpolicies.v1.TopicPoliciesService.GetEffectivePolicy:output_type -> topicpolicies.v1.GetEffectivePolicyResponse
-	30, // 89: topicpolicies.v1.TopicPoliciesService.ListPolicies:output_type -> topicpolicies.v1.ListPoliciesResponse
-	32, // 90: topicpolicies.v1.TopicPoliciesService.WatchPolicies:output_type -> topicpolicies.v1.WatchPoliciesResponse
-	41, // 91: topicpolicies.v1.TopicPoliciesService.ListHistory:output_type -> topicpolicies.v1.ListHistoryResponse
-	45, // 92: topicpolicies.v1.TopicPoliciesService.GetServerInfo:output_type -> topicpolicies.v1.GetServerInfoResponse
-	84, // [84:93] is the sub-list for method output_type
-	75, // [75:84] is the sub-list for method input_type
-	75, // [75:75] is the sub-list for extension type_name
-	75, // [75:75] is the sub-list for extension extendee
-	0,  // [0:75] is the sub-list for field type_name
+	32, // 0: topicpolicies.v1.UpdatePolicyRequest.scope:type_name -> topicpolicies.v1.Scope
+	33, // 1: topicpolicies.v1.UpdatePolicyRequest.policies:type_name -> topicpolicies.v1.TopicPolicies
+	34, // 2: topicpolicies.v1.UpdatePolicyRequest.update_mask:type_name -> google.protobuf.FieldMask
+	30, // 3: topicpolicies.v1.UpdatePolicyRequest.list_operations:type_name -> topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntry
+	8,  // 4: topicpolicies.v1.UpdatePolicyRequest.precondition:type_name -> topicpolicies.v1.Precondition
+	32, // 5: topicpolicies.v1.DeletePolicyRequest.scope:type_name -> topicpolicies.v1.Scope
+	8,  // 6: topicpolicies.v1.DeletePolicyRequest.precondition:type_name -> topicpolicies.v1.Precondition
+	35, // 7: topicpolicies.v1.ChangeResult.document:type_name -> topicpolicies.v1.PolicyDocument
+	35, // 8: topicpolicies.v1.ChangeResult.previous:type_name -> topicpolicies.v1.PolicyDocument
+	1,  // 9: topicpolicies.v1.ChangeResult.outcome:type_name -> topicpolicies.v1.ChangeOutcome
+	12, // 10: topicpolicies.v1.BatchUpdatePoliciesRequest.changes:type_name -> topicpolicies.v1.PolicyChangeRequest
+	7,  // 11: topicpolicies.v1.PolicyChangeRequest.update:type_name -> topicpolicies.v1.UpdatePolicyRequest
+	9,  // 12: topicpolicies.v1.PolicyChangeRequest.delete:type_name -> topicpolicies.v1.DeletePolicyRequest
+	14, // 13: topicpolicies.v1.BatchUpdatePoliciesResponse.results:type_name -> topicpolicies.v1.PolicyChangeResult
+	10, // 14: topicpolicies.v1.PolicyChangeResult.success:type_name -> topicpolicies.v1.ChangeResult
+	36, // 15: topicpolicies.v1.PolicyChangeResult.error:type_name -> google.rpc.Status
+	32, // 16: topicpolicies.v1.GetPolicyRequest.scope:type_name -> topicpolicies.v1.Scope
+	33, // 17: topicpolicies.v1.EffectivePolicy.policies:type_name -> topicpolicies.v1.TopicPolicies
+	18, // 18: topicpolicies.v1.EffectivePolicy.sources:type_name -> topicpolicies.v1.FieldSource
+	2,  // 19: topicpolicies.v1.FieldSource.source:type_name -> topicpolicies.v1.PolicySource
+	32, // 20: topicpolicies.v1.ListPoliciesRequest.scopes:type_name -> topicpolicies.v1.Scope
+	35, // 21: topicpolicies.v1.ListPoliciesResponse.documents:type_name -> topicpolicies.v1.PolicyDocument
+	32, // 22: topicpolicies.v1.WatchPoliciesRequest.scopes:type_name -> topicpolicies.v1.Scope
+	3,  // 23: topicpolicies.v1.WatchPoliciesRequest.mode:type_name -> topicpolicies.v1.WatchMode
+	31, // 24: topicpolicies.v1.WatchPoliciesRequest.resume_tokens:type_name -> topicpolicies.v1.WatchPoliciesRequest.ResumeTokensEntry
+	37, // 25: topicpolicies.v1.WatchPoliciesRequest.bookmark_interval:type_name -> google.protobuf.Duration
+	23, // 26: topicpolicies.v1.WatchPoliciesResponse.events:type_name -> topicpolicies.v1.WatchEvent
+	24, // 27: topicpolicies.v1.WatchEvent.change:type_name -> topicpolicies.v1.PolicyChange
+	25, // 28: topicpolicies.v1.WatchEvent.bookmark:type_name -> topicpolicies.v1.Bookmark
+	26, // 29: topicpolicies.v1.WatchEvent.status:type_name -> topicpolicies.v1.NamespaceStatus
+	27, // 30: topicpolicies.v1.WatchEvent.reset:type_name -> topicpolicies.v1.WatchReset
+	35, // 31: topicpolicies.v1.PolicyChange.document:type_name -> topicpolicies.v1.PolicyDocument
+	35, // 32: topicpolicies.v1.PolicyChange.previous:type_name -> topicpolicies.v1.PolicyDocument
+	38, // 33: topicpolicies.v1.PolicyChange.origin:type_name -> topicpolicies.v1.ChangeOrigin
+	37, // 34: topicpolicies.v1.Bookmark.age:type_name -> google.protobuf.Duration
+	39, // 35: topicpolicies.v1.Bookmark.confirmed_time:type_name -> google.protobuf.Timestamp
+	4,  // 36: topicpolicies.v1.NamespaceStatus.state:type_name -> topicpolicies.v1.NamespaceState
+	40, // 37: topicpolicies.v1.NamespaceStatus.reason:type_name -> topicpolicies.v1.ErrorReason
+	40, // 38: topicpolicies.v1.WatchReset.reason:type_name -> topicpolicies.v1.ErrorReason
+	5,  // 39: topicpolicies.v1.ServerInfo.log:type_name -> topicpolicies.v1.LogKind
+	6,  // 40: topicpolicies.v1.ServerInfo.writer_mode:type_name -> topicpolicies.v1.WriterMode
+	0,  // 41: topicpolicies.v1.UpdatePolicyRequest.ListOperationsEntry.value:type_name -> topicpolicies.v1.ListOperation
+	7,  // 42: topicpolicies.v1.TopicPoliciesService.UpdatePolicy:input_type -> topicpolicies.v1.UpdatePolicyRequest
+	11, // 43: topicpolicies.v1.TopicPoliciesService.BatchUpdatePolicies:input_type -> topicpolicies.v1.BatchUpdatePoliciesRequest
+	9,  // 44: topicpolicies.v1.TopicPoliciesService.DeletePolicy:input_type -> topicpolicies.v1.DeletePolicyRequest
+	15, // 45: topicpolicies.v1.TopicPoliciesService.GetPolicy:input_type -> topicpolicies.v1.GetPolicyRequest
+	16, // 46: topicpolicies.v1.TopicPoliciesService.GetEffectivePolicy:input_type -> topicpolicies.v1.GetEffectivePolicyRequest
+	19, // 47: topicpolicies.v1.TopicPoliciesService.ListPolicies:input_type -> topicpolicies.v1.ListPoliciesRequest
+	21, // 48: topicpolicies.v1.TopicPoliciesService.WatchPolicies:input_type -> topicpolicies.v1.WatchPoliciesRequest
+	28, // 49: topicpolicies.v1.TopicPoliciesService.GetServerInfo:input_type -> topicpolicies.v1.GetServerInfoRequest
+	10, // 50: topicpolicies.v1.TopicPoliciesService.UpdatePolicy:output_type -> topicpolicies.v1.ChangeResult
+	13, // 51: topicpolicies.v1.TopicPoliciesService.BatchUpdatePolicies:output_type -> topicpolicies.v1.BatchUpdatePoliciesResponse
+	10, // 52: topicpolicies.v1.TopicPoliciesService.DeletePolicy:output_type -> topicpolicies.v1.ChangeResult
+	35, // 53: topicpolicies.v1.TopicPoliciesService.GetPolicy:output_type -> topicpolicies.v1.PolicyDocument
+	17, // 54: topicpolicies.v1.TopicPoliciesService.GetEffectivePolicy:output_type -> topicpolicies.v1.EffectivePolicy
+	20, // 55: topicpolicies.v1.TopicPoliciesService.ListPolicies:output_type -> topicpolicies.v1.ListPoliciesResponse
+	22, // 56: topicpolicies.v1.TopicPoliciesService.WatchPolicies:output_type -> topicpolicies.v1.WatchPoliciesResponse
+	29, // 57: topicpolicies.v1.TopicPoliciesService.GetServerInfo:output_type -> topicpolicies.v1.ServerInfo
+	50, // [50:58] is the sub-list for method output_type
+	42, // [42:50] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_topicpolicies_v1_service_proto_init() }
@@ -4250,36 +2550,31 @@ func file_topicpolicies_v1_service_proto_init() {
 	file_topicpolicies_v1_errors_proto_init()
 	file_topicpolicies_v1_events_proto_init()
 	file_topicpolicies_v1_policies_proto_init()
-	file_topicpolicies_v1_service_proto_msgTypes[3].OneofWrappers = []any{
+	file_topicpolicies_v1_service_proto_msgTypes[1].OneofWrappers = []any{
+		(*Precondition_Version)(nil),
+		(*Precondition_Exists)(nil),
+	}
+	file_topicpolicies_v1_service_proto_msgTypes[5].OneofWrappers = []any{
 		(*PolicyChangeRequest_Update)(nil),
 		(*PolicyChangeRequest_Delete)(nil),
 	}
-	file_topicpolicies_v1_service_proto_msgTypes[5].OneofWrappers = []any{
-		(*PolicyChangeResult_Updated)(nil),
-		(*PolicyChangeResult_Deleted)(nil),
+	file_topicpolicies_v1_service_proto_msgTypes[7].OneofWrappers = []any{
+		(*PolicyChangeResult_Success)(nil),
 		(*PolicyChangeResult_Error)(nil),
 	}
-	file_topicpolicies_v1_service_proto_msgTypes[8].OneofWrappers = []any{
-		(*GetPolicyRequest_AtLeastVersion)(nil),
-		(*GetPolicyRequest_AsOfTime)(nil),
-		(*GetPolicyRequest_AsOfVersion)(nil),
-	}
-	file_topicpolicies_v1_service_proto_msgTypes[17].OneofWrappers = []any{
+	file_topicpolicies_v1_service_proto_msgTypes[16].OneofWrappers = []any{
 		(*WatchEvent_Change)(nil),
-		(*WatchEvent_Entry)(nil),
 		(*WatchEvent_Bookmark)(nil),
 		(*WatchEvent_Status)(nil),
 		(*WatchEvent_Reset_)(nil),
-		(*WatchEvent_Gap)(nil),
 	}
-	file_topicpolicies_v1_service_proto_msgTypes[24].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_topicpolicies_v1_service_proto_rawDesc), len(file_topicpolicies_v1_service_proto_rawDesc)),
-			NumEnums:      16,
-			NumMessages:   33,
+			NumEnums:      7,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

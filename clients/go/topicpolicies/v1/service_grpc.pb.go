@@ -21,15 +21,14 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	TopicPoliciesService_UpdatePolicy_FullMethodName       = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicy"
-	TopicPoliciesService_UpdatePolicies_FullMethodName     = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicies"
-	TopicPoliciesService_DeletePolicy_FullMethodName       = "/topicpolicies.v1.TopicPoliciesService/DeletePolicy"
-	TopicPoliciesService_GetPolicy_FullMethodName          = "/topicpolicies.v1.TopicPoliciesService/GetPolicy"
-	TopicPoliciesService_GetEffectivePolicy_FullMethodName = "/topicpolicies.v1.TopicPoliciesService/GetEffectivePolicy"
-	TopicPoliciesService_ListPolicies_FullMethodName       = "/topicpolicies.v1.TopicPoliciesService/ListPolicies"
-	TopicPoliciesService_WatchPolicies_FullMethodName      = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
-	TopicPoliciesService_ListHistory_FullMethodName        = "/topicpolicies.v1.TopicPoliciesService/ListHistory"
-	TopicPoliciesService_GetServerInfo_FullMethodName      = "/topicpolicies.v1.TopicPoliciesService/GetServerInfo"
+	TopicPoliciesService_UpdatePolicy_FullMethodName        = "/topicpolicies.v1.TopicPoliciesService/UpdatePolicy"
+	TopicPoliciesService_BatchUpdatePolicies_FullMethodName = "/topicpolicies.v1.TopicPoliciesService/BatchUpdatePolicies"
+	TopicPoliciesService_DeletePolicy_FullMethodName        = "/topicpolicies.v1.TopicPoliciesService/DeletePolicy"
+	TopicPoliciesService_GetPolicy_FullMethodName           = "/topicpolicies.v1.TopicPoliciesService/GetPolicy"
+	TopicPoliciesService_GetEffectivePolicy_FullMethodName  = "/topicpolicies.v1.TopicPoliciesService/GetEffectivePolicy"
+	TopicPoliciesService_ListPolicies_FullMethodName        = "/topicpolicies.v1.TopicPoliciesService/ListPolicies"
+	TopicPoliciesService_WatchPolicies_FullMethodName       = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
+	TopicPoliciesService_GetServerInfo_FullMethodName       = "/topicpolicies.v1.TopicPoliciesService/GetServerInfo"
 )
 
 // TopicPoliciesServiceClient is the client API for TopicPoliciesService service.
@@ -38,12 +37,14 @@ const (
 //
 // Topic policies, one document per topic and scope (a policy key).
 //
-// Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
-// The version is the etag too. The absence of a document has a version as well.
+// Versions: a document's version names the event that produced it. It is an opaque string; for one policy key, string order is log order. The
+// absence of a document has a version as well.
 //
-// Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
-// fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
-// message of more than four times as many bytes as the server takes.
+// Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason) and, if the content of the request is at
+// fault, a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither.
+//
+// Retries are gRPC's: a client that uses `service_config.json` of this package's clients repeats what may be repeated. A change with a
+// request id may be repeated after every error.
 //
 // Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
 // INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
@@ -51,29 +52,23 @@ const (
 // Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
 // always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
 type TopicPoliciesServiceClient interface {
-	// Applies a masked change to one document, and answers when the position of the change in the log is known.
-	UpdatePolicy(ctx context.Context, in *UpdatePolicyRequest, opts ...grpc.CallOption) (*UpdatePolicyResponse, error)
-	// Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
-	// result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
-	// can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
-	// results, the server stops reading its changes.
-	UpdatePolicies(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[UpdatePoliciesRequest, UpdatePoliciesResponse], error)
-	// Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
-	// ABSENT, unless an etag demands otherwise.
-	DeletePolicy(ctx context.Context, in *DeletePolicyRequest, opts ...grpc.CallOption) (*DeletePolicyResponse, error)
-	// Reads the documents of one topic.
-	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error)
-	// Reads the effective policies of one topic, and the level that sets each.
-	GetEffectivePolicy(ctx context.Context, in *GetEffectivePolicyRequest, opts ...grpc.CallOption) (*GetEffectivePolicyResponse, error)
+	// Applies a masked change to one document, and answers when the place of the change in the log is known.
+	UpdatePolicy(ctx context.Context, in *UpdatePolicyRequest, opts ...grpc.CallOption) (*ChangeResult, error)
+	// Applies many changes. Those of one policy key are applied in the order of the batch; those of different keys are not atomic. A change
+	// that fails, or can't be decoded, fails alone.
+	BatchUpdatePolicies(ctx context.Context, in *BatchUpdatePoliciesRequest, opts ...grpc.CallOption) (*BatchUpdatePoliciesResponse, error)
+	// Deletes one document, and answers when the place of the deletion in the log is known.
+	DeletePolicy(ctx context.Context, in *DeletePolicyRequest, opts ...grpc.CallOption) (*ChangeResult, error)
+	// Reads one document.
+	GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*PolicyDocument, error)
+	// Reads the policies of one topic that brokers enforce, and the level that sets each.
+	GetEffectivePolicy(ctx context.Context, in *GetEffectivePolicyRequest, opts ...grpc.CallOption) (*EffectivePolicy, error)
 	// Lists the documents of a namespace, in pages, ordered by topic and scope.
 	ListPolicies(ctx context.Context, in *ListPoliciesRequest, opts ...grpc.CallOption) (*ListPoliciesResponse, error)
-	// Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
-	// protocol.
+	// Streams documents and their changes. Per namespace: a snapshot, a bookmark that says SYNCED, then changes. docs/watch.md defines it.
 	WatchPolicies(ctx context.Context, in *WatchPoliciesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchPoliciesResponse], error)
-	// Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log.
-	ListHistory(ctx context.Context, in *ListHistoryRequest, opts ...grpc.CallOption) (*ListHistoryResponse, error)
-	// Returns facts about this server, and its limits.
-	GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error)
+	// Returns facts about this server.
+	GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*ServerInfo, error)
 }
 
 type topicPoliciesServiceClient struct {
@@ -84,9 +79,9 @@ func NewTopicPoliciesServiceClient(cc grpc.ClientConnInterface) TopicPoliciesSer
 	return &topicPoliciesServiceClient{cc}
 }
 
-func (c *topicPoliciesServiceClient) UpdatePolicy(ctx context.Context, in *UpdatePolicyRequest, opts ...grpc.CallOption) (*UpdatePolicyResponse, error) {
+func (c *topicPoliciesServiceClient) UpdatePolicy(ctx context.Context, in *UpdatePolicyRequest, opts ...grpc.CallOption) (*ChangeResult, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(UpdatePolicyResponse)
+	out := new(ChangeResult)
 	err := c.cc.Invoke(ctx, TopicPoliciesService_UpdatePolicy_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -94,22 +89,19 @@ func (c *topicPoliciesServiceClient) UpdatePolicy(ctx context.Context, in *Updat
 	return out, nil
 }
 
-func (c *topicPoliciesServiceClient) UpdatePolicies(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[UpdatePoliciesRequest, UpdatePoliciesResponse], error) {
+func (c *topicPoliciesServiceClient) BatchUpdatePolicies(ctx context.Context, in *BatchUpdatePoliciesRequest, opts ...grpc.CallOption) (*BatchUpdatePoliciesResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &TopicPoliciesService_ServiceDesc.Streams[0], TopicPoliciesService_UpdatePolicies_FullMethodName, cOpts...)
+	out := new(BatchUpdatePoliciesResponse)
+	err := c.cc.Invoke(ctx, TopicPoliciesService_BatchUpdatePolicies_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
-	x := &grpc.GenericClientStream[UpdatePoliciesRequest, UpdatePoliciesResponse]{ClientStream: stream}
-	return x, nil
+	return out, nil
 }
 
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type TopicPoliciesService_UpdatePoliciesClient = grpc.BidiStreamingClient[UpdatePoliciesRequest, UpdatePoliciesResponse]
-
-func (c *topicPoliciesServiceClient) DeletePolicy(ctx context.Context, in *DeletePolicyRequest, opts ...grpc.CallOption) (*DeletePolicyResponse, error) {
+func (c *topicPoliciesServiceClient) DeletePolicy(ctx context.Context, in *DeletePolicyRequest, opts ...grpc.CallOption) (*ChangeResult, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(DeletePolicyResponse)
+	out := new(ChangeResult)
 	err := c.cc.Invoke(ctx, TopicPoliciesService_DeletePolicy_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -117,9 +109,9 @@ func (c *topicPoliciesServiceClient) DeletePolicy(ctx context.Context, in *Delet
 	return out, nil
 }
 
-func (c *topicPoliciesServiceClient) GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*GetPolicyResponse, error) {
+func (c *topicPoliciesServiceClient) GetPolicy(ctx context.Context, in *GetPolicyRequest, opts ...grpc.CallOption) (*PolicyDocument, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetPolicyResponse)
+	out := new(PolicyDocument)
 	err := c.cc.Invoke(ctx, TopicPoliciesService_GetPolicy_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -127,9 +119,9 @@ func (c *topicPoliciesServiceClient) GetPolicy(ctx context.Context, in *GetPolic
 	return out, nil
 }
 
-func (c *topicPoliciesServiceClient) GetEffectivePolicy(ctx context.Context, in *GetEffectivePolicyRequest, opts ...grpc.CallOption) (*GetEffectivePolicyResponse, error) {
+func (c *topicPoliciesServiceClient) GetEffectivePolicy(ctx context.Context, in *GetEffectivePolicyRequest, opts ...grpc.CallOption) (*EffectivePolicy, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetEffectivePolicyResponse)
+	out := new(EffectivePolicy)
 	err := c.cc.Invoke(ctx, TopicPoliciesService_GetEffectivePolicy_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -149,7 +141,7 @@ func (c *topicPoliciesServiceClient) ListPolicies(ctx context.Context, in *ListP
 
 func (c *topicPoliciesServiceClient) WatchPolicies(ctx context.Context, in *WatchPoliciesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchPoliciesResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &TopicPoliciesService_ServiceDesc.Streams[1], TopicPoliciesService_WatchPolicies_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &TopicPoliciesService_ServiceDesc.Streams[0], TopicPoliciesService_WatchPolicies_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -166,19 +158,9 @@ func (c *topicPoliciesServiceClient) WatchPolicies(ctx context.Context, in *Watc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type TopicPoliciesService_WatchPoliciesClient = grpc.ServerStreamingClient[WatchPoliciesResponse]
 
-func (c *topicPoliciesServiceClient) ListHistory(ctx context.Context, in *ListHistoryRequest, opts ...grpc.CallOption) (*ListHistoryResponse, error) {
+func (c *topicPoliciesServiceClient) GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*ServerInfo, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(ListHistoryResponse)
-	err := c.cc.Invoke(ctx, TopicPoliciesService_ListHistory_FullMethodName, in, out, cOpts...)
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
-func (c *topicPoliciesServiceClient) GetServerInfo(ctx context.Context, in *GetServerInfoRequest, opts ...grpc.CallOption) (*GetServerInfoResponse, error) {
-	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	out := new(GetServerInfoResponse)
+	out := new(ServerInfo)
 	err := c.cc.Invoke(ctx, TopicPoliciesService_GetServerInfo_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
@@ -192,12 +174,14 @@ func (c *topicPoliciesServiceClient) GetServerInfo(ctx context.Context, in *GetS
 //
 // Topic policies, one document per topic and scope (a policy key).
 //
-// Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
-// The version is the etag too. The absence of a document has a version as well.
+// Versions: a document's version names the event that produced it. It is an opaque string; for one policy key, string order is log order. The
+// absence of a document has a version as well.
 //
-// Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
-// fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
-// message of more than four times as many bytes as the server takes.
+// Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason) and, if the content of the request is at
+// fault, a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither.
+//
+// Retries are gRPC's: a client that uses `service_config.json` of this package's clients repeats what may be repeated. A change with a
+// request id may be repeated after every error.
 //
 // Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
 // INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
@@ -205,29 +189,23 @@ func (c *topicPoliciesServiceClient) GetServerInfo(ctx context.Context, in *GetS
 // Unset fields: the comment of a request's field says what it means if the field is unset; an unset `bool` means no. A field of an answer
 // always has a value, which may be 0, an empty text or false, unless its comment says when it is unset.
 type TopicPoliciesServiceServer interface {
-	// Applies a masked change to one document, and answers when the position of the change in the log is known.
-	UpdatePolicy(context.Context, *UpdatePolicyRequest) (*UpdatePolicyResponse, error)
-	// Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
-	// result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
-	// can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
-	// results, the server stops reading its changes.
-	UpdatePolicies(grpc.BidiStreamingServer[UpdatePoliciesRequest, UpdatePoliciesResponse]) error
-	// Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
-	// ABSENT, unless an etag demands otherwise.
-	DeletePolicy(context.Context, *DeletePolicyRequest) (*DeletePolicyResponse, error)
-	// Reads the documents of one topic.
-	GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error)
-	// Reads the effective policies of one topic, and the level that sets each.
-	GetEffectivePolicy(context.Context, *GetEffectivePolicyRequest) (*GetEffectivePolicyResponse, error)
+	// Applies a masked change to one document, and answers when the place of the change in the log is known.
+	UpdatePolicy(context.Context, *UpdatePolicyRequest) (*ChangeResult, error)
+	// Applies many changes. Those of one policy key are applied in the order of the batch; those of different keys are not atomic. A change
+	// that fails, or can't be decoded, fails alone.
+	BatchUpdatePolicies(context.Context, *BatchUpdatePoliciesRequest) (*BatchUpdatePoliciesResponse, error)
+	// Deletes one document, and answers when the place of the deletion in the log is known.
+	DeletePolicy(context.Context, *DeletePolicyRequest) (*ChangeResult, error)
+	// Reads one document.
+	GetPolicy(context.Context, *GetPolicyRequest) (*PolicyDocument, error)
+	// Reads the policies of one topic that brokers enforce, and the level that sets each.
+	GetEffectivePolicy(context.Context, *GetEffectivePolicyRequest) (*EffectivePolicy, error)
 	// Lists the documents of a namespace, in pages, ordered by topic and scope.
 	ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error)
-	// Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
-	// protocol.
+	// Streams documents and their changes. Per namespace: a snapshot, a bookmark that says SYNCED, then changes. docs/watch.md defines it.
 	WatchPolicies(*WatchPoliciesRequest, grpc.ServerStreamingServer[WatchPoliciesResponse]) error
-	// Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log.
-	ListHistory(context.Context, *ListHistoryRequest) (*ListHistoryResponse, error)
-	// Returns facts about this server, and its limits.
-	GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error)
+	// Returns facts about this server.
+	GetServerInfo(context.Context, *GetServerInfoRequest) (*ServerInfo, error)
 	mustEmbedUnimplementedTopicPoliciesServiceServer()
 }
 
@@ -238,19 +216,19 @@ type TopicPoliciesServiceServer interface {
 // pointer dereference when methods are called.
 type UnimplementedTopicPoliciesServiceServer struct{}
 
-func (UnimplementedTopicPoliciesServiceServer) UpdatePolicy(context.Context, *UpdatePolicyRequest) (*UpdatePolicyResponse, error) {
+func (UnimplementedTopicPoliciesServiceServer) UpdatePolicy(context.Context, *UpdatePolicyRequest) (*ChangeResult, error) {
 	return nil, status.Error(codes.Unimplemented, "method UpdatePolicy not implemented")
 }
-func (UnimplementedTopicPoliciesServiceServer) UpdatePolicies(grpc.BidiStreamingServer[UpdatePoliciesRequest, UpdatePoliciesResponse]) error {
-	return status.Error(codes.Unimplemented, "method UpdatePolicies not implemented")
+func (UnimplementedTopicPoliciesServiceServer) BatchUpdatePolicies(context.Context, *BatchUpdatePoliciesRequest) (*BatchUpdatePoliciesResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method BatchUpdatePolicies not implemented")
 }
-func (UnimplementedTopicPoliciesServiceServer) DeletePolicy(context.Context, *DeletePolicyRequest) (*DeletePolicyResponse, error) {
+func (UnimplementedTopicPoliciesServiceServer) DeletePolicy(context.Context, *DeletePolicyRequest) (*ChangeResult, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeletePolicy not implemented")
 }
-func (UnimplementedTopicPoliciesServiceServer) GetPolicy(context.Context, *GetPolicyRequest) (*GetPolicyResponse, error) {
+func (UnimplementedTopicPoliciesServiceServer) GetPolicy(context.Context, *GetPolicyRequest) (*PolicyDocument, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetPolicy not implemented")
 }
-func (UnimplementedTopicPoliciesServiceServer) GetEffectivePolicy(context.Context, *GetEffectivePolicyRequest) (*GetEffectivePolicyResponse, error) {
+func (UnimplementedTopicPoliciesServiceServer) GetEffectivePolicy(context.Context, *GetEffectivePolicyRequest) (*EffectivePolicy, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetEffectivePolicy not implemented")
 }
 func (UnimplementedTopicPoliciesServiceServer) ListPolicies(context.Context, *ListPoliciesRequest) (*ListPoliciesResponse, error) {
@@ -259,10 +237,7 @@ func (UnimplementedTopicPoliciesServiceServer) ListPolicies(context.Context, *Li
 func (UnimplementedTopicPoliciesServiceServer) WatchPolicies(*WatchPoliciesRequest, grpc.ServerStreamingServer[WatchPoliciesResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchPolicies not implemented")
 }
-func (UnimplementedTopicPoliciesServiceServer) ListHistory(context.Context, *ListHistoryRequest) (*ListHistoryResponse, error) {
-	return nil, status.Error(codes.Unimplemented, "method ListHistory not implemented")
-}
-func (UnimplementedTopicPoliciesServiceServer) GetServerInfo(context.Context, *GetServerInfoRequest) (*GetServerInfoResponse, error) {
+func (UnimplementedTopicPoliciesServiceServer) GetServerInfo(context.Context, *GetServerInfoRequest) (*ServerInfo, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetServerInfo not implemented")
 }
 func (UnimplementedTopicPoliciesServiceServer) mustEmbedUnimplementedTopicPoliciesServiceServer() {}
@@ -304,12 +279,23 @@ func _TopicPoliciesService_UpdatePolicy_Handler(srv interface{}, ctx context.Con
 	return interceptor(ctx, in, info, handler)
 }
 
-func _TopicPoliciesService_UpdatePolicies_Handler(srv interface{}, stream grpc.ServerStream) error {
-	return srv.(TopicPoliciesServiceServer).UpdatePolicies(&grpc.GenericServerStream[UpdatePoliciesRequest, UpdatePoliciesResponse]{ServerStream: stream})
+func _TopicPoliciesService_BatchUpdatePolicies_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BatchUpdatePoliciesRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TopicPoliciesServiceServer).BatchUpdatePolicies(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TopicPoliciesService_BatchUpdatePolicies_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TopicPoliciesServiceServer).BatchUpdatePolicies(ctx, req.(*BatchUpdatePoliciesRequest))
+	}
+	return interceptor(ctx, in, info, handler)
 }
-
-// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
-type TopicPoliciesService_UpdatePoliciesServer = grpc.BidiStreamingServer[UpdatePoliciesRequest, UpdatePoliciesResponse]
 
 func _TopicPoliciesService_DeletePolicy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(DeletePolicyRequest)
@@ -394,24 +380,6 @@ func _TopicPoliciesService_WatchPolicies_Handler(srv interface{}, stream grpc.Se
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type TopicPoliciesService_WatchPoliciesServer = grpc.ServerStreamingServer[WatchPoliciesResponse]
 
-func _TopicPoliciesService_ListHistory_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
-	in := new(ListHistoryRequest)
-	if err := dec(in); err != nil {
-		return nil, err
-	}
-	if interceptor == nil {
-		return srv.(TopicPoliciesServiceServer).ListHistory(ctx, in)
-	}
-	info := &grpc.UnaryServerInfo{
-		Server:     srv,
-		FullMethod: TopicPoliciesService_ListHistory_FullMethodName,
-	}
-	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
-		return srv.(TopicPoliciesServiceServer).ListHistory(ctx, req.(*ListHistoryRequest))
-	}
-	return interceptor(ctx, in, info, handler)
-}
-
 func _TopicPoliciesService_GetServerInfo_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetServerInfoRequest)
 	if err := dec(in); err != nil {
@@ -442,6 +410,10 @@ var TopicPoliciesService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _TopicPoliciesService_UpdatePolicy_Handler,
 		},
 		{
+			MethodName: "BatchUpdatePolicies",
+			Handler:    _TopicPoliciesService_BatchUpdatePolicies_Handler,
+		},
+		{
 			MethodName: "DeletePolicy",
 			Handler:    _TopicPoliciesService_DeletePolicy_Handler,
 		},
@@ -458,21 +430,11 @@ var TopicPoliciesService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _TopicPoliciesService_ListPolicies_Handler,
 		},
 		{
-			MethodName: "ListHistory",
-			Handler:    _TopicPoliciesService_ListHistory_Handler,
-		},
-		{
 			MethodName: "GetServerInfo",
 			Handler:    _TopicPoliciesService_GetServerInfo_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{
-		{
-			StreamName:    "UpdatePolicies",
-			Handler:       _TopicPoliciesService_UpdatePolicies_Handler,
-			ServerStreams: true,
-			ClientStreams: true,
-		},
 		{
 			StreamName:    "WatchPolicies",
 			Handler:       _TopicPoliciesService_WatchPolicies_Handler,

@@ -5,7 +5,9 @@ The events of a change log, as brokers write them to a namespace's __change_even
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from topicpolicies.v1 import policies_pb2 as _policies_pb2
@@ -13,10 +15,10 @@ import builtins as _builtins
 import sys
 import typing as _typing
 
-if sys.version_info >= (3, 10):
-    from typing import TypeAlias as _TypeAlias
+if sys.version_info >= (3, 11):
+    from typing import TypeAlias as _TypeAlias, Never as _Never
 else:
-    from typing_extensions import TypeAlias as _TypeAlias
+    from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -62,12 +64,6 @@ class _EventTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EventType.V
     """Unspecified."""
     EVENT_TYPE_TOPIC_POLICY: _EventType.ValueType  # 1
     """The policies of a topic."""
-    EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT: _EventType.ValueType  # 2
-    """A snapshot of a transaction buffer."""
-    EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS: _EventType.ValueType  # 3
-    """A segment of such a snapshot."""
-    EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_INDEXES: _EventType.ValueType  # 4
-    """The index of such segments."""
 
 class EventType(_EventType, metaclass=_EventTypeEnumTypeWrapper):
     """What an event is about (org.apache.pulsar.common.events.EventType)."""
@@ -76,13 +72,35 @@ EVENT_TYPE_UNSPECIFIED: EventType.ValueType  # 0
 """Unspecified."""
 EVENT_TYPE_TOPIC_POLICY: EventType.ValueType  # 1
 """The policies of a topic."""
-EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT: EventType.ValueType  # 2
-"""A snapshot of a transaction buffer."""
-EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS: EventType.ValueType  # 3
-"""A segment of such a snapshot."""
-EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_INDEXES: EventType.ValueType  # 4
-"""The index of such segments."""
 Global___EventType: _TypeAlias = EventType  # noqa: Y015
+
+class _ActorStanding:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ActorStandingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ActorStanding.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    ACTOR_STANDING_UNSPECIFIED: _ActorStanding.ValueType  # 0
+    """Unspecified."""
+    ACTOR_STANDING_UNKNOWN: _ActorStanding.ValueType  # 1
+    """No actor was given."""
+    ACTOR_STANDING_UNAUTHENTICATED: _ActorStanding.ValueType  # 2
+    """The caller gave this name, and it is not verified."""
+    ACTOR_STANDING_AUTHENTICATED: _ActorStanding.ValueType  # 3
+    """The service verified the actor by its credentials, or a verified proxy called for the actor."""
+
+class ActorStanding(_ActorStanding, metaclass=_ActorStandingEnumTypeWrapper):
+    """What is known about an actor."""
+
+ACTOR_STANDING_UNSPECIFIED: ActorStanding.ValueType  # 0
+"""Unspecified."""
+ACTOR_STANDING_UNKNOWN: ActorStanding.ValueType  # 1
+"""No actor was given."""
+ACTOR_STANDING_UNAUTHENTICATED: ActorStanding.ValueType  # 2
+"""The caller gave this name, and it is not verified."""
+ACTOR_STANDING_AUTHENTICATED: ActorStanding.ValueType  # 3
+"""The service verified the actor by its credentials, or a verified proxy called for the actor."""
+Global___ActorStanding: _TypeAlias = ActorStanding  # noqa: Y015
 
 @_typing.final
 class PulsarEvent(_message.Message):
@@ -100,9 +118,7 @@ class PulsarEvent(_message.Message):
     """What it does to the document of its policy key."""
     @_builtins.property
     def replicate_to(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The clusters that the event is for, by name, as brokers write them: a LOCAL event names its own cluster, a GLOBAL one none. The service
-        does not return them: unset in watches.
-        """
+        """The clusters that the event is for, by name, as brokers write them: a LOCAL event names its own cluster, a GLOBAL one none."""
 
     @_builtins.property
     def topic_policies_event(self) -> Global___TopicPoliciesEvent:
@@ -167,3 +183,67 @@ class TopicPoliciesEvent(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__policies) -> _WhichOneofReturnType__policies | None: ...
 
 Global___TopicPoliciesEvent: _TypeAlias = TopicPoliciesEvent  # noqa: Y015
+
+@_typing.final
+class ChangeOrigin(_message.Message):
+    """The origin of an event, as far as the log has it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTOR_FIELD_NUMBER: _builtins.int
+    ACTOR_STANDING_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    UPDATE_MASK_FIELD_NUMBER: _builtins.int
+    PRINCIPAL_FIELD_NUMBER: _builtins.int
+    CLAIMED_ACTOR_FIELD_NUMBER: _builtins.int
+    PRODUCER_NAME_FIELD_NUMBER: _builtins.int
+    PUBLISH_TIME_FIELD_NUMBER: _builtins.int
+    TRACE_PARENT_FIELD_NUMBER: _builtins.int
+    actor: _builtins.str
+    """Who requested the change, as far as it is known (`actor_standing`). Unset: no actor was given."""
+    actor_standing: Global___ActorStanding.ValueType
+    """What is known about the actor."""
+    reason: _builtins.str
+    """Why. Unset: no reason was given."""
+    request_id: _builtins.str
+    """The id of the request, as in ChangeResult. Unset: a broker's event, or a repair."""
+    principal: _builtins.str
+    """The principal whose credentials the service verified: the actor, or a proxy that called for the actor. Unset: none were verified."""
+    claimed_actor: _builtins.str
+    """The name that the caller gave, if the actor was authenticated and has another name. This name is not verified. Unset: there is none."""
+    producer_name: _builtins.str
+    """The name of the producer that wrote the event. Unset: the embedded log, which has none."""
+    trace_parent: _builtins.str
+    """The trace in which the change was requested, as W3C's `traceparent`: 55 characters. Unset: no trace is known."""
+    @_builtins.property
+    def update_mask(self) -> _field_mask_pb2.FieldMask:
+        """The mask of the request. For a broker's event, in the history: what the event was taken to change, setting by setting. Unset: it is not
+        known.
+        """
+
+    @_builtins.property
+    def publish_time(self) -> _timestamp_pb2.Timestamp:
+        """When the event was published, by its writer's clock."""
+
+    def __init__(
+        self,
+        *,
+        actor: _builtins.str = ...,
+        actor_standing: Global___ActorStanding.ValueType = ...,
+        reason: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        update_mask: _field_mask_pb2.FieldMask | None = ...,
+        principal: _builtins.str = ...,
+        claimed_actor: _builtins.str = ...,
+        producer_name: _builtins.str = ...,
+        publish_time: _timestamp_pb2.Timestamp | None = ...,
+        trace_parent: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["publish_time", b"publish_time", "update_mask", b"update_mask"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_standing", b"actor_standing", "claimed_actor", b"claimed_actor", "principal", b"principal", "producer_name", b"producer_name", "publish_time", b"publish_time", "reason", b"reason", "request_id", b"request_id", "trace_parent", b"trace_parent", "update_mask", b"update_mask"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChangeOrigin: _TypeAlias = ChangeOrigin  # noqa: Y015

@@ -54,97 +54,37 @@ LIST_OPERATION_SUBTRACT: ListOperation.ValueType  # 3
 """Given elements are removed."""
 Global___ListOperation: _TypeAlias = ListOperation  # noqa: Y015
 
-class _UpdateOutcome:
+class _ChangeOutcome:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _UpdateOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UpdateOutcome.ValueType], _builtins.type):
+class _ChangeOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ChangeOutcome.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    UPDATE_OUTCOME_UNSPECIFIED: _UpdateOutcome.ValueType  # 0
+    CHANGE_OUTCOME_UNSPECIFIED: _ChangeOutcome.ValueType  # 0
     """Unspecified."""
-    UPDATE_OUTCOME_APPLIED: _UpdateOutcome.ValueType  # 1
+    CHANGE_OUTCOME_APPLIED: _ChangeOutcome.ValueType  # 1
     """The change is in the log."""
-    UPDATE_OUTCOME_UNCHANGED: _UpdateOutcome.ValueType  # 2
-    """The document already had the requested values; nothing was written."""
-    UPDATE_OUTCOME_SKIPPED: _UpdateOutcome.ValueType  # 3
+    CHANGE_OUTCOME_UNCHANGED: _ChangeOutcome.ValueType  # 2
+    """The document already was as requested, or there was none to delete; nothing was written."""
+    CHANGE_OUTCOME_SKIPPED: _ChangeOutcome.ValueType  # 3
     """There was no document and `skip_if_absent` was set; nothing was written."""
-    UPDATE_OUTCOME_WOULD_APPLY: _UpdateOutcome.ValueType  # 4
-    """`validate_only` was set, and the change could be applied; nothing was written. If the change would write nothing, the outcome is one of
-    the above.
-    """
+    CHANGE_OUTCOME_WOULD_APPLY: _ChangeOutcome.ValueType  # 4
+    """`validate_only` was set, and the change could be applied; nothing was written. If it would write nothing: UNCHANGED or SKIPPED."""
 
-class UpdateOutcome(_UpdateOutcome, metaclass=_UpdateOutcomeEnumTypeWrapper):
-    """The outcome of an update."""
+class ChangeOutcome(_ChangeOutcome, metaclass=_ChangeOutcomeEnumTypeWrapper):
+    """What became of a change."""
 
-UPDATE_OUTCOME_UNSPECIFIED: UpdateOutcome.ValueType  # 0
+CHANGE_OUTCOME_UNSPECIFIED: ChangeOutcome.ValueType  # 0
 """Unspecified."""
-UPDATE_OUTCOME_APPLIED: UpdateOutcome.ValueType  # 1
+CHANGE_OUTCOME_APPLIED: ChangeOutcome.ValueType  # 1
 """The change is in the log."""
-UPDATE_OUTCOME_UNCHANGED: UpdateOutcome.ValueType  # 2
-"""The document already had the requested values; nothing was written."""
-UPDATE_OUTCOME_SKIPPED: UpdateOutcome.ValueType  # 3
+CHANGE_OUTCOME_UNCHANGED: ChangeOutcome.ValueType  # 2
+"""The document already was as requested, or there was none to delete; nothing was written."""
+CHANGE_OUTCOME_SKIPPED: ChangeOutcome.ValueType  # 3
 """There was no document and `skip_if_absent` was set; nothing was written."""
-UPDATE_OUTCOME_WOULD_APPLY: UpdateOutcome.ValueType  # 4
-"""`validate_only` was set, and the change could be applied; nothing was written. If the change would write nothing, the outcome is one of
-the above.
-"""
-Global___UpdateOutcome: _TypeAlias = UpdateOutcome  # noqa: Y015
-
-class _DeleteOutcome:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _DeleteOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DeleteOutcome.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    DELETE_OUTCOME_UNSPECIFIED: _DeleteOutcome.ValueType  # 0
-    """Unspecified."""
-    DELETE_OUTCOME_DELETED: _DeleteOutcome.ValueType  # 1
-    """The deletion is in the log."""
-    DELETE_OUTCOME_ABSENT: _DeleteOutcome.ValueType  # 2
-    """There was no document; nothing was written."""
-    DELETE_OUTCOME_WOULD_DELETE: _DeleteOutcome.ValueType  # 3
-    """`validate_only` was set, and there is a document to delete; nothing was written."""
-
-class DeleteOutcome(_DeleteOutcome, metaclass=_DeleteOutcomeEnumTypeWrapper):
-    """The outcome of a deletion."""
-
-DELETE_OUTCOME_UNSPECIFIED: DeleteOutcome.ValueType  # 0
-"""Unspecified."""
-DELETE_OUTCOME_DELETED: DeleteOutcome.ValueType  # 1
-"""The deletion is in the log."""
-DELETE_OUTCOME_ABSENT: DeleteOutcome.ValueType  # 2
-"""There was no document; nothing was written."""
-DELETE_OUTCOME_WOULD_DELETE: DeleteOutcome.ValueType  # 3
-"""`validate_only` was set, and there is a document to delete; nothing was written."""
-Global___DeleteOutcome: _TypeAlias = DeleteOutcome  # noqa: Y015
-
-class _EffectiveView:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _EffectiveViewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_EffectiveView.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    EFFECTIVE_VIEW_UNSPECIFIED: _EffectiveView.ValueType  # 0
-    """ENFORCED."""
-    EFFECTIVE_VIEW_ENFORCED: _EffectiveView.ValueType  # 1
-    """The values that brokers enforce: per field the first value among topic LOCAL, topic GLOBAL, namespace and broker."""
-    EFFECTIVE_VIEW_APPLIED_LOCAL: _EffectiveView.ValueType  # 2
-    """The answer of the brokers' admin API with applied=true, which uses the LOCAL document only, and reads values raw."""
-    EFFECTIVE_VIEW_APPLIED_GLOBAL: _EffectiveView.ValueType  # 3
-    """The answer of the admin API with applied=true and isGlobal=true, which uses the GLOBAL document only."""
-
-class EffectiveView(_EffectiveView, metaclass=_EffectiveViewEnumTypeWrapper):
-    """A way to combine all levels."""
-
-EFFECTIVE_VIEW_UNSPECIFIED: EffectiveView.ValueType  # 0
-"""ENFORCED."""
-EFFECTIVE_VIEW_ENFORCED: EffectiveView.ValueType  # 1
-"""The values that brokers enforce: per field the first value among topic LOCAL, topic GLOBAL, namespace and broker."""
-EFFECTIVE_VIEW_APPLIED_LOCAL: EffectiveView.ValueType  # 2
-"""The answer of the brokers' admin API with applied=true, which uses the LOCAL document only, and reads values raw."""
-EFFECTIVE_VIEW_APPLIED_GLOBAL: EffectiveView.ValueType  # 3
-"""The answer of the admin API with applied=true and isGlobal=true, which uses the GLOBAL document only."""
-Global___EffectiveView: _TypeAlias = EffectiveView  # noqa: Y015
+CHANGE_OUTCOME_WOULD_APPLY: ChangeOutcome.ValueType  # 4
+"""`validate_only` was set, and the change could be applied; nothing was written. If it would write nothing: UNCHANGED or SKIPPED."""
+Global___ChangeOutcome: _TypeAlias = ChangeOutcome  # noqa: Y015
 
 class _PolicySource:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -192,8 +132,6 @@ class _WatchModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchMode.V
     """
     WATCH_MODE_EVERY: _WatchMode.ValueType  # 2
     """Every change, in the order of the log. A reader that falls behind is served from the history."""
-    WATCH_MODE_ENTRIES: _WatchMode.ValueType  # 3
-    """Every event as the history records it, including events that changed nothing or could not be read. Use this to copy the history."""
 
 class WatchMode(_WatchMode, metaclass=_WatchModeEnumTypeWrapper):
     """What a watch sends."""
@@ -206,65 +144,7 @@ TopicPolicyListener).
 """
 WATCH_MODE_EVERY: WatchMode.ValueType  # 2
 """Every change, in the order of the log. A reader that falls behind is served from the history."""
-WATCH_MODE_ENTRIES: WatchMode.ValueType  # 3
-"""Every event as the history records it, including events that changed nothing or could not be read. Use this to copy the history."""
 Global___WatchMode: _TypeAlias = WatchMode  # noqa: Y015
-
-class _ActorStanding:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _ActorStandingEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ActorStanding.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    ACTOR_STANDING_UNSPECIFIED: _ActorStanding.ValueType  # 0
-    """Unspecified."""
-    ACTOR_STANDING_UNKNOWN: _ActorStanding.ValueType  # 1
-    """No actor was given."""
-    ACTOR_STANDING_UNAUTHENTICATED: _ActorStanding.ValueType  # 2
-    """The caller gave this name, and it is not verified."""
-    ACTOR_STANDING_AUTHENTICATED: _ActorStanding.ValueType  # 3
-    """The service verified the actor by its credentials, or a verified proxy called for the actor."""
-
-class ActorStanding(_ActorStanding, metaclass=_ActorStandingEnumTypeWrapper):
-    """What is known about an actor."""
-
-ACTOR_STANDING_UNSPECIFIED: ActorStanding.ValueType  # 0
-"""Unspecified."""
-ACTOR_STANDING_UNKNOWN: ActorStanding.ValueType  # 1
-"""No actor was given."""
-ACTOR_STANDING_UNAUTHENTICATED: ActorStanding.ValueType  # 2
-"""The caller gave this name, and it is not verified."""
-ACTOR_STANDING_AUTHENTICATED: ActorStanding.ValueType  # 3
-"""The service verified the actor by its credentials, or a verified proxy called for the actor."""
-Global___ActorStanding: _TypeAlias = ActorStanding  # noqa: Y015
-
-class _BookmarkKind:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _BookmarkKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BookmarkKind.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    BOOKMARK_KIND_UNSPECIFIED: _BookmarkKind.ValueType  # 0
-    """Unspecified."""
-    BOOKMARK_KIND_SYNCED: _BookmarkKind.ValueType  # 1
-    """The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset."""
-    BOOKMARK_KIND_TIMER: _BookmarkKind.ValueType  # 2
-    """Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at the beginning of that
-    log.
-    """
-
-class BookmarkKind(_BookmarkKind, metaclass=_BookmarkKindEnumTypeWrapper):
-    """Why a bookmark was sent."""
-
-BOOKMARK_KIND_UNSPECIFIED: BookmarkKind.ValueType  # 0
-"""Unspecified."""
-BOOKMARK_KIND_SYNCED: BookmarkKind.ValueType  # 1
-"""The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset."""
-BOOKMARK_KIND_TIMER: BookmarkKind.ValueType  # 2
-"""Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at the beginning of that
-log.
-"""
-Global___BookmarkKind: _TypeAlias = BookmarkKind  # noqa: Y015
 
 class _NamespaceState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -279,7 +159,7 @@ class _NamespaceStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Namesp
     NAMESPACE_STATE_READY: _NamespaceState.ValueType  # 2
     """Its change log is followed: documents are the newest."""
     NAMESPACE_STATE_FAILED: _NamespaceState.ValueType  # 3
-    """Its change log can't be read; the server tries again."""
+    """Its change log can't be read, or the caller's permission has ended or can't be determined; the server tries again."""
     NAMESPACE_STATE_DISABLED: _NamespaceState.ValueType  # 4
     """Topic policies are disabled for everything that is watched in it; the server keeps checking."""
 
@@ -293,146 +173,10 @@ NAMESPACE_STATE_LOADING: NamespaceState.ValueType  # 1
 NAMESPACE_STATE_READY: NamespaceState.ValueType  # 2
 """Its change log is followed: documents are the newest."""
 NAMESPACE_STATE_FAILED: NamespaceState.ValueType  # 3
-"""Its change log can't be read; the server tries again."""
+"""Its change log can't be read, or the caller's permission has ended or can't be determined; the server tries again."""
 NAMESPACE_STATE_DISABLED: NamespaceState.ValueType  # 4
 """Topic policies are disabled for everything that is watched in it; the server keeps checking."""
 Global___NamespaceState: _TypeAlias = NamespaceState  # noqa: Y015
-
-class _HistoryOrder:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _HistoryOrderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HistoryOrder.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    HISTORY_ORDER_UNSPECIFIED: _HistoryOrder.ValueType  # 0
-    """NEWEST_FIRST."""
-    HISTORY_ORDER_NEWEST_FIRST: _HistoryOrder.ValueType  # 1
-    """The last event first."""
-    HISTORY_ORDER_OLDEST_FIRST: _HistoryOrder.ValueType  # 2
-    """The first event first."""
-
-class HistoryOrder(_HistoryOrder, metaclass=_HistoryOrderEnumTypeWrapper):
-    """The order of a history."""
-
-HISTORY_ORDER_UNSPECIFIED: HistoryOrder.ValueType  # 0
-"""NEWEST_FIRST."""
-HISTORY_ORDER_NEWEST_FIRST: HistoryOrder.ValueType  # 1
-"""The last event first."""
-HISTORY_ORDER_OLDEST_FIRST: HistoryOrder.ValueType  # 2
-"""The first event first."""
-Global___HistoryOrder: _TypeAlias = HistoryOrder  # noqa: Y015
-
-class _HistoryKind:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _HistoryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HistoryKind.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    HISTORY_KIND_UNSPECIFIED: _HistoryKind.ValueType  # 0
-    """Unspecified."""
-    HISTORY_KIND_UPDATE: _HistoryKind.ValueType  # 1
-    """A masked change that a sidecar published."""
-    HISTORY_KIND_DELETE: _HistoryKind.ValueType  # 2
-    """A deletion that a sidecar published."""
-    HISTORY_KIND_BROKER: _HistoryKind.ValueType  # 3
-    """A broker's event; only the producer's name is known."""
-    HISTORY_KIND_REPAIR: _HistoryKind.ValueType  # 4
-    """A sidecar's repair: it makes what brokers show equal to the document again, and changes nothing."""
-    HISTORY_KIND_TOMBSTONE: _HistoryKind.ValueType  # 5
-    """The second half of a sidecar's deletion, which lets compaction forget the topic."""
-    HISTORY_KIND_UNREADABLE: _HistoryKind.ValueType  # 6
-    """An entry of the log that could not be read."""
-
-class HistoryKind(_HistoryKind, metaclass=_HistoryKindEnumTypeWrapper):
-    """The kind of event."""
-
-HISTORY_KIND_UNSPECIFIED: HistoryKind.ValueType  # 0
-"""Unspecified."""
-HISTORY_KIND_UPDATE: HistoryKind.ValueType  # 1
-"""A masked change that a sidecar published."""
-HISTORY_KIND_DELETE: HistoryKind.ValueType  # 2
-"""A deletion that a sidecar published."""
-HISTORY_KIND_BROKER: HistoryKind.ValueType  # 3
-"""A broker's event; only the producer's name is known."""
-HISTORY_KIND_REPAIR: HistoryKind.ValueType  # 4
-"""A sidecar's repair: it makes what brokers show equal to the document again, and changes nothing."""
-HISTORY_KIND_TOMBSTONE: HistoryKind.ValueType  # 5
-"""The second half of a sidecar's deletion, which lets compaction forget the topic."""
-HISTORY_KIND_UNREADABLE: HistoryKind.ValueType  # 6
-"""An entry of the log that could not be read."""
-Global___HistoryKind: _TypeAlias = HistoryKind  # noqa: Y015
-
-class _HistoryOutcome:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _HistoryOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HistoryOutcome.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    HISTORY_OUTCOME_UNSPECIFIED: _HistoryOutcome.ValueType  # 0
-    """Unspecified."""
-    HISTORY_OUTCOME_APPLIED: _HistoryOutcome.ValueType  # 1
-    """The event changed the document, or set it again as it was."""
-    HISTORY_OUTCOME_REJECTED: _HistoryOutcome.ValueType  # 2
-    """The event did not count: its etag, or the document that it was computed from, no longer held."""
-    HISTORY_OUTCOME_SKIPPED: _HistoryOutcome.ValueType  # 3
-    """The event did not count: there was no document, and the request had `skip_if_absent`."""
-    HISTORY_OUTCOME_DUPLICATE: _HistoryOutcome.ValueType  # 4
-    """The event did not count: the same request, or the same event, came before."""
-    HISTORY_OUTCOME_RESTATED: _HistoryOutcome.ValueType  # 5
-    """The event restates the document: a repair."""
-    HISTORY_OUTCOME_IGNORED: _HistoryOutcome.ValueType  # 6
-    """The event states nothing, or nothing new."""
-
-class HistoryOutcome(_HistoryOutcome, metaclass=_HistoryOutcomeEnumTypeWrapper):
-    """The outcome of an event."""
-
-HISTORY_OUTCOME_UNSPECIFIED: HistoryOutcome.ValueType  # 0
-"""Unspecified."""
-HISTORY_OUTCOME_APPLIED: HistoryOutcome.ValueType  # 1
-"""The event changed the document, or set it again as it was."""
-HISTORY_OUTCOME_REJECTED: HistoryOutcome.ValueType  # 2
-"""The event did not count: its etag, or the document that it was computed from, no longer held."""
-HISTORY_OUTCOME_SKIPPED: HistoryOutcome.ValueType  # 3
-"""The event did not count: there was no document, and the request had `skip_if_absent`."""
-HISTORY_OUTCOME_DUPLICATE: HistoryOutcome.ValueType  # 4
-"""The event did not count: the same request, or the same event, came before."""
-HISTORY_OUTCOME_RESTATED: HistoryOutcome.ValueType  # 5
-"""The event restates the document: a repair."""
-HISTORY_OUTCOME_IGNORED: HistoryOutcome.ValueType  # 6
-"""The event states nothing, or nothing new."""
-Global___HistoryOutcome: _TypeAlias = HistoryOutcome  # noqa: Y015
-
-class _HistoryGapReason:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _HistoryGapReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_HistoryGapReason.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    HISTORY_GAP_REASON_UNSPECIFIED: _HistoryGapReason.ValueType  # 0
-    """Unspecified."""
-    HISTORY_GAP_REASON_COMPACTED: _HistoryGapReason.ValueType  # 1
-    """The log was compacted while this server did not follow it."""
-    HISTORY_GAP_REASON_LOG_REPLACED: _HistoryGapReason.ValueType  # 2
-    """The log was replaced by another one while this server did not follow it."""
-    HISTORY_GAP_REASON_OVERRUN: _HistoryGapReason.ValueType  # 3
-    """More events came than could be written to the record."""
-    HISTORY_GAP_REASON_TRIMMED: _HistoryGapReason.ValueType  # 4
-    """The record is bounded in age and size, and older events have been dropped."""
-
-class HistoryGapReason(_HistoryGapReason, metaclass=_HistoryGapReasonEnumTypeWrapper):
-    """Why a record may miss events."""
-
-HISTORY_GAP_REASON_UNSPECIFIED: HistoryGapReason.ValueType  # 0
-"""Unspecified."""
-HISTORY_GAP_REASON_COMPACTED: HistoryGapReason.ValueType  # 1
-"""The log was compacted while this server did not follow it."""
-HISTORY_GAP_REASON_LOG_REPLACED: HistoryGapReason.ValueType  # 2
-"""The log was replaced by another one while this server did not follow it."""
-HISTORY_GAP_REASON_OVERRUN: HistoryGapReason.ValueType  # 3
-"""More events came than could be written to the record."""
-HISTORY_GAP_REASON_TRIMMED: HistoryGapReason.ValueType  # 4
-"""The record is bounded in age and size, and older events have been dropped."""
-Global___HistoryGapReason: _TypeAlias = HistoryGapReason  # noqa: Y015
 
 class _LogKind:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -475,7 +219,7 @@ class _WriterModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WriterMode
     WRITER_MODE_SHARED: _WriterMode.ValueType  # 2
     """Brokers and other servers."""
     WRITER_MODE_EXCLUSIVE: _WriterMode.ValueType  # 3
-    """One server at a time; the others refuse changes and name it (NOT_LEADER)."""
+    """One server at a time; the others forward changes to it."""
     WRITER_MODE_READ_ONLY: _WriterMode.ValueType  # 4
     """This server writes nothing (READ_ONLY)."""
 
@@ -489,42 +233,10 @@ WRITER_MODE_SOLE: WriterMode.ValueType  # 1
 WRITER_MODE_SHARED: WriterMode.ValueType  # 2
 """Brokers and other servers."""
 WRITER_MODE_EXCLUSIVE: WriterMode.ValueType  # 3
-"""One server at a time; the others refuse changes and name it (NOT_LEADER)."""
+"""One server at a time; the others forward changes to it."""
 WRITER_MODE_READ_ONLY: WriterMode.ValueType  # 4
 """This server writes nothing (READ_ONLY)."""
 Global___WriterMode: _TypeAlias = WriterMode  # noqa: Y015
-
-class _ServerFeature:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _ServerFeatureEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ServerFeature.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    SERVER_FEATURE_UNSPECIFIED: _ServerFeature.ValueType  # 0
-    """Unspecified."""
-    SERVER_FEATURE_HISTORY: _ServerFeature.ValueType  # 1
-    """The server keeps a history: ListHistory, GetPolicy with `as_of_time` or `as_of_version`, and watches from the beginning."""
-    SERVER_FEATURE_EFFECTIVE: _ServerFeature.ValueType  # 2
-    """The server knows the namespaces' and brokers' policies: GetEffectivePolicy."""
-    SERVER_FEATURE_RULES: _ServerFeature.ValueType  # 3
-    """The server checks updates against the rules of Pulsar's admin API."""
-    SERVER_FEATURE_SECRETS: _ServerFeature.ValueType  # 4
-    """The server shows object storage secrets."""
-
-class ServerFeature(_ServerFeature, metaclass=_ServerFeatureEnumTypeWrapper):
-    """Features of a server beyond the minimum."""
-
-SERVER_FEATURE_UNSPECIFIED: ServerFeature.ValueType  # 0
-"""Unspecified."""
-SERVER_FEATURE_HISTORY: ServerFeature.ValueType  # 1
-"""The server keeps a history: ListHistory, GetPolicy with `as_of_time` or `as_of_version`, and watches from the beginning."""
-SERVER_FEATURE_EFFECTIVE: ServerFeature.ValueType  # 2
-"""The server knows the namespaces' and brokers' policies: GetEffectivePolicy."""
-SERVER_FEATURE_RULES: ServerFeature.ValueType  # 3
-"""The server checks updates against the rules of Pulsar's admin API."""
-SERVER_FEATURE_SECRETS: ServerFeature.ValueType  # 4
-"""The server shows object storage secrets."""
-Global___ServerFeature: _TypeAlias = ServerFeature  # noqa: Y015
 
 @_typing.final
 class UpdatePolicyRequest(_message.Message):
@@ -557,71 +269,61 @@ class UpdatePolicyRequest(_message.Message):
     POLICIES_FIELD_NUMBER: _builtins.int
     UPDATE_MASK_FIELD_NUMBER: _builtins.int
     LIST_OPERATIONS_FIELD_NUMBER: _builtins.int
-    ETAG_FIELD_NUMBER: _builtins.int
-    MUST_NOT_EXIST_FIELD_NUMBER: _builtins.int
+    PRECONDITION_FIELD_NUMBER: _builtins.int
     SKIP_IF_ABSENT_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    INCLUDE_PREVIOUS_FIELD_NUMBER: _builtins.int
     ACTOR_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
-    INCLUDE_PREVIOUS_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     """The topic: "persistent://tenant/namespace/topic", or without "persistent://". The name of a partition means its base topic. Needed; at
     most 1,024 characters.
     """
     scope: _policies_pb2.Scope.ValueType
     """The scope. Unset: LOCAL."""
-    etag: _builtins.str
-    """The version that the document, or its absence, must have exactly. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else holds.
-    Unset: any. At most 256 characters. Not together with `must_not_exist`.
-    """
-    must_not_exist: _builtins.bool
-    """Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS."""
     skip_if_absent: _builtins.bool
-    """Whether to do nothing (outcome SKIPPED) if there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together with
-    `must_not_exist`.
+    """Whether to do nothing (outcome SKIPPED) if there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together with a
+    precondition that there is none.
     """
     request_id: _builtins.str
     """A UUID that the caller chooses, so that the request can be repeated. A repeat gets the first answer, as long as the request is among
     the last 16 that changed the document; a request that wrote nothing is computed again. A repeat must be the same message; another
-    message for the same topic and scope with the same id is refused. The same id for another topic or scope is another request. A repeat
-    can be refused because of later changes, for example if topic policies have been disabled: that says nothing about the first attempt.
-    With or without dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and
-    without dashes. Unset: the server makes one.
+    message for the same topic and scope with the same id is refused. Answers have it as 32 hexadecimal digits, in lower case and without
+    dashes. Unset: the server makes one.
     """
     validate_only: _builtins.bool
-    """Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept.
-    Without an etag, changes in progress count as made: the documents of the answer have them, while its versions are still the present one.
-    """
-    actor: _builtins.str
-    """Who requests the change. It is kept in the event and returned in watches and the history: as the actor, or, if the service
-    authenticates the caller, beside the actor. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
-    """
-    reason: _builtins.str
-    """Why. It is kept and returned like the actor. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024
-    characters.
-    """
+    """Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept."""
     include_previous: _builtins.bool
     """Whether the answer includes the document before the change."""
+    actor: _builtins.str
+    """Who requests the change. It is kept in the event and returned in watches and the history: as the actor, or, if the service
+    authenticates the caller, beside the actor. At most 256 characters.
+    """
+    reason: _builtins.str
+    """Why. It is kept and returned like the actor. At most 1,024 characters."""
     @_builtins.property
     def policies(self) -> _policies_pb2.TopicPolicies:
-        """The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These
-        values, and the resulting document, have at most 1 MiB; a list or a map has at most 5,000 elements.
+        """The new values of the masked fields. A masked field that is not set here is cleared. These values, and the resulting document, have at
+        most 1 MiB; a list or a map has at most 5,000 elements.
         """
 
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
         """Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-        "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: the mask is what is set in
-        `policies`, leaf by leaf and entry by entry, so that only what the request mentions changes. At most 1,000 paths of 4,096 characters,
-        65,536 together; these limits also hold for a mask that is derived from `policies`.
+        "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf
+        by leaf and entry by entry, so that only what the request mentions changes. At most 1,000 paths of 4,096 characters, 65,536 together.
         """
 
     @_builtins.property
     def list_operations(self) -> _containers.ScalarMap[_builtins.str, Global___ListOperation.ValueType]:
         """What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-        A list that is not named here is replaced. At most these 3.
+        A list that is not named here is replaced.
         """
+
+    @_builtins.property
+    def precondition(self) -> Global___Precondition:
+        """What must hold of the document. Unset: nothing."""
 
     def __init__(
         self,
@@ -631,66 +333,145 @@ class UpdatePolicyRequest(_message.Message):
         policies: _policies_pb2.TopicPolicies | None = ...,
         update_mask: _field_mask_pb2.FieldMask | None = ...,
         list_operations: _abc.Mapping[_builtins.str, Global___ListOperation.ValueType] | None = ...,
-        etag: _builtins.str = ...,
-        must_not_exist: _builtins.bool = ...,
+        precondition: Global___Precondition | None = ...,
         skip_if_absent: _builtins.bool = ...,
         request_id: _builtins.str = ...,
         validate_only: _builtins.bool = ...,
+        include_previous: _builtins.bool = ...,
         actor: _builtins.str = ...,
         reason: _builtins.str = ...,
-        include_previous: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["policies", b"policies", "update_mask", b"update_mask"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["policies", b"policies", "precondition", b"precondition", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "etag", b"etag", "include_previous", b"include_previous", "list_operations", b"list_operations", "must_not_exist", b"must_not_exist", "policies", b"policies", "reason", b"reason", "request_id", b"request_id", "scope", b"scope", "skip_if_absent", b"skip_if_absent", "topic", b"topic", "update_mask", b"update_mask", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "include_previous", b"include_previous", "list_operations", b"list_operations", "policies", b"policies", "precondition", b"precondition", "reason", b"reason", "request_id", b"request_id", "scope", b"scope", "skip_if_absent", b"skip_if_absent", "topic", b"topic", "update_mask", b"update_mask", "validate_only", b"validate_only"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UpdatePolicyRequest: _TypeAlias = UpdatePolicyRequest  # noqa: Y015
 
 @_typing.final
-class UpdatePolicyResponse(_message.Message):
-    """The answer to an update."""
+class Precondition(_message.Message):
+    """What must hold of a document for a change to be made. Otherwise the answer is ABORTED, PRECONDITION_FAILED."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VERSION_FIELD_NUMBER: _builtins.int
+    EXISTS_FIELD_NUMBER: _builtins.int
+    version: _builtins.str
+    """The document, or its absence, has exactly this version. At most 256 characters."""
+    exists: _builtins.bool
+    """There is a document (true), or there is none (false)."""
+    def __init__(
+        self,
+        *,
+        version: _builtins.str = ...,
+        exists: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["condition", b"condition", "exists", b"exists", "version", b"version"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["condition", b"condition", "exists", b"exists", "version", b"version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_condition: _TypeAlias = _typing.Literal["version", "exists"]  # noqa: Y015
+    _WhichOneofArgType_condition: _TypeAlias = _typing.Literal["condition", b"condition"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_condition) -> _WhichOneofReturnType_condition | None: ...
+
+Global___Precondition: _TypeAlias = Precondition  # noqa: Y015
+
+@_typing.final
+class DeletePolicyRequest(_message.Message):
+    """Deletes one document."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    PRECONDITION_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    INCLUDE_PREVIOUS_FIELD_NUMBER: _builtins.int
+    ACTOR_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """The topic, as in UpdatePolicyRequest."""
+    scope: _policies_pb2.Scope.ValueType
+    """The scope. Unset: LOCAL."""
+    request_id: _builtins.str
+    """As in UpdatePolicyRequest."""
+    validate_only: _builtins.bool
+    """As in UpdatePolicyRequest."""
+    include_previous: _builtins.bool
+    """As in UpdatePolicyRequest."""
+    actor: _builtins.str
+    """As in UpdatePolicyRequest."""
+    reason: _builtins.str
+    """As in UpdatePolicyRequest."""
+    @_builtins.property
+    def precondition(self) -> Global___Precondition:
+        """What must hold of the document. Unset: nothing; if there is no document, the outcome is UNCHANGED."""
+
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        scope: _policies_pb2.Scope.ValueType = ...,
+        precondition: Global___Precondition | None = ...,
+        request_id: _builtins.str = ...,
+        validate_only: _builtins.bool = ...,
+        include_previous: _builtins.bool = ...,
+        actor: _builtins.str = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["precondition", b"precondition"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "include_previous", b"include_previous", "precondition", b"precondition", "reason", b"reason", "request_id", b"request_id", "scope", b"scope", "topic", b"topic", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeletePolicyRequest: _TypeAlias = DeletePolicyRequest  # noqa: Y015
+
+@_typing.final
+class ChangeResult(_message.Message):
+    """The answer to a change."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DOCUMENT_FIELD_NUMBER: _builtins.int
+    PREVIOUS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     PREVIOUS_VERSION_FIELD_NUMBER: _builtins.int
-    PREVIOUS_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     REPLAYED_FIELD_NUMBER: _builtins.int
     version: _builtins.str
-    """The version after the change, which is the version of `document`. Unset only if this answers a repeat whose version is no longer known."""
+    """The version after the change, also where `document` is unset. Empty only if this answers a repeat whose version is no longer known."""
     previous_version: _builtins.str
-    """The version that the change was applied to. Along all changes of a policy key, each version is the `previous_version` of the next
-    change. Unset only if this answers a repeat whose previous version is no longer known.
+    """The version that the change was applied to: along all changes of a policy key, each version is the `previous_version` of the next
+    change. Empty only if this answers a repeat whose previous version is no longer known.
     """
-    outcome: Global___UpdateOutcome.ValueType
+    outcome: Global___ChangeOutcome.ValueType
     """The outcome."""
     request_id: _builtins.str
-    """The request's id, chosen by the caller or made by the server: 32 hexadecimal digits without dashes."""
+    """The request's id: 32 hexadecimal digits."""
     replayed: _builtins.bool
     """Whether this is the repeated answer to an earlier request with the same id."""
     @_builtins.property
     def document(self) -> _policies_pb2.PolicyDocument:
-        """The document after the change. WOULD_APPLY: the document that would result, with the present version. Unset only if this answers a
-        repeat and the document is no longer known, because of later changes.
+        """The document after the change. WOULD_APPLY: the document that would result, with the present version. Unset if it is no longer known,
+        because this answers a repeat and later changes came, or if the answer to a batch has no room for it.
         """
 
     @_builtins.property
     def previous(self) -> _policies_pb2.PolicyDocument:
-        """The document that the change was applied to. Unset: it was not requested (`include_previous`), or it is no longer known."""
+        """The document before the change. Unset: it was not requested (`include_previous`), or as for `document`."""
 
     def __init__(
         self,
         *,
         document: _policies_pb2.PolicyDocument | None = ...,
+        previous: _policies_pb2.PolicyDocument | None = ...,
         version: _builtins.str = ...,
         previous_version: _builtins.str = ...,
-        previous: _policies_pb2.PolicyDocument | None = ...,
-        outcome: Global___UpdateOutcome.ValueType = ...,
+        outcome: Global___ChangeOutcome.ValueType = ...,
         request_id: _builtins.str = ...,
         replayed: _builtins.bool = ...,
     ) -> None: ...
@@ -700,18 +481,18 @@ class UpdatePolicyResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___UpdatePolicyResponse: _TypeAlias = UpdatePolicyResponse  # noqa: Y015
+Global___ChangeResult: _TypeAlias = ChangeResult  # noqa: Y015
 
 @_typing.final
-class UpdatePoliciesRequest(_message.Message):
-    """A batch of changes. A stream has any number of batches; how changes are distributed over batches has no meaning."""
+class BatchUpdatePoliciesRequest(_message.Message):
+    """A batch of changes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CHANGES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___PolicyChangeRequest]:
-        """The changes. Those of one policy key are applied in this order. Unset: nothing is done. At most 1,000."""
+        """The changes: at most 1,000. Those of one policy key are applied in this order."""
 
     def __init__(
         self,
@@ -724,7 +505,7 @@ class UpdatePoliciesRequest(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___UpdatePoliciesRequest: _TypeAlias = UpdatePoliciesRequest  # noqa: Y015
+Global___BatchUpdatePoliciesRequest: _TypeAlias = BatchUpdatePoliciesRequest  # noqa: Y015
 
 @_typing.final
 class PolicyChangeRequest(_message.Message):
@@ -732,11 +513,8 @@ class PolicyChangeRequest(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    SEQUENCE_FIELD_NUMBER: _builtins.int
     UPDATE_FIELD_NUMBER: _builtins.int
     DELETE_FIELD_NUMBER: _builtins.int
-    sequence: _builtins.int
-    """A number that the caller chooses to identify the result. Unset: 0, a number like any other."""
     @_builtins.property
     def update(self) -> Global___UpdatePolicyRequest:
         """An update."""
@@ -748,13 +526,12 @@ class PolicyChangeRequest(_message.Message):
     def __init__(
         self,
         *,
-        sequence: _builtins.int = ...,
         update: Global___UpdatePolicyRequest | None = ...,
         delete: Global___DeletePolicyRequest | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "delete", b"delete", "update", b"update"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "delete", b"delete", "sequence", b"sequence", "update", b"update"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "delete", b"delete", "update", b"update"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_change: _TypeAlias = _typing.Literal["update", "delete"]  # noqa: Y015
     _WhichOneofArgType_change: _TypeAlias = _typing.Literal["change", b"change"]  # noqa: Y015
@@ -763,15 +540,15 @@ class PolicyChangeRequest(_message.Message):
 Global___PolicyChangeRequest: _TypeAlias = PolicyChangeRequest  # noqa: Y015
 
 @_typing.final
-class UpdatePoliciesResponse(_message.Message):
-    """A batch of results that were settled together."""
+class BatchUpdatePoliciesResponse(_message.Message):
+    """The results of a batch."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___PolicyChangeResult]:
-        """The results, in the order in which they were settled."""
+        """One result for each change, in the order of the changes. Documents beyond 3 MiB together are left out."""
 
     def __init__(
         self,
@@ -784,7 +561,7 @@ class UpdatePoliciesResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___UpdatePoliciesResponse: _TypeAlias = UpdatePoliciesResponse  # noqa: Y015
+Global___BatchUpdatePoliciesResponse: _TypeAlias = BatchUpdatePoliciesResponse  # noqa: Y015
 
 @_typing.final
 class PolicyChangeResult(_message.Message):
@@ -792,211 +569,63 @@ class PolicyChangeResult(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    SEQUENCE_FIELD_NUMBER: _builtins.int
-    UPDATED_FIELD_NUMBER: _builtins.int
-    DELETED_FIELD_NUMBER: _builtins.int
+    SUCCESS_FIELD_NUMBER: _builtins.int
     ERROR_FIELD_NUMBER: _builtins.int
-    sequence: _builtins.int
-    """The change's sequence."""
     @_builtins.property
-    def updated(self) -> Global___UpdatePolicyResponse:
-        """The update succeeded."""
-
-    @_builtins.property
-    def deleted(self) -> Global___DeletePolicyResponse:
-        """The deletion succeeded."""
+    def success(self) -> Global___ChangeResult:
+        """The change succeeded."""
 
     @_builtins.property
     def error(self) -> _status_pb2.Status:
-        """The change failed, alone. The details are those of a call's status."""
+        """The change failed, alone. Code, message and details are those that a call of its own would have had."""
 
     def __init__(
         self,
         *,
-        sequence: _builtins.int = ...,
-        updated: Global___UpdatePolicyResponse | None = ...,
-        deleted: Global___DeletePolicyResponse | None = ...,
+        success: Global___ChangeResult | None = ...,
         error: _status_pb2.Status | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "error", b"error", "result", b"result", "updated", b"updated"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "result", b"result", "success", b"success"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deleted", b"deleted", "error", b"error", "result", b"result", "sequence", b"sequence", "updated", b"updated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "result", b"result", "success", b"success"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["updated", "deleted", "error"]  # noqa: Y015
+    _WhichOneofReturnType_result: _TypeAlias = _typing.Literal["success", "error"]  # noqa: Y015
     _WhichOneofArgType_result: _TypeAlias = _typing.Literal["result", b"result"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_result) -> _WhichOneofReturnType_result | None: ...
 
 Global___PolicyChangeResult: _TypeAlias = PolicyChangeResult  # noqa: Y015
 
 @_typing.final
-class DeletePolicyRequest(_message.Message):
-    """Deletes one document."""
+class GetPolicyRequest(_message.Message):
+    """Reads one document."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TOPIC_FIELD_NUMBER: _builtins.int
     SCOPE_FIELD_NUMBER: _builtins.int
-    ETAG_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
-    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
-    ACTOR_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    INCLUDE_PREVIOUS_FIELD_NUMBER: _builtins.int
+    AT_LEAST_VERSION_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     """The topic, as in UpdatePolicyRequest."""
     scope: _policies_pb2.Scope.ValueType
     """The scope. Unset: LOCAL."""
-    etag: _builtins.str
-    """The version that the document must have exactly. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256 characters."""
-    request_id: _builtins.str
-    """As in UpdatePolicyRequest."""
-    validate_only: _builtins.bool
-    """As in UpdatePolicyRequest."""
-    actor: _builtins.str
-    """As in UpdatePolicyRequest."""
-    reason: _builtins.str
-    """As in UpdatePolicyRequest."""
-    include_previous: _builtins.bool
-    """As in UpdatePolicyRequest."""
+    at_least_version: _builtins.str
+    """A version that the answer must have reached, such as one that an update returned, perhaps of another server. If it is not reached in
+    time, the answer is DEADLINE_EXCEEDED, VERSION_NOT_REACHED. Unset: the newest document that this server knows. At most 256 characters.
+    """
     def __init__(
         self,
         *,
         topic: _builtins.str = ...,
         scope: _policies_pb2.Scope.ValueType = ...,
-        etag: _builtins.str = ...,
-        request_id: _builtins.str = ...,
-        validate_only: _builtins.bool = ...,
-        actor: _builtins.str = ...,
-        reason: _builtins.str = ...,
-        include_previous: _builtins.bool = ...,
+        at_least_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "etag", b"etag", "include_previous", b"include_previous", "reason", b"reason", "request_id", b"request_id", "scope", b"scope", "topic", b"topic", "validate_only", b"validate_only"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least_version", b"at_least_version", "scope", b"scope", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeletePolicyRequest: _TypeAlias = DeletePolicyRequest  # noqa: Y015
-
-@_typing.final
-class DeletePolicyResponse(_message.Message):
-    """The answer to a deletion."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    DOCUMENT_FIELD_NUMBER: _builtins.int
-    VERSION_FIELD_NUMBER: _builtins.int
-    PREVIOUS_VERSION_FIELD_NUMBER: _builtins.int
-    PREVIOUS_FIELD_NUMBER: _builtins.int
-    OUTCOME_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
-    REPLAYED_FIELD_NUMBER: _builtins.int
-    version: _builtins.str
-    """The version after the deletion, as in UpdatePolicyResponse."""
-    previous_version: _builtins.str
-    """The version that was deleted, as in UpdatePolicyResponse."""
-    outcome: Global___DeleteOutcome.ValueType
-    """The outcome."""
-    request_id: _builtins.str
-    """As in UpdatePolicyResponse."""
-    replayed: _builtins.bool
-    """As in UpdatePolicyResponse."""
-    @_builtins.property
-    def document(self) -> _policies_pb2.PolicyDocument:
-        """The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is unset."""
-
-    @_builtins.property
-    def previous(self) -> _policies_pb2.PolicyDocument:
-        """The document that was deleted, as in UpdatePolicyResponse."""
-
-    def __init__(
-        self,
-        *,
-        document: _policies_pb2.PolicyDocument | None = ...,
-        version: _builtins.str = ...,
-        previous_version: _builtins.str = ...,
-        previous: _policies_pb2.PolicyDocument | None = ...,
-        outcome: Global___DeleteOutcome.ValueType = ...,
-        request_id: _builtins.str = ...,
-        replayed: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "previous", b"previous"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "outcome", b"outcome", "previous", b"previous", "previous_version", b"previous_version", "replayed", b"replayed", "request_id", b"request_id", "version", b"version"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DeletePolicyResponse: _TypeAlias = DeletePolicyResponse  # noqa: Y015
-
-@_typing.final
-class GetPolicyRequest(_message.Message):
-    """Reads the documents of one topic."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TOPIC_FIELD_NUMBER: _builtins.int
-    SCOPES_FIELD_NUMBER: _builtins.int
-    AT_LEAST_VERSION_FIELD_NUMBER: _builtins.int
-    AS_OF_TIME_FIELD_NUMBER: _builtins.int
-    AS_OF_VERSION_FIELD_NUMBER: _builtins.int
-    topic: _builtins.str
-    """The topic, as in UpdatePolicyRequest."""
-    at_least_version: _builtins.str
-    """A version that the answer must have reached, such as one that an update returned. If it is not reached in time, the answer is
-    DEADLINE_EXCEEDED, VERSION_NOT_REACHED. Only with one scope, because a version belongs to one scope. At most 256 characters.
-    """
-    as_of_version: _builtins.str
-    """A version: the document that has this version, from the history. Only with one scope. At most 256 characters."""
-    @_builtins.property
-    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_policies_pb2.Scope.ValueType]:
-        """The scopes to read, each once. Unset: both."""
-
-    @_builtins.property
-    def as_of_time(self) -> _timestamp_pb2.Timestamp:
-        """A time in the past: the documents as they were then, from the history."""
-
-    def __init__(
-        self,
-        *,
-        topic: _builtins.str = ...,
-        scopes: _abc.Iterable[_policies_pb2.Scope.ValueType] | None = ...,
-        at_least_version: _builtins.str = ...,
-        as_of_time: _timestamp_pb2.Timestamp | None = ...,
-        as_of_version: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of_time", b"as_of_time", "as_of_version", b"as_of_version", "at_least_version", b"at_least_version", "read_at", b"read_at"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of_time", b"as_of_time", "as_of_version", b"as_of_version", "at_least_version", b"at_least_version", "read_at", b"read_at", "scopes", b"scopes", "topic", b"topic"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_read_at: _TypeAlias = _typing.Literal["at_least_version", "as_of_time", "as_of_version"]  # noqa: Y015
-    _WhichOneofArgType_read_at: _TypeAlias = _typing.Literal["read_at", b"read_at"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_read_at) -> _WhichOneofReturnType_read_at | None: ...
 
 Global___GetPolicyRequest: _TypeAlias = GetPolicyRequest  # noqa: Y015
-
-@_typing.final
-class GetPolicyResponse(_message.Message):
-    """The documents of one topic."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    DOCUMENTS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def documents(self) -> _containers.RepeatedCompositeFieldContainer[_policies_pb2.PolicyDocument]:
-        """One document for each requested scope, the LOCAL one first."""
-
-    def __init__(
-        self,
-        *,
-        documents: _abc.Iterable[_policies_pb2.PolicyDocument] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetPolicyResponse: _TypeAlias = GetPolicyResponse  # noqa: Y015
 
 @_typing.final
 class GetEffectivePolicyRequest(_message.Message):
@@ -1005,13 +634,10 @@ class GetEffectivePolicyRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     TOPIC_FIELD_NUMBER: _builtins.int
-    VIEW_FIELD_NUMBER: _builtins.int
     AT_LEAST_LOCAL_VERSION_FIELD_NUMBER: _builtins.int
     AT_LEAST_GLOBAL_VERSION_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     """The topic, as in UpdatePolicyRequest."""
-    view: Global___EffectiveView.ValueType
-    """The view. Unset: ENFORCED."""
     at_least_local_version: _builtins.str
     """A version that the LOCAL document must have reached, as in GetPolicyRequest. Unset: any. At most 256 characters."""
     at_least_global_version: _builtins.str
@@ -1020,22 +646,21 @@ class GetEffectivePolicyRequest(_message.Message):
         self,
         *,
         topic: _builtins.str = ...,
-        view: Global___EffectiveView.ValueType = ...,
         at_least_local_version: _builtins.str = ...,
         at_least_global_version: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least_global_version", b"at_least_global_version", "at_least_local_version", b"at_least_local_version", "topic", b"topic", "view", b"view"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_least_global_version", b"at_least_global_version", "at_least_local_version", b"at_least_local_version", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetEffectivePolicyRequest: _TypeAlias = GetEffectivePolicyRequest  # noqa: Y015
 
 @_typing.final
-class GetEffectivePolicyResponse(_message.Message):
-    """The effective policies of one topic. The message can be larger than the 4 MiB that gRPC clients receive by default: it has the content of
-    two documents of 1 MiB and the namespace's values, with the source of each entry. Receive up to 64 MiB.
+class EffectivePolicy(_message.Message):
+    """The effective policies of one topic: per field the first value among topic LOCAL, topic GLOBAL, namespace and broker. The message can be
+    larger than the 4 MiB that gRPC clients receive by default: receive up to 64 MiB.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1078,7 +703,7 @@ class GetEffectivePolicyResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetEffectivePolicyResponse: _TypeAlias = GetEffectivePolicyResponse  # noqa: Y015
+Global___EffectivePolicy: _TypeAlias = EffectivePolicy  # noqa: Y015
 
 @_typing.final
 class FieldSource(_message.Message):
@@ -1150,29 +775,27 @@ class ListPoliciesResponse(_message.Message):
 
     DOCUMENTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    TOKEN_FIELD_NUMBER: _builtins.int
+    RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """The token for the next page. Unset: this was the last page."""
+    resume_token: _builtins.str
+    """Where the first page was read: a watch of the namespace that resumes from here misses nothing. Unset in later pages."""
     @_builtins.property
     def documents(self) -> _containers.RepeatedCompositeFieldContainer[_policies_pb2.PolicyDocument]:
         """The documents, ordered by topic and scope. A page can have fewer documents than requested: topics whose policies are disabled are left
         out, and a page ends with the document that makes it 1 MiB large.
         """
 
-    @_builtins.property
-    def token(self) -> Global___WatchToken:
-        """The place where the first page was read: a watch that resumes from here misses nothing. Unset in later pages."""
-
     def __init__(
         self,
         *,
         documents: _abc.Iterable[_policies_pb2.PolicyDocument] | None = ...,
         next_page_token: _builtins.str = ...,
-        token: Global___WatchToken | None = ...,
+        resume_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["token", b"token"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "next_page_token", b"next_page_token", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["documents", b"documents", "next_page_token", b"next_page_token", "resume_token", b"resume_token"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1190,21 +813,20 @@ class WatchPoliciesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     @_typing.final
-    class ResumeEntry(_message.Message):
+    class ResumeTokensEntry(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
         KEY_FIELD_NUMBER: _builtins.int
         VALUE_FIELD_NUMBER: _builtins.int
         key: _builtins.str
-        @_builtins.property
-        def value(self) -> Global___WatchToken: ...
+        value: _builtins.str
         def __init__(
             self,
             *,
             key: _builtins.str = ...,
-            value: Global___WatchToken | None = ...,
+            value: _builtins.str = ...,
         ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
         def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
         _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
@@ -1214,25 +836,17 @@ class WatchPoliciesRequest(_message.Message):
     NAMESPACES_FIELD_NUMBER: _builtins.int
     SCOPES_FIELD_NUMBER: _builtins.int
     MODE_FIELD_NUMBER: _builtins.int
-    RESUME_FIELD_NUMBER: _builtins.int
-    FROM_BEGINNING_FIELD_NUMBER: _builtins.int
-    END_WHEN_SYNCED_FIELD_NUMBER: _builtins.int
+    RESUME_TOKENS_FIELD_NUMBER: _builtins.int
     BOOKMARK_INTERVAL_FIELD_NUMBER: _builtins.int
     INCLUDE_PREVIOUS_FIELD_NUMBER: _builtins.int
     mode: Global___WatchMode.ValueType
     """What the watch sends. Unset: LATEST."""
-    from_beginning: _builtins.bool
-    """Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES
-    they always do. Not with LATEST.
-    """
-    end_when_synced: _builtins.bool
-    """Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: the stream goes on."""
     include_previous: _builtins.bool
     """Whether changes include the document before."""
     @_builtins.property
     def topics(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Topics to watch, as in UpdatePolicyRequest. A snapshot shows those without a document as absent, unless their namespace is watched as a
-        whole. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, and at most ServerLimits.watch_selectors.
+        whole. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, at most 10,000 unless the server is configured otherwise.
         """
 
     @_builtins.property
@@ -1244,14 +858,14 @@ class WatchPoliciesRequest(_message.Message):
         """The scopes, each once. Unset: both."""
 
     @_builtins.property
-    def resume(self) -> _containers.MessageMap[_builtins.str, Global___WatchToken]:
-        """The places to resume from, by namespace: its token, with the positions of later events folded in. A namespace that is not named here
-        begins with a snapshot, or with the beginning of the history (`from_beginning`). Only watched namespaces can be named.
+    def resume_tokens(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Where to resume, by namespace: the last `resume_token` that came for it. A namespace that is not named here begins with a snapshot. Only
+        watched namespaces can be named. A token has at most 65,536 characters, and fewer than 100 for a log with one partition.
         """
 
     @_builtins.property
     def bookmark_interval(self) -> _duration_pb2.Duration:
-        """The time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour."""
+        """The time between two bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour."""
 
     def __init__(
         self,
@@ -1260,15 +874,13 @@ class WatchPoliciesRequest(_message.Message):
         namespaces: _abc.Iterable[_builtins.str] | None = ...,
         scopes: _abc.Iterable[_policies_pb2.Scope.ValueType] | None = ...,
         mode: Global___WatchMode.ValueType = ...,
-        resume: _abc.Mapping[_builtins.str, Global___WatchToken] | None = ...,
-        from_beginning: _builtins.bool = ...,
-        end_when_synced: _builtins.bool = ...,
+        resume_tokens: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         bookmark_interval: _duration_pb2.Duration | None = ...,
         include_previous: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval", "end_when_synced", b"end_when_synced", "from_beginning", b"from_beginning", "include_previous", b"include_previous", "mode", b"mode", "namespaces", b"namespaces", "resume", b"resume", "scopes", b"scopes", "topics", b"topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval", "include_previous", b"include_previous", "mode", b"mode", "namespaces", b"namespaces", "resume_tokens", b"resume_tokens", "scopes", b"scopes", "topics", b"topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1305,25 +917,24 @@ class WatchEvent(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     NAMESPACE_FIELD_NUMBER: _builtins.int
+    RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     CHANGE_FIELD_NUMBER: _builtins.int
-    ENTRY_FIELD_NUMBER: _builtins.int
     BOOKMARK_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     RESET_FIELD_NUMBER: _builtins.int
-    GAP_FIELD_NUMBER: _builtins.int
     namespace: _builtins.str
     """The namespace: "tenant/namespace"."""
+    resume_token: _builtins.str
+    """Where the watch of this namespace stands behind this event: opaque, keep the last one. Set on the last event of the namespace in each
+    batch, unless the watch can't be resumed there, as within a snapshot.
+    """
     @_builtins.property
     def change(self) -> Global___PolicyChange:
         """A document: from the snapshot before SYNCED, a change after it."""
 
     @_builtins.property
-    def entry(self) -> Global___HistoryEntry:
-        """An event of the log (mode ENTRIES)."""
-
-    @_builtins.property
     def bookmark(self) -> Global___Bookmark:
-        """A place to resume from."""
+        """The state of the copy that the events make."""
 
     @_builtins.property
     def status(self) -> Global___NamespaceStatus:
@@ -1333,26 +944,21 @@ class WatchEvent(_message.Message):
     def reset(self) -> Global___WatchReset:
         """Everything sent before for the namespace is void."""
 
-    @_builtins.property
-    def gap(self) -> Global___HistoryGap:
-        """Events may be missing from the history here, before the next event."""
-
     def __init__(
         self,
         *,
         namespace: _builtins.str = ...,
+        resume_token: _builtins.str = ...,
         change: Global___PolicyChange | None = ...,
-        entry: Global___HistoryEntry | None = ...,
         bookmark: Global___Bookmark | None = ...,
         status: Global___NamespaceStatus | None = ...,
         reset: Global___WatchReset | None = ...,
-        gap: Global___HistoryGap | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["bookmark", b"bookmark", "change", b"change", "content", b"content", "entry", b"entry", "gap", b"gap", "reset", b"reset", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["bookmark", b"bookmark", "change", b"change", "content", b"content", "reset", b"reset", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark", b"bookmark", "change", b"change", "content", b"content", "entry", b"entry", "gap", b"gap", "namespace", b"namespace", "reset", b"reset", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark", b"bookmark", "change", b"change", "content", b"content", "namespace", b"namespace", "reset", b"reset", "resume_token", b"resume_token", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["change", "entry", "bookmark", "status", "reset", "gap"]  # noqa: Y015
+    _WhichOneofReturnType_content: _TypeAlias = _typing.Literal["change", "bookmark", "status", "reset"]  # noqa: Y015
     _WhichOneofArgType_content: _TypeAlias = _typing.Literal["content", b"content"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_content) -> _WhichOneofReturnType_content | None: ...
 
@@ -1367,27 +973,19 @@ class PolicyChange(_message.Message):
     DOCUMENT_FIELD_NUMBER: _builtins.int
     PREVIOUS_VERSION_FIELD_NUMBER: _builtins.int
     PREVIOUS_FIELD_NUMBER: _builtins.int
-    PARTITION_FIELD_NUMBER: _builtins.int
-    POSITION_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     previous_version: _builtins.str
     """The version before. Unset: it is not known, as for most documents of a snapshot."""
-    partition: _builtins.int
-    """The partition of the change log."""
-    position: _builtins.str
-    """The position in that partition, at most 256 characters. Fold it into the token's `positions[partition]`, keeping the greater string.
-    Unset: the log has no event of this change, so there is nothing to fold.
-    """
     @_builtins.property
     def document(self) -> _policies_pb2.PolicyDocument:
-        """The document after the event. Without policies: it was deleted, or, in a snapshot, the request names a topic that has none."""
+        """The document after the event. Without policies: it was deleted, or, in a snapshot, there is none."""
 
     @_builtins.property
     def previous(self) -> _policies_pb2.PolicyDocument:
         """The document before. Unset: it was not requested (`include_previous`), or it is not known."""
 
     @_builtins.property
-    def origin(self) -> Global___ChangeOrigin:
+    def origin(self) -> _events_pb2.ChangeOrigin:
         """The origin of the change. Unset: it is not known."""
 
     def __init__(
@@ -1396,157 +994,53 @@ class PolicyChange(_message.Message):
         document: _policies_pb2.PolicyDocument | None = ...,
         previous_version: _builtins.str = ...,
         previous: _policies_pb2.PolicyDocument | None = ...,
-        partition: _builtins.int = ...,
-        position: _builtins.str = ...,
-        origin: Global___ChangeOrigin | None = ...,
+        origin: _events_pb2.ChangeOrigin | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "origin", b"origin", "previous", b"previous"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "origin", b"origin", "partition", b"partition", "position", b"position", "previous", b"previous", "previous_version", b"previous_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["document", b"document", "origin", b"origin", "previous", b"previous", "previous_version", b"previous_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PolicyChange: _TypeAlias = PolicyChange  # noqa: Y015
 
 @_typing.final
-class ChangeOrigin(_message.Message):
-    """The origin of an event, as far as the log has it."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ACTOR_FIELD_NUMBER: _builtins.int
-    ACTOR_STANDING_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    REQUEST_ID_FIELD_NUMBER: _builtins.int
-    UPDATE_MASK_FIELD_NUMBER: _builtins.int
-    PRODUCER_NAME_FIELD_NUMBER: _builtins.int
-    PUBLISH_TIME_FIELD_NUMBER: _builtins.int
-    EVENT_FIELD_NUMBER: _builtins.int
-    PRINCIPAL_FIELD_NUMBER: _builtins.int
-    CLAIMED_ACTOR_FIELD_NUMBER: _builtins.int
-    TRACE_PARENT_FIELD_NUMBER: _builtins.int
-    actor: _builtins.str
-    """Who requested the change, as far as it is known (`actor_standing`). Unset: no actor was given."""
-    actor_standing: Global___ActorStanding.ValueType
-    """What is known about the actor."""
-    reason: _builtins.str
-    """Why. Unset: no reason was given."""
-    request_id: _builtins.str
-    """The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair."""
-    producer_name: _builtins.str
-    """The name of the producer that wrote the event. Unset: the embedded log, which has none."""
-    principal: _builtins.str
-    """The principal whose credentials the service verified: the actor, or a proxy that called for the actor. Unset: none were verified."""
-    claimed_actor: _builtins.str
-    """The name that the caller gave, if the actor was authenticated and has another name. This name is not verified. Unset: there is none."""
-    trace_parent: _builtins.str
-    """The trace in which the change was requested, as W3C's `traceparent`: 55 characters. Unset: no trace is known."""
-    @_builtins.property
-    def update_mask(self) -> _field_mask_pb2.FieldMask:
-        """The mask of the request. For a broker's event, in the history: what the event was taken to change, setting by setting. Unset: it is not
-        known.
-        """
-
-    @_builtins.property
-    def publish_time(self) -> _timestamp_pb2.Timestamp:
-        """When the event was published, by its writer's clock."""
-
-    @_builtins.property
-    def event(self) -> _events_pb2.PulsarEvent:
-        """The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
-        document; they are left out if they equal the document of the change.
-        """
-
-    def __init__(
-        self,
-        *,
-        actor: _builtins.str = ...,
-        actor_standing: Global___ActorStanding.ValueType = ...,
-        reason: _builtins.str = ...,
-        request_id: _builtins.str = ...,
-        update_mask: _field_mask_pb2.FieldMask | None = ...,
-        producer_name: _builtins.str = ...,
-        publish_time: _timestamp_pb2.Timestamp | None = ...,
-        event: _events_pb2.PulsarEvent | None = ...,
-        principal: _builtins.str = ...,
-        claimed_actor: _builtins.str = ...,
-        trace_parent: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "publish_time", b"publish_time", "update_mask", b"update_mask"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actor", b"actor", "actor_standing", b"actor_standing", "claimed_actor", b"claimed_actor", "event", b"event", "principal", b"principal", "producer_name", b"producer_name", "publish_time", b"publish_time", "reason", b"reason", "request_id", b"request_id", "trace_parent", b"trace_parent", "update_mask", b"update_mask"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ChangeOrigin: _TypeAlias = ChangeOrigin  # noqa: Y015
-
-@_typing.final
 class Bookmark(_message.Message):
-    """A place to resume from. A namespace sends bookmarks only while its log is followed, so a namespace whose log is lost falls silent."""
+    """How complete and how old the copy of a namespace is that the events make. Bookmarks come only while the namespace's log is followed, so a
+    namespace whose log is lost falls silent.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    KIND_FIELD_NUMBER: _builtins.int
-    TOKEN_FIELD_NUMBER: _builtins.int
+    SYNCED_FIELD_NUMBER: _builtins.int
+    AGE_FIELD_NUMBER: _builtins.int
     CONFIRMED_TIME_FIELD_NUMBER: _builtins.int
-    kind: Global___BookmarkKind.ValueType
-    """Why it was sent."""
+    synced: _builtins.bool
+    """Whether the snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset."""
     @_builtins.property
-    def token(self) -> Global___WatchToken:
-        """The place."""
+    def age(self) -> _duration_pb2.Duration:
+        """The server has sent everything of the namespace up to this long before it sent the bookmark. Unset: that is not known, as at the
+        beginning of another log.
+        """
 
     @_builtins.property
     def confirmed_time(self) -> _timestamp_pb2.Timestamp:
-        """The server has sent everything of the namespace up to this time, by its clock. Staleness counts from here. At the beginning of another
-        log nothing is confirmed: 1970.
-        """
+        """The same as a time by the server's clock, to be compared with times of that clock only. Unset as `age` is."""
 
     def __init__(
         self,
         *,
-        kind: Global___BookmarkKind.ValueType = ...,
-        token: Global___WatchToken | None = ...,
+        synced: _builtins.bool = ...,
+        age: _duration_pb2.Duration | None = ...,
         confirmed_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["confirmed_time", b"confirmed_time", "token", b"token"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["age", b"age", "confirmed_time", b"confirmed_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["confirmed_time", b"confirmed_time", "kind", b"kind", "token", b"token"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["age", b"age", "confirmed_time", b"confirmed_time", "synced", b"synced"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Bookmark: _TypeAlias = Bookmark  # noqa: Y015
-
-@_typing.final
-class WatchToken(_message.Message):
-    """A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; the rest of it has no meaning for them."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    LOG_FIELD_NUMBER: _builtins.int
-    POSITIONS_FIELD_NUMBER: _builtins.int
-    LEFT_OUT_FIELD_NUMBER: _builtins.int
-    log: _builtins.str
-    """The log's identity. Empty: nothing has been read yet, so that a snapshot follows. At most 1,024 characters."""
-    left_out: _builtins.str
-    """Identifies the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters."""
-    @_builtins.property
-    def positions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The position per partition; empty where nothing has been read. At most 1,024, each of at most 256 characters."""
-
-    def __init__(
-        self,
-        *,
-        log: _builtins.str = ...,
-        positions: _abc.Iterable[_builtins.str] | None = ...,
-        left_out: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["left_out", b"left_out", "log", b"log", "positions", b"positions"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___WatchToken: _TypeAlias = WatchToken  # noqa: Y015
 
 @_typing.final
 class NamespaceStatus(_message.Message):
@@ -1580,8 +1074,8 @@ Global___NamespaceStatus: _TypeAlias = NamespaceStatus  # noqa: Y015
 
 @_typing.final
 class WatchReset(_message.Message):
-    """A namespace begins anew: its token and everything that was sent for it are void. A snapshot follows, then SYNCED; documents that the
-    snapshot does not have no longer exist. In the mode ENTRIES the history follows from its beginning, then SYNCED.
+    """A namespace begins anew: its resume tokens and everything that was sent for it are void. A snapshot follows, then SYNCED; documents that
+    the snapshot does not have no longer exist.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1607,234 +1101,6 @@ class WatchReset(_message.Message):
 Global___WatchReset: _TypeAlias = WatchReset  # noqa: Y015
 
 @_typing.final
-class ListHistoryRequest(_message.Message):
-    """The part of the history to list. To copy the history, watch it in the mode ENTRIES."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    TOPIC_FIELD_NUMBER: _builtins.int
-    NAMESPACE_FIELD_NUMBER: _builtins.int
-    SCOPES_FIELD_NUMBER: _builtins.int
-    START_TIME_FIELD_NUMBER: _builtins.int
-    END_TIME_FIELD_NUMBER: _builtins.int
-    ACTOR_FIELD_NUMBER: _builtins.int
-    ORDER_FIELD_NUMBER: _builtins.int
-    PAGE_SIZE_FIELD_NUMBER: _builtins.int
-    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    topic: _builtins.str
-    """The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`."""
-    namespace: _builtins.str
-    """The namespace whose history is listed: "tenant/namespace". Either this or `topic`."""
-    actor: _builtins.str
-    """Only events of this actor. Set and empty: only events without an actor, such as those of brokers. Unset: events of all actors. At most
-    256 characters.
-    """
-    order: Global___HistoryOrder.ValueType
-    """The order. Unset: NEWEST_FIRST."""
-    page_size: _builtins.int
-    """The most entries in the answer. Unset: 100. More than 1,000 means 1,000."""
-    page_token: _builtins.str
-    """The token from the previous answer to the same request; the page size may differ. Unset: the first page. At most 8,192 characters."""
-    @_builtins.property
-    def scopes(self) -> _containers.RepeatedScalarFieldContainer[_policies_pb2.Scope.ValueType]:
-        """The scopes, each once. Unset: both."""
-
-    @_builtins.property
-    def start_time(self) -> _timestamp_pb2.Timestamp:
-        """Only events at this time or later. Unset: from the beginning."""
-
-    @_builtins.property
-    def end_time(self) -> _timestamp_pb2.Timestamp:
-        """Only events before this time. Unset: to the end."""
-
-    def __init__(
-        self,
-        *,
-        topic: _builtins.str = ...,
-        namespace: _builtins.str = ...,
-        scopes: _abc.Iterable[_policies_pb2.Scope.ValueType] | None = ...,
-        start_time: _timestamp_pb2.Timestamp | None = ...,
-        end_time: _timestamp_pb2.Timestamp | None = ...,
-        actor: _builtins.str | None = ...,
-        order: Global___HistoryOrder.ValueType = ...,
-        page_size: _builtins.int = ...,
-        page_token: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_actor", b"_actor", "actor", b"actor", "end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_actor", b"_actor", "actor", b"actor", "end_time", b"end_time", "namespace", b"namespace", "order", b"order", "page_size", b"page_size", "page_token", b"page_token", "scopes", b"scopes", "start_time", b"start_time", "topic", b"topic"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__actor: _TypeAlias = _typing.Literal["actor"]  # noqa: Y015
-    _WhichOneofArgType__actor: _TypeAlias = _typing.Literal["_actor", b"_actor"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__actor) -> _WhichOneofReturnType__actor | None: ...
-
-Global___ListHistoryRequest: _TypeAlias = ListHistoryRequest  # noqa: Y015
-
-@_typing.final
-class ListHistoryResponse(_message.Message):
-    """A page of history. The events of one topic and scope are in the order of the log, or in the reverse order."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ENTRIES_FIELD_NUMBER: _builtins.int
-    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    GAPS_FIELD_NUMBER: _builtins.int
-    FOLLOWING_FIELD_NUMBER: _builtins.int
-    next_page_token: _builtins.str
-    """The token for the next page. Unset: this was the last page. New events neither repeat nor hide any."""
-    following: _builtins.bool
-    """Whether this server follows the change log now. If not, the log can't be read now, and the newest events may be missing."""
-    @_builtins.property
-    def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___HistoryEntry]:
-        """The events. A page can have fewer events than requested: it ends with the event that makes it 1 MiB large."""
-
-    @_builtins.property
-    def gaps(self) -> _containers.RepeatedCompositeFieldContainer[Global___HistoryGap]:
-        """The periods in which the record may miss events, within the requested time: the newest 100, newest first."""
-
-    def __init__(
-        self,
-        *,
-        entries: _abc.Iterable[Global___HistoryEntry] | None = ...,
-        next_page_token: _builtins.str = ...,
-        gaps: _abc.Iterable[Global___HistoryGap] | None = ...,
-        following: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "following", b"following", "gaps", b"gaps", "next_page_token", b"next_page_token"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ListHistoryResponse: _TypeAlias = ListHistoryResponse  # noqa: Y015
-
-@_typing.final
-class HistoryEntry(_message.Message):
-    """One event of the change log as this server read it, with its effect."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    DOCUMENT_FIELD_NUMBER: _builtins.int
-    PREVIOUS_FIELD_NUMBER: _builtins.int
-    KIND_FIELD_NUMBER: _builtins.int
-    OUTCOME_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
-    PARTITION_FIELD_NUMBER: _builtins.int
-    POSITION_FIELD_NUMBER: _builtins.int
-    ORIGIN_FIELD_NUMBER: _builtins.int
-    CHANGED_FIELD_NUMBER: _builtins.int
-    STALE_FIELD_NUMBER: _builtins.int
-    UNEXPLAINED_FIELD_NUMBER: _builtins.int
-    AMBIGUOUS_FIELD_NUMBER: _builtins.int
-    REPLICATED_FIELD_NUMBER: _builtins.int
-    PROBLEM_FIELD_NUMBER: _builtins.int
-    kind: Global___HistoryKind.ValueType
-    """The kind of event."""
-    outcome: Global___HistoryOutcome.ValueType
-    """The outcome."""
-    partition: _builtins.int
-    """The partition of the change log."""
-    position: _builtins.str
-    """The position in that partition, as in PolicyChange."""
-    stale: _builtins.bool
-    """Whether the event was computed from another document than the one that it met."""
-    unexplained: _builtins.bool
-    """Whether this is a broker's event that no recent document explains: applying its difference from the newest document may have undone
-    something.
-    """
-    ambiguous: _builtins.bool
-    """Whether this is a broker's event that two recent documents explain differently: the newer one was taken."""
-    replicated: _builtins.bool
-    """Whether it came from another cluster."""
-    problem: _builtins.str
-    """Why the event could not be read. Unset: it was read."""
-    @_builtins.property
-    def document(self) -> _policies_pb2.PolicyDocument:
-        """The document after the event. Unset: the event could not be read, and its policy key is not known. The history keeps no object storage
-        secrets: it has "********" for them.
-        """
-
-    @_builtins.property
-    def previous(self) -> _policies_pb2.PolicyDocument:
-        """The document before the event. Unset: it is not known."""
-
-    @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp:
-        """When the event happened: its publish time, but never before the previous event of its partition and never in the future. ListHistory
-        orders by this.
-        """
-
-    @_builtins.property
-    def origin(self) -> Global___ChangeOrigin:
-        """The origin of the event."""
-
-    @_builtins.property
-    def changed(self) -> _field_mask_pb2.FieldMask:
-        """Fields and entries of maps that differ between the two documents, including secrets. If there are more than 1,000, or more than 65,536
-        characters of them, only the fields. Unset: there is no difference.
-        """
-
-    def __init__(
-        self,
-        *,
-        document: _policies_pb2.PolicyDocument | None = ...,
-        previous: _policies_pb2.PolicyDocument | None = ...,
-        kind: Global___HistoryKind.ValueType = ...,
-        outcome: Global___HistoryOutcome.ValueType = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
-        partition: _builtins.int = ...,
-        position: _builtins.str = ...,
-        origin: Global___ChangeOrigin | None = ...,
-        changed: _field_mask_pb2.FieldMask | None = ...,
-        stale: _builtins.bool = ...,
-        unexplained: _builtins.bool = ...,
-        ambiguous: _builtins.bool = ...,
-        replicated: _builtins.bool = ...,
-        problem: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["changed", b"changed", "document", b"document", "origin", b"origin", "previous", b"previous", "time", b"time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ambiguous", b"ambiguous", "changed", b"changed", "document", b"document", "kind", b"kind", "origin", b"origin", "outcome", b"outcome", "partition", b"partition", "position", b"position", "previous", b"previous", "problem", b"problem", "replicated", b"replicated", "stale", b"stale", "time", b"time", "unexplained", b"unexplained"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___HistoryEntry: _TypeAlias = HistoryEntry  # noqa: Y015
-
-@_typing.final
-class HistoryGap(_message.Message):
-    """A period in which the record of a namespace may miss events."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    START_TIME_FIELD_NUMBER: _builtins.int
-    END_TIME_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    reason: Global___HistoryGapReason.ValueType
-    """Why."""
-    @_builtins.property
-    def start_time(self) -> _timestamp_pb2.Timestamp:
-        """Its beginning. Unset: from the beginning of the log."""
-
-    @_builtins.property
-    def end_time(self) -> _timestamp_pb2.Timestamp:
-        """Its end."""
-
-    def __init__(
-        self,
-        *,
-        start_time: _timestamp_pb2.Timestamp | None = ...,
-        end_time: _timestamp_pb2.Timestamp | None = ...,
-        reason: Global___HistoryGapReason.ValueType = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "reason", b"reason", "start_time", b"start_time"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___HistoryGap: _TypeAlias = HistoryGap  # noqa: Y015
-
-@_typing.final
 class GetServerInfoRequest(_message.Message):
     """Requests facts about this server."""
 
@@ -1852,8 +1118,8 @@ class GetServerInfoRequest(_message.Message):
 Global___GetServerInfoRequest: _TypeAlias = GetServerInfoRequest  # noqa: Y015
 
 @_typing.final
-class GetServerInfoResponse(_message.Message):
-    """Facts about this server."""
+class ServerInfo(_message.Message):
+    """Facts about a server."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1861,8 +1127,6 @@ class GetServerInfoResponse(_message.Message):
     LOG_FIELD_NUMBER: _builtins.int
     CLUSTER_FIELD_NUMBER: _builtins.int
     WRITER_MODE_FIELD_NUMBER: _builtins.int
-    FEATURES_FIELD_NUMBER: _builtins.int
-    LIMITS_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """The version of the program, such as "0.1.0"."""
     log: Global___LogKind.ValueType
@@ -1871,14 +1135,6 @@ class GetServerInfoResponse(_message.Message):
     """The name of its Pulsar cluster. Unset: the server has none, or does not know its name yet."""
     writer_mode: Global___WriterMode.ValueType
     """Which other writers there may be."""
-    @_builtins.property
-    def features(self) -> _containers.RepeatedScalarFieldContainer[Global___ServerFeature.ValueType]:
-        """The features of the server beyond the minimum."""
-
-    @_builtins.property
-    def limits(self) -> Global___ServerLimits:
-        """Its limits."""
-
     def __init__(
         self,
         *,
@@ -1886,53 +1142,11 @@ class GetServerInfoResponse(_message.Message):
         log: Global___LogKind.ValueType = ...,
         cluster: _builtins.str = ...,
         writer_mode: Global___WriterMode.ValueType = ...,
-        features: _abc.Iterable[Global___ServerFeature.ValueType] | None = ...,
-        limits: Global___ServerLimits | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["limits", b"limits"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "features", b"features", "limits", b"limits", "log", b"log", "version", b"version", "writer_mode", b"writer_mode"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "log", b"log", "version", b"version", "writer_mode", b"writer_mode"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetServerInfoResponse: _TypeAlias = GetServerInfoResponse  # noqa: Y015
-
-@_typing.final
-class ServerLimits(_message.Message):
-    """The limits that differ between servers."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
-    CHANGES_PER_STREAM_FIELD_NUMBER: _builtins.int
-    WATCH_SELECTORS_FIELD_NUMBER: _builtins.int
-    WATCHES_FIELD_NUMBER: _builtins.int
-    UPDATE_TIMEOUT_FIELD_NUMBER: _builtins.int
-    message_bytes: _builtins.int
-    """The most bytes of a message that the server accepts."""
-    changes_per_stream: _builtins.int
-    """The most changes in flight on one stream of updates; the server reads no further until some are settled."""
-    watch_selectors: _builtins.int
-    """The most topics and namespaces of one watch."""
-    watches: _builtins.int
-    """The most watches at once."""
-    @_builtins.property
-    def update_timeout(self) -> _duration_pb2.Duration:
-        """The longest time until an update is answered, with success or an error."""
-
-    def __init__(
-        self,
-        *,
-        message_bytes: _builtins.int = ...,
-        changes_per_stream: _builtins.int = ...,
-        watch_selectors: _builtins.int = ...,
-        watches: _builtins.int = ...,
-        update_timeout: _duration_pb2.Duration | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["update_timeout", b"update_timeout"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes_per_stream", b"changes_per_stream", "message_bytes", b"message_bytes", "update_timeout", b"update_timeout", "watch_selectors", b"watch_selectors", "watches", b"watches"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ServerLimits: _TypeAlias = ServerLimits  # noqa: Y015
+Global___ServerInfo: _TypeAlias = ServerInfo  # noqa: Y015

@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from topicpolicies.v1 import policies_pb2 as topicpolicies_dot_v1_dot_policies__pb2
 from topicpolicies.v1 import service_pb2 as topicpolicies_dot_v1_dot_service__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
@@ -28,12 +29,14 @@ if _version_not_supported:
 class TopicPoliciesServiceStub:
     """Topic policies, one document per topic and scope (a policy key).
 
-    Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
-    The version is the etag too. The absence of a document has a version as well.
+    Versions: a document's version names the event that produced it. It is an opaque string; for one policy key, string order is log order. The
+    absence of a document has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
-    fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
-    message of more than four times as many bytes as the server takes.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason) and, if the content of the request is at
+    fault, a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither.
+
+    Retries are gRPC's: a client that uses `service_config.json` of this package's clients repeats what may be repeated. A change with a
+    request id may be repeated after every error.
 
     Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
     INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
@@ -51,27 +54,27 @@ class TopicPoliciesServiceStub:
         self.UpdatePolicy = channel.unary_unary(
                 '/topicpolicies.v1.TopicPoliciesService/UpdatePolicy',
                 request_serializer=topicpolicies_dot_v1_dot_service__pb2.UpdatePolicyRequest.SerializeToString,
-                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.UpdatePolicyResponse.FromString,
+                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.ChangeResult.FromString,
                 _registered_method=True)
-        self.UpdatePolicies = channel.stream_stream(
-                '/topicpolicies.v1.TopicPoliciesService/UpdatePolicies',
-                request_serializer=topicpolicies_dot_v1_dot_service__pb2.UpdatePoliciesRequest.SerializeToString,
-                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.UpdatePoliciesResponse.FromString,
+        self.BatchUpdatePolicies = channel.unary_unary(
+                '/topicpolicies.v1.TopicPoliciesService/BatchUpdatePolicies',
+                request_serializer=topicpolicies_dot_v1_dot_service__pb2.BatchUpdatePoliciesRequest.SerializeToString,
+                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.BatchUpdatePoliciesResponse.FromString,
                 _registered_method=True)
         self.DeletePolicy = channel.unary_unary(
                 '/topicpolicies.v1.TopicPoliciesService/DeletePolicy',
                 request_serializer=topicpolicies_dot_v1_dot_service__pb2.DeletePolicyRequest.SerializeToString,
-                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.DeletePolicyResponse.FromString,
+                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.ChangeResult.FromString,
                 _registered_method=True)
         self.GetPolicy = channel.unary_unary(
                 '/topicpolicies.v1.TopicPoliciesService/GetPolicy',
                 request_serializer=topicpolicies_dot_v1_dot_service__pb2.GetPolicyRequest.SerializeToString,
-                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.GetPolicyResponse.FromString,
+                response_deserializer=topicpolicies_dot_v1_dot_policies__pb2.PolicyDocument.FromString,
                 _registered_method=True)
         self.GetEffectivePolicy = channel.unary_unary(
                 '/topicpolicies.v1.TopicPoliciesService/GetEffectivePolicy',
                 request_serializer=topicpolicies_dot_v1_dot_service__pb2.GetEffectivePolicyRequest.SerializeToString,
-                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.GetEffectivePolicyResponse.FromString,
+                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.EffectivePolicy.FromString,
                 _registered_method=True)
         self.ListPolicies = channel.unary_unary(
                 '/topicpolicies.v1.TopicPoliciesService/ListPolicies',
@@ -83,27 +86,24 @@ class TopicPoliciesServiceStub:
                 request_serializer=topicpolicies_dot_v1_dot_service__pb2.WatchPoliciesRequest.SerializeToString,
                 response_deserializer=topicpolicies_dot_v1_dot_service__pb2.WatchPoliciesResponse.FromString,
                 _registered_method=True)
-        self.ListHistory = channel.unary_unary(
-                '/topicpolicies.v1.TopicPoliciesService/ListHistory',
-                request_serializer=topicpolicies_dot_v1_dot_service__pb2.ListHistoryRequest.SerializeToString,
-                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.ListHistoryResponse.FromString,
-                _registered_method=True)
         self.GetServerInfo = channel.unary_unary(
                 '/topicpolicies.v1.TopicPoliciesService/GetServerInfo',
                 request_serializer=topicpolicies_dot_v1_dot_service__pb2.GetServerInfoRequest.SerializeToString,
-                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.GetServerInfoResponse.FromString,
+                response_deserializer=topicpolicies_dot_v1_dot_service__pb2.ServerInfo.FromString,
                 _registered_method=True)
 
 
 class TopicPoliciesServiceServicer:
     """Topic policies, one document per topic and scope (a policy key).
 
-    Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
-    The version is the etag too. The absence of a document has a version as well.
+    Versions: a document's version names the event that produced it. It is an opaque string; for one policy key, string order is log order. The
+    absence of a document has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
-    fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
-    message of more than four times as many bytes as the server takes.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason) and, if the content of the request is at
+    fault, a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither.
+
+    Retries are gRPC's: a client that uses `service_config.json` of this package's clients repeats what may be repeated. A change with a
+    request id may be repeated after every error.
 
     Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
     INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
@@ -113,39 +113,36 @@ class TopicPoliciesServiceServicer:
     """
 
     def UpdatePolicy(self, request, context):
-        """Applies a masked change to one document, and answers when the position of the change in the log is known.
+        """Applies a masked change to one document, and answers when the place of the change in the log is known.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def UpdatePolicies(self, request_iterator, context):
-        """Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
-        result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
-        can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
-        results, the server stops reading its changes.
+    def BatchUpdatePolicies(self, request, context):
+        """Applies many changes. Those of one policy key are applied in the order of the batch; those of different keys are not atomic. A change
+        that fails, or can't be decoded, fails alone.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeletePolicy(self, request, context):
-        """Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
-        ABSENT, unless an etag demands otherwise.
+        """Deletes one document, and answers when the place of the deletion in the log is known.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetPolicy(self, request, context):
-        """Reads the documents of one topic.
+        """Reads one document.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetEffectivePolicy(self, request, context):
-        """Reads the effective policies of one topic, and the level that sets each.
+        """Reads the policies of one topic that brokers enforce, and the level that sets each.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -159,22 +156,14 @@ class TopicPoliciesServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchPolicies(self, request, context):
-        """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
-        protocol.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListHistory(self, request, context):
-        """Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log.
+        """Streams documents and their changes. Per namespace: a snapshot, a bookmark that says SYNCED, then changes. docs/watch.md defines it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetServerInfo(self, request, context):
-        """Returns facts about this server, and its limits.
+        """Returns facts about this server.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -186,27 +175,27 @@ def add_TopicPoliciesServiceServicer_to_server(servicer, server):
             'UpdatePolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.UpdatePolicy,
                     request_deserializer=topicpolicies_dot_v1_dot_service__pb2.UpdatePolicyRequest.FromString,
-                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.UpdatePolicyResponse.SerializeToString,
+                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.ChangeResult.SerializeToString,
             ),
-            'UpdatePolicies': grpc.stream_stream_rpc_method_handler(
-                    servicer.UpdatePolicies,
-                    request_deserializer=topicpolicies_dot_v1_dot_service__pb2.UpdatePoliciesRequest.FromString,
-                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.UpdatePoliciesResponse.SerializeToString,
+            'BatchUpdatePolicies': grpc.unary_unary_rpc_method_handler(
+                    servicer.BatchUpdatePolicies,
+                    request_deserializer=topicpolicies_dot_v1_dot_service__pb2.BatchUpdatePoliciesRequest.FromString,
+                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.BatchUpdatePoliciesResponse.SerializeToString,
             ),
             'DeletePolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.DeletePolicy,
                     request_deserializer=topicpolicies_dot_v1_dot_service__pb2.DeletePolicyRequest.FromString,
-                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.DeletePolicyResponse.SerializeToString,
+                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.ChangeResult.SerializeToString,
             ),
             'GetPolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.GetPolicy,
                     request_deserializer=topicpolicies_dot_v1_dot_service__pb2.GetPolicyRequest.FromString,
-                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.GetPolicyResponse.SerializeToString,
+                    response_serializer=topicpolicies_dot_v1_dot_policies__pb2.PolicyDocument.SerializeToString,
             ),
             'GetEffectivePolicy': grpc.unary_unary_rpc_method_handler(
                     servicer.GetEffectivePolicy,
                     request_deserializer=topicpolicies_dot_v1_dot_service__pb2.GetEffectivePolicyRequest.FromString,
-                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.GetEffectivePolicyResponse.SerializeToString,
+                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.EffectivePolicy.SerializeToString,
             ),
             'ListPolicies': grpc.unary_unary_rpc_method_handler(
                     servicer.ListPolicies,
@@ -218,15 +207,10 @@ def add_TopicPoliciesServiceServicer_to_server(servicer, server):
                     request_deserializer=topicpolicies_dot_v1_dot_service__pb2.WatchPoliciesRequest.FromString,
                     response_serializer=topicpolicies_dot_v1_dot_service__pb2.WatchPoliciesResponse.SerializeToString,
             ),
-            'ListHistory': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListHistory,
-                    request_deserializer=topicpolicies_dot_v1_dot_service__pb2.ListHistoryRequest.FromString,
-                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.ListHistoryResponse.SerializeToString,
-            ),
             'GetServerInfo': grpc.unary_unary_rpc_method_handler(
                     servicer.GetServerInfo,
                     request_deserializer=topicpolicies_dot_v1_dot_service__pb2.GetServerInfoRequest.FromString,
-                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.GetServerInfoResponse.SerializeToString,
+                    response_serializer=topicpolicies_dot_v1_dot_service__pb2.ServerInfo.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -239,12 +223,14 @@ def add_TopicPoliciesServiceServicer_to_server(servicer, server):
 class TopicPoliciesService:
     """Topic policies, one document per topic and scope (a policy key).
 
-    Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
-    The version is the etag too. The absence of a document has a version as well.
+    Versions: a document's version names the event that produced it. It is an opaque string; for one policy key, string order is log order. The
+    absence of a document has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
-    fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
-    message of more than four times as many bytes as the server takes.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason) and, if the content of the request is at
+    fault, a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither.
+
+    Retries are gRPC's: a client that uses `service_config.json` of this package's clients repeats what may be repeated. A change with a
+    request id may be repeated after every error.
 
     Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
     INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
@@ -269,7 +255,7 @@ class TopicPoliciesService:
             target,
             '/topicpolicies.v1.TopicPoliciesService/UpdatePolicy',
             topicpolicies_dot_v1_dot_service__pb2.UpdatePolicyRequest.SerializeToString,
-            topicpolicies_dot_v1_dot_service__pb2.UpdatePolicyResponse.FromString,
+            topicpolicies_dot_v1_dot_service__pb2.ChangeResult.FromString,
             options,
             channel_credentials,
             insecure,
@@ -281,7 +267,7 @@ class TopicPoliciesService:
             _registered_method=True)
 
     @staticmethod
-    def UpdatePolicies(request_iterator,
+    def BatchUpdatePolicies(request,
             target,
             options=(),
             channel_credentials=None,
@@ -291,12 +277,12 @@ class TopicPoliciesService:
             wait_for_ready=None,
             timeout=None,
             metadata=None):
-        return grpc.experimental.stream_stream(
-            request_iterator,
+        return grpc.experimental.unary_unary(
+            request,
             target,
-            '/topicpolicies.v1.TopicPoliciesService/UpdatePolicies',
-            topicpolicies_dot_v1_dot_service__pb2.UpdatePoliciesRequest.SerializeToString,
-            topicpolicies_dot_v1_dot_service__pb2.UpdatePoliciesResponse.FromString,
+            '/topicpolicies.v1.TopicPoliciesService/BatchUpdatePolicies',
+            topicpolicies_dot_v1_dot_service__pb2.BatchUpdatePoliciesRequest.SerializeToString,
+            topicpolicies_dot_v1_dot_service__pb2.BatchUpdatePoliciesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -323,7 +309,7 @@ class TopicPoliciesService:
             target,
             '/topicpolicies.v1.TopicPoliciesService/DeletePolicy',
             topicpolicies_dot_v1_dot_service__pb2.DeletePolicyRequest.SerializeToString,
-            topicpolicies_dot_v1_dot_service__pb2.DeletePolicyResponse.FromString,
+            topicpolicies_dot_v1_dot_service__pb2.ChangeResult.FromString,
             options,
             channel_credentials,
             insecure,
@@ -350,7 +336,7 @@ class TopicPoliciesService:
             target,
             '/topicpolicies.v1.TopicPoliciesService/GetPolicy',
             topicpolicies_dot_v1_dot_service__pb2.GetPolicyRequest.SerializeToString,
-            topicpolicies_dot_v1_dot_service__pb2.GetPolicyResponse.FromString,
+            topicpolicies_dot_v1_dot_policies__pb2.PolicyDocument.FromString,
             options,
             channel_credentials,
             insecure,
@@ -377,7 +363,7 @@ class TopicPoliciesService:
             target,
             '/topicpolicies.v1.TopicPoliciesService/GetEffectivePolicy',
             topicpolicies_dot_v1_dot_service__pb2.GetEffectivePolicyRequest.SerializeToString,
-            topicpolicies_dot_v1_dot_service__pb2.GetEffectivePolicyResponse.FromString,
+            topicpolicies_dot_v1_dot_service__pb2.EffectivePolicy.FromString,
             options,
             channel_credentials,
             insecure,
@@ -443,33 +429,6 @@ class TopicPoliciesService:
             _registered_method=True)
 
     @staticmethod
-    def ListHistory(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/topicpolicies.v1.TopicPoliciesService/ListHistory',
-            topicpolicies_dot_v1_dot_service__pb2.ListHistoryRequest.SerializeToString,
-            topicpolicies_dot_v1_dot_service__pb2.ListHistoryResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
     def GetServerInfo(request,
             target,
             options=(),
@@ -485,7 +444,7 @@ class TopicPoliciesService:
             target,
             '/topicpolicies.v1.TopicPoliciesService/GetServerInfo',
             topicpolicies_dot_v1_dot_service__pb2.GetServerInfoRequest.SerializeToString,
-            topicpolicies_dot_v1_dot_service__pb2.GetServerInfoResponse.FromString,
+            topicpolicies_dot_v1_dot_service__pb2.ServerInfo.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ The service: change, read and follow the topic policies of Apache Pulsar."""
 
 from collections import abc as _abc
 from grpc import aio as _aio
+from topicpolicies.v1 import policies_pb2 as _policies_pb2
 from topicpolicies.v1 import service_pb2 as _service_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -29,12 +30,14 @@ GRPC_VERSION: str
 class TopicPoliciesServiceStub:
     """Topic policies, one document per topic and scope (a policy key).
 
-    Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
-    The version is the etag too. The absence of a document has a version as well.
+    Versions: a document's version names the event that produced it. It is an opaque string; for one policy key, string order is log order. The
+    absence of a document has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
-    fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
-    message of more than four times as many bytes as the server takes.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason) and, if the content of the request is at
+    fault, a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither.
+
+    Retries are gRPC's: a client that uses `service_config.json` of this package's clients repeats what may be repeated. A change with a
+    request id may be repeated after every error.
 
     Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
     INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
@@ -47,43 +50,37 @@ class TopicPoliciesServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> TopicPoliciesServiceAsyncStub: ...
-    UpdatePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.UpdatePolicyRequest, _service_pb2.UpdatePolicyResponse]
-    """Applies a masked change to one document, and answers when the position of the change in the log is known."""
-    UpdatePolicies: _grpc.StreamStreamMultiCallable[_service_pb2.UpdatePoliciesRequest, _service_pb2.UpdatePoliciesResponse]
-    """Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
-    result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
-    can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
-    results, the server stops reading its changes.
+    UpdatePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.UpdatePolicyRequest, _service_pb2.ChangeResult]
+    """Applies a masked change to one document, and answers when the place of the change in the log is known."""
+    BatchUpdatePolicies: _grpc.UnaryUnaryMultiCallable[_service_pb2.BatchUpdatePoliciesRequest, _service_pb2.BatchUpdatePoliciesResponse]
+    """Applies many changes. Those of one policy key are applied in the order of the batch; those of different keys are not atomic. A change
+    that fails, or can't be decoded, fails alone.
     """
-    DeletePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.DeletePolicyRequest, _service_pb2.DeletePolicyResponse]
-    """Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
-    ABSENT, unless an etag demands otherwise.
-    """
-    GetPolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.GetPolicyRequest, _service_pb2.GetPolicyResponse]
-    """Reads the documents of one topic."""
-    GetEffectivePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.GetEffectivePolicyRequest, _service_pb2.GetEffectivePolicyResponse]
-    """Reads the effective policies of one topic, and the level that sets each."""
+    DeletePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.DeletePolicyRequest, _service_pb2.ChangeResult]
+    """Deletes one document, and answers when the place of the deletion in the log is known."""
+    GetPolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.GetPolicyRequest, _policies_pb2.PolicyDocument]
+    """Reads one document."""
+    GetEffectivePolicy: _grpc.UnaryUnaryMultiCallable[_service_pb2.GetEffectivePolicyRequest, _service_pb2.EffectivePolicy]
+    """Reads the policies of one topic that brokers enforce, and the level that sets each."""
     ListPolicies: _grpc.UnaryUnaryMultiCallable[_service_pb2.ListPoliciesRequest, _service_pb2.ListPoliciesResponse]
     """Lists the documents of a namespace, in pages, ordered by topic and scope."""
     WatchPolicies: _grpc.UnaryStreamMultiCallable[_service_pb2.WatchPoliciesRequest, _service_pb2.WatchPoliciesResponse]
-    """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
-    protocol.
-    """
-    ListHistory: _grpc.UnaryUnaryMultiCallable[_service_pb2.ListHistoryRequest, _service_pb2.ListHistoryResponse]
-    """Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
-    GetServerInfo: _grpc.UnaryUnaryMultiCallable[_service_pb2.GetServerInfoRequest, _service_pb2.GetServerInfoResponse]
-    """Returns facts about this server, and its limits."""
+    """Streams documents and their changes. Per namespace: a snapshot, a bookmark that says SYNCED, then changes. docs/watch.md defines it."""
+    GetServerInfo: _grpc.UnaryUnaryMultiCallable[_service_pb2.GetServerInfoRequest, _service_pb2.ServerInfo]
+    """Returns facts about this server."""
 
 @_typing.type_check_only
 class TopicPoliciesServiceAsyncStub(TopicPoliciesServiceStub):
     """Topic policies, one document per topic and scope (a policy key).
 
-    Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
-    The version is the etag too. The absence of a document has a version as well.
+    Versions: a document's version names the event that produced it. It is an opaque string; for one policy key, string order is log order. The
+    absence of a document has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
-    fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
-    message of more than four times as many bytes as the server takes.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason) and, if the content of the request is at
+    fault, a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither.
+
+    Retries are gRPC's: a client that uses `service_config.json` of this package's clients repeats what may be repeated. A change with a
+    request id may be repeated after every error.
 
     Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
     INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
@@ -93,42 +90,36 @@ class TopicPoliciesServiceAsyncStub(TopicPoliciesServiceStub):
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    UpdatePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.UpdatePolicyRequest, _service_pb2.UpdatePolicyResponse]  # type: ignore[assignment]
-    """Applies a masked change to one document, and answers when the position of the change in the log is known."""
-    UpdatePolicies: _aio.StreamStreamMultiCallable[_service_pb2.UpdatePoliciesRequest, _service_pb2.UpdatePoliciesResponse]  # type: ignore[assignment]
-    """Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
-    result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
-    can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
-    results, the server stops reading its changes.
+    UpdatePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.UpdatePolicyRequest, _service_pb2.ChangeResult]  # type: ignore[assignment]
+    """Applies a masked change to one document, and answers when the place of the change in the log is known."""
+    BatchUpdatePolicies: _aio.UnaryUnaryMultiCallable[_service_pb2.BatchUpdatePoliciesRequest, _service_pb2.BatchUpdatePoliciesResponse]  # type: ignore[assignment]
+    """Applies many changes. Those of one policy key are applied in the order of the batch; those of different keys are not atomic. A change
+    that fails, or can't be decoded, fails alone.
     """
-    DeletePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.DeletePolicyRequest, _service_pb2.DeletePolicyResponse]  # type: ignore[assignment]
-    """Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
-    ABSENT, unless an etag demands otherwise.
-    """
-    GetPolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.GetPolicyRequest, _service_pb2.GetPolicyResponse]  # type: ignore[assignment]
-    """Reads the documents of one topic."""
-    GetEffectivePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.GetEffectivePolicyRequest, _service_pb2.GetEffectivePolicyResponse]  # type: ignore[assignment]
-    """Reads the effective policies of one topic, and the level that sets each."""
+    DeletePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.DeletePolicyRequest, _service_pb2.ChangeResult]  # type: ignore[assignment]
+    """Deletes one document, and answers when the place of the deletion in the log is known."""
+    GetPolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.GetPolicyRequest, _policies_pb2.PolicyDocument]  # type: ignore[assignment]
+    """Reads one document."""
+    GetEffectivePolicy: _aio.UnaryUnaryMultiCallable[_service_pb2.GetEffectivePolicyRequest, _service_pb2.EffectivePolicy]  # type: ignore[assignment]
+    """Reads the policies of one topic that brokers enforce, and the level that sets each."""
     ListPolicies: _aio.UnaryUnaryMultiCallable[_service_pb2.ListPoliciesRequest, _service_pb2.ListPoliciesResponse]  # type: ignore[assignment]
     """Lists the documents of a namespace, in pages, ordered by topic and scope."""
     WatchPolicies: _aio.UnaryStreamMultiCallable[_service_pb2.WatchPoliciesRequest, _service_pb2.WatchPoliciesResponse]  # type: ignore[assignment]
-    """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
-    protocol.
-    """
-    ListHistory: _aio.UnaryUnaryMultiCallable[_service_pb2.ListHistoryRequest, _service_pb2.ListHistoryResponse]  # type: ignore[assignment]
-    """Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
-    GetServerInfo: _aio.UnaryUnaryMultiCallable[_service_pb2.GetServerInfoRequest, _service_pb2.GetServerInfoResponse]  # type: ignore[assignment]
-    """Returns facts about this server, and its limits."""
+    """Streams documents and their changes. Per namespace: a snapshot, a bookmark that says SYNCED, then changes. docs/watch.md defines it."""
+    GetServerInfo: _aio.UnaryUnaryMultiCallable[_service_pb2.GetServerInfoRequest, _service_pb2.ServerInfo]  # type: ignore[assignment]
+    """Returns facts about this server."""
 
 class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
     """Topic policies, one document per topic and scope (a policy key).
 
-    Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
-    The version is the etag too. The absence of a document has a version as well.
+    Versions: a document's version names the event that produced it. It is an opaque string; for one policy key, string order is log order. The
+    absence of a document has a version as well.
 
-    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
-    fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
-    message of more than four times as many bytes as the server takes.
+    Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason) and, if the content of the request is at
+    fault, a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither.
+
+    Retries are gRPC's: a client that uses `service_config.json` of this package's clients repeats what may be repeated. A change with a
+    request id may be repeated after every error.
 
     Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
     INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
@@ -142,19 +133,17 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _service_pb2.UpdatePolicyRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_service_pb2.UpdatePolicyResponse, _abc.Awaitable[_service_pb2.UpdatePolicyResponse]]:
-        """Applies a masked change to one document, and answers when the position of the change in the log is known."""
+    ) -> _typing.Union[_service_pb2.ChangeResult, _abc.Awaitable[_service_pb2.ChangeResult]]:
+        """Applies a masked change to one document, and answers when the place of the change in the log is known."""
 
     @_abc_1.abstractmethod
-    def UpdatePolicies(
+    def BatchUpdatePolicies(
         self,
-        request_iterator: _MaybeAsyncIterator[_service_pb2.UpdatePoliciesRequest],
+        request: _service_pb2.BatchUpdatePoliciesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_service_pb2.UpdatePoliciesResponse], _abc.AsyncIterator[_service_pb2.UpdatePoliciesResponse]]:
-        """Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
-        result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
-        can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
-        results, the server stops reading its changes.
+    ) -> _typing.Union[_service_pb2.BatchUpdatePoliciesResponse, _abc.Awaitable[_service_pb2.BatchUpdatePoliciesResponse]]:
+        """Applies many changes. Those of one policy key are applied in the order of the batch; those of different keys are not atomic. A change
+        that fails, or can't be decoded, fails alone.
         """
 
     @_abc_1.abstractmethod
@@ -162,26 +151,24 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         self,
         request: _service_pb2.DeletePolicyRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_service_pb2.DeletePolicyResponse, _abc.Awaitable[_service_pb2.DeletePolicyResponse]]:
-        """Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
-        ABSENT, unless an etag demands otherwise.
-        """
+    ) -> _typing.Union[_service_pb2.ChangeResult, _abc.Awaitable[_service_pb2.ChangeResult]]:
+        """Deletes one document, and answers when the place of the deletion in the log is known."""
 
     @_abc_1.abstractmethod
     def GetPolicy(
         self,
         request: _service_pb2.GetPolicyRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_service_pb2.GetPolicyResponse, _abc.Awaitable[_service_pb2.GetPolicyResponse]]:
-        """Reads the documents of one topic."""
+    ) -> _typing.Union[_policies_pb2.PolicyDocument, _abc.Awaitable[_policies_pb2.PolicyDocument]]:
+        """Reads one document."""
 
     @_abc_1.abstractmethod
     def GetEffectivePolicy(
         self,
         request: _service_pb2.GetEffectivePolicyRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_service_pb2.GetEffectivePolicyResponse, _abc.Awaitable[_service_pb2.GetEffectivePolicyResponse]]:
-        """Reads the effective policies of one topic, and the level that sets each."""
+    ) -> _typing.Union[_service_pb2.EffectivePolicy, _abc.Awaitable[_service_pb2.EffectivePolicy]]:
+        """Reads the policies of one topic that brokers enforce, and the level that sets each."""
 
     @_abc_1.abstractmethod
     def ListPolicies(
@@ -197,24 +184,14 @@ class TopicPoliciesServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _service_pb2.WatchPoliciesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_service_pb2.WatchPoliciesResponse], _abc.AsyncIterator[_service_pb2.WatchPoliciesResponse]]:
-        """Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
-        protocol.
-        """
-
-    @_abc_1.abstractmethod
-    def ListHistory(
-        self,
-        request: _service_pb2.ListHistoryRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_service_pb2.ListHistoryResponse, _abc.Awaitable[_service_pb2.ListHistoryResponse]]:
-        """Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log."""
+        """Streams documents and their changes. Per namespace: a snapshot, a bookmark that says SYNCED, then changes. docs/watch.md defines it."""
 
     @_abc_1.abstractmethod
     def GetServerInfo(
         self,
         request: _service_pb2.GetServerInfoRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_service_pb2.GetServerInfoResponse, _abc.Awaitable[_service_pb2.GetServerInfoResponse]]:
-        """Returns facts about this server, and its limits."""
+    ) -> _typing.Union[_service_pb2.ServerInfo, _abc.Awaitable[_service_pb2.ServerInfo]]:
+        """Returns facts about this server."""
 
 def add_TopicPoliciesServiceServicer_to_server(servicer: TopicPoliciesServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -3,8 +3,8 @@
 For each policy key the last event counts (``SystemTopicBasedTopicPoliciesService``): an UPDATE sets the document, a DELETE or a message
 without a value removes it, and an INSERT sets the document only if there is none.
 
-A sidecar's history goes on if its log is replaced by another one. Positions of different logs can't be compared, and the documents of the
-former log are gone: so only the namespace's newest log counts.
+A sidecar's history goes on if its log is replaced by another one. The documents of the former log are gone then: so only what follows the
+gap of the replacement counts.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ STATE = (*KEY, "version", "published", "actor", "producer", "policies")
 
 
 def effective(changes: DataFrame) -> DataFrame:
-    """Returns the events that brokers act on, with the column ``before``: the document before the event, null if there was none."""
-    acting = changes.filter(F.col("topic").isNotNull() & F.col("action").isin("INSERT", "UPDATE", "DELETE", "TOMBSTONE"))
+    """Returns the events that brokers act on, with two more columns.
+
+    ``before``: the document before the event, null if there was none. ``log``: how often the log had been replaced before.
+    """
+    acting = _numbered(changes).filter(F.col("topic").isNotNull() & F.col("action").isin("INSERT", "UPDATE", "DELETE", "TOMBSTONE"))
     document = F.when(F.col("action").isin("INSERT", "UPDATE"), F.col("policies"))
     in_order = Window.partitionBy(*KEY, "log").orderBy("position")
     placed = acting.withColumn("policies", document).withColumn("before", F.lag("policies").over(in_order))
@@ -36,24 +39,25 @@ def state(changes: DataFrame, as_of: str = "") -> DataFrame:
         changes: the changes of an archive.
         as_of: an ISO time; empty: now.
     """
-    known = _of_newest_logs(until(changes, as_of) if as_of else changes)
+    known = _numbered(until(changes, as_of) if as_of else changes).filter("log = replaced")
     acting = known.filter(F.col("topic").isNotNull() & F.col("action").isin("INSERT", "UPDATE", "DELETE", "TOMBSTONE"))
     inserts = acting.filter(F.col("action") == "INSERT").limit(1).count()
     candidates = effective(known) if inserts else acting  # current brokers write no INSERT, and an aggregation is cheaper than a window
     last = candidates.groupBy(*KEY).agg(
-        F.max_by(F.struct("position", "published", "action", "origin", "actor", "producer", "policies"), F.col("position")).alias("last")
+        F.max_by(F.struct("version", "published", "action", "origin", "actor", "producer", "policies"), F.col("position")).alias("last")
     )
     present = last.filter(F.col("last.action").isin("INSERT", "UPDATE"))
-    return present.select(*KEY, F.col("last.position").alias("version"), "last.published", "last.actor", "last.producer", "last.policies")
+    return present.select(*KEY, "last.version", "last.published", "last.actor", "last.producer", "last.policies")
 
 
-def _of_newest_logs(changes: DataFrame) -> DataFrame:
-    """Returns the changes of each namespace's newest log: the log of its latest event, or of a later gap where the log was replaced."""
-    if not changes.filter(F.col("log").isNotNull()).limit(1).count():
-        return changes  # brokers' logs, whose ledgers are numbered on if a log is replaced
-    logs = changes.groupBy("namespace", "log").agg(F.max("published").alias("last"))
-    newest = logs.groupBy("namespace").agg(F.max_by("log", F.struct("last", "log")).alias("newest"))
-    return changes.join(newest, "namespace").filter(F.col("log").eqNullSafe(F.col("newest"))).drop("newest")
+def _numbered(changes: DataFrame) -> DataFrame:
+    """Adds how often the log had been replaced before an event, as ``log``, and how often it has been in all, as ``replaced``."""
+    replaced = changes.filter((F.col("action") == "GAP") & F.col("problem").endswith(": log replaced"))
+    begins = replaced.groupBy("namespace").agg(F.collect_list("position").alias("begins"))
+    joined = changes.drop("log", "replaced").join(F.broadcast(begins), "namespace", "left")
+    known = joined.withColumn("begins", F.coalesce("begins", F.array()))
+    before = F.filter("begins", lambda begin: begin <= F.col("position"))
+    return known.withColumns({"log": F.size(before), "replaced": F.size("begins")}).drop("begins")
 
 
 def until(changes: DataFrame, time: str) -> DataFrame:

@@ -30,12 +30,12 @@ from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message_factory import GetMessageClass
 
-from topicpolicies import ListOperation, TopicPolicies, Violation
+from topicpolicies import LIST_OPERATION_SUBTRACT, LIST_OPERATION_UNION, ListOperation, TopicPolicies, Violation
 from topicpolicies.errors import invalid
-from topicpolicies.masks import WILDCARD
+from topicpolicies.v1.service_pb2 import LIST_OPERATION_REPLACE
 from topicpolicies.values import Target, ValueProblem, enum_number, kind_name, locate, map_value, no_field, scalar
 
-_OPERATORS = {"+": ListOperation.UNION, "-": ListOperation.SUBTRACT}
+_OPERATORS = {"+": LIST_OPERATION_UNION, "-": LIST_OPERATION_SUBTRACT}
 _WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _INTEGERS = (
@@ -53,13 +53,13 @@ class Assignments:
 
     values: dict[str, Any] = field(default_factory=dict)
     """New values by path; None clears the path."""
-    list_operations: dict[str, ListOperation] = field(default_factory=dict)
+    list_operations: dict[str, ListOperation.ValueType] = field(default_factory=dict)
     """The operations on lists whose elements are added or removed, by path."""
 
     def mask(self, paths: Iterable[str]) -> list[str]:
         """Returns the mask of an update that replaces ``paths`` as a whole: these and the paths to clear; empty if there are none."""
         given = list(paths)
-        if not given or given == [WILDCARD]:
+        if not given or given == ["*"]:
             return given
         return [*given, *(path for path, value in self.values.items() if value is None)]
 
@@ -87,11 +87,11 @@ def parse(assignments: Iterable[str], unset: Iterable[str] = ()) -> Assignments:
         else:
             result.values[path] = None
     if violations:
-        raise invalid(violations[0].reason, *violations)
+        raise invalid(*violations)
     return result
 
 
-def _split(text: str) -> tuple[str, ListOperation, str]:
+def _split(text: str) -> tuple[str, ListOperation.ValueType, str]:
     """Returns path, operation and value of an assignment. A ``=`` between backticks belongs to the path."""
     quoted = False
     for at, character in enumerate(text):
@@ -100,19 +100,19 @@ def _split(text: str) -> tuple[str, ListOperation, str]:
         elif character == "=" and not quoted:
             operation = _OPERATORS.get(text[at - 1]) if at else None
             path = text[: at - 1] if operation else text[:at]
-            return path, operation or ListOperation.REPLACE, text[at + 1 :]
+            return path, operation or LIST_OPERATION_REPLACE, text[at + 1 :]
     if quoted:
         locate(TopicPolicies.DESCRIPTOR, text.rpartition("=")[0] or text)  # raises an error that says what is wrong with the path
     raise ValueProblem("NOT_AN_ASSIGNMENT", f'"{text}" is not an assignment: write path=value, or --unset {text} to clear it.')
 
 
-def _add(result: Assignments, path: str, operation: ListOperation, text: str) -> None:
+def _add(result: Assignments, path: str, operation: ListOperation.ValueType, text: str) -> None:
     target = locate(TopicPolicies.DESCRIPTOR, path)
     value = parse_value(target, path, text)
-    if operation is not ListOperation.REPLACE:
+    if operation != LIST_OPERATION_REPLACE:
         if not target.is_list:
             raise ValueProblem("WRONG_TYPE", f'"{path}" is not a list: only elements of lists can be added and removed.')
-        if result.list_operations.get(path) is operation:
+        if result.list_operations.get(path) == operation:
             value = [*result.values[path], *value]
         elif path in result.values:
             raise ValueProblem(

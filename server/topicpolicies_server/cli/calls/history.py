@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from datetime import datetime
-from itertools import islice
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from topicpolicies import Document, HistoryGap, HistoryPage
+from topicpolicies import PolicyDocument
+from topicpolicies.v1.history_pb2 import HistoryGap, ListHistoryResponse, WatchHistoryEvent
 
 from ...escaping import printable
 from ..exits import ExitCode, reporting
-from ..settings import ScopeName, ScopeNames, settings
+from ..settings import ScopeName, ScopeNames, Settings, settings
 from ..showing import json_forms
-from ..showing.differences import Difference, between, show
+from ..showing.differences import between, show
 from ..showing.entries import gap_line, show_entry
-from ..showing.freshness import report_unconfirmed
-from ..showing.rendering import console
+from ..showing.freshness import note_unconfirmed
+from ..showing.rendering import console, policies_of, scope_name
 from ..showing.waiting import waiting
+from ..showing.watch_lines import line
 from .moments import parse_moment, parse_time, read_at
 from .policies import OneScope, Topic
+from .resuming import ResumeFile, follow
 from .targets import check_topics, sort_targets
 
 
-def history(
+def history(  # noqa: PLR0913 - options
     context: typer.Context,
     target: Annotated[str, typer.Argument(metavar="TOPIC_OR_NAMESPACE", help="A topic, or a namespace as tenant/namespace.")],
     scope: Annotated[ScopeNames, typer.Option("--scope", help="Which documents.")] = ScopeNames.BOTH,
@@ -37,6 +38,15 @@ def history(
     ] = None,
     oldest_first: Annotated[bool, typer.Option("--oldest-first", help="Show the oldest event first.")] = False,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="The most events to show.")] = 50,
+    *,
+    follow_on: Annotated[
+        bool, typer.Option("--follow", help="Show every event of a namespace from the first one on, and those to come.")
+    ] = False,
+    resume_file: Annotated[
+        Path | None,
+        typer.Option("--resume-file", dir_okay=False, help="With --follow: the file of the place to continue from; need not exist."),
+    ] = None,
+    until_synced: Annotated[bool, typer.Option("--until-synced", help="With --follow: end once everything until now is shown.")] = False,
 ) -> None:
     """Show who changed what, and when: the newest event first.
 
@@ -49,15 +59,24 @@ def history(
       topicpolicies history public/default --since 2h-ago --by retention-bot
       topicpolicies history public/default \\
           --oldest-first --limit 100000 --output json
+      topicpolicies history public/default \\
+          --follow --resume-file audit.token --output json >> audit.jsonl
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     topics, namespaces = sort_targets([target])
+    if follow_on:
+        if topics or since or until or by is not None or oldest_first or scope is not ScopeNames.BOTH:
+            raise typer.BadParameter("It shows every event of a namespace: leave out what chooses some.", param_hint="--follow")
+        _follow(chosen, target, ResumeFile(resume_file), until_synced=until_synced)
+        return
+    if resume_file is not None or until_synced:
+        raise typer.BadParameter("--resume-file and --until-synced go with --follow.", param_hint="--follow")
     start = parse_time(since, "--since") if since else None
     end = parse_time(until, "--until") if until else None
     gaps: list[HistoryGap] = []
-    unconfirmed: list[datetime | None] = []
     shown = 0
     with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen) as answered:
+        note_unconfirmed(client, json=chosen.json)
         check_topics(topics)
         pages = client.history_pages(
             topic="".join(topics),
@@ -73,17 +92,15 @@ def history(
         for page in _whole(pages, limit):
             answered()
             gaps, following = gaps or list(page.gaps), page.following
-            unconfirmed.append(page.unconfirmed_since)
             for entry in page.entries:
                 shown += 1
                 if chosen.json:
-                    json_forms.write(json_forms.of_history_entry(entry))
+                    json_forms.write({"entry": json_forms.of_message(entry)})
                 else:
                     show_entry(entry)
-    report_unconfirmed(unconfirmed, json=chosen.json)
     if chosen.json:
         for gap in gaps:
-            json_forms.write(json_forms.of_history_gap(gap))
+            json_forms.write({"gap": json_forms.of_message(gap)})
         return
     for gap in gaps:
         typer.echo(gap_line(gap), err=True)
@@ -116,38 +133,51 @@ def diff(
     chosen = settings(context)
     moments = [parse_moment(one, "A"), parse_moment(other, "B")]
     with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
+        note_unconfirmed(client, json=chosen.json)
         first, second = (read_at(client, topic, scope.scope, moment) for moment in moments)
-    report_unconfirmed([first.unconfirmed_since, second.unconfirmed_since], json=chosen.json)
-    found = between(first.policies, second.policies)
+    found = between(policies_of(first), policies_of(second))
+    created = second.HasField("policies")
+    appeared = first.HasField("policies") is not created
     if chosen.json:
-        told = {"a": json_forms.of_document(first), "b": json_forms.of_document(second)}
+        told = {"a": json_forms.of_message(first), "b": json_forms.of_message(second)}
         json_forms.write(told | {"differences": [difference.json() for difference in found]})
     else:
-        typer.echo(f"{printable(first.topic)}  {first.scope.name}  {_name(first)} -> {_name(second)}")
-        _show_differences(first, second, found)
-    if found or first.exists is not second.exists:
+        typer.echo(f"{printable(first.topic)}  {scope_name(first)}  {_name(first)} -> {_name(second)}")
+        if appeared:
+            typer.echo("the document was " + ("created" if created else "deleted"))
+        elif not found:
+            typer.echo("no differences", err=True)
+        if found:
+            terminal = console()
+            terminal.print(show(found, terminal))
+    if found or appeared:
         raise typer.Exit(ExitCode.DIFFERENT)
 
 
-def _show_differences(first: Document, second: Document, found: list[Difference]) -> None:
-    if first.exists is not second.exists:
-        typer.echo("the document was " + ("created" if second.exists else "deleted"))
-    elif not found:
-        typer.echo("no differences", err=True)
-    if found:
-        terminal = console()
-        terminal.print(show(found, terminal))
+def _follow(chosen: Settings, namespace: str, place: ResumeFile, *, until_synced: bool) -> None:
+    def show_event(event: WatchHistoryEvent) -> None:
+        if chosen.json:
+            json_forms.write(json_forms.of_message(event))
+        elif event.HasField("entry"):
+            show_entry(event.entry)
+        elif (said := line(event)) is not None:
+            typer.echo(said)
+
+    with reporting(chosen.output, chosen.server), chosen.client() as client:
+        watched = client.watch_history([namespace], positions=place.load(), until_synced=until_synced, patience=chosen.timeout_seconds)
+        follow(watched, place, show_event)
 
 
-def _name(document: Document) -> str:
-    return f"version {document.version}" + ("" if document.exists else " (no document)")
+def _name(document: PolicyDocument) -> str:
+    return f"version {document.version}" + ("" if document.HasField("policies") else " (no document)")
 
 
-def _whole(pages: Iterator[HistoryPage], limit: int) -> Iterator[HistoryPage]:
+def _whole(pages: Iterator[ListHistoryResponse], limit: int) -> Iterator[ListHistoryResponse]:
     """Returns pages with ``limit`` entries at most; the last page is cut."""
     left = limit
     for page in pages:
-        yield replace(page, entries=tuple(islice(page.entries, left)))
+        del page.entries[left:]
+        yield page
         left -= len(page.entries)
         if left <= 0:
             return

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import typer
 
-from topicpolicies import Client, Document, Scope, TopicPoliciesError
+from topicpolicies import Client, PolicyDocument, Scope, TopicPoliciesError
 
 Moment: TypeAlias = datetime | str | None
 """A time, a version, or None: now."""
@@ -52,18 +52,18 @@ def parse_moment(text: str, option: str) -> Moment:
     return text
 
 
-def read_at(client: Client, topic: str, scope: Scope, moment: Moment) -> Document:
+def read_at(client: Client, topic: str, scope: Scope.ValueType, moment: Moment) -> PolicyDocument:
     """Reads a document as it was at a moment, or as it is now.
 
     Raises:
         typer.BadParameter: the history knows no such version, and the text looks like a time before now without its "ago".
     """
-    if isinstance(moment, datetime):
-        return client.get(topic, scope=scope, as_of_time=moment)
+    if moment is None:
+        return client.get(topic, scope=scope)
     try:
-        return client.get(topic, scope=scope, as_of_version=moment or "")
+        return client.as_of(topic, moment, scope=scope)
     except TopicPoliciesError as error:
-        if moment is None or error.reason != "NOT_IN_HISTORY" or not _DURATION.fullmatch(moment):
+        if isinstance(moment, datetime) or error.reason != "NOT_IN_HISTORY" or not _DURATION.fullmatch(moment):
             raise
         raise _neither(moment) from None
 

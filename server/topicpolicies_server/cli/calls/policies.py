@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from topicpolicies import ChangeOptions, Client, DeleteOutcome, DeleteResult, Document, Scope, UpdateOutcome, UpdateResult, Violation
+from topicpolicies import ChangeOutcome, ChangeResult, PolicyDocument, Violation
+from topicpolicies.requests import ChangeOptions
 
 from ...escaping import printable
 from ..exits import ExitCode, reporting
@@ -14,35 +15,31 @@ from ..files import wrong
 from ..settings import ScopeName, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.fitting import Row, settings_rows
-from ..showing.freshness import report_unconfirmed
+from ..showing.freshness import note_unconfirmed
 from ..showing.listing import listed
-from ..showing.rendering import compact, console, differences, lines
+from ..showing.rendering import compact, console, differences, lines, policies_of, scope_name
 from ..showing.waiting import waiting
 from .assignments import parse
-from .moments import Moment, parse_moment, read_at
+from .moments import parse_moment, read_at
 
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic: persistent://tenant/namespace/topic, or without persistent://.")]
 OneScope = Annotated[ScopeName, typer.Option("--scope", help="The document of this cluster, or the one of all clusters.")]
-Etag = Annotated[str, typer.Option("--etag", metavar="VERSION", help="The version that the document must have.")]
+IfVersion = Annotated[str, typer.Option("--if-version", metavar="VERSION", help="The version that the document must have.")]
 ValidateOnly = Annotated[bool, typer.Option("--validate-only", help="Check everything and write nothing.")]
 IncludePrevious = Annotated[bool, typer.Option("--include-previous", help="Show the document before the change too.")]
 RequestId = Annotated[str, typer.Option("--request-id", help="A UUID of your own, so that the command can be repeated safely.")]
 
 _LOCAL = ScopeNames.LOCAL
-_EMPTY = "EMPTY_MASK"
-_CONTRADICTION = "CONTRADICTION"
 _OUTCOMES = {
-    UpdateOutcome.APPLIED: "Applied",
-    UpdateOutcome.UNCHANGED: "Unchanged: the document already was like this",
-    UpdateOutcome.SKIPPED: "Skipped: there is no document",
-    UpdateOutcome.WOULD_APPLY: "Would be applied; nothing was written",
-    UpdateOutcome.UNSPECIFIED: "Done",
+    ChangeOutcome.CHANGE_OUTCOME_APPLIED: "Applied",
+    ChangeOutcome.CHANGE_OUTCOME_UNCHANGED: "Unchanged: the document already was like this",
+    ChangeOutcome.CHANGE_OUTCOME_SKIPPED: "Skipped: there is no document",
+    ChangeOutcome.CHANGE_OUTCOME_WOULD_APPLY: "Would be applied; nothing was written",
 }
 _DELETE_OUTCOMES = {
-    DeleteOutcome.DELETED: "deleted",
-    DeleteOutcome.ABSENT: "there was no document",
-    DeleteOutcome.WOULD_DELETE: "would be deleted; nothing was written",
-    DeleteOutcome.UNSPECIFIED: "done",
+    ChangeOutcome.CHANGE_OUTCOME_APPLIED: "deleted",
+    ChangeOutcome.CHANGE_OUTCOME_UNCHANGED: "there was no document",
+    ChangeOutcome.CHANGE_OUTCOME_WOULD_APPLY: "would be deleted; nothing was written",
 }
 
 
@@ -67,16 +64,18 @@ def get(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     moment = parse_moment(as_of, "--as-of") if as_of else None
+    if isinstance(moment, str) and scope is ScopeNames.BOTH:
+        raise typer.BadParameter("A version belongs to one scope.", param_hint="--as-of")
     with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
-        documents = _read(client, topic, scope, moment)
+        note_unconfirmed(client, json=chosen.json)
+        documents = [read_at(client, topic, each, moment) for each in scope.scopes]
     if chosen.json:
         both = scope is ScopeNames.BOTH
-        json_forms.write(json_forms.of_documents(documents) if both else json_forms.of_document(documents[0]))
+        json_forms.write(json_forms.of_documents(documents) if both else json_forms.of_message(documents[0]))
     else:
         for document in documents:
             _show(document)
-    report_unconfirmed((document.unconfirmed_since for document in documents), json=chosen.json)
-    if not any(document.exists for document in documents):
+    if not any(document.HasField("policies") for document in documents):
         raise typer.Exit(ExitCode.NOT_FOUND)
 
 
@@ -92,7 +91,7 @@ def update(  # noqa: PLR0913, PLR0917 - options
         typer.Option("--mask", metavar="PATH", help="What to replace as a whole; * alone: the document. Can be repeated."),
     ] = None,
     scope: OneScope = ScopeName.LOCAL,
-    etag: Etag = "",
+    if_version: IfVersion = "",
     must_not_exist: Annotated[bool, typer.Option("--must-not-exist", help="Fail if there is a document.")] = False,
     skip_if_absent: Annotated[bool, typer.Option("--skip-if-absent", help="Do nothing if there is no document.")] = False,
     validate_only: ValidateOnly = False,
@@ -127,21 +126,30 @@ def update(  # noqa: PLR0913, PLR0917 - options
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
         if not assignments and not unset and not mask:
-            raise wrong(_EMPTY, Violation(topic, _EMPTY, "Name what to change: PATH=VALUE to set, --unset PATH to clear."))
-        if must_not_exist and skip_if_absent:
-            raise wrong(_CONTRADICTION, Violation("--skip-if-absent", _CONTRADICTION, "Say this or --must-not-exist, not both."))
+            raise wrong(Violation(topic, "EMPTY_MASK", "Name what to change: PATH=VALUE to set, --unset PATH to clear."))
+        if must_not_exist and if_version:
+            raise typer.BadParameter("Say this or --if-version, not both.", param_hint="--must-not-exist")
         wanted = parse(assignments or (), unset or ())
+        how = _how(
+            chosen,
+            scope,
+            if_version,
+            request_id,
+            validate_only=validate_only,
+            include_previous=include_previous,
+            must_not_exist=must_not_exist,
+        )
+        client.server_info()  # fails if there is no server: nothing was sent then
         result = client.update(
             topic,
             wanted.values,
             mask=wanted.mask(mask or ()),
             list_operations=wanted.list_operations,
-            must_not_exist=must_not_exist,
             skip_if_absent=skip_if_absent,
-            **_how(chosen, scope, etag, request_id, validate_only=validate_only, include_previous=include_previous),
+            **how,
         )
     if chosen.json:
-        json_forms.write(json_forms.of_update(result))
+        json_forms.write(json_forms.of_message(result))
     else:
         _show_update(result)
 
@@ -150,7 +158,7 @@ def delete(
     context: typer.Context,
     topic: Topic,
     scope: OneScope = ScopeName.LOCAL,
-    etag: Etag = "",
+    if_version: IfVersion = "",
     validate_only: ValidateOnly = False,
     include_previous: IncludePrevious = False,
     request_id: RequestId = "",
@@ -164,16 +172,17 @@ def delete(
       topicpolicies delete persistent://public/default/orders
       topicpolicies delete public/default/orders \\
           --scope global --reason "moved to the namespace"
-      topicpolicies delete public/default/orders --etag 12
+      topicpolicies delete public/default/orders --if-version 12
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
-        how = _how(chosen, scope, etag, request_id, validate_only=validate_only, include_previous=include_previous)
+        how = _how(chosen, scope, if_version, request_id, validate_only=validate_only, include_previous=include_previous)
+        client.server_info()  # fails if there is no server: nothing was sent then
         result = client.delete(topic, **how)
     if chosen.json:
-        json_forms.write(json_forms.of_deletion(result))
+        json_forms.write(json_forms.of_message(result))
     else:
-        _show_deletion(scope.scope, result)
+        _show_deletion(scope, result)
 
 
 def list_(
@@ -190,21 +199,31 @@ def list_(
     """  # noqa: D301 - "\b" keeps the lines
     chosen = settings(context)
     with reporting(chosen.output, chosen.server), chosen.client() as client, waiting(chosen):
-        listing = client.list(namespace, scopes=scope.scopes)
-        documents = list(listing)
-    report_unconfirmed([listing.unconfirmed_since, *(document.unconfirmed_since for document in documents)], json=chosen.json)
+        note_unconfirmed(client, json=chosen.json)
+        pages = list(client.list_pages(namespace, scopes=scope.scopes, page_size=1_000))
+    documents = [document for page in pages for document in page.documents]
     if chosen.json:
-        json_forms.write(json_forms.of_documents(documents, listing.token.namespaces.get(namespace)))
+        json_forms.write(json_forms.of_documents(documents) | {"resume_token": pages[0].resume_token})
         return
     listed(documents, console())
     typer.echo(f"{len(documents)} document{'' if len(documents) == 1 else 's'} in {printable(namespace)}", err=True)
 
 
-def _how(chosen: Settings, scope: ScopeName, etag: str, request_id: str, *, validate_only: bool, include_previous: bool) -> ChangeOptions:
+def _how(
+    chosen: Settings,
+    scope: ScopeName,
+    if_version: str,
+    request_id: str,
+    *,
+    validate_only: bool,
+    include_previous: bool,
+    must_not_exist: bool = False,
+) -> ChangeOptions:
     """Returns the options that an update and a deletion have in common."""
     return {
         "scope": scope.scope,
-        "etag": etag,
+        "version": if_version or None,
+        "exists": False if must_not_exist else None,
         "validate_only": validate_only,
         "include_previous": include_previous,
         "request_id": request_id,
@@ -213,41 +232,33 @@ def _how(chosen: Settings, scope: ScopeName, etag: str, request_id: str, *, vali
     }
 
 
-def _read(client: Client, topic: str, scope: ScopeNames, moment: Moment) -> list[Document]:
-    if scope is not ScopeNames.BOTH:
-        return [read_at(client, topic, scope.scopes[0], moment)]
-    if isinstance(moment, str):
-        raise typer.BadParameter("A version belongs to a single scope: give --scope local or --scope global.", param_hint="--as-of")
-    return list(client.get_both(topic, as_of_time=moment).values())
-
-
-def _show(document: Document) -> None:
-    if document.policies is not None:
-        typer.echo(f"{printable(document.topic)}  {document.scope.name}  version {document.version}")
+def _show(document: PolicyDocument) -> None:
+    topic, scope = printable(document.topic), scope_name(document)
+    if document.HasField("policies"):
+        typer.echo(f"{topic}  {scope}  version {document.version}")
         terminal = console()
         rows = (Row(path, (value,)) for path, value in lines(document.policies))
         terminal.print(settings_rows(("setting", "value"), rows, terminal))
     elif document.disabled:
-        typer.echo(f"{printable(document.topic)} has no {document.scope.name} document: its topic policies are disabled.", err=True)
+        typer.echo(f"{topic} has no {scope} document: its topic policies are disabled.", err=True)
     else:
-        typer.echo(f"{printable(document.topic)} has no {document.scope.name} document (version {document.version}).", err=True)
+        typer.echo(f"{topic} has no {scope} document (version {document.version}).", err=True)
 
 
-def _show_update(result: UpdateResult) -> None:
+def _show_update(result: ChangeResult) -> None:
     repeated = ", as the first time" if result.replayed else ""
     versions = f"version {result.version}, before {result.previous_version}"
-    typer.echo(f"{_OUTCOMES[result.outcome]}{repeated} ({versions}, request id {result.request_id})")
-    if result.document is None:
-        return
-    if result.previous is not None and result.document.policies is not None:
-        typer.echo(f"Changed: {differences(result.previous.policies, result.document.policies)}")
-    if result.document.exists:
+    typer.echo(f"{_OUTCOMES.get(result.outcome, 'Done')}{repeated} ({versions}, request id {result.request_id})")
+    if result.document.HasField("policies"):
+        if result.HasField("previous"):
+            typer.echo(f"Changed: {differences(policies_of(result.previous), result.document.policies)}")
         _show(result.document)
 
 
-def _show_deletion(scope: Scope, result: DeleteResult) -> None:
+def _show_deletion(scope: ScopeName, result: ChangeResult) -> None:
     repeated = ", as the first time" if result.replayed else ""
-    deleted = f", before {result.previous_version}" if result.outcome is DeleteOutcome.DELETED else ""
-    typer.echo(f"{scope.name}: {_DELETE_OUTCOMES[result.outcome]}{repeated} (version {result.version}{deleted})")
-    if result.previous is not None and result.previous.policies is not None:
+    applied = result.outcome == ChangeOutcome.CHANGE_OUTCOME_APPLIED
+    deleted = f", before {result.previous_version}" if applied else ""
+    typer.echo(f"{scope.name}: {_DELETE_OUTCOMES.get(result.outcome, 'done')}{repeated} (version {result.version}{deleted})")
+    if result.previous.HasField("policies"):
         typer.echo(f"Before: {compact(result.previous.policies)}")

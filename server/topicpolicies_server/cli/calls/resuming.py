@@ -1,18 +1,20 @@
-"""The file of ``watch --resume-file``: the place from which the watch continues, which covers just the output that was written."""
+"""Follows a watch, and keeps its place in the file of ``--resume-file``, which covers just the output that was written."""
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from topicpolicies import InvalidArgument, ResumeToken, Violation
+from topicpolicies import Violation, Watch
 
 from ..files import name_of, naming, read_text, wrong
-
-_MALFORMED = "MALFORMED_TOKEN"
+from ..interrupts import interruptible, uninterrupted
 
 
 class ResumeFile:
@@ -25,40 +27,41 @@ class ResumeFile:
             typer.BadParameter: the directory can't be written.
         """
         self._path = path
-        self._reached: ResumeToken | None = None
+        self._reached: dict[str, str] = {}
         if path is not None:
             try:
                 self._replace(None)
             except OSError as error:
                 raise typer.BadParameter(f"{path} can't be written: {error.strerror}.", param_hint="--resume-file") from None
 
-    def load(self) -> ResumeToken | None:
-        """Returns the place from which to continue; None: the watch begins anew.
+    def load(self) -> dict[str, str]:
+        """Returns the tokens from which to continue, by namespace; none: the watch begins anew.
 
         Raises:
             InvalidArgument: the content of the file is no place of a watch.
             OSError: the file can't be read.
         """
         if self._path is None or not self._path.exists():
-            return None
-        text = read_text(self._path, _MALFORMED)
+            return {}
+        text = read_text(self._path)
         try:
-            return ResumeToken.loads(text)
-        except InvalidArgument:
+            found = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict) or not all(isinstance(token, str) for token in found.values()):
             told = "The file has no place of a watch: name another one, or remove it to begin with the present documents."
-            raise wrong(_MALFORMED, Violation(name_of(self._path), _MALFORMED, told)) from None
+            raise wrong(Violation(name_of(self._path), "MALFORMED_TOKEN", told))
+        return found
 
-    def reached(self, token: ResumeToken) -> None:
+    def reached(self, tokens: dict[str, str]) -> None:
         """Notes the place up to which all output is written and flushed."""
-        self._reached = token
+        self._reached = tokens
 
     def save(self) -> None:
-        """Writes the place that was reached, if there is a new one."""
-        if self._path is None or self._reached is None or not self._reached.namespaces:
-            return
-        with naming(self._path):
-            self._replace(self._reached.dumps() + "\n")
-        self._reached = None
+        """Writes the place that was reached, if there is one."""
+        if self._path is not None and self._reached:
+            with naming(self._path):
+                self._replace(json.dumps(self._reached) + "\n")
 
     def _replace(self, text: str | None) -> None:
         """Replaces the file atomically: a reader finds the old token or the new one. ``None``: only checks that files can be made there."""
@@ -73,3 +76,26 @@ class ResumeFile:
                 Path(name).replace(self._path)
         finally:
             Path(name).unlink(missing_ok=True)
+
+
+def follow(watch: Watch[Any], place: ResumeFile, show: Callable[[Any], object]) -> None:
+    """Shows the events of a watch until it ends, or until Ctrl-C, and keeps its place.
+
+    Raises:
+        typer.Exit: Ctrl-C.
+        TopicPoliciesError: the watch ended with an error.
+    """
+    with watch as events:
+        try:
+            with interruptible():
+                for event in events:
+                    with uninterrupted():
+                        show(event)
+                        place.reached(events.resume_tokens)
+                        if event.WhichOneof("content") == "bookmark":
+                            place.save()
+        except KeyboardInterrupt:
+            raise typer.Exit from None
+        finally:
+            with uninterrupted():
+                place.save()

@@ -8,8 +8,6 @@ from topicpolicies import Violation
 
 from ..files import wrong
 
-_MALFORMED = "MALFORMED_NAME"
-
 
 def sort_targets(targets: Iterable[str]) -> tuple[list[str], list[str]]:
     """Returns the topics and the namespaces among targets: a namespace has two parts and no domain."""
@@ -29,7 +27,7 @@ def check_topics(topics: Iterable[str]) -> None:
     for name in topics:
         if "/" not in name:
             told = "This is neither a topic nor a namespace: write persistent://tenant/namespace/topic, or tenant/namespace."
-            raise wrong(_MALFORMED, Violation(name, _MALFORMED, told))
+            raise wrong(Violation(name, "MALFORMED_NAME", told))
 
 
 def sort_tenants(targets: Iterable[str]) -> tuple[list[str], list[str]]:

@@ -14,7 +14,7 @@ import typer
 from rich.live import Live
 from rich.text import Text
 
-from topicpolicies import PermissionDenied, Watch, WatchMode
+from topicpolicies import WATCH_MODE_EVERY, PermissionDenied, Watch, WatchEvent
 from topicpolicies.names import namespace_of
 
 from ..exits import reporting
@@ -85,18 +85,18 @@ def top(  # noqa: PLR0913 - options
         if tenants or not others:
             namespaces = [*dict.fromkeys([*namespaces, *namespaces_of(tenants, admin_url, token_file, trust_certs)])]
 
-        def opened(refused: Collection[str]) -> Watch:
+        def opened(followed: Collection[str]) -> Watch[WatchEvent]:
             return client.watch(
-                topics=[topic for topic in topics if namespace_of(topic) not in refused],
-                namespaces=[namespace for namespace in namespaces if namespace not in refused],
+                topics=[topic for topic in topics if namespace_of(topic) in followed],
+                namespaces=[namespace for namespace in namespaces if namespace in followed],
                 scopes=scope.scopes,
-                mode=WatchMode.EVERY,
+                mode=WATCH_MODE_EVERY,
                 patience=chosen.timeout_seconds,
             )
 
         try:
             with interruptible():
-                _show(_Following(opened), chosen, seconds, limit, once=once)
+                _show(_Following(opened, {*namespaces, *map(namespace_of, topics)}), chosen, seconds, limit, once=once)
         except KeyboardInterrupt:
             raise typer.Exit from None
 
@@ -121,12 +121,12 @@ def _show(watched: _Following, chosen: Settings, seconds: float, limit: int, *, 
 class _Following:
     """Reads a watch in a thread of its own, and counts its changes. A namespace that the caller may not watch is left out."""
 
-    def __init__(self, opened: Callable[[Collection[str]], Watch]) -> None:
-        """``opened``: opens the watch without the namespaces that it gets."""
+    def __init__(self, opened: Callable[[Collection[str]], Watch[WatchEvent]], namespaces: set[str]) -> None:
+        """``opened``: opens the watch of those namespaces that it gets."""
         self._opened = opened
-        self._refused: set[str] = set()
-        self._watch = opened(self._refused)
-        self._busiest = Busiest(self._watch.namespaces)
+        self._namespaces = namespaces
+        self._watch = opened(namespaces)
+        self._busiest = Busiest(namespaces)
         self._lock = threading.Lock()
         self._closed = False
         self._settled = False
@@ -176,22 +176,20 @@ class _Following:
             return
 
     def _count(self) -> None:
-        while events := self._watch.batch():
-            now, clock = time.monotonic(), datetime.now(UTC)
+        for event in self._watch:
             with self._lock:
-                for event in events:
-                    self._busiest.apply(event, now, clock)
+                self._busiest.apply(event, time.monotonic(), datetime.now(UTC))
                 self._settled = self._settled or self._busiest.settled
 
     def _goes_on_without(self, namespace: str, why: str) -> bool:
         """Opens the watch anew without a namespace, which becomes a problem. Returns whether it did: not without the last one."""
         with self._lock:
-            if namespace not in self._watch.namespaces or len(self._watch.namespaces) == 1 or self._closed:
+            if namespace not in self._namespaces or len(self._namespaces) == 1 or self._closed:
                 return False
-            self._refused.add(namespace)
+            self._namespaces.discard(namespace)
             self._busiest.refused(namespace, why)
             self._watch.close()
-            self._watch = self._opened(self._refused)
+            self._watch = self._opened(self._namespaces)
             return True
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from topicpolicies import Client, Document, OutcomeUnknown, Violation
+from topicpolicies import Client, OutcomeUnknown, PolicyDocument, Violation
 
 from ...core.errors import PolicyError
 from ...core.names import parse_topic
@@ -20,7 +20,7 @@ from ..interrupts import INTERRUPTED
 from ..settings import Output, ScopeNames, Settings, settings
 from ..showing import json_forms
 from ..showing.differences import show
-from ..showing.rendering import console
+from ..showing.rendering import console, scope_name
 from ..showing.waiting import waiting
 from .applying import Applied, Invalid, Planned, make, validated
 from .declared import Declared, export, export_json, load
@@ -146,7 +146,7 @@ def _plan(client: Client, chosen: Settings, declared: Declared, *, prune: bool, 
         typer.Exit: the server refuses some steps; all refusals were reported.
     """
     wanted = [*(each.namespace for each in declared.declarations), *(declared.namespaces if prune else ())]
-    documents: dict[Key, Document] = {}
+    documents: dict[Key, PolicyDocument] = {}
     for namespace in dict.fromkeys(wanted):
         documents |= {(each.topic, each.scope): each for each in client.list(namespace)}
     by_key = topics_of(declared, [*(topic for topic, _ in documents), *_listed(topics)])
@@ -190,7 +190,7 @@ def _listed(path: Path | None) -> Iterator[str]:
             try:
                 yield str(parse_topic(name))
             except PolicyError as error:
-                raise wrong(error.reason, Violation(f"{name_of(path)}:{number}", error.reason, error.message)) from None
+                raise wrong(Violation(f"{name_of(path)}:{number}", "MALFORMED_NAME", error.message)) from None
 
 
 def _show(planned: Sequence[Planned], state: str) -> None:
@@ -209,7 +209,7 @@ def _show(planned: Sequence[Planned], state: str) -> None:
 def _report_refused(steps_refused: Sequence[Invalid], chosen: Settings) -> None:
     """Reports all steps that the server refuses, and that nothing was changed. The code is that of the first refusal."""
     if chosen.json:
-        told = [{"topic": step.key[0], "scope": step.key[1].name, "error": error_json(error)} for step, error in steps_refused]
+        told = [_named(step) | {"error": error_json(error)} for step, error in steps_refused]
         count = f"{len(told)} change{'' if len(told) == 1 else 's'}"
         code = steps_refused[0].error.code.name
         message = f"The server refuses {count}; nothing was changed."
@@ -242,11 +242,15 @@ def _report_failed(planned: Iterable[Planned], applied: Applied) -> None:
 
 def _json(planned: Iterable[Planned], applied: Applied) -> dict[str, Any]:
     """Returns what was done, what failed, and what was not sent."""
-    by_key = {each.step.key: {"topic": each.step.key[0], "scope": each.step.key[1].name} for each in planned}
+    by_key = {each.step.key: _named(each.step) for each in planned}
     told = {"done": [named | {"version": applied.done[key]} for key, named in by_key.items() if key in applied.done]}
     failed = [named | {"error": error_json(applied.failed[key])} for key, named in by_key.items() if key in applied.failed]
     return told | {"failed": failed, "not_sent": [named for key, named in by_key.items() if key not in {*applied.done, *applied.failed}]}
 
 
+def _named(step: Step) -> dict[str, Any]:
+    return {"topic": step.document.topic, "scope": scope_name(step.document)}
+
+
 def _title(step: Step) -> str:
-    return f"{printable(step.document.topic)}  {step.document.scope.name}"
+    return f"{printable(step.document.topic)}  {scope_name(step.document)}"

@@ -1,36 +1,33 @@
-"""Sends planned steps over one stream of changes: first all of them to be checked, then to be made, until one fails."""
+"""Sends planned steps in batches: first all of them to be checked, then to be made, until one fails."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from grpc import StatusCode
 
 from topicpolicies import (
+    CHANGE_OUTCOME_UNCHANGED,
     REDACTED,
     Client,
-    DeleteOutcome,
-    DeleteResult,
-    Deletion,
     OutcomeUnknown,
     TopicPolicies,
     TopicPoliciesError,
-    Update,
-    UpdateOutcome,
-    UpdateResult,
+    delete_request,
+    update_request,
 )
-from topicpolicies.errors import outcome_unknown
 from topicpolicies.masks import parse_path
-from topicpolicies.options import ChangeOptions
-from topicpolicies.requests import new_request_id
+from topicpolicies.requests import ChangeOptions
+from topicpolicies.v1.service_pb2 import DeletePolicyRequest, UpdatePolicyRequest
 
 from ..interrupts import interruptible, winding_up
 from ..showing.differences import Difference, between
+from ..showing.rendering import policies_of, scope_name
 from .planning import Key, Step
 
-IN_FLIGHT = 100
-"""The most changes in flight. Up to this many may still be made after one has failed."""
+BATCH = 100
+"""The changes of one batch. Up to this many may still be made after one has failed."""
 
 
 class Planned(NamedTuple):
@@ -43,7 +40,7 @@ class Planned(NamedTuple):
     @property
     def differences(self) -> list[Difference]:
         """The leaves that the step changes. A secret that is replaced looks the same before and after."""
-        found = between(self.step.document.policies, self.after)
+        found = between(policies_of(self.step.document), self.after)
         return found or [Difference(parse_path(path), REDACTED, REDACTED) for path in self.step.mask]
 
     def json(self) -> dict[str, Any]:
@@ -51,7 +48,7 @@ class Planned(NamedTuple):
         document = self.step.document
         return {
             "topic": document.topic,
-            "scope": document.scope.name,
+            "scope": scope_name(document),
             "version": document.version,
             "action": "delete" if self.step.deletes else "update",
             "update_mask": list(self.step.mask),
@@ -78,13 +75,14 @@ class Applied(NamedTuple):
 
 def validated(client: Client, todo: Sequence[Step]) -> Iterator[Planned | Invalid]:
     """Yields the server's answer to each step. Steps that would change nothing are left out."""
-    answers = {settled.sequence: settled for settled in client.update_many(_change(step, validate_only=True) for step in todo)}
-    for number, step in enumerate(todo):
-        settled = answers[number]
-        if settled.error is not None:
-            yield Invalid(step, settled.error)
-        elif (result := settled.unwrap()).outcome not in (UpdateOutcome.UNCHANGED, DeleteOutcome.ABSENT):
-            yield Planned(step, _after(result))
+    for step, (change, outcome) in zip(todo, client.batch(_change(step, validate_only=True) for step in todo), strict=True):
+        answer = outcome
+        if not isinstance(answer, TopicPoliciesError) and not answer.HasField("document"):
+            _, answer = next(iter(client.batch([change])))  # the answer to the batch had no room for the document
+        if isinstance(answer, TopicPoliciesError):
+            yield Invalid(step, answer)
+        elif answer.outcome != CHANGE_OUTCOME_UNCHANGED:
+            yield Planned(step, policies_of(answer.document) if not step.deletes else None)
 
 
 def make(
@@ -107,66 +105,33 @@ def make(
     ended = False
     try:
         with interruptible(), winding_up() as asked:
-            for deletes in (False, True):
-                _send(client, [each for each in planned if each.step.deletes is deletes], applied, sent, asked, actor, reason, report)
+            in_order = sorted(planned, key=lambda each: each.step.deletes)
+            while in_order and not applied.failed and not asked():
+                deletes = in_order[0].step.deletes
+                batch = [each for each in in_order[:BATCH] if each.step.deletes is deletes]
+                in_order = in_order[len(batch) :]
+                changes = [_change(each.step, actor=actor, reason=reason) for each in batch]
+                sent |= {each.step.key: change.request_id for each, change in zip(batch, changes, strict=True)}
+                for each, (_, outcome) in zip(batch, client.batch(changes), strict=True):
+                    if isinstance(outcome, TopicPoliciesError):
+                        applied.failed[each.step.key] = outcome
+                    else:
+                        applied.done[each.step.key] = outcome.version
+                        report(each, outcome.version)
             ended = asked()
     except KeyboardInterrupt:
         ended = True
         for key, request_id in sent.items():
             if key not in applied.done and key not in applied.failed:
-                applied.failed[key] = _unanswered(request_id)
+                told = "The command was interrupted before the answer came."
+                applied.failed[key] = OutcomeUnknown(told, code=StatusCode.CANCELLED, request_id=request_id)
     return applied._replace(interrupted=ended and len(applied.done) < len(planned))
 
 
-def _unanswered(request_id: str) -> OutcomeUnknown:
-    return outcome_unknown(TopicPoliciesError("The command was interrupted before the answer came.", code=StatusCode.CANCELLED), request_id)
-
-
-def _send(
-    client: Client,
-    planned: Iterable[Planned],
-    applied: Applied,
-    sent: dict[Key, str],
-    asked: Callable[[], bool],
-    actor: str,
-    reason: str,
-    report: Callable[[Planned, str], object],
-) -> None:
-    here: list[Planned] = []
-
-    def changes() -> Iterator[Update | Deletion]:
-        for each in planned:
-            if applied.failed or asked():
-                return
-            here.append(each)
-            sent[each.step.key] = new_request_id()
-            yield _change(each.step, actor=actor, reason=reason, request_id=sent[each.step.key])
-
-    try:
-        for settled in client.update_many(changes(), max_in_flight=IN_FLIGHT):
-            each = here[settled.sequence]
-            if settled.error is not None:
-                applied.failed[each.step.key] = settled.error
-            else:
-                applied.done[each.step.key] = settled.unwrap().version
-                report(each, settled.unwrap().version)
-    except TopicPoliciesError:
-        if not applied.failed:  # else each change in flight has an error of its own
-            raise
-
-
-def _change(step: Step, *, validate_only: bool = False, actor: str = "", reason: str = "", request_id: str = "") -> Update | Deletion:
-    """Returns the request of a step, with the version that was read as its etag."""
+def _change(step: Step, *, validate_only: bool = False, actor: str = "", reason: str = "") -> UpdatePolicyRequest | DeletePolicyRequest:
+    """Returns the request of a step, on condition that the document still has the version that was read."""
     document = step.document
-    options = ChangeOptions(
-        scope=document.scope, etag=document.version, validate_only=validate_only, actor=actor, reason=reason, request_id=request_id
-    )
+    options = ChangeOptions(scope=document.scope, version=document.version, validate_only=validate_only, actor=actor, reason=reason)
     if step.deletes:
-        return Deletion(document.topic, **options)
-    return Update(document.topic, step.values, mask=step.mask, **options)
-
-
-def _after(result: UpdateResult | DeleteResult) -> TopicPolicies | None:
-    if isinstance(result, DeleteResult) or result.document is None:
-        return None
-    return result.document.policies
+        return delete_request(document.topic, **options)
+    return update_request(document.topic, step.values, mask=step.mask, **options)

@@ -35,7 +35,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 from ruamel.yaml.representer import RoundTripRepresenter
 
-from topicpolicies import Document, Scope, TopicPolicies, Violation
+from topicpolicies import SCOPE_GLOBAL, SCOPE_LOCAL, PolicyDocument, Scope, TopicPolicies, Violation
 from topicpolicies.masks import Path
 from topicpolicies.names import namespace_of
 from topicpolicies.values import ValueProblem, assign, enum_name, locate, map_value
@@ -47,6 +47,7 @@ from ..files import name_of, read_text, wrong
 
 VERSION = 1
 _TOP = ("version", "namespaces", "policies")
+_SCOPES = {"local": SCOPE_LOCAL, "global": SCOPE_GLOBAL}
 _ENTRY = ("topic", "pattern", "scope", "set")
 _WILD = "*?["
 _HALF = "half of a character (a surrogate without its other half)"
@@ -63,7 +64,7 @@ class Declaration(NamedTuple):
     topic: str
     """A topic's full name, or a pattern of full names."""
     pattern: bool
-    scope: Scope
+    scope: Scope.ValueType
     values: TopicPolicies
     """The values that are declared."""
     leaves: tuple[Path, ...]
@@ -123,16 +124,16 @@ def parse(text: str, name: str) -> Declared:
         told = f"{error.problem or error.context}"
         if told.startswith("but ") and error.context:
             told = f"{error.context}, {told}"
-        raise wrong("NOT_YAML", Violation(f"{name}:{line}", "NOT_YAML", f"{told}.")) from None
+        raise wrong(Violation(f"{name}:{line}", "NOT_YAML", f"{told}.")) from None
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         told = f'YAML may not have the character U+{error.character:04X} as it is: write "\\u{error.character:04X}", in double quotes.'
-        raise wrong("NOT_YAML", Violation(f"{name}:{line}", "NOT_YAML", told)) from None
+        raise wrong(Violation(f"{name}:{line}", "NOT_YAML", told)) from None
     except (YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise wrong("NOT_YAML", Violation(f"{name}:1", "NOT_YAML", f"{error}")) from None
+        raise wrong(Violation(f"{name}:1", "NOT_YAML", f"{error}")) from None
     declared = _declared(root, problems)
     if problems.found:
-        raise wrong(problems.found[0].reason, *problems.found)
+        raise wrong(*problems.found)
     return declared
 
 
@@ -151,7 +152,7 @@ def _declared(root: Any, problems: _Problems) -> Declared:
         try:
             namespaces.append(parse_namespace(_text(each)))
         except PolicyError as error:
-            problems.add(root, "namespaces", error.reason, error.message)
+            problems.add(root, "namespaces", "MALFORMED_NAME", error.message)
     entries = _list(root, "policies", problems)
     found = [_declaration(entry, entries, index, problems) for index, entry in enumerate(entries)]
     return Declared(tuple(dict.fromkeys(namespaces)), tuple(each for each in found if each is not None))
@@ -168,10 +169,8 @@ def _declaration(entry: Any, entries: Any, index: int, problems: _Problems) -> D
         problems.add(entry, None, "WRONG_TYPE", "An entry has either topic: or pattern:.")
     key = "pattern" if pattern else "topic"
     topic = _topic(_text(entry.get(key, "")), pattern, entry, key, problems) if key in entry else ""
-    scope = Scope.LOCAL
-    try:
-        scope = Scope[_text(entry.get("scope", "local")).upper()]
-    except KeyError:
+    scope = _SCOPES.get(_text(entry.get("scope", "local")).lower())
+    if scope is None:
         problems.add(entry, "scope", "UNKNOWN_SCOPE", f'"{_text(entry["scope"])}" is not a scope: write local or global.')
     wanted = entry.get("set")
     values, unset = TopicPolicies(), []
@@ -182,14 +181,14 @@ def _declaration(entry: Any, entries: Any, index: int, problems: _Problems) -> D
             try:
                 _text(name).encode()
                 target = locate(TopicPolicies.DESCRIPTOR, _text(name))
-                assign(values, target, value)
+                assign(values, target, _without_marks(value, {}))
                 if value is None or value in ([], {}):
                     unset.append(target.path)
             except ValueProblem as problem:
                 problems.add(wanted, name, problem.reason, str(problem))
             except UnicodeEncodeError:
                 problems.add(wanted, name, "WRONG_VALUE", f"{_text(name)} has {_HALF}.")
-    if len(problems.found) > before:
+    if scope is None or len(problems.found) > before:
         return None
     return Declaration(topic, pattern, scope, values, tuple(leaves(values)), tuple(unset))
 
@@ -198,7 +197,7 @@ def _topic(text: str, pattern: bool, entry: Any, key: str, problems: _Problems) 
     try:
         name = parse_topic(text)
     except PolicyError as error:
-        problems.add(entry, key, error.reason, error.message)
+        problems.add(entry, key, "MALFORMED_NAME", error.message)
         return ""
     if not is_unicode(text):
         problems.add(entry, key, "MALFORMED_NAME", f"{key}: has {_HALF}.")
@@ -207,6 +206,19 @@ def _topic(text: str, pattern: bool, entry: Any, key: str, problems: _Problems) 
             entry, key, "MALFORMED_NAME", "A pattern names its tenant and namespace; only the topic's own name may have wildcards."
         )
     return str(name)
+
+
+def _without_marks(value: Any, made: dict[int, Any]) -> Any:
+    """Returns a value with plain lists and mappings. ``made``: those by the id of the original: what is named twice is made once."""
+    if isinstance(value, str) or not isinstance(value, Collection) or id(value) in made:
+        return made.get(id(value), value)
+    if isinstance(value, Mapping):
+        entries = made[id(value)] = {}
+        entries.update({key: _without_marks(each, made) for key, each in value.items()})
+        return entries
+    elements = made[id(value)] = []
+    elements.extend(_without_marks(each, made) for each in value)
+    return elements
 
 
 def _text(value: object) -> str:
@@ -271,7 +283,7 @@ class _Representer(RoundTripRepresenter):
 _Representer.add_representer(str, _Representer.represent_str)
 
 
-def export(documents: Iterable[Document], namespaces: Iterable[str]) -> str:
+def export(documents: Iterable[PolicyDocument], namespaces: Iterable[str]) -> str:
     """Returns the YAML file that declares documents as they are."""
     yaml = YAML(typ="rt", pure=True)
     yaml.Representer = _Representer
@@ -283,17 +295,17 @@ def export(documents: Iterable[Document], namespaces: Iterable[str]) -> str:
     return text.getvalue()
 
 
-def export_json(documents: Iterable[Document], namespaces: Iterable[str]) -> str:
+def export_json(documents: Iterable[PolicyDocument], namespaces: Iterable[str]) -> str:
     """Returns the file that declares documents as they are, as one line of JSON that is also YAML."""
     text = json.dumps(_declaring(documents, namespaces), ensure_ascii=False)
     return _NOT_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
-def _declaring(documents: Iterable[Document], namespaces: Iterable[str]) -> dict[str, Any]:
+def _declaring(documents: Iterable[PolicyDocument], namespaces: Iterable[str]) -> dict[str, Any]:
     entries = []
     for document in documents:
-        if document.policies is not None:
-            scope = {"scope": "global"} if document.scope is Scope.GLOBAL else {}
+        if document.HasField("policies"):
+            scope = {"scope": "global"} if document.scope == SCOPE_GLOBAL else {}
             entries.append({"topic": document.topic} | scope | {"set": _plain(document.policies)})
     return {"version": VERSION, "namespaces": list(namespaces), "policies": entries}
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
-from topicpolicies import Document, Scope, TopicPolicies
+from topicpolicies import PolicyDocument, Scope, TopicPolicies
 from topicpolicies.masks import Path, format_path
 from topicpolicies.names import namespace_of
 from topicpolicies.values import locate
@@ -19,14 +19,14 @@ from ...core.changes import masks
 from ...core.names import parse_topic
 from .declared import Declaration, Declared
 
-Key = tuple[str, Scope]
+Key = tuple[str, Scope.ValueType]
 """A topic's full name and a scope."""
 
 
 class Step(NamedTuple):
     """The change of one document."""
 
-    document: Document
+    document: PolicyDocument
     """The document as it was read, whose version the change demands."""
     values: TopicPolicies
     """The new values."""
@@ -63,7 +63,9 @@ def topics_of(declared: Declared, known: Iterable[str]) -> dict[Key, list[Declar
     return found
 
 
-def steps(declared: Mapping[Key, Sequence[Declaration]], documents: Mapping[Key, Document], *, prune: Collection[str] | None) -> list[Step]:
+def steps(
+    declared: Mapping[Key, Sequence[Declaration]], documents: Mapping[Key, PolicyDocument], *, prune: Collection[str] | None
+) -> list[Step]:
     """Returns the steps that make documents as they are declared.
 
     Args:
@@ -78,10 +80,10 @@ def steps(declared: Mapping[Key, Sequence[Declaration]], documents: Mapping[Key,
         if step.mask:
             found.append(step)
     undeclared = () if prune is None else (key for key in sorted(documents) if namespace_of(key[0]) in prune and key not in declared)
-    return [*found, *(Step(documents[key], TopicPolicies(), ()) for key in undeclared if documents[key].exists)]
+    return [*found, *(Step(documents[key], TopicPolicies(), ()) for key in undeclared if documents[key].HasField("policies"))]
 
 
-def _step(document: Document, declarations: Sequence[Declaration], *, prune: bool) -> Step:
+def _step(document: PolicyDocument, declarations: Sequence[Declaration], *, prune: bool) -> Step:
     leaves: dict[Path, Declaration] = {}
     unset: dict[Path, None] = {}
     for each in declarations:
@@ -91,7 +93,7 @@ def _step(document: Document, declarations: Sequence[Declaration], *, prune: boo
                 del older[path]
         leaves.update(dict.fromkeys(each.leaves, each))
         unset.update(dict.fromkeys(each.unset))
-    present = document.policies if document.policies is not None else TopicPolicies()
+    present = document.policies
     values = TopicPolicies()
     mask: list[Path] = []
     for path, each in leaves.items():

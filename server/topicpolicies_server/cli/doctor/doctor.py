@@ -14,9 +14,8 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from topicpolicies import InvalidArgument, Tls, TopicPoliciesError
-from topicpolicies.addresses import addresses_of, places_of
-from topicpolicies.aio import AsyncClient
+from topicpolicies import AsyncClient, Tls
+from topicpolicies.addresses import places_of
 
 from ...config import ConfigError, PulsarLogConfig, ServerConfig
 from ...config.making import server_config
@@ -44,7 +43,6 @@ Namespaces = Annotated[
 ]
 Metrics = Annotated[str, typer.Option("--metrics", metavar="HOST:PORT", help="The address of the server's metrics.")]
 Pre = Annotated[bool, typer.Option("--pre", help="Check only what must hold before the server is started.")]
-_INFO_SECONDS = 6.0
 _SOURCES = ("pulsar", "data", "admin_url")
 """Options of the log. A user who gives one of them is taken to be the operator of the server."""
 
@@ -121,10 +119,7 @@ def _subject(
     if config is not None and config.metrics_listen is not None and not metrics_at:
         at = config.metrics_listen
         metrics_at = str(at._replace(host="127.0.0.1") if at.unspecified else at)
-    try:
-        check_target(target)
-    except InvalidArgument as error:
-        raise typer.BadParameter(f"{error}", param_hint="--server") from None
+    check_target(target)
     looked_at = dict.fromkeys([*namespaces, *([scratch] if scratch.count("/") == 1 else [])])
     if wrong := next((each for each in looked_at if each.count("/") != 1 or not all(each.split("/"))), None):
         raise typer.BadParameter(f'"{wrong}" is not a namespace: write tenant/namespace.', param_hint="--namespace")
@@ -176,22 +171,15 @@ def _of_options(subject: Subject) -> list[Check]:
 
 def _of_server(subject: Subject, client: AsyncClient, shown: ShownToken) -> list[Check]:
     target, tls = subject.target, subject.tls
-    place = places_of(addresses_of(target)[0])[0]
+    place = places_of(target)[0]
     limits = dataclasses.asdict(subject.config.limits) if subject.config is not None else {}
-
-    async def server_limits() -> dict[str, float]:
-        try:
-            return {"max_watches": (await client.server_info(timeout=_INFO_SECONDS)).limits.watches}
-        except TopicPoliciesError:
-            return {}
-
     return [
         *reaching(target, tls),
         *certificates(place, tls, used=wants_tls(target, tls)),
         *shown.checks(),
         *sidecar(target, tls, client, subject.namespaces),
         *clock(subject.metrics),
-        *metrics(subject.metrics, limits, server_limits),
+        *metrics(subject.metrics, limits),
     ]
 
 

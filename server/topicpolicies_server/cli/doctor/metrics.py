@@ -6,7 +6,7 @@ import http.client
 import math
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from .checks import Check, Finding, failed, in_thread, ok, skipped, warning, why
@@ -133,20 +133,12 @@ def fetched(address: str, path: str) -> Page:
         connection.close()
 
 
-async def _nothing() -> Mapping[str, float]:
-    return {}
-
-
-def metrics(
-    address: str, limits: Mapping[str, float], server_limits: Callable[[], Awaitable[Mapping[str, float]]] = _nothing
-) -> list[Check]:
+def metrics(address: str, limits: Mapping[str, float]) -> list[Check]:
     """Returns the checks by the metrics port of a server.
 
     Args:
         address: the address of that port; "": it is not known.
-        limits: the limits in the server's options, by name; empty: the options are not known.
-        server_limits: requests the limits that the server reports to clients, by the same names. Limits on the metrics page take precedence
-            over these, and these over ``limits``.
+        limits: the limits in the server's options, by name; empty: the options are not known. Limits on the metrics page take precedence.
     """
 
     async def shown() -> Finding:
@@ -162,7 +154,7 @@ def metrics(
 
     async def use() -> Finding:
         found = numbers((await in_thread(fetched, address, "/metrics")).text)
-        known = {**limits, **(await server_limits()), **found.limits}
+        known = {**limits, **found.limits}
         return judged_limits(found.used, {name: known[name] for name in _BOUNDED.values() if name in known})
 
     async def troubles() -> Finding:

@@ -11,7 +11,7 @@ from topicpolicies import TopicPoliciesError
 from .checks import Check, Finding, failed, ok
 
 if TYPE_CHECKING:
-    from topicpolicies.aio import AsyncClient
+    from topicpolicies import AsyncClient
 
 _CALL_SECONDS = 6.0
 _DENIED = "PERMISSION_DENIED"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from topicpolicies import Tls
-from topicpolicies.addresses import Place, addresses_of, is_local, places_of
+from topicpolicies.addresses import Place, is_local, places_of
 
 from .checks import Check, Finding, failed, in_thread, ok, skipped, why
 
@@ -41,7 +41,7 @@ class Speech(enum.Enum):
 
 def wants_tls(target: str, tls: bool | Tls | None) -> bool:
     """Whether clients use TLS to a target: as ``tls`` says, or if None, unless the target is on this machine."""
-    return not all(map(is_local, addresses_of(target))) if tls is None else tls is not False
+    return not is_local(target) if tls is None else tls is not False
 
 
 def judged(speech: Speech, *, tls: bool) -> Finding:
@@ -176,7 +176,7 @@ def reaching(target: str, tls: bool | Tls | None) -> Sequence[Check]:
     Raises:
         ValueError: the address is invalid.
     """
-    place, *rest = [place for address in addresses_of(target) for place in places_of(address)]
+    place, *rest = places_of(target)
 
     async def name() -> Finding:
         if place.path:

@@ -12,13 +12,13 @@ import time
 import uuid
 from typing import TYPE_CHECKING
 
-from topicpolicies import AlreadyExists, Conflict, OutcomeUnknown, TopicPoliciesError
+from topicpolicies import OutcomeUnknown, PreconditionFailed, TopicPoliciesError
 
 from .checks import Check, Finding, failed, ok
 from .sidecar import REMEDIES
 
 if TYPE_CHECKING:
-    from topicpolicies.aio import AsyncClient
+    from topicpolicies import AsyncClient
 
 _CALL_SECONDS = 15.0
 _VALUE = 1_000_000
@@ -85,7 +85,7 @@ class Scratch:
             if not self._version:
                 try:
                     await self._update()  # the same request id: the answer is that of the first attempt
-                except AlreadyExists:
+                except PreconditionFailed:
                     return
             await self._delete()
 
@@ -93,7 +93,7 @@ class Scratch:
         began = time.monotonic()
         try:
             await self._update()
-        except AlreadyExists:
+        except PreconditionFailed:
             return failed(f"{self.topic} has policies", "Name a topic without policies, or a namespace: --scratch TENANT/NAMESPACE.")
         except TopicPoliciesError as error:
             self._sent = isinstance(error, OutcomeUnknown)  # any other error says that nothing was written
@@ -115,7 +115,7 @@ class Scratch:
         made = await self._client.update(
             self.topic,
             max_producer_per_topic=_VALUE,
-            must_not_exist=True,
+            exists=False,
             request_id=self._request,
             reason=_REASON,
             timeout=_CALL_SECONDS,
@@ -124,7 +124,7 @@ class Scratch:
 
     async def _read(self) -> Finding:
         read = await self._client.get(self.topic, at_least_version=self._version, timeout=_CALL_SECONDS)
-        if read.policies is None or read.policies.max_producer_per_topic != _VALUE:
+        if read.policies.max_producer_per_topic != _VALUE:
             return failed("it is not there")
         return ok()
 
@@ -133,8 +133,8 @@ class Scratch:
         return ok()
 
     async def _delete(self) -> None:
-        with contextlib.suppress(Conflict):  # another writer has changed the document since, and keeps it
-            await self._client.delete(self.topic, etag=self._version, reason=_REASON, timeout=_CALL_SECONDS)
+        with contextlib.suppress(PreconditionFailed):  # another writer has changed the document since, and keeps it
+            await self._client.delete(self.topic, version=self._version, reason=_REASON, timeout=_CALL_SECONDS)
         self._removed = True
 
 

@@ -7,23 +7,25 @@ from typing import TYPE_CHECKING
 
 import grpc
 
-from topicpolicies import LogKind, ServerInfo, Tls, TopicPoliciesError
-from topicpolicies.addresses import addresses_of
+from topicpolicies import Tls, TopicPoliciesError
 from topicpolicies.channels import credentials_for, options_for
+from topicpolicies.v1.service_pb2 import LOG_KIND_MEMORY, LogKind, ServerInfo, WriterMode
+from topicpolicies.values import enum_name
 
 from .checks import Check, Finding, failed, ok, warning
 from .permissions import permission
 
 if TYPE_CHECKING:
-    from topicpolicies.aio import AsyncClient
+    from topicpolicies import AsyncClient
 
 _CALL_SECONDS = 6.0
 
 
 def judged_info(info: ServerInfo) -> Finding:
     """Judges a server by what it reports about itself."""
-    told = f"version {info.version}, log {info.log.name.lower()}, writers {info.writer_mode.name.lower()}"
-    if info.log is LogKind.MEMORY:
+    log, writers = enum_name(LogKind.DESCRIPTOR, info.log), enum_name(WriterMode.DESCRIPTOR, info.writer_mode)
+    told = f"version {info.version}, log {log.lower()}, writers {writers.lower()}"
+    if info.log == LOG_KIND_MEMORY:
         return warning(f"{told}: what is written is lost when the server ends", "Give the server --data FILE.db or --pulsar.")
     return ok(told)
 
@@ -35,7 +37,7 @@ def judged_refusal(error: TopicPoliciesError) -> Finding:
         return failed(f"it is another gRPC service ({told})", "Name the port that serve says it listens on.")
     if error.code in (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED):
         return failed(told, "Authenticate yourself with --token-file FILE, or --tls-certificate and --tls-key; and have that role allowed.")
-    if error.reason == "TOKEN_IN_THE_CLEAR":
+    if any(violation.reason == "TOKEN_IN_THE_CLEAR" for violation in error.violations):
         return failed(told, "Say --tls: without it the token could be read on the network.")
     return failed(told)
 
@@ -111,7 +113,7 @@ REMEDIES = {
     "TOPIC_POLICIES_ELSEWHERE": "Use pulsar-admin beside these brokers, or have them read change logs as that sentence says.",
     "NAMESPACE_NOT_FOUND": "Create it (pulsar-admin namespaces create), or correct its name.",
     "TOPIC_POLICIES_DISABLED": "Set topicLevelPoliciesEnabled=true and systemTopicEnabled=true at the brokers.",
-    "PULSAR_ADMIN_REFUSED": "Make the server's role an admin of the tenant: pulsar-admin tenants update TENANT --admin-roles ROLE.",
+    "CLUSTER_UNAVAILABLE": "If the admin API refuses the server, make it an admin: pulsar-admin tenants update TENANT --admin-roles ROLE.",
 }
 
 
@@ -124,9 +126,8 @@ async def _has_documents(client: AsyncClient, namespace: str) -> bool:
 async def _status(target: str, tls: bool | Tls | None, name: str) -> str:
     from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415 - for these checks only
 
-    address = addresses_of(target)[0]
-    credentials, options = credentials_for(target, tls), options_for(address, tls, ())
-    opened = grpc.aio.insecure_channel(address, options) if credentials is None else grpc.aio.secure_channel(address, credentials, options)
+    credentials, options = credentials_for(target, tls), options_for(target, tls)
+    opened = grpc.aio.insecure_channel(target, options) if credentials is None else grpc.aio.secure_channel(target, credentials, options)
     async with opened as channel:
         try:
             answer = await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=name), timeout=_CALL_SECONDS)

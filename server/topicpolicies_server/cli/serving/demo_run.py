@@ -1,7 +1,7 @@
 """The load that the demo puts on a running server, and the proof that no update was lost.
 
 Each client changes a setting of its own again and again, all of them in one document. Some share one counter instead: they read it and
-write it back on the condition that the document still has the version that they read (its etag), so they meet conflicts and try again.
+write it back on the condition that the document still has the version that they read, so they meet conflicts and try again.
 Meanwhile a watch receives every change.
 
 The proof: in the order of versions, the ``previous_version`` of each acknowledged update is the version of the one before, without a gap;
@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from topicpolicies import AsyncClient, Changed, Conflict, Document, Synced, TopicPolicies, UpdateResult, WatchMode
+from topicpolicies import WATCH_MODE_EVERY, AsyncClient, ChangeResult, PolicyDocument, PreconditionFailed
 from topicpolicies.masks import format_path
+from topicpolicies.v1.service_pb2 import PolicyChange
 
 from ..showing.rendering import lines
 
@@ -51,7 +52,7 @@ class Report:
     updates: int = 0
     """How many updates were acknowledged."""
     conflicts: int = 0
-    """How often a client's etag was outdated, so that the client tried again."""
+    """How often a client's version was outdated, so that the client tried again."""
     watched: int = 0
     """How many changes the watch has received."""
     links: int = 0
@@ -86,10 +87,10 @@ async def run(address: str, *, clients: int, updates_per_client: int, progress: 
         progress: called with the report after each acknowledged update and each watched change.
     """
     report = Report(clients)
-    acknowledged: list[UpdateResult] = []
-    seen: list[Changed] = []
+    acknowledged: list[ChangeResult] = []
+    seen: list[PolicyChange] = []
 
-    def acknowledge(result: UpdateResult) -> None:
+    def acknowledge(result: ChangeResult) -> None:
         acknowledged.append(result)
         report.updates += 1
         progress(report)
@@ -97,16 +98,16 @@ async def run(address: str, *, clients: int, updates_per_client: int, progress: 
     everyone = [AsyncClient(address, actor=f"client-{number:02}") for number in range(clients)]
     try:
         beginning = (await everyone[0].delete(TOPIC)).version
-        async with everyone[0].watch(topics=[TOPIC], mode=WatchMode.EVERY) as watch:
-            while not isinstance(await anext(watch), Synced):
+        async with everyone[0].watch(topics=[TOPIC], mode=WATCH_MODE_EVERY) as watch:
+            while not (await anext(watch)).bookmark.synced:
                 pass
             all_done = clients * updates_per_client
 
             async def follow() -> None:
                 while report.watched < all_done:
                     event = await anext(watch)
-                    if isinstance(event, Changed):
-                        seen.append(event)
+                    if event.HasField("change"):
+                        seen.append(event.change)
                         report.watched += 1
                         progress(report)
 
@@ -127,7 +128,7 @@ async def run(address: str, *, clients: int, updates_per_client: int, progress: 
 
 
 async def _work(
-    client: AsyncClient, setting: str | None, updates: int, report: Report, acknowledge: Callable[[UpdateResult], None]
+    client: AsyncClient, setting: str | None, updates: int, report: Report, acknowledge: Callable[[ChangeResult], None]
 ) -> None:
     for number in range(1, updates + 1):
         if setting is not None:
@@ -135,16 +136,16 @@ async def _work(
             continue
         while True:
             document = await client.get(TOPIC)
-            count = document.policies.max_subscriptions_per_topic if document.policies is not None else 0
+            count = document.policies.max_subscriptions_per_topic
             try:
-                acknowledge(await client.update(TOPIC, {COUNTER: count + 1}, etag=document.version))
-            except Conflict:
+                acknowledge(await client.update(TOPIC, {COUNTER: count + 1}, version=document.version))
+            except PreconditionFailed:
                 report.conflicts += 1
             else:
                 break
 
 
-def _check_chain(report: Report, beginning: str, acknowledged: list[UpdateResult]) -> None:
+def _check_chain(report: Report, beginning: str, acknowledged: list[ChangeResult]) -> None:
     before = beginning
     for result in sorted(acknowledged, key=lambda result: result.version):
         report.links += 1
@@ -153,14 +154,14 @@ def _check_chain(report: Report, beginning: str, acknowledged: list[UpdateResult
         before = result.version
 
 
-def _check_watch(report: Report, acknowledged: list[UpdateResult], seen: list[Changed]) -> None:
+def _check_watch(report: Report, acknowledged: list[ChangeResult], seen: list[PolicyChange]) -> None:
     told = [event.document.version for event in seen]
     if told != sorted({result.version for result in acknowledged}):
         report.problems.append("the watch has not received exactly the acknowledged versions, in order")
 
 
-def _check_document(report: Report, final: Document, updates: int) -> None:
-    found = {format_path(path): value for path, value in lines(final.policies or TopicPolicies())}
+def _check_document(report: Report, final: PolicyDocument, updates: int) -> None:
+    found = {format_path(path): value for path, value in lines(final.policies)}
     counting = len(range(0, report.clients, COUNTING))
     wanted = {setting_of(client) or COUNTER: updates for client in range(report.clients)} | {COUNTER: counting * updates}
     for setting, value in wanted.items():

@@ -3,11 +3,10 @@
 ================  ====================================================================================================
 event             effect
 ================  ====================================================================================================
-Changed           is counted for its namespace and its topic, unless it is of a snapshot
-Synced            the namespace is followed: it does not count as being read any more, and its problem is removed
-Status            if READY, the namespace's problem is removed; else the status is shown as its problem
-Reset             is shown until another Reset comes, because changes may be missing
-Interrupted       is shown until any other event comes
+change            is counted for its namespace and its topic, unless it is of a snapshot
+bookmark, synced  the namespace is followed: it does not count as being read any more, and its problem is removed
+status            if READY, the namespace's problem is removed; else the status is shown as its problem
+reset             is shown until another reset comes, because changes may be missing
 ================  ====================================================================================================
 """
 
@@ -19,7 +18,7 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
-from topicpolicies import Changed, Interrupted, NamespaceState, Reset, Status, Synced, TopicPoliciesError, WatchEvent
+from topicpolicies.v1.service_pb2 import NamespaceState, NamespaceStatus, PolicyChange, WatchEvent
 
 from ...escaping import printable
 from .rates import MOST_NAMES, Last, Rates, Row
@@ -29,8 +28,6 @@ _PERSISTENT = "persistent://"
 _NAMES_SHARE = 0.6
 """The least share of names in the width that is left for names and for actors with reasons."""
 _CUT = "..."
-_REFUSED = "Failed to connect to remote host: "
-"""In gRPC's message about a failed connection, what precedes the cause."""
 _MOST_PROBLEMS = 5
 
 
@@ -51,7 +48,9 @@ class Busiest:
         self._since: float | None = None
         self._changes = 0
         self._problems: dict[str, str] = {}
-        """What is wrong with each namespace, by name; the problem of the connection is under ""."""
+        """What is wrong with each namespace, by name."""
+        self._synced: set[str] = set()
+        """The namespaces whose snapshot is complete, so that a document is a change."""
         self._remark = ""
 
     @property
@@ -61,23 +60,18 @@ class Busiest:
 
     def apply(self, event: WatchEvent, now: float, clock: datetime) -> None:
         """Counts or keeps what an event reports."""
-        if isinstance(event, Interrupted):
-            self._problems[""] = f"interrupted, again in {event.retry_in_seconds:.1f} s: {_why(event.error)}"
-            return
-        self._problems.pop("", None)
-        match event:
-            case Changed():
-                if not event.snapshot:
-                    self._changed(event, now, clock)
-            case Synced():
+        match event.WhichOneof("content"):
+            case "change" if event.namespace in self._synced:
+                self._changed(event.namespace, event.change, now, clock)
+            case "bookmark" if event.bookmark.synced:
+                self._synced.add(event.namespace)
                 self._follows(event.namespace, now)
-            case Status():
-                self._status(event, now)
-            case Reset():
-                said = printable(event.message) or f"{event.namespace} begins anew"
+            case "status":
+                self._status(event.namespace, event.status, now)
+            case "reset":
+                self._synced.discard(event.namespace)
+                said = printable(event.reset.message) or f"{event.namespace} begins anew"
                 self._remark = f"{_time(clock)} changes may be missing: {said}"
-            case _:
-                pass
 
     def refused(self, namespace: str, why: str) -> None:
         """Keeps as a problem that a namespace may not be watched."""
@@ -90,25 +84,25 @@ class Busiest:
         if self._since is None:
             self._since = now
 
-    def _status(self, event: Status, now: float) -> None:
-        if event.state is NamespaceState.READY:
-            self._problems.pop(event.namespace, None)
+    def _status(self, namespace: str, status: NamespaceStatus, now: float) -> None:
+        if status.state == NamespaceState.NAMESPACE_STATE_READY:
+            self._problems.pop(namespace, None)
             return
-        self._problems[event.namespace] = line_of_status(event)
-        if event.state is not NamespaceState.LOADING:
-            self._waited_for.discard(event.namespace)
+        self._problems[namespace] = line_of_status(namespace, status)
+        if status.state != NamespaceState.NAMESPACE_STATE_LOADING:
+            self._waited_for.discard(namespace)
             if self._since is None:
                 self._since = now
 
-    def _changed(self, event: Changed, now: float, clock: datetime) -> None:
+    def _changed(self, namespace: str, change: PolicyChange, now: float, clock: datetime) -> None:
         if self._since is None:
             self._since = now
-        origin = event.origin
-        when = clock if origin is None or origin.publish_time is None else origin.publish_time
-        last = Last(when) if origin is None else Last(when, origin.actor, origin.reason)
+        origin = change.origin
+        when = origin.publish_time.ToDatetime(UTC) if origin.HasField("publish_time") else clock
+        last = Last(when, origin.actor, origin.reason)
         self._changes += 1
-        self._namespaces.count(event.namespace, now, last)
-        self._topics.count(event.document.topic, now, last)
+        self._namespaces.count(namespace, now, last)
+        self._topics.count(change.document.topic, now, last)
 
     def lines(self, now: float, clock: datetime, *, most: int, width: int | None = None, height: int | None = None) -> list[str]:
         """Returns lines for people.
@@ -165,11 +159,6 @@ class Busiest:
         if len(problems) > _MOST_PROBLEMS:
             problems[_MOST_PROBLEMS:] = [f"and {_count(len(problems) - _MOST_PROBLEMS, 'other namespace')}"]
         return [*problems, *([self._remark] if self._remark else [])]
-
-
-def _why(error: TopicPoliciesError) -> str:
-    message = printable(error.message)
-    return f"no server can be reached ({message.rpartition(_REFUSED)[2]})" if error.never_sent else message
 
 
 def _table(heading: str, rows: list[Row], width: int | None) -> Iterator[str]:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from topicpolicies import TopicPolicies
 from topicpolicies.masks import Path, format_path
+from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from .fitting import Row, settings_rows
 from .rendering import UNSET, changes

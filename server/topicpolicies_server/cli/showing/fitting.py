@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from topicpolicies import TopicPolicies
 from topicpolicies.masks import Path
+from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from .paths import printable_path
 from .rendering import lines

@@ -9,23 +9,24 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from topicpolicies import Document
+from topicpolicies.v1.policies_pb2 import PolicyDocument
 
 from ...escaping import printable
 from .fitting import brief
+from .rendering import scope_name
 
 _LEAST_ROOM = 40
 """The least width for settings in a table; with less room they stand below their topic."""
 _HEADERS = ("topic", "scope", "version")
 
 
-def listed(documents: Sequence[Document], terminal: Console) -> None:
+def listed(documents: Sequence[PolicyDocument], terminal: Console) -> None:
     """Prints documents: as a table, if the console is wide enough for one."""
-    rows = [(printable(each.topic), each.scope.name, each.version) for each in documents]
+    rows = [(printable(each.topic), scope_name(each), each.version) for each in documents]
     columns = zip(_HEADERS, *rows, strict=True)
     room = terminal.width - sum(max(map(cell_len, cells)) + 3 for cells in columns) - 4
     shown = [
-        brief(each.policies, room if room >= _LEAST_ROOM else terminal.width - 4) if each.policies is not None else "" for each in documents
+        brief(each.policies, room if room >= _LEAST_ROOM else terminal.width - 4) if each.HasField("policies") else "" for each in documents
     ]
     if room < _LEAST_ROOM:
         for (topic, scope, version), settings in zip(rows, shown, strict=True):

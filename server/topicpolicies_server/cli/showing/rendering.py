@@ -9,9 +9,9 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from rich.console import Console
 
-from topicpolicies import TopicPolicies
 from topicpolicies.masks import Path, parse_path, paths_between
 from topicpolicies.secrets import REDACTED, is_secret
+from topicpolicies.v1.policies_pb2 import PolicyDocument, Scope, TopicPolicies
 from topicpolicies.values import enum_name, map_value
 
 from ...escaping import printable
@@ -27,6 +27,16 @@ def console(*, stderr: bool = False) -> Console:
     if not made.is_terminal:
         made.width = 10_000  # a program reads the lines, and needs them unbroken
     return made
+
+
+def scope_name(document: PolicyDocument) -> str:
+    """Returns the scope of a document: ``LOCAL`` or ``GLOBAL``."""
+    return enum_name(Scope.DESCRIPTOR, document.scope)
+
+
+def policies_of(document: PolicyDocument) -> TopicPolicies | None:
+    """Returns the policies of a document; None: there is no document."""
+    return document.policies if document.HasField("policies") else None
 
 
 def lines(message: Message, above: Path = ()) -> Iterator[tuple[Path, str]]:

@@ -3,69 +3,69 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from urllib.parse import unquote
+from typing import Any
 
-from topicpolicies import Bookmark, Changed, Gap, Interrupted, Mirror, NamespaceState, Reset, Status, Synced
+from topicpolicies.v1.service_pb2 import NamespaceState, NamespaceStatus, PolicyChange
 
 from ...escaping import printable
 from .entries import gap_line
-from .rendering import compact, differences
+from .rendering import compact, differences, scope_name
 
 _STATES = {
-    NamespaceState.LOADING: "is being read",
-    NamespaceState.READY: "is followed",
-    NamespaceState.FAILED: "is unavailable",
-    NamespaceState.DISABLED: "is disabled",
-    NamespaceState.UNSPECIFIED: "is in a state that this program does not know",
+    NamespaceState.NAMESPACE_STATE_LOADING: "is being read",
+    NamespaceState.NAMESPACE_STATE_READY: "is followed",
+    NamespaceState.NAMESPACE_STATE_FAILED: "is unavailable",
+    NamespaceState.NAMESPACE_STATE_DISABLED: "is disabled",
 }
 
 
-def line(event: Changed | Gap | Synced | Bookmark | Status | Reset | Interrupted, known: Mirror) -> str | None:
-    """Returns the line of an event; None: it is not shown. ``known``: the documents before the event."""
-    match event:
-        case Changed():
-            return _changed(event, known)
-        case Gap():
+def line(event: Any, *, snapshot: bool = False) -> str | None:
+    """Returns the line of a ``WatchEvent`` or a ``WatchHistoryEvent``; None: it is not shown.
+
+    ``snapshot``: whether a change is a document of the snapshot.
+    """
+    match event.WhichOneof("content"):
+        case "change":
+            return _changed(event.change, snapshot=snapshot)
+        case "gap":
             return f"{_now()}  # {event.namespace}: {gap_line(event.gap)}"
-        case Synced():
+        case "bookmark" if event.bookmark.synced:
             return f"{_now()}  # {event.namespace} is complete"
-        case Reset():
-            return f"{_now()}  # {printable(event.message) or f'{event.namespace} begins anew'}"
-        case Status():
-            return f"{_now()}  # {line_of_status(event)}"
-        case Interrupted():
-            return f"{_now()}  # interrupted, again in {event.retry_in_seconds:.1f} s: {printable(unquote(event.error.message))}"
-        case Bookmark():
+        case "reset":
+            return f"{_now()}  # {printable(event.reset.message) or f'{event.namespace} begins anew'}"
+        case "status":
+            return f"{_now()}  # {line_of_status(event.namespace, event.status)}"
+        case _:
             return None
 
 
-def line_of_status(event: Status) -> str:
+def line_of_status(namespace: str, status: NamespaceStatus) -> str:
     """Returns the state of a namespace, in a line without a time."""
-    told = f"{event.namespace} {_STATES[event.state]}"
-    return f"{told}: {printable(event.message)}" if event.message.rstrip(".") not in ("", told) else told
+    told = f"{namespace} {_STATES.get(status.state, 'is in a state that this program does not know')}"
+    return f"{told}: {printable(status.message)}" if status.message.rstrip(".") not in ("", told) else told
 
 
-def _changed(event: Changed, known: Mirror) -> str:
-    policies = event.document.policies
-    if policies is None:
-        return f"{_when(event)}  - {_who(event)}  {'no document' if event.snapshot else 'deleted'}"
-    if event.snapshot:
-        return f"{_when(event)}  = {_who(event)}  {compact(policies)}"
-    before = event.previous or known.get(event.document.topic, event.document.scope)
-    what = compact(policies) if before is None or before.policies is None else differences(before.policies, policies)
-    return f"{_when(event)}  ~ {_who(event)}  {what}"
+def _changed(change: PolicyChange, *, snapshot: bool) -> str:
+    document, before = change.document, change.previous
+    if not document.HasField("policies"):
+        return f"{_when(change)}  - {_who(change)}  {'no document' if snapshot else 'deleted'}"
+    if snapshot:
+        return f"{_when(change)}  = {_who(change)}  {compact(document.policies)}"
+    known = change.HasField("previous") and before.HasField("policies")
+    what = differences(before.policies, document.policies) if known else compact(document.policies)
+    return f"{_when(change)}  ~ {_who(change)}  {what}"
 
 
-def _when(event: Changed) -> str:
-    published = event.origin.publish_time if event.origin is not None else None
-    return _now() if published is None else _time(published)
+def _when(change: PolicyChange) -> str:
+    origin = change.origin
+    return _time(origin.publish_time.ToDatetime(UTC)) if origin.HasField("publish_time") else _now()
 
 
-def _who(event: Changed) -> str:
-    document, origin = event.document, event.origin
-    actor = f" by {origin.actor}" if origin is not None and origin.actor else ""
-    why = f" ({origin.reason})" if origin is not None and origin.reason else ""
-    return printable(f"{document.topic} {document.scope.name} {document.version}{actor}{why}")
+def _who(change: PolicyChange) -> str:
+    document, origin = change.document, change.origin
+    actor = f" by {origin.actor}" if origin.actor else ""
+    why = f" ({origin.reason})" if origin.reason else ""
+    return printable(f"{document.topic} {scope_name(document)} {document.version}{actor}{why}")
 
 
 def _now() -> str:

@@ -9,7 +9,7 @@ from ..policies import documents
 from ..policies.crowds import crowded
 from ..policies.documents import Settings
 from ..policies.events import Position, Remembered
-from .refusals import conflict, exists, reused, too_large, too_many_elements
+from .refusals import conflict, reused, too_large, too_many_elements
 from .request import Outcome, Request, Result
 
 
@@ -19,10 +19,8 @@ def judge_request(request: Request, before: Settings | None, version: Position) 
     Returns:
         The answer, if the request needs no event, else None; and the document that its event must carry (None deletes).
     """
-    if request.etag and request.etag != version:
+    if (request.version and request.version != version) or (request.exists is not None and request.exists is (before is None)):
         return conflict(request, version), None
-    if request.must_not_exist and before is not None:
-        return exists(request, version), None
     if request.change is None:
         return (Result(Outcome.UNCHANGED, None, version, version) if before is None else None), None
     if before is None and request.skip_if_absent:

@@ -3,8 +3,8 @@
 A request waits in the queue, becomes a link when it is computed (``link``), and leaves the chain with its answer. It is computed again if
 it has no event, once everything before it is settled; and if its event is not in the log, or does not count.
 
-The chain computes requests while fewer than ``ChainContext.depth`` events are in flight. A request with an etag waits for everything before
-it, and a request of a stream for those before it on that stream that may still have to be written. ``sequencer`` explains the design.
+The chain computes requests while fewer than ``ChainContext.depth`` events are in flight. A request with a version waits for everything
+before it, and a request of a batch for those before it in that batch that may still have to be written. ``sequencer`` explains the design.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .answers import judge_request, repeated, replay
 from .context import ChainContext, FoundEvent
 from .event import event_of
 from .link import EventReport, Link, State
-from .refusals import conflict, contention, exists, not_appended, outcome_not_known
+from .refusals import conflict, contention, not_appended, not_confirmed, outcome_not_known
 from .request import Outcome, Request, Result
 
 ATTEMPTS = 16
@@ -165,14 +165,14 @@ class Chain:
             self._append_again(link)
         self.advance()
 
-    def give_up(self, requests: Iterable[Request], error: PolicyError) -> None:
-        """Settles with an error those of ``requests`` that are links without an event."""
+    def give_up(self, requests: Iterable[Request], why: str) -> None:
+        """Settles those of ``requests`` that are links without an event: they are not confirmed."""
         unconfirmed = set(requests)
         left = [link for link in self._links if link.state is State.WAITING and link.request in unconfirmed]
         gone = set(left)
         self._links = deque(link for link in self._links if link not in gone)
         for link in left:
-            self._settle(link.request, error)
+            self._settle(link.request, not_confirmed(link.request, why))
 
     def abandon(self, error: PolicyError) -> None:
         """Settles all requests with an error. The caller discards the chain."""
@@ -215,7 +215,7 @@ class Chain:
                 else:
                     self._settle(request, answer)
                 return True
-        if request.overtaken_in_stream:  # it can't be written behind a later request of its stream
+        if request.overtaken_in_batch:  # it can't be written behind a later request of its batch
             self._settle(request, not_appended(request))
             return True
         before = self.newest(head)
@@ -225,15 +225,15 @@ class Chain:
                 self._settle(request, answer)
                 return True
             self._links.append(Link(request, None))  # the answer holds only if the events in flight succeed
-            request.wait_in_stream()
-        elif not at_front and request.stream and request.earlier_is_unconfirmed:  # the earlier one may have to be written first
+            request.wait_in_batch()
+        elif not at_front and request.batch and request.earlier_is_unconfirmed:  # the earlier one may have to be written first
             self._put_back(request)
             return False
         else:
             self._append(request, state, before, after)
-            if request.stream is not None:
-                request.overtake_in_stream()
-        if at_front and request.stream is not None:
+            if request.batch is not None:
+                request.overtake_in_batch()
+        if at_front and request.batch is not None:
             self._put_behind(request)
         return True
 
@@ -259,7 +259,7 @@ class Chain:
 
     def _again(self, request: Request, error: PolicyError) -> None:
         """Puts a request whose event is lost or does not count back into the queue, or settles it with ``error`` if it must not go on."""
-        if request.overtaken_in_stream or request.abandoned or request.attempts == ATTEMPTS:
+        if request.overtaken_in_batch or request.abandoned or request.attempts == ATTEMPTS:
             self._settle(request, error)
         else:
             request.attempts += 1
@@ -270,9 +270,9 @@ class Chain:
         self._queue.move_to_end(request, last=False)
 
     def _put_behind(self, request: Request) -> None:
-        """Moves the links without an event of a request's stream behind the request, so that the stream's order is kept."""
+        """Moves the links without an event of a request's batch behind the request, so that the batch's order is kept."""
         waiting = (link for link in self._links if link.state is State.WAITING and link.request is not request)
-        later = [link for link in waiting if link.request.stream is request.stream]
+        later = [link for link in waiting if link.request.batch is request.batch]
         if later:
             moved = set(later)
             self._links = deque([*(link for link in self._links if link not in moved), *later])
@@ -299,11 +299,10 @@ class Chain:
             else:
                 self._settle(request, repeated(request, state, remembered))
         elif result.status is Status.SKIPPED_ABSENT:  # the event's version: after a reopening the state is later
-            self._settle(request, Result(Outcome.SKIPPED, None, result.version, result.version))
+            skipped = Result(Outcome.SKIPPED, None, result.version, result.version)
+            self._settle(request, conflict(request, result.version) if request.exists else skipped)
         elif result.status is Status.REJECTED_READS:
             self._again(request, contention(request, ATTEMPTS))
-        elif request.must_not_exist:
-            self._settle(request, exists(request, version))
         else:
             self._settle(request, conflict(request, version))
 

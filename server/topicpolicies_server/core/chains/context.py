@@ -86,7 +86,7 @@ class ChainContext:
 
     def require_confirmation(self, request: Request, version: Position) -> bool:
         """Returns whether an answer that writes nothing, found at this version, must be confirmed; if so, adds the effect ``Confirm``."""
-        left_behind = "" < request.etag < version  # versions only grow: the demanded one never comes back
+        left_behind = "" < request.version < version  # versions only grow: the demanded one never comes back
         if request.confirmed or left_behind or not self._shared():
             return False
         request.needs_confirmation = True
@@ -96,8 +96,8 @@ class ChainContext:
     def settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Adds the effects that answer a request and its repeats."""
         self._effects.append(Settled(request, answer))
-        if request.stream is not None:
-            request.leave_stream()
+        if request.batch is not None:
+            request.leave_batch()
         if request.repeats:
             replayed = answer._replace(replayed=True) if isinstance(answer, Result) else answer
             self._effects.extend(Settled(repeat, replayed) for repeat in request.repeats)

@@ -48,8 +48,8 @@ def event_of(
         request.reason,
         change.paths if change is not None else (),
         coming[-1].event_id if coming else state.base if state is not None else "",  # base
-        (ABSENT if before is None else request.etag) if request.etag or request.must_not_exist else None,  # etag
-        request.skip_if_absent,
+        (ABSENT if before is None else request.version) if request.conditional else None,  # etag
+        request.skip_if_absent or request.exists is True,
         reads,
         change.operands if change is not None else {},
         carried(state, coming),
@@ -60,7 +60,7 @@ def event_of(
         request.trace.parent,
         request.trace.state,
     )
-    if request.etag and request.key.scope is Scope.GLOBAL:  # other clusters can't judge a version of this log
+    if request.version and request.key.scope is Scope.GLOBAL:  # other clusters can't judge a version of this log
         stamp = stamp._replace(reads={**stamp.reads, WHOLE: whole_digest(before)})
     return Event(request.key, Action.UPDATE, after if after is not None else {}, stamp)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..errors import Kind, PolicyError, Violation, invalid
+from ..errors import Kind, PolicyError, Violation, too_much
 from ..policies import documents
 from ..policies.events import Position
-from ..reasons import Reason
+from ..reasons import Reason, ViolationReason
 from .request import Request
 
 
@@ -33,6 +33,12 @@ def not_in_time(request: Request) -> PolicyError:
     return _not_applied(request, f"{request.key.topic} could not be changed in time, and nothing was changed: try again.")
 
 
+def not_confirmed(request: Request, why: str) -> PolicyError:
+    """UNAVAILABLE: it is not known whether there is something to write, and nothing was written."""
+    problem = f"it is not known whether anything must change: {why.rstrip('.')}. Nothing was done: try again."
+    return _not_applied(request, f"{request.key.topic}: {problem}")
+
+
 def nothing_is_written(namespace: str) -> PolicyError:
     """FAILED_PRECONDITION: this server is read-only."""
     return PolicyError(
@@ -44,13 +50,16 @@ def nothing_is_written(namespace: str) -> PolicyError:
 
 
 def conflict(request: Request, version: Position) -> PolicyError:
-    """ABORTED: the document, or its absence, does not have the version that the request demands."""
-    return PolicyError(
-        Kind.ABORTED,
-        Reason.ETAG_MISMATCH,
-        f"{request.key.topic} ({request.key.scope.name}) is at version {version}, not at {request.etag}: read it again and decide anew.",
-        metadata={"topic": request.key.topic, "scope": request.key.scope.name, "version": version, "etag": request.etag},
-    )
+    """ABORTED: the precondition of the request does not hold. ``version``: that of the document, or of its absence."""
+    of = f"{request.key.topic} ({request.key.scope.name})"
+    if request.version:
+        problem = f"{of} is at version {version}, not at {request.version}: read it again and decide anew."
+    elif request.exists:
+        problem = f"{of} has no document, and its absence has the version {version}: read it again and decide anew."
+    else:
+        problem = f"{of} already has a document, of version {version}: read it and decide anew."
+    metadata = {"topic": request.key.topic, "scope": request.key.scope.name, "version": version}
+    return PolicyError(Kind.ABORTED, Reason.PRECONDITION_FAILED, problem, metadata=metadata)
 
 
 def too_large(request: Request) -> Violation:
@@ -58,23 +67,13 @@ def too_large(request: Request) -> Violation:
     problem = (
         f"The document of {request.key.topic} would have more than {documents.MOST_BYTES:,} bytes: name fewer subscriptions or clusters."
     )
-    return Violation("policies", Reason.DOCUMENT_TOO_LARGE, problem)
+    return Violation("policies", ViolationReason.DOCUMENT_TOO_LARGE, problem)
 
 
 def too_many_elements(path: str, count: int) -> Violation:
     """A list or map of the document, named by its path, would have more elements than ``documents.MOST_ELEMENTS``."""
     problem = f"{path} would have {count:,} elements; at most {documents.MOST_ELEMENTS:,} are allowed: remove some first."
-    return Violation(f"policies.{path}", Reason.TOO_MANY_ELEMENTS, problem)
-
-
-def exists(request: Request, version: Position) -> PolicyError:
-    """ALREADY_EXISTS: the request demands that there is no document, and there is one."""
-    return PolicyError(
-        Kind.ALREADY_EXISTS,
-        Reason.DOCUMENT_EXISTS,
-        f"{request.key.topic} ({request.key.scope.name}) already has a document, of version {version}: update it without must_not_exist.",
-        metadata={"topic": request.key.topic, "scope": request.key.scope.name, "version": version},
-    )
+    return Violation(f"policies.{path}", ViolationReason.TOO_MANY_ELEMENTS, problem)
 
 
 def contention(request: Request, attempts: int) -> PolicyError:
@@ -89,21 +88,13 @@ def contention(request: Request, attempts: int) -> PolicyError:
 
 def too_many(request: Request, queue: int) -> PolicyError:
     """RESOURCE_EXHAUSTED: as many updates wait as may (``queue``)."""
-    return PolicyError(
-        Kind.RESOURCE_EXHAUSTED,
-        Reason.TOO_MANY_UPDATES,
-        f"{queue} updates of {request.key.topic} already wait: send fewer at once, or raise max_waiting_per_key.",
-        metadata={"topic": request.key.topic, "scope": request.key.scope.name},
-    )
+    problem = f"{queue} updates of {request.key.topic} already wait: send fewer at once, or raise max_waiting_per_key."
+    return too_much("max_waiting_per_key", queue, problem)
 
 
 def reused(request: Request) -> PolicyError:
     """INVALID_ARGUMENT: the request id was used before, with another body."""
-    return invalid(
-        Reason.REQUEST_ID_REUSED,
-        Violation(
-            "request_id",
-            Reason.REQUEST_ID_REUSED,
-            f"The request id {request.request_id} was used before for {request.key.topic} with another body: a new request needs a new id.",
-        ),
+    problem = (
+        f"The request id {request.request_id} was used before for {request.key.topic} with another body: a new request needs a new id."
     )
+    return PolicyError(Kind.INVALID_ARGUMENT, Reason.REQUEST_ID_REUSED, problem)

@@ -64,9 +64,10 @@ class Request:
     """On whose behalf the principal calls: itself, or the caller of a proxy. Without a principal, the name that the caller gave."""
     reason: str = ""
     """The reason that the caller gave."""
-    etag: Position = ""
+    version: Position = ""
     """The version that the document, or its absence, must have; "": any."""
-    must_not_exist: bool = False
+    exists: bool | None = None
+    """Whether there must be a document (True), or must be none (False); None: either."""
     include_previous: bool = False
     """Whether the answer shows the document before the change."""
     skip_if_absent: bool = False
@@ -81,16 +82,12 @@ class Request:
     """What was known of the cluster when the request arrived; None: nothing."""
     on_answer: Callable[[Request, Result | PolicyError], None] = _nobody
     """Called with the answer by the code that performs the effect ``Settled``; the sequencer never calls it."""
-    arrived_at: float = 0.0
-    """The arrival time in seconds, by the clock of the code that handed the request in; the core does not read it."""
-    sequence: int = 0
-    """On a stream: the number that the caller gave the request."""
     repeats: list[Request] = field(default_factory=list)
     """Later requests with the same id, which get the same answer."""
-    stream: dict[PolicyKey, list[Request]] | None = None
-    """On a stream: what keeps its requests in order. By key, the last request that has an event, then those that wait without one."""
-    overtaken_in_stream: bool = False
-    """Whether a later request of the same stream and key has an event. If so, this one is not written any more: it fails instead."""
+    batch: dict[PolicyKey, list[Request]] | None = None
+    """In a batch: what keeps its requests in order. By key, the last request that has an event, then those that wait without one."""
+    overtaken_in_batch: bool = False
+    """Whether a later request of the same batch and key has an event. If so, this one is not written any more: it fails instead."""
     attempts: int = 0
     stage_times: StageTimes | None = None
     """Where the times of its stages are noted, if the request is traced."""
@@ -115,7 +112,7 @@ class Request:
     @property
     def conditional(self) -> bool:
         """Whether the request can be computed only when the version before it is known."""
-        return self.etag != "" or self.must_not_exist
+        return self.version != "" or self.exists is False
 
     @property
     def unconfirmed(self) -> bool:
@@ -129,38 +126,38 @@ class Request:
 
     @property
     def earlier_is_unconfirmed(self) -> bool:
-        """Whether an earlier request of the same stream and key is still to be confirmed, and so may have to be written first."""
-        if self.stream is not None:
-            for earlier in self.stream.get(self.key, ()):
+        """Whether an earlier request of the same batch and key is still to be confirmed, and so may have to be written first."""
+        if self.batch is not None:
+            for earlier in self.batch.get(self.key, ()):
                 if earlier.needs_confirmation and not earlier.confirmed:
                     return True
         return False
 
-    def wait_in_stream(self) -> None:
-        """Notes on the stream that the request waits without an event."""
-        if self.stream is not None and self not in (waiting := self.stream.setdefault(self.key, [])):
+    def wait_in_batch(self) -> None:
+        """Notes in the batch that the request waits without an event."""
+        if self.batch is not None and self not in (waiting := self.batch.setdefault(self.key, [])):
             waiting.append(self)
 
-    def overtake_in_stream(self) -> None:
-        """Notes on the stream that the request has an event: those before it are overtaken, those behind it still wait."""
-        if self.stream is None:
+    def overtake_in_batch(self) -> None:
+        """Notes in the batch that the request has an event: those before it are overtaken, those behind it still wait."""
+        if self.batch is None:
             return
-        waiting = self.stream.get(self.key)
+        waiting = self.batch.get(self.key)
         if waiting is None:
-            self.stream[self.key] = [self]
+            self.batch[self.key] = [self]
             return
         at = waiting.index(self) if self in waiting else len(waiting)
         for earlier in waiting[:at]:
-            earlier.overtaken_in_stream = True
+            earlier.overtaken_in_batch = True
         waiting[: at + 1] = [self]
 
-    def leave_stream(self) -> None:
-        """Notes on the stream that the request has its answer."""
-        if self.stream is None:
+    def leave_batch(self) -> None:
+        """Notes in the batch that the request has its answer."""
+        if self.batch is None:
             return
-        waiting = self.stream.get(self.key)
+        waiting = self.batch.get(self.key)
         if waiting is not None and self in waiting:
             if len(waiting) == 1:
-                del self.stream[self.key]
+                del self.batch[self.key]
             else:
                 waiting.remove(self)

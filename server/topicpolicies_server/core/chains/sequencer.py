@@ -4,22 +4,22 @@ An update is computed on the document that the update before it in its chain pro
 chain does not wait for the log. The result of the update is known when its event has been folded. Because every event is an operation
 (``core/fold/fold``), an update that fails fails alone: the updates that were computed after it stay valid.
 
-Only three things make a request wait in its chain: an etag (the version before it must be known), a full pipeline, and an answer that
-writes nothing (it holds only if the events in flight before it succeed).
+Only three things make a request wait in its chain: a version that it names (the one before it must be known), a full pipeline, and an
+answer that writes nothing (it holds only if the events in flight before it succeed).
 
 **An answer that writes nothing** (nothing to change, no document, a refusal, a dry run) has no place in the log that would prove what it
 was computed from. Where others write the log too, the view may lack what they had written when the request arrived, and "unchanged" would
 lose an update. So such an answer is *confirmed* first: the view has to come to where the log ended after the request arrived. Then the
 request is computed again, and written if the document now calls for it. No confirmation is needed where this process is the only writer,
 nor for a conflict with a version that the key has left behind, since versions only grow. Meanwhile the chain goes on, but no later
-request of the same stream is written.
+request of the same batch is written.
 
 **A failed append** does not prove that the event is not in the log. Events of one key stand in the log in the order in which they were
 appended, so the next later event that is folded decides: what was not folded before it is not in the log. If no append is outstanding
 that could decide, the last event is appended once more, under its own id; the fold counts it once.
 
 A request whose event does not count (it is not in the log, or was rejected because another writer changed what it had read) is computed
-again, behind what was computed meanwhile. Requests of one stream are applied in their order: if a later request of the stream has an
+again, behind what was computed meanwhile. Requests of one batch are applied in their order: if a later request of the batch has an
 event by then, the request fails instead.
 
 The namespace reports what happens (``submit``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``). The sequencer passes
@@ -46,7 +46,7 @@ from ..policies.events import ABSENT, Event, Remembered
 from .answers import judge_request, repeated
 from .chain import ATTEMPTS, Chain
 from .context import DEPTH, QUEUE, Append, ChainContext, Confirm, Effect, FoundEvent, Settled
-from .refusals import outcome_not_known, reused, too_many
+from .refusals import not_confirmed, outcome_not_known, reused, too_many
 from .request import Outcome, Request, Result
 
 __all__ = [
@@ -159,20 +159,20 @@ class Sequencer:
                 self._context.settle(request, self._validated(request, self._chains.get(request.key)))
         return self._advance(requests)
 
-    def confirmation_failed(self, requests: Sequence[Request], error: PolicyError) -> list[Effect]:
-        """Handles requests that could not be confirmed: those that still have no event fail with ``error``, with nothing done."""
+    def confirmation_failed(self, requests: Sequence[Request], why: str) -> list[Effect]:
+        """Handles requests that could not be confirmed, and why: those that still have no event fail, with nothing done."""
         left: dict[PolicyKey, list[Request]] = {}
         for request in dict.fromkeys(requests):
             if not request.unconfirmed:
                 continue
             if request in self._dry:
                 del self._dry[request]
-                self._context.settle(request, error)
+                self._context.settle(request, not_confirmed(request, why))
             elif not request.validate_only:
                 left.setdefault(request.key, []).append(request)
         for key, unconfirmed in left.items():
             if (chain := self._chains.get(key)) is not None:
-                chain.give_up(unconfirmed, error)
+                chain.give_up(unconfirmed, why)
         return self._advance(requests)
 
     def folded(self, event: Event, result: Folded, before: Settings | None) -> list[Effect]:
@@ -237,7 +237,7 @@ class Sequencer:
         state = self._context.state(request.key)
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
-        # An etag names the head's version, so the request is judged on the head, not on what is in flight behind it.
+        # A precondition names the head's version, so the request is judged on the head, not on what is in flight behind it.
         before = chain.newest(head) if chain is not None and not request.conditional else head
         answer, after = judge_request(request, before, version)
         return answer if answer is not None else Result(Outcome.WOULD_APPLY, after, version, version, before=before)

@@ -30,13 +30,13 @@ from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 
 from .. import rules
-from ..errors import Kind, Violation, invalid, refusal
+from ..errors import Violation, invalid
 from ..policies import documents
 from ..policies.documents import EXTRA_PREFIX, EXTRAS_FIELD, LISTS, MAPS, Setting, Settings
 from ..policies.events import ListChange
 from ..policies.secrets import SETTING as OFFLOAD
 from ..policies.secrets import is_redacted, restore
-from ..reasons import Reason
+from ..reasons import ViolationReason
 from . import completion, masks
 from .masks import Mask
 from .plan import Plan, paths_of, plan_of, touched_by
@@ -93,7 +93,7 @@ class Change:
         violations: list[Violation] = []
         after = self.applied(settings, violations)
         if violations:
-            raise refusal(Kind.INVALID_ARGUMENT, Reason.INVALID_UPDATE, *violations)
+            raise invalid(*violations)
         return after
 
     def applied(self, settings: Settings | None, violations: list[Violation]) -> dict[Setting, bytes]:
@@ -173,7 +173,7 @@ def compile_change(policies: TopicPolicies | None, paths: Sequence[str], list_op
     violations += completion.complete(given, plan.ready)
     if violations:
         violations += rules.of_values(given, violations)  # so that all violations are reported at once
-        raise refusal(Kind.INVALID_ARGUMENT, Reason.INVALID_UPDATE, *violations)
+        raise invalid(*violations)
     new = documents.split(given)
     partial = plan.partial | {OFFLOAD} if is_redacted(given) else plan.partial
     values: dict[Setting, bytes | None] = {
@@ -201,13 +201,13 @@ def _scalars(names: Sequence[str], source: TopicPolicies) -> dict[Setting, bytes
 def _implied(source: TopicPolicies, unknown: tuple[Violation, ...]) -> tuple[str, ...]:
     if sum(len(getattr(source, name)) for name in documents.MAPS) > masks.MAX_PATHS:
         problem = f"policies sets more than {masks.MAX_PATHS} entries: name whole maps in update_mask, or send several updates."
-        raise invalid(Reason.TOO_MANY_PATHS, Violation("policies", Reason.TOO_MANY_PATHS, problem))
+        raise invalid(Violation("policies", ViolationReason.TOO_MANY_PATHS, problem))
     paths = tuple(format_path(path) for path in masks.populated(source))
     if not paths and unknown:
-        raise invalid(Reason.UNKNOWN_FIELD, *unknown)
+        raise invalid(*unknown)
     if not paths:
         problem = 'Nothing is masked and nothing is set: name what to change in "update_mask", or set it in "policies".'
-        raise invalid(Reason.EMPTY_MASK, Violation("update_mask", Reason.EMPTY_MASK, problem))
+        raise invalid(Violation("update_mask", ViolationReason.EMPTY_MASK, problem))
     return paths
 
 
@@ -218,18 +218,21 @@ def _operands(
     for name, number in list_operations.items():
         shown = name[:120]
         if name not in LISTS:
-            reason, problem = Reason.NOT_A_LIST, f'"{shown}" is not a list field; the list fields are: {", ".join(sorted(LISTS))}.'
+            reason, problem = ViolationReason.NOT_A_LIST, f'"{shown}" is not a list field; the list fields are: {", ".join(sorted(LISTS))}.'
         elif number not in _LIST_CHANGES:
-            reason, problem = Reason.UNKNOWN_LIST_OPERATION, f'"{name}" has the operation {number}, which this server does not know.'
+            reason, problem = (
+                ViolationReason.UNKNOWN_LIST_OPERATION,
+                f'"{name}" has the operation {number}, which this server does not know.',
+            )
         elif (name,) not in plan.mask and not (plan.whole and _LIST_CHANGES[number] is None):
             reason, problem = (
-                Reason.NOT_IN_MASK,
+                ViolationReason.NOT_IN_MASK,
                 f'"{name}" has an operation but is not named in the mask: name it, or remove the operation.',
             )
         elif (list_change := _LIST_CHANGES[number]) is None:
             continue
         elif not getattr(given, name):
-            reason, problem = Reason.NO_ELEMENTS, f'"{name}" has no elements to add or remove: give some in "policies".'
+            reason, problem = ViolationReason.NO_ELEMENTS, f'"{name}" has no elements to add or remove: give some in "policies".'
         else:
             only = TopicPolicies()
             getattr(only, name).extend(getattr(given, name))

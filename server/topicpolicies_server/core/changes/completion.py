@@ -27,7 +27,7 @@ from topicpolicies.masks import Path, format_path
 from topicpolicies.v1 import policies_pb2 as pb
 
 from ..errors import Violation
-from ..reasons import Reason
+from ..reasons import ViolationReason
 from .masks import Mask
 from .shapes import Form, fields
 
@@ -165,7 +165,7 @@ def _complete(message: Message, paths: Sequence[Path], at: Path, violations: lis
     missing = [name for name in kind.required if not message.HasField(name)]
     if missing:
         problem = f'"{format_path(at)}" would be an incomplete object: give {" and ".join(missing)} too, or clear the whole object.'
-        violations.append(Violation(_blamed(at), Reason.HALF_OBJECT, problem))
+        violations.append(Violation(_blamed(at), ViolationReason.HALF_OBJECT, problem))
     return True
 
 
@@ -181,7 +181,7 @@ def _check_key(field: FieldDescriptor, key: str, at: Path) -> list[Violation]:
         problem = f'"{field.name}" has only the keys {", ".join(sorted(allowed))}.'
     else:
         return []
-    return [Violation(_blamed((*at, key)), Reason.INVALID_MAP_KEY, problem)]
+    return [Violation(_blamed((*at, key)), ViolationReason.INVALID_MAP_KEY, problem)]
 
 
 def _check_elements(field: FieldDescriptor, numbers: Sequence[int], at: Path) -> list[Violation]:
@@ -189,7 +189,7 @@ def _check_elements(field: FieldDescriptor, numbers: Sequence[int], at: Path) ->
     violations: list[Violation] = []
     if 0 in numbers:
         problem = f'"{field.name}" contains UNSPECIFIED, which names nothing: leave it out.'
-        violations.append(Violation(_blamed(at), Reason.UNSPECIFIED_ELEMENT, problem))
+        violations.append(Violation(_blamed(at), ViolationReason.UNSPECIFIED_ELEMENT, problem))
     unknown = [number for number in numbers if number not in field.enum_type.values_by_number]
     if unknown:
         violations.append(_unknown_number(field, unknown[0], at))
@@ -199,7 +199,7 @@ def _check_elements(field: FieldDescriptor, numbers: Sequence[int], at: Path) ->
 def _unknown_number(field: FieldDescriptor, number: int, at: Path) -> Violation:
     assert field.enum_type is not None
     problem = f'"{format_path(at)}" is {number}, which is not a {field.enum_type.name} that this server knows.'
-    return Violation(_blamed(at), Reason.UNKNOWN_ENUM_VALUE, problem)
+    return Violation(_blamed(at), ViolationReason.UNKNOWN_ENUM_VALUE, problem)
 
 
 def _blamed(at: Path) -> str:

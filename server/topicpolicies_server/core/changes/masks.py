@@ -26,7 +26,7 @@ from google.protobuf.message import Message
 from topicpolicies.masks import Path, PathError, format_path, key_text, parse_path
 
 from ..errors import Violation
-from ..reasons import Reason
+from ..reasons import ViolationReason
 from .shapes import Field, Form, fields
 
 Mask: TypeAlias = tuple[Path, ...]
@@ -58,11 +58,13 @@ def read(
     """
     if len(texts) > MAX_PATHS:
         return (), (
-            Violation(field, Reason.TOO_MANY_PATHS, f"A mask has at most {MAX_PATHS} paths; mask whole maps or send several updates."),
+            Violation(
+                field, ViolationReason.TOO_MANY_PATHS, f"A mask has at most {MAX_PATHS} paths; mask whole maps or send several updates."
+            ),
         )
     if sum(map(len, texts)) > MAX_MASK_LENGTH:
         problem = f"The paths of a mask have at most {MAX_MASK_LENGTH} characters together; mask whole maps or send several updates."
-        return (), (Violation(field, Reason.MASK_TOO_LONG, problem),)
+        return (), (Violation(field, ViolationReason.MASK_TOO_LONG, problem),)
     paths: list[Path] = []
     violations: list[Violation] = []
     wildcard = -1
@@ -71,25 +73,27 @@ def read(
             path = _read(text, descriptor, keys or {})
         except PathError as error:
             shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
-            violations.append(Violation(f"{field}[{index}]", Reason(error.reason), f'The path "{shown}" can\'t be followed: {error}.'))
+            violations.append(
+                Violation(f"{field}[{index}]", ViolationReason(error.reason), f'The path "{shown}" can\'t be followed: {error}.')
+            )
             continue
         if not path:
             wildcard = index
         paths.append(path)
     if wildcard >= 0 and any(text != texts[wildcard] for text in texts):
         problem = 'The path "*" replaces the whole document and stands alone: leave out the others, or it.'
-        violations.append(Violation(f"{field}[{wildcard}]", Reason.WILDCARD_NOT_ALONE, problem))
+        violations.append(Violation(f"{field}[{wildcard}]", ViolationReason.WILDCARD_NOT_ALONE, problem))
     return _absorbed(paths), tuple(violations)
 
 
 def _read(text: str, descriptor: Descriptor, keys: Mapping[str, frozenset[str]]) -> Path:
     if len(text) > MAX_PATH_LENGTH:
-        raise PathError(Reason.PATH_TOO_LONG, f"it has more than {MAX_PATH_LENGTH} characters")
+        raise PathError(ViolationReason.PATH_TOO_LONG, f"it has more than {MAX_PATH_LENGTH} characters")
     path = parse_path(text)
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise PathError(Reason.MALFORMED_PATH, "it is not valid Unicode") from None
+        raise PathError(ViolationReason.MALFORMED_PATH, "it is not valid Unicode") from None
     message: Descriptor | None = descriptor
     segments = iter(path)
     before = ""
@@ -97,11 +101,13 @@ def _read(text: str, descriptor: Descriptor, keys: Mapping[str, frozenset[str]])
     for segment in segments:
         if message is None:
             if form is Form.LIST:
-                raise PathError(Reason.INDEX_INTO_LIST, f'"{before}" is a list, of which no part can be masked: end the path there')
-            raise PathError(Reason.THROUGH_SCALAR, f'"{before}" is a plain value without fields: end the path there')
+                raise PathError(
+                    ViolationReason.INDEX_INTO_LIST, f'"{before}" is a list, of which no part can be masked: end the path there'
+                )
+            raise PathError(ViolationReason.THROUGH_SCALAR, f'"{before}" is a plain value without fields: end the path there')
         field = fields(message).get(segment)
         if field is None:
-            raise PathError(Reason.UNKNOWN_PATH, _unknown(segment, message))
+            raise PathError(ViolationReason.UNKNOWN_PATH, _unknown(segment, message))
         message = None if field.form is Form.LIST else field.object
         before, form = segment, field.form
         if form is Form.MAP:
@@ -116,12 +122,12 @@ def _check_key(field: Field, key: str, keys: Mapping[str, frozenset[str]]) -> No
     try:
         field.key(key)
     except ValueError as error:
-        raise PathError(Reason.INVALID_MAP_KEY, f'"{key[:_SHOWN]}" is not a key of "{field.name}": {error}') from None
+        raise PathError(ViolationReason.INVALID_MAP_KEY, f'"{key[:_SHOWN]}" is not a key of "{field.name}": {error}') from None
     allowed = keys.get(field.full_name)
     if not key:
-        raise PathError(Reason.INVALID_MAP_KEY, f'a key of "{field.name}" must not be empty')
+        raise PathError(ViolationReason.INVALID_MAP_KEY, f'a key of "{field.name}" must not be empty')
     if allowed is not None and key not in allowed:
-        raise PathError(Reason.INVALID_MAP_KEY, f'"{field.name}" has only the keys {", ".join(sorted(allowed))}')
+        raise PathError(ViolationReason.INVALID_MAP_KEY, f'"{field.name}" has only the keys {", ".join(sorted(allowed))}')
 
 
 def _unknown(segment: str, message: Descriptor) -> str:

@@ -18,7 +18,7 @@ from topicpolicies.masks import Path, format_path
 
 from ..errors import Violation
 from ..policies.documents import EXTRAS_FIELD, read_varint
-from ..reasons import Reason
+from ..reasons import ViolationReason
 from .shapes import Form, fields
 
 MOST_NAMED: Final = 100
@@ -80,7 +80,7 @@ def lost_entries(message: Message, names: Collection[str]) -> Iterator[Violation
 
 def _violation(number: int, message: Message, at: Path) -> Violation:
     problem = f"This server does not know field number {number} of {message.DESCRIPTOR.name}: leave it out."
-    return Violation(f"policies.{format_path(at)}" if at else "policies", Reason.UNKNOWN_FIELD, problem)
+    return Violation(f"policies.{format_path(at)}" if at else "policies", ViolationReason.UNKNOWN_FIELD, problem)
 
 
 def _unknown_numbers(message: Message) -> Iterator[int]:

@@ -125,6 +125,8 @@ class Event(NamedTuple):
     """The families (``documents.family``) that the writer's schema knows; None: all that this server's schema knows."""
     replicated: bool = False
     """Whether the event was replicated from another cluster."""
+    clusters: tuple[str, ...] | None = None
+    """The clusters that the event names (``replicateTo``); None: as usual, a LOCAL one the log's own cluster, and a GLOBAL one none."""
 
 
 class Placed(NamedTuple):

@@ -14,15 +14,12 @@ The exceptions, as in the brokers:
 - for the override of automatic subscription creation, and for shadow topics, the GLOBAL document is ignored;
 - entry filters are the brokers', unless their configuration lets others override them;
 - ``schema_validation_enforced`` is always set in a namespace, so that the brokers' value never counts.
-
-``applied`` is something else: the admin API's answer with ``applied=true``. The admin API looks at the document of one scope only (except
-for replication clusters) and takes values as they are. Endpoints without that option return the topic's own value.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from google.protobuf.message import Message
@@ -30,8 +27,7 @@ from google.protobuf.message import Message
 from topicpolicies.masks import format_path
 from topicpolicies.v1.policies_pb2 import DispatchRate, TopicPolicies
 
-from ..names import Scope
-from .documents import FIELDS, GROUPS, LISTS, MAPS
+from .documents import FIELDS, LISTS, MAPS
 from .facts import BrokerFacts
 
 
@@ -54,7 +50,7 @@ class Resolved(NamedTuple):
 
 _Levels: TypeAlias = Sequence[tuple[Source, TopicPolicies]]
 _OFFLOAD: Final = "offload_policies"
-_QUOTAS: Final = "back_log_quota_map"
+
 _SUBSCRIPTIONS: Final = "subscription_policies"
 _OFFLOAD_DEFAULTS: Mapping[str, int | str] = {
     "offloaders_directory": "./offloaders",
@@ -85,20 +81,6 @@ _COUNTED = frozenset(
 )
 """Numbers that count as unset if they are negative."""
 _DISPATCH_RATES = frozenset({"dispatch_rate", "subscription_dispatch_rate", "replicator_dispatch_rate"})
-_WITHOUT_APPLIED = frozenset(
-    {
-        "deduplication_snapshot_interval_seconds",
-        "max_consumers_per_subscription",
-        "max_message_size",
-        "max_subscriptions_per_topic",
-        "publish_rate",
-        "shadow_topics",
-        "subscription_types_enabled",
-    }
-)
-"""Policies whose endpoints have no ``applied`` and return the topic's own value."""
-_LOCAL_ENDPOINTS = frozenset({"schema_compatibility_strategy", "schema_validation_enforced", "shadow_topics"})
-"""Policies whose endpoints read the LOCAL document only."""
 
 
 def effective(local: TopicPolicies | None, global_: TopicPolicies | None, namespace: TopicPolicies, broker: BrokerFacts) -> Resolved:
@@ -126,52 +108,7 @@ def effective(local: TopicPolicies | None, global_: TopicPolicies | None, namesp
         elif name == "entry_filters" and not broker.filters_overridable:
             result.take(name, levels[3:])
         else:
-            result.take(name, considered, says_something)
-    return result.resolved()
-
-
-def applied(
-    scope: Scope, local: TopicPolicies | None, global_: TopicPolicies | None, namespace: TopicPolicies, broker: BrokerFacts
-) -> Resolved:
-    """Returns what the admin API answers with ``applied=true``, and with ``isGlobal=true`` for the GLOBAL scope.
-
-    Args:
-        scope: the scope of the document that the admin API looks at.
-        local: the LOCAL document; None: there is none.
-        global_: the GLOBAL document; None: there is none.
-        namespace: the namespace's own policies.
-        broker: the brokers' configuration.
-    """
-    own = (Source.TOPIC_LOCAL, local or TopicPolicies()), (Source.TOPIC_GLOBAL, global_ or TopicPolicies())
-    asked = own[scope is Scope.GLOBAL]
-    below = (Source.NAMESPACE, namespace), (Source.BROKER, broker.policies)
-    result = _Result()
-    for name in FIELDS:
-        mine = own[0] if name in _LOCAL_ENDPOINTS else asked
-        if name in _WITHOUT_APPLIED:
-            result.take(name, [mine])
-        elif name == "replication_clusters":
-            result.take(name, [*own, below[0]])
-        elif name == _OFFLOAD:
-            result.merge_offload([mine, *below])
-        elif name == _SUBSCRIPTIONS:
-            result.take_entries(name, [mine])
-        elif name == _QUOTAS:
-            first = next((level for level in (mine, *below) if level[1].back_log_quota_map), mine)
-            result.take_entries(name, [first])
-        elif name in GROUPS:
-            complete = _has(mine[1], "delayed_delivery_enabled") and _has(mine[1], "delayed_delivery_tick_time_millis")
-            result.take(name, [mine] if complete else below)
-        elif name == "entry_filters" and not broker.filters_overridable:
-            result.take(name, below[1:])
-        elif name == "schema_validation_enforced":
-            said = _has(mine[1], name)
-            result.take(name, [mine] if said else [level for level in below if level[1].schema_validation_enforced])
-        elif name == "dispatcher_pause_on_ack_state_persistent_enabled":
-            result.take(name, [mine])
-        else:
-            result.take(name, [mine, *below])
-    result.answer_false(("schema_validation_enforced", "dispatcher_pause_on_ack_state_persistent_enabled"))
+            result.take(name, considered)
     return result.resolved()
 
 
@@ -209,11 +146,11 @@ class _Result:
         """Returns the result."""
         return Resolved(self._policies, self._sources)
 
-    def take(self, name: str, levels: _Levels, counts: Callable[[str, TopicPolicies], bool] = lambda _name, _policies: True) -> None:
-        """Takes a field from the first level that has it and whose value ``counts``; the brokers' values always count."""
+    def take(self, name: str, levels: _Levels) -> None:
+        """Takes a field from the first level that sets it; the brokers' values always count."""
         for source, policies in levels:
             present = bool(getattr(policies, name)) if name in LISTS else _has(policies, name)
-            if present and (source is Source.BROKER or counts(name, policies)):
+            if present and (source is Source.BROKER or says_something(name, policies)):
                 self._put(name, policies)
                 self._sources[name] = source
                 return
@@ -250,12 +187,6 @@ class _Result:
                 if not _has(self._policies.offload_policies, name):
                     setattr(self._policies.offload_policies, name, default)
                     self._sources[format_path((_OFFLOAD, name))] = Source.BROKER
-
-    def answer_false(self, names: Sequence[str]) -> None:
-        """Sets fields that no level sets to false, as endpoints do that always return a value."""
-        for name in names:
-            if not _has(self._policies, name):
-                setattr(self._policies, name, False)
 
     def _put(self, name: str, policies: TopicPolicies) -> None:
         field, value = FIELDS[name], getattr(policies, name)

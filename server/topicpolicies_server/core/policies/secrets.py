@@ -18,7 +18,7 @@ from topicpolicies.secrets import FIELD, REDACTED, is_secret
 from topicpolicies.v1.policies_pb2 import OffloadPolicies, TopicPolicies
 
 from ..errors import Violation
-from ..reasons import Reason
+from ..reasons import ViolationReason
 from . import documents
 from .documents import EXTRAS_FIELD, Setting, Settings
 
@@ -81,7 +81,7 @@ def restore(policies: TopicPolicies, before: bytes) -> Iterator[Violation]:
             problem = (
                 f'"{REDACTED}" stands for a secret that is already stored, and {name} has none: give the secret itself, or leave it out.'
             )
-            yield Violation(f"policies.{name}", Reason.REDACTED_SECRET, problem)
+            yield Violation(f"policies.{name}", ViolationReason.REDACTED_SECRET, problem)
         else:
             _put(policies.offload_policies, path, secret)
 

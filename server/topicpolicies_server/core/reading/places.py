@@ -18,8 +18,6 @@ class Mode(enum.IntEnum):
 
     LATEST = 1
     EVERY = 2
-    ENTRIES = 3
-    """Every event, served from the history: the hub has no watchers of this mode."""
 
 
 class Token(NamedTuple):
@@ -51,6 +49,12 @@ class Token(NamedTuple):
             if placed is not None:
                 positions += [""] * (placed.partition + 1 - len(positions))
                 positions[placed.partition] = max(positions[placed.partition], placed.position)
+        return self._replace(positions=tuple(positions))
+
+    def at(self, partition: int, position: Position) -> Token:
+        """Returns the place after an event of a partition."""
+        positions = list(self.widened(partition + 1).positions)
+        positions[partition] = max(positions[partition], position)
         return self._replace(positions=tuple(positions))
 
     def is_before(self, change: Head | Trace) -> bool:

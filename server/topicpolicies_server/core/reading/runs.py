@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from .heads import Head
 from .places import Token
@@ -38,7 +38,7 @@ class Run:
         self._moved: tuple[Token, Token] | None = None
         self.checked_by: set[object] = set()
         """The objects that have checked all of these changes already, and need not check them for another watcher."""
-        self.serialized: dict[Hashable, tuple[bytes, ...]] = {}
+        self.serialized: dict[Hashable, Any] = {}
         """The serialized changes, by the form in which watchers want them; filled by the code that sends them."""
 
     def moved(self, token: Token) -> Token:

@@ -17,11 +17,10 @@ from typing import Protocol
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from ..errors import Kind, PolicyError, Violation, refusal
+from ..errors import Kind, PolicyError, Violation, breaks_rules, invalid
 from ..names import PolicyKey, Scope
 from ..policies.documents import Setting, Settings, differing, digest, family, split
 from ..policies.facts import UNKNOWN, Facts, Need
-from ..reasons import Reason
 from .judging import Judged
 from .table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Rule
 
@@ -88,9 +87,8 @@ def refused(found: Sequence[tuple[Rule, Violation]], others: Sequence[Violation]
         found: violations of rules.
         others: other violations of the request, which make it an INVALID_ARGUMENT.
     """
-    invalid = bool(others) or any(rule.kind is Kind.INVALID_ARGUMENT for rule, _ in found)
-    kind = Kind.INVALID_ARGUMENT if invalid else Kind.FAILED_PRECONDITION
-    return refusal(kind, Reason.INVALID_UPDATE, *others, *(violation for _, violation in found))
+    fault = bool(others) or any(rule.kind is Kind.INVALID_ARGUMENT for rule, _ in found)
+    return (invalid if fault else breaks_rules)(*others, *(violation for _, violation in found))
 
 
 def of_values(given: TopicPolicies, known: Sequence[Violation]) -> list[Violation]:

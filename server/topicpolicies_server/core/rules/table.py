@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..errors import Kind, Violation
 from ..policies.facts import Need
-from ..reasons import Reason
+from ..reasons import ViolationReason
 from . import quotas, replication, shadows, values
 from .judging import Judged
 from .values import Check
@@ -19,7 +19,7 @@ class Rule(NamedTuple):
 
     field: str
     """The field of ``TopicPolicies`` (or the group of settings) that the rule is about."""
-    reason: Reason
+    reason: ViolationReason
     """The machine-readable reason of violations."""
     kind: Kind
     """INVALID_ARGUMENT if a violation does not depend on the cluster, else FAILED_PRECONDITION."""
@@ -58,36 +58,48 @@ _STRATEGY = "schema_compatibility_strategy"
 _TOGETHER = Need.NAMESPACE | Need.BROKER
 
 RULES: tuple[Rule, ...] = (
-    *(Rule(field, Reason.NEGATIVE, _WRONG, "0 or more", values.not_negative(field)) for field in _NUMBERS),
+    *(Rule(field, ViolationReason.NEGATIVE, _WRONG, "0 or more", values.not_negative(field)) for field in _NUMBERS),
     Rule(
         "max_message_size",
-        Reason.ABOVE_BROKER_MAXIMUM,
+        ViolationReason.ABOVE_BROKER_MAXIMUM,
         _NOT_HERE,
         "at most the brokers' maxMessageSize",
         values.message_size_fits,
         Need.BROKER,
     ),
-    Rule(_RETENTION, Reason.BELOW_MINUS_ONE, _WRONG, "each limit is -1 or more", values.retention_limits),
-    Rule(_RETENTION, Reason.HALF_ZERO, _WRONG, "both limits are 0 or none is", values.retention_both_zero),
-    Rule(_RETENTION, Reason.RETENTION_BELOW_QUOTA, _NOT_HERE, "larger than each backlog quota", quotas.retention_above_quota, _TOGETHER),
-    Rule(_QUOTAS, Reason.QUOTA_ABOVE_RETENTION, _NOT_HERE, "smaller than retention", quotas.quota_below_retention, _TOGETHER),
-    Rule(_PERSISTENCE, Reason.NOT_POSITIVE, _WRONG, "ensemble and quorums are above 0", values.quorums_positive),
-    Rule(_PERSISTENCE, Reason.QUORUM_ORDER, _WRONG, "ensemble >= write quorum >= ack quorum", values.quorums_ordered),
-    Rule(_PERSISTENCE, Reason.ABOVE_BROKER_MAXIMUM, _NOT_HERE, "at most the brokers' maxima", values.quorums_fit, Need.BROKER),
+    Rule(_RETENTION, ViolationReason.BELOW_MINUS_ONE, _WRONG, "each limit is -1 or more", values.retention_limits),
+    Rule(_RETENTION, ViolationReason.HALF_ZERO, _WRONG, "both limits are 0 or none is", values.retention_both_zero),
+    Rule(
+        _RETENTION,
+        ViolationReason.RETENTION_BELOW_QUOTA,
+        _NOT_HERE,
+        "larger than each backlog quota",
+        quotas.retention_above_quota,
+        _TOGETHER,
+    ),
+    Rule(_QUOTAS, ViolationReason.QUOTA_ABOVE_RETENTION, _NOT_HERE, "smaller than retention", quotas.quota_below_retention, _TOGETHER),
+    Rule(_PERSISTENCE, ViolationReason.NOT_POSITIVE, _WRONG, "ensemble and quorums are above 0", values.quorums_positive),
+    Rule(_PERSISTENCE, ViolationReason.QUORUM_ORDER, _WRONG, "ensemble >= write quorum >= ack quorum", values.quorums_ordered),
+    Rule(_PERSISTENCE, ViolationReason.ABOVE_BROKER_MAXIMUM, _NOT_HERE, "at most the brokers' maxima", values.quorums_fit, Need.BROKER),
     Rule(
         _CLUSTERS,
-        Reason.LOCAL_CLUSTER_UNKNOWN,
+        ViolationReason.LOCAL_CLUSTER_UNKNOWN,
         _NOT_HERE,
         "LOCAL: the local cluster's name is known",
         replication.local_cluster_known,
         Need.CLUSTER,
     ),
     Rule(
-        _CLUSTERS, Reason.LOCAL_CLUSTER_MISSING, _NOT_HERE, "LOCAL: names the local cluster", replication.local_cluster_named, Need.CLUSTER
+        _CLUSTERS,
+        ViolationReason.LOCAL_CLUSTER_MISSING,
+        _NOT_HERE,
+        "LOCAL: names the local cluster",
+        replication.local_cluster_named,
+        Need.CLUSTER,
     ),
     Rule(
         _CLUSTERS,
-        Reason.NAMESPACE_NOT_REPLICATED,
+        ViolationReason.NAMESPACE_NOT_REPLICATED,
         _NOT_HERE,
         "GLOBAL: the namespace has two clusters or more",
         replication.namespace_replicated,
@@ -95,28 +107,33 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         _CLUSTERS,
-        Reason.CLUSTER_NOT_IN_NAMESPACE,
+        ViolationReason.CLUSTER_NOT_IN_NAMESPACE,
         _NOT_HERE,
         "GLOBAL: only clusters of the namespace",
         replication.clusters_of_namespace,
         Need.NAMESPACE,
     ),
-    Rule(_CLUSTERS, Reason.UNKNOWN_CLUSTER, _NOT_HERE, "only clusters that exist", replication.clusters_exist, Need.CLUSTERS),
-    Rule(_CLUSTERS, Reason.PEER_CLUSTERS, _NOT_HERE, "no two clusters that are peers", replication.no_peers, Need.CLUSTERS),
+    Rule(_CLUSTERS, ViolationReason.UNKNOWN_CLUSTER, _NOT_HERE, "only clusters that exist", replication.clusters_exist, Need.CLUSTERS),
+    Rule(_CLUSTERS, ViolationReason.PEER_CLUSTERS, _NOT_HERE, "no two clusters that are peers", replication.no_peers, Need.CLUSTERS),
     Rule(
-        _CLUSTERS, Reason.CLUSTER_NOT_ALLOWED, _NOT_HERE, "only clusters that the tenant may use", replication.clusters_allowed, Need.TENANT
+        _CLUSTERS,
+        ViolationReason.CLUSTER_NOT_ALLOWED,
+        _NOT_HERE,
+        "only clusters that the tenant may use",
+        replication.clusters_allowed,
+        Need.TENANT,
     ),
-    Rule(_SHADOWS, Reason.LOCAL_SCOPE_ONLY, _WRONG, "LOCAL scope only", shadows.local_only(_SHADOWS)),
-    Rule(_SHADOWS, Reason.NOT_PERSISTENT, _WRONG, "the topic itself is persistent", shadows.source_persistent),
-    Rule(_SHADOWS, Reason.MALFORMED_NAME, _WRONG, "names of topics", shadows.names_valid),
-    Rule(_SHADOWS, Reason.SHADOW_NOT_PERSISTENT, _WRONG, "persistent topics", shadows.shadows_persistent),
-    Rule(_SHADOWS, Reason.SHADOW_NOT_FOUND, _NOT_HERE, "topics that exist", shadows.shadows_exist, Need.SHADOWS),
-    Rule(_STRATEGY, Reason.LOCAL_SCOPE_ONLY, _WRONG, "LOCAL scope only", shadows.local_only(_STRATEGY)),
-    Rule(_FILTERS, Reason.BLANK, _WRONG, "names at least one filter", values.entry_filters_named),
-    Rule(_FILTERS, Reason.UNKNOWN_ENTRY_FILTER, _NOT_HERE, "filters that are installed", values.entry_filters_known, Need.BROKER),
-    Rule(_OFFLOAD, Reason.UNKNOWN_DRIVER, _WRONG, "a driver that brokers know", values.offload_driver),
-    Rule(_OFFLOAD, Reason.NO_BUCKET, _WRONG, "a bucket, unless the driver is filesystem", values.offload_bucket),
-    Rule("subscription_policies", Reason.NO_LIMIT, _WRONG, "a rate limits something", values.subscription_rate_says_something),
+    Rule(_SHADOWS, ViolationReason.LOCAL_SCOPE_ONLY, _WRONG, "LOCAL scope only", shadows.local_only(_SHADOWS)),
+    Rule(_SHADOWS, ViolationReason.NOT_PERSISTENT, _WRONG, "the topic itself is persistent", shadows.source_persistent),
+    Rule(_SHADOWS, ViolationReason.MALFORMED_NAME, _WRONG, "names of topics", shadows.names_valid),
+    Rule(_SHADOWS, ViolationReason.SHADOW_NOT_PERSISTENT, _WRONG, "persistent topics", shadows.shadows_persistent),
+    Rule(_SHADOWS, ViolationReason.SHADOW_NOT_FOUND, _NOT_HERE, "topics that exist", shadows.shadows_exist, Need.SHADOWS),
+    Rule(_STRATEGY, ViolationReason.LOCAL_SCOPE_ONLY, _WRONG, "LOCAL scope only", shadows.local_only(_STRATEGY)),
+    Rule(_FILTERS, ViolationReason.BLANK, _WRONG, "names at least one filter", values.entry_filters_named),
+    Rule(_FILTERS, ViolationReason.UNKNOWN_ENTRY_FILTER, _NOT_HERE, "filters that are installed", values.entry_filters_known, Need.BROKER),
+    Rule(_OFFLOAD, ViolationReason.UNKNOWN_DRIVER, _WRONG, "a driver that brokers know", values.offload_driver),
+    Rule(_OFFLOAD, ViolationReason.NO_BUCKET, _WRONG, "a bucket, unless the driver is filesystem", values.offload_bucket),
+    Rule("subscription_policies", ViolationReason.NO_LIMIT, _WRONG, "a rate limits something", values.subscription_rate_says_something),
 )
 """All rules. Checks that follow from a field's type come before (``core/changes/completion``)."""
 
@@ -124,7 +141,9 @@ RULES_OF: Mapping[str, tuple[Rule, ...]] = {
     name: tuple(rule for rule in RULES if rule.field == name) for name in {rule.field for rule in RULES}
 }
 """The rules of each field. A comparison of two fields is two rules, one of each field."""
-COUNTS: frozenset[str] = frozenset(name for name, rules in RULES_OF.items() if [rule.reason for rule in rules] == [Reason.NEGATIVE])
+COUNTS: frozenset[str] = frozenset(
+    name for name, rules in RULES_OF.items() if [rule.reason for rule in rules] == [ViolationReason.NEGATIVE]
+)
 """The fields whose only rule is that a number is not negative. Each is a setting of its own."""
 SHORTEST_NEGATIVE = 11
 """The size, in bytes, of the shortest setting that is a negative number: ten bytes for the number, and at least one for the field's tag."""

@@ -32,7 +32,7 @@ from ...core.errors import Kind, PolicyError
 from ...core.names import PolicyKey, Scope, TopicName, parse_topic
 from ...core.policies.documents import FIELDS, Settings, setting_of
 from ...core.policies.events import Action, Event, Stamp, StampKind
-from ...core.reasons import Reason
+from ...core.reasons import LogState, Reason
 from ..change_log import LogError
 from ..routing import GLOBAL_PREFIX
 from ..stamps import MalformedStamp, from_properties, to_properties
@@ -146,7 +146,7 @@ class Codec:
                 document = self._document.encode(event.document, is_global)
             except ValueError as error:
                 raise LogError(
-                    Reason.SCHEMA_CANNOT_EXPRESS,
+                    Reason.NOT_EXPRESSIBLE,
                     f"The schema of the log's brokers can't hold the document: {error}.",
                     kind=Kind.FAILED_PRECONDITION,
                 ) from error
@@ -209,12 +209,12 @@ class Codec:
             raise Unreadable(f"not an event of its schema: {error}") from error
         topic_event = record["topicPoliciesEvent"]
         if record["eventType"] != TOPIC_POLICY:
-            return Event(policy_key, Action.NONE, None, stamp, self.known)
+            return Event(policy_key, Action.NONE, None, stamp, self.known, clusters=self._unusual(record, policy_key.scope))
         if record["actionType"] is None:
             raise Unreadable("it has no action")
         action = Action.__members__.get(record["actionType"], Action.NONE)
         if action is Action.NONE:
-            return Event(policy_key, Action.NONE, None, stamp, self.known)
+            return Event(policy_key, Action.NONE, None, stamp, self.known, clusters=self._unusual(record, policy_key.scope))
         if topic_event is None:
             raise Unreadable("it has no topic")
         if _topic_of(topic_event) != policy_key.topic:
@@ -222,10 +222,17 @@ class Codec:
         policies = topic_event["policies"]
         if policies is None:
             if action is Action.DELETE:
-                return Event(policy_key, action, None, stamp, self.known)
+                return Event(policy_key, action, None, stamp, self.known, clusters=self._unusual(record, policy_key.scope))
             raise Unreadable("it has no policies")
         scope = Scope.GLOBAL if policies[IS_GLOBAL] else Scope.LOCAL
-        return Event(PolicyKey(policy_key.topic, scope), action, self._settings(policies), stamp, self.known)
+        settings, clusters = self._settings(policies), self._unusual(record, scope)
+        return Event(PolicyKey(policy_key.topic, scope), action, settings, stamp, self.known, clusters=clusters)
+
+    def _unusual(self, record: AvroValue, scope: Scope) -> tuple[str, ...] | None:
+        """Returns the clusters that an event names; None: those that an event of this scope usually names."""
+        named = record.get("replicateTo") or ()
+        clusters = tuple(name for name in named if isinstance(name, str))
+        return None if clusters == (self._clusters if scope is Scope.LOCAL else ()) else clusters
 
     def _read_document(self, body: bytes) -> tuple[Settings, bool]:
         settings, is_global = self._document.read(body)
@@ -250,7 +257,7 @@ class Codec:
         if self._dialect is Dialect.SHARED_KEY:
             what = "repair a GLOBAL document" if restates else "delete a GLOBAL document"
         raise LogError(
-            Reason.DIALECT_CANNOT_EXPRESS,
+            LogState.DIALECT,
             f"As far as is known, these brokers can't {what} without changing the LOCAL one. Upgrade them to 4.0.6 or later.",
             kind=Kind.FAILED_PRECONDITION,
         )

@@ -111,7 +111,7 @@ class MemoryNamespaceLog(Brokerless):
             LogError: the log is closed or lost.
         """
         if self._ended is not None:
-            raise LogError(self._ended.reason, self._ended.message)
+            raise LogError(self._ended.state or self._ended.reason, self._ended.message)
         answer: asyncio.Future[Position] = self._loop.create_future()
         self._asked[answer] = None
         self._ask_end(partition, answer)
@@ -123,7 +123,7 @@ class MemoryNamespaceLog(Brokerless):
     def append(self, event: Event) -> None:
         """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
         if self._ended is not None:
-            raise LogError(self._ended.reason, self._ended.message)
+            raise LogError(self._ended.state or self._ended.reason, self._ended.message)
         if len(self._in_flight) >= self._owner.in_flight_limit:
             raise busy(len(self._in_flight))
         sent = self._addressed(event)
@@ -139,7 +139,7 @@ class MemoryNamespaceLog(Brokerless):
                 if self._in_flight:
                     await asyncio.wait_for(self._settled.wait(), self._owner.close_seconds)
             except TimeoutError:
-                self._abandon(LogError(Reason.LOG_CLOSED, "The change log was closed before it answered.", outcome_unknown=True))
+                self._abandon(LogError(Reason.LOG_UNAVAILABLE, "The change log was closed before it answered.", outcome_unknown=True))
         else:
             await self._settled.wait()
         self._end()
@@ -165,7 +165,7 @@ class MemoryNamespaceLog(Brokerless):
         if self not in self._stored.followers:
             return
         self._stop(error)
-        self._abandon(LogError(error.reason, error.message, outcome_unknown=True))
+        self._abandon(LogError(error.state or error.reason, error.message, outcome_unknown=True))
         self._sink.lost(error)
 
     def _stop(self, error: LogError) -> None:
@@ -179,7 +179,7 @@ class MemoryNamespaceLog(Brokerless):
             questions.drop()
         for answer in self._asked:
             if not answer.done():
-                answer.set_exception(LogError(error.reason, error.message))
+                answer.set_exception(LogError(error.state or error.reason, error.message))
         if self in self._stored.followers:
             self._stored.followers.remove(self)
         self._owner.forget(self._stored.name, self)

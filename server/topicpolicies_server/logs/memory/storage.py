@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from ...core.policies.events import Event, Placed, Position
-from ...core.reasons import Reason
+from ...core.reasons import LogState, Reason
 from .. import rows
 from ..change_log import LogError
 from ..routing import partition_of
@@ -136,8 +136,8 @@ class MemoryStorage:
         kept_from = None if keep_younger_than is None else self.now() - keep_younger_than
         self.namespace(namespace).compact(kept_from, deletions_kept=deletions_kept)
 
-    def lose(self, namespace: str, *, reason: Reason = Reason.LOG_LOST) -> None:
+    def lose(self, namespace: str, *, why: Reason | LogState = LogState.LOST) -> None:
         """Ends all open logs of a namespace; the stored events stay."""
         stored = self.namespace(namespace)
         for follower in list(stored.followers):
-            follower.lose(LogError(reason, f"The change log of {namespace} can't be followed any more. Open it again."))
+            follower.lose(LogError(why, f"The change log of {namespace} can't be followed any more. Open it again."))

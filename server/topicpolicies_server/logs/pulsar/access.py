@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...core.reasons import Reason
+from ...core.reasons import LogState
 from ..change_log import LogError
 from .admin import Admin
 from .admin.facts import PulsarFacts
@@ -35,5 +35,5 @@ class Access(NamedTuple):
 
     def note_refusal(self, error: LogError) -> None:
         """Takes the error of an event that was refused: if the dialect is the reason, the facts are requested again."""
-        if error.reason == Reason.DIALECT_CANNOT_EXPRESS:
+        if error.state is LogState.DIALECT:
             self.invalidate_facts()

@@ -17,7 +17,7 @@ def fail(sink: LogSink, left: Iterable[tuple[Event, bool]], error: LogError) -> 
     """Reports events that are left without an outcome as failed; each comes with whether it may be in the log all the same."""
     for event, sent in left:
         try:
-            sink.append_failed(event, LogError(error.reason, error.message, kind=error.kind, outcome_unknown=sent))
+            sink.append_failed(event, LogError(error.state or error.reason, error.message, kind=error.kind, outcome_unknown=sent))
         except Exception:  # noqa: BLE001 (the log ends all the same, and the others are told)
             _log.exception("the outcome of an event of %s could not be reported", event.key.topic)
 

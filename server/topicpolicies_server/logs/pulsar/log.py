@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ...core.errors import Kind
 from ...core.names import CHANGE_EVENTS
-from ...core.reasons import Reason
+from ...core.reasons import LogState, Reason
 from ..change_log import Connections, LogError, LogSink, Start, already_open
 from .access import Access
 from .admin import Admin
@@ -85,7 +85,7 @@ class PulsarLog:
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> PulsarNamespaceLog:
         """Opens the log of ``tenant/namespace`` (see ``change_log.ChangeLog.open``)."""
         if self._closed:
-            raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
+            raise LogError(Reason.LOG_UNAVAILABLE, "The change log is closed.")
         if namespace in self._logs:
             raise already_open(namespace)
         self._logs[namespace] = None
@@ -100,7 +100,7 @@ class PulsarLog:
     async def reach(self) -> str:
         """Returns when the cluster has answered (see ``change_log.Reached``), and why brokers do not read all change logs."""
         if self._closed:
-            raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
+            raise LogError(Reason.LOG_UNAVAILABLE, "The change log is closed.")
         self._begin()
         assert self._reach is not None and self._upgrades is not None, "begun"
         await self._reach.ask()
@@ -152,7 +152,7 @@ class PulsarLog:
             self._starting.discard(log)
         if self._closed:
             await log.close()
-            raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
+            raise LogError(Reason.LOG_UNAVAILABLE, "The change log is closed.")
         if self._upgrades is not None and not self._upgrades.are_right_for(log.facts):
             await log.close()
             raise _upgraded(log.namespace)
@@ -170,7 +170,7 @@ class PulsarLog:
             admin = Admin(self._admin_url, token=self._token, tls=self._tls)
         except OSError as error:
             raise LogError(
-                Reason.PULSAR_TLS_UNUSABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
+                Reason.CLUSTER_UNAVAILABLE, f"A TLS file for Pulsar can't be used: {error}.", kind=Kind.FAILED_PRECONDITION
             ) from error
         self._admin = admin
         self._topics = Topics(admin, self._topic)
@@ -232,4 +232,4 @@ class PulsarLog:
 
 
 def _upgraded(namespace: str) -> LogError:
-    return LogError(Reason.LOG_LOST, f"The brokers of {namespace} have another version or configuration now; its log is opened again.")
+    return LogError(LogState.LOST, f"The brokers of {namespace} have another version or configuration now; its log is opened again.")

@@ -23,7 +23,7 @@ from typing import Any
 
 from ...core.names import PolicyKey, Scope
 from ...core.policies.events import Event, Placed, Position
-from ...core.reasons import Reason
+from ...core.reasons import LogState, Reason
 from ...tasks import TaskSet
 from ..avro import Dialect
 from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, UndecodedSink, busy, closed
@@ -97,6 +97,11 @@ class PulsarNamespaceLog:
         return self._reader.partitions
 
     @property
+    def cluster(self) -> str:
+        """The cluster's name."""
+        return self._access.facts.name
+
+    @property
     def namespace(self) -> str:
         """``tenant/namespace``."""
         return self._reader.layout.namespace
@@ -134,7 +139,7 @@ class PulsarNamespaceLog:
     async def end(self, partition: int) -> Position:
         """Asks the broker (see ``change_log.NamespaceLog.end``); if the log did not exist, asks first whether it does now."""
         if self._ended is not None:
-            raise LogError(self._ended.reason, self._ended.message, kind=self._ended.kind)
+            raise LogError(self._ended.state or self._ended.reason, self._ended.message, kind=self._ended.kind)
         return await self._reader.end(partition)
 
     @property
@@ -155,7 +160,7 @@ class PulsarNamespaceLog:
     def append(self, event: Event) -> None:
         """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
         if self._ended is not None:
-            raise LogError(self._ended.reason, self._ended.message, kind=self._ended.kind)
+            raise LogError(self._ended.state or self._ended.reason, self._ended.message, kind=self._ended.kind)
         leadership = self.leadership
         if not leadership.leads:
             raise NotLeader(self.namespace, leadership)
@@ -207,7 +212,7 @@ class PulsarNamespaceLog:
     @property
     def out_of_reach(self) -> bool:
         """Whether the log is open, or was lost because it could not be reached; False if it was closed, or is gone."""
-        return self._ended is None or self._ended.reason in (Reason.LOG_UNREACHABLE, Reason.LOG_ACCESS_DENIED)
+        return self._ended is None or self._ended.state in (LogState.UNREACHABLE, LogState.ACCESS_DENIED)
 
     async def check(self) -> None:
         """Checks whether the log was created meanwhile, or is still the one that was opened."""
@@ -331,7 +336,7 @@ class PulsarNamespaceLog:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._settled.wait(), left)
         finally:
-            self._end(LogError(Reason.LOG_CLOSED, "The change log was closed before it answered."))
+            self._end(LogError(Reason.LOG_UNAVAILABLE, "The change log was closed before it answered."))
 
     def _end(self, error: LogError) -> None:
         """Stops readers and writers, fails the events without an outcome, and closes the connections in a task."""

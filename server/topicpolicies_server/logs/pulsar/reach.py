@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
-from ...core.reasons import Reason
+from ...core.reasons import LogState
 from ..change_log import LogError
 from .admin import Admin
 from .broker_connections import BrokerConnections
@@ -52,7 +52,7 @@ class Reach:
         """Returns when the cluster has answered.
 
         Raises:
-            LogError: the cluster can't be reached: ``LOG_UNREACHABLE`` if brokers can't, otherwise the error of the admin API.
+            LogError: the cluster can't be reached: ``UNREACHABLE`` if brokers can't, otherwise the error of the admin API.
         """
         brokers, admin = await asyncio.gather(self._brokers(), self._admin.reached(_SECONDS), return_exceptions=True)
         for answer in (brokers, admin):
@@ -66,9 +66,9 @@ class Reach:
             return
         problem = await self._connect()
         if problem:
-            raise LogError(Reason.LOG_UNREACHABLE, problem)
+            raise LogError(LogState.UNREACHABLE, problem)
         if connected is not None and not await self._all_gone(min(_SECONDS, deadline - time.monotonic())):
-            raise LogError(Reason.LOG_UNREACHABLE, "No reader of a change log is connected to a broker.")
+            raise LogError(LogState.UNREACHABLE, "No reader of a change log is connected to a broker.")
 
     async def _all_gone(self, seconds: float) -> bool:
         """Whether the logs whose readers have no connection do not exist any more. Without an answer in time: False."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from ...core.reasons import Reason
+from ...core.reasons import LogState, Reason
 from ...file_lock import FileLock
 from ...tasks import RestartedTask
 from ...threads import DaemonThreads
@@ -95,7 +95,7 @@ class SqliteLog:
         """
         async with self._starting:
             if self._closed:
-                raise LogError(Reason.LOG_CLOSED, f"The change log {self.path} is closed.")
+                raise LogError(Reason.LOG_UNAVAILABLE, f"The change log {self.path} is closed.")
             if self._opened is not None:
                 return
             self._opened = opened = await asyncio.get_running_loop().run_in_executor(
@@ -121,7 +121,7 @@ class SqliteLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). A namespace that is not in the file is empty."""
         await self.start()
         if self._opened is None or self._writer is None:
-            raise LogError(Reason.LOG_LOST, f"The change log's file {self.path} was lost again while it was opened.")
+            raise LogError(LogState.LOST, f"The change log's file {self.path} was lost again while it was opened.")
         identity = self._opened.identity
         state = self._namespaces.setdefault(namespace, NamespaceState(WriterNamespace(namespace, 0, identity.base), identity.base))
         if state.log is not None:
@@ -150,7 +150,7 @@ class SqliteLog:
         """Returns when the file can be written (see ``change_log.Reached``); opens the file anew after a loss."""
         await self.start()
         if self._opened is None or self._writer is None:
-            raise LogError(Reason.APPEND_FAILED, f"The change log's file {self.path} was lost again while it was opened.")
+            raise LogError(LogState.APPEND_FAILED, f"The change log's file {self.path} was lost again while it was opened.")
         await self._reach.ask(self._opened.path_guard, self._writer)
 
     def cut_off(self, error: LogError) -> None:
@@ -179,7 +179,7 @@ class SqliteLog:
     def broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
         """Reports all open logs as lost; the next ``start`` opens the file anew (``writer.Owner``)."""
         self._writer = self._opened = None
-        loss = LogError(Reason.LOG_LOST, f"The change log's file {self.path} can't be written: {error}. Open the log again.")
+        loss = LogError(LogState.LOST, f"The change log's file {self.path} can't be written: {error}. Open the log again.")
         if is_damage(error):
             loss = unreadable(f"The change log {self.path}", error)
         for state in list(self._namespaces.values()):
@@ -209,7 +209,7 @@ class SqliteLog:
                     state.namespace.id, state.committed, self._now(), state.raise_floor
                 )
             except sqlite3.Error as error:
-                raise LogError(Reason.COMPACTION_FAILED, f"{namespace} could not be compacted: {error}.") from error
+                raise LogError(Reason.LOG_UNAVAILABLE, f"{namespace} could not be compacted: {error}.") from error
             state.rows -= deleted
             state.bytes_since = max(state.bytes_since - size, 0)
             return deleted

@@ -11,16 +11,15 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ...core.errors import Kind
 from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
-from ...core.reasons import Reason
+from ...core.reasons import LogState, Reason
 from ...sqlite_file import ERRORS
 from ...tasks import TaskSet, asked_to_end
 from .. import rows
 from ..avro import Codec
 from ..brokerless import Brokerless
-from ..change_log import LogError, LogSink, closed
+from ..change_log import LogError, LogSink, beyond, closed
 from .appending import NewRow, WriterNamespace
 from .loading import PAGE, Loading
 from .refusals import explained, unreadable
@@ -155,22 +154,23 @@ class SqliteNamespaceLog(Brokerless):
         """
         del partition
         if self._ended is not None:
-            raise LogError(self._ended.reason, self._ended.message)
+            raise LogError(self._ended.state or self._ended.reason, self._ended.message)
         return rows.position_of(self._state.committed) if self._state.committed else ""
 
     def append(self, event: Event) -> None:
         """Takes an event for appending (see ``change_log.NamespaceLog.append``)."""
         in_flight = self._in_flight
         if self._ended is not None:
-            raise LogError(self._ended.reason, self._ended.message)
+            raise LogError(self._ended.state or self._ended.reason, self._ended.message)
         if in_flight.doubt is not None:
-            raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {explained(in_flight.doubt)}")
+            raise LogError(LogState.APPEND_FAILED, f"The change log can't be written now: {explained(in_flight.doubt)}")
         if len(self._pending) >= in_flight.events or in_flight.bytes_now >= in_flight.bytes:
-            raise LogError(
-                Reason.LOG_BUSY,
+            of_events = len(self._pending) >= in_flight.events
+            raise beyond(
+                "max_in_flight_per_namespace" if of_events else "max_in_flight_bytes",
+                in_flight.events if of_events else in_flight.bytes,
                 f"{len(self._pending)} events of the namespace and {in_flight.bytes_now} bytes of all already wait for the change log:"
                 " send fewer at once, or raise max_in_flight_per_namespace or max_in_flight_bytes.",
-                kind=Kind.RESOURCE_EXHAUSTED,
             )
         key, payload, properties, _ = self._encode(event, carried=False)
         text = text_of(properties)
@@ -203,7 +203,7 @@ class SqliteNamespaceLog(Brokerless):
         """Reports the next ``count`` pending events as failed: they certainly are not in the file (``appending.Appender``)."""
         self._in_flight.refused = error
         self._fail(
-            min(count, len(self._pending)), LogError(Reason.APPEND_FAILED, f"The change log could not be written: {explained(error)}")
+            min(count, len(self._pending)), LogError(LogState.APPEND_FAILED, f"The change log could not be written: {explained(error)}")
         )
 
     def lose(self, unknown: int, error: LogError) -> None:
@@ -218,8 +218,8 @@ class SqliteNamespaceLog(Brokerless):
         if self._loading is None:  # still in ``load``, which raises the error to the opener
             return
         self._loading.cancel()
-        self._fail(min(unknown, len(self._pending)), LogError(error.reason, error.message, outcome_unknown=True))
-        self._fail(len(self._pending), LogError(error.reason, error.message))
+        self._fail(min(unknown, len(self._pending)), LogError(error.state or error.reason, error.message, outcome_unknown=True))
+        self._fail(len(self._pending), LogError(error.state or error.reason, error.message))
         self._sink.lost(error)
 
     def _fail(self, count: int, error: LogError) -> None:
@@ -276,7 +276,7 @@ class SqliteNamespaceLog(Brokerless):
             if asked_to_end(error):
                 raise
             _log.exception("the change log of %s can't be read", name)
-            self.lose(len(self._pending), LogError(Reason.LOG_LOST, f"The change log's file can't be read: {error!r}."))
+            self.lose(len(self._pending), LogError(LogState.LOST, f"The change log's file can't be read: {error!r}."))
 
     async def _read_all(self, loading: Loading | None, readers: Executor) -> None:
         loop = asyncio.get_running_loop()
@@ -304,7 +304,7 @@ class SqliteNamespaceLog(Brokerless):
             except TimeoutError:
                 self._fail(
                     len(self._pending),
-                    LogError(Reason.LOG_CLOSED, "The change log was closed before it could write.", outcome_unknown=True),
+                    LogError(Reason.LOG_UNAVAILABLE, "The change log was closed before it could write.", outcome_unknown=True),
                 )
         if self._loading is not None:
             self._loading.cancel()

@@ -148,8 +148,8 @@ def _high_water(identity: file.Identity, namespaces: list[floors.NamespaceRow]) 
 def _log_error(error: FileError) -> LogError:
     match error.problem:
         case Problem.IN_USE:
-            return LogError(Reason.LOG_FILE_IN_USE, str(error), kind=Kind.FAILED_PRECONDITION)
+            return LogError(Reason.LOG_UNAVAILABLE, str(error), kind=Kind.FAILED_PRECONDITION)
         case Problem.UNKNOWN_FORMAT:
-            return LogError(Reason.LOG_FORMAT_UNKNOWN, str(error), kind=Kind.FAILED_PRECONDITION)
+            return LogError(Reason.LOG_UNAVAILABLE, str(error), kind=Kind.FAILED_PRECONDITION)
         case Problem.UNUSABLE:
             return LogError(Reason.LOG_FILE_UNUSABLE, str(error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 
-from ...core.reasons import Reason
+from ...core.reasons import LogState
 from ...path_guard import PathGuard, secure
 from ...threads import DaemonThreads
 from ..change_log import LogError
@@ -37,7 +37,7 @@ class Reach:
                 await writer.run(overwrite_unfinished)
                 self._in_flight.refused = None
         except sqlite3.Error as error:
-            raise LogError(Reason.APPEND_FAILED, f"The change log can't be written now: {explained(error)}") from error
+            raise LogError(LogState.APPEND_FAILED, f"The change log can't be written now: {explained(error)}") from error
 
     async def _check(self, path_guard: PathGuard, writer: Writer) -> None:
         try:

@@ -1,137 +1,288 @@
-"""The mode ENTRIES of a watch: sends every entry of a namespace's history, and then each new one as it is recorded."""
+"""One namespace of a WatchHistory stream: sends what the history has behind a position, and then each new entry as it is recorded.
+
+The namespace is kept loaded meanwhile, so that its history goes on. A failure is sent as a status, and retried.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
-from topicpolicies.v1 import service_pb2
+from topicpolicies.v1 import history_pb2
 
 from ...core.errors import PolicyError
+from ...core.names import parse_namespace
+from ...core.policies import secrets
+from ...core.policies.documents import record
 from ...core.reading.watch import Token
 from ...core.reasons import Reason
 from ...history.entries import Gap
 from ...history.following import LogPlace, Stretch, UnknownLog
+from ...history.queries import Entry
 from ...namespaces.namespace import Namespace, Phase
-from .. import answers, histories
-from .outbox import RETRY_SECONDS, Outbox
-from .recalling import Recalling
-from .resources import WatchResources
+from ...namespaces.registry import Registry
+from ...tasks import RestartedTask
+from .. import histories, recorded, resume_tokens
+from ..answers import number
+from ..problems import Problems
+from .authorizations import Authorization
+from .events import MOST_MESSAGE, bookmark_message, reason_number, status_message
+from .outbox import FINAL, RETRY_SECONDS, Records, failure_of
+from .requests import check_sizes, read_interval, read_tokens
+from .stages import Stage
+from .status import ASSUMED, failed_status, status_of
 
+_STRETCH = 256
+"""The most events that are read from the history at a time."""
 _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
-_NOT_CONFIRMED = 0
-"""The ``confirmed_time`` (1970) of a bookmark that says nothing of how old the client's copy is."""
+
+
+class HistoryWatch(NamedTuple):
+    """A validated request."""
+
+    positions: Mapping[str, str | None]
+    """By namespace: the position to go on from; None: the beginning of the history."""
+    bookmark_seconds: float
+
+
+def read_history_watch(message: history_pb2.WatchHistoryRequest, most: int, default_interval: float) -> HistoryWatch:
+    """Reads a request.
+
+    Args:
+        message: the request.
+        most: how many namespaces it may name.
+        default_interval: seconds between two bookmarks, unless the request says otherwise.
+
+    Raises:
+        PolicyError: INVALID_ARGUMENT, with every violation.
+    """
+    problems = Problems()
+    check_sizes(len(message.namespaces), most, len(message.positions), ("namespaces", "positions"), problems)
+    names = [problems.gather(parse_namespace, text, f"namespaces[{index}]") for index, text in enumerate(message.namespaces)]
+    selected: dict[str, str | None] = {name: None for name in names if name is not None}
+    positions = read_tokens(message.positions, "positions", _checked, selected, problems)
+    interval = read_interval(message, default_interval, problems)
+    problems.check()
+    return HistoryWatch(selected | positions, interval)
+
+
+def _checked(position: str) -> str:
+    resume_tokens.read_position(position)
+    return position
 
 
 class Copying:
-    """Copies one namespace's history into the outbox of a part."""
+    """Copies one namespace's history into its stream."""
 
-    def __init__(self, resources: WatchResources, outbox: Outbox, recalling: Recalling, wake: Callable[[], None]) -> None:
-        """Copies nothing before ``copy``.
+    def __init__(
+        self, registry: Registry, watch: HistoryWatch, name: str, wake: Callable[[], None], authorization: Authorization | None = None
+    ) -> None:
+        """Does nothing before ``begin``.
 
         Args:
-            resources: names the server's history, by way of its registry.
-            outbox: the outbox of the part.
-            recalling: reads the history, and puts its pieces into the outbox.
-            wake: called when the part's status may have changed.
+            registry: the namespaces, and the server's history.
+            watch: the request of the stream.
+            name: ``tenant/namespace``.
+            wake: called when there may be something to take.
+            authorization: the caller's permission in this namespace; None: no permission is checked.
         """
-        self.namespace: Namespace = resources.registry.get(outbox.name)
-        """The namespace, which has to be loaded for its history to go on."""
-        self.behind = True
-        """Whether the history may have more that was not sent; bookmarks confirm nothing newer until it was."""
-        self.going = False
-        """Whether the history has been read at least once."""
-        self._resources = resources
-        self._outbox = outbox
-        self._recalling = recalling
+        self.name = name
+        self.more = False
+        """False: all that waits is taken at once."""
+        self.authorization = authorization if authorization is not None else Authorization(secrets.wire)
+        """The caller's permission in this namespace, as of the last check."""
+        self._registry = registry
         self._wake = wake
+        self._records = Records(wake)
+        self._position = watch.positions[name] or resume_tokens.write_position(0, Token("", ()))
+        """Where the client stands once it has the records that wait."""
+        self._synced = False
+        self._confirmed_ms = 0
+        """As of when every event was handed to the stream, in milliseconds since 1970; 0: that is not known."""
+        self._idle = False
+        """Whether everything was handed to the stream, and new events are awaited."""
         self._signalled = asyncio.Event()
+        self._namespace: Namespace | None = None
+        self._failure: PolicyError | None = None
+        self._fault: PolicyError | None = None
+        """The error that ends the stream."""
+        self._sent = ASSUMED
+        self._life = RestartedTask(f"the watch of the history of {name}", self._live, failed=self._failed)
 
-    async def copy(self) -> None:
-        """Copies without end.
+    # --- called by the stream -----------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Starts the task that copies."""
+        self._life.start()
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait to be taken."""
+        return len(self._records)
+
+    @property
+    def refusal(self) -> PolicyError | None:
+        """Why the caller may not watch this namespace now; None: it may."""
+        return self.authorization.refusal
+
+    def bookmark(self) -> bytes | None:
+        """Returns a bookmark; None while the namespace is not followed, or SYNCED was not sent."""
+        followed = self._namespace is not None and self._namespace.phase is Phase.READY and self._failure is None
+        return self.last_bookmark() if followed else None
+
+    def last_bookmark(self) -> bytes | None:
+        """Returns a last bookmark for a client that will go on elsewhere; None if SYNCED was not sent, or records wait."""
+        if not self._synced or self._records or self.refusal is not None:
+            return None
+        if self._idle and not self._signalled.is_set() and self._namespace is not None:
+            self._confirmed_ms = self._namespace.confirmed_ms
+        return self._bookmark(synced=False)
+
+    def take(self) -> list[bytes]:
+        """Takes the next records.
+
+        Raises:
+            PolicyError: the stream has to end.
+        """
+        if self._fault is not None:
+            raise self._fault
+        refusal = self.refusal
+        now = failed_status(refusal) if refusal is not None else status_of(self.name, Stage.FOLLOWING, self._failure, self._namespace)
+        taken: list[bytes] = []
+        if now != self._sent:
+            self._sent = now
+            taken.append(self._record(history_pb2.WatchHistoryEvent(status=status_message(*now))))
+        return taken if refusal is not None else taken + self._records.take()
+
+    async def close(self) -> None:
+        """Stops copying, and leaves the namespace."""
+        await self._life.stop()
+
+    # --- copying --------------------------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        """Copies until the stream ends. An unforeseen error is raised to ``RestartedTask``, which calls this again."""
+        pause, longest = RETRY_SECONDS
+        while self._fault is None:
+            try:
+                await self._observe()
+            except PolicyError as error:
+                if self._failure is None:
+                    pause = RETRY_SECONDS[0]
+                self._failed(error)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, longest)
+
+    def _failed(self, error: BaseException) -> None:
+        self._failure = failure_of(self.name, error)
+        if self._failure.reason in FINAL:
+            self._fault = self._failure
+        self._wake()
+
+    async def _observe(self) -> None:
+        """Copies until the namespace is closed, which ends as soon as it is used again.
 
         Raises:
             PolicyError: the history can't be read, or the namespace can't be loaded.
         """
-        history, name = histories.of(self._resources.registry), self._outbox.name
-        self.namespace.observe(self, self._wake)
-        history.listen(name, self._signal)
+        history = histories.of(self._registry)
+        self._namespace = namespace = self._registry.get(self.name)
+        namespace.observe(self, self._notice)
+        history.listen(self.name, self._signalled.set)
         try:
-            await self._copy()
+            await self._copy(namespace)
         finally:
-            history.unlisten(name, self._signal)
-            self.namespace.unobserve(self)
+            self._idle = False
+            history.unlisten(self.name, self._signalled.set)
+            namespace.unobserve(self)
 
-    async def _copy(self) -> None:
-        outbox = self._outbox
-        place = LogPlace(outbox.token.log, outbox.token.positions) if outbox.token is not None else LogPlace("", ())
-        log = place.log
-        """The identity of the log to which the client attributes the positions that it is sent."""
+    def _notice(self) -> None:
+        """Notes that the phase of the namespace may have changed."""
+        self._signalled.set()
+        self._wake()
+
+    async def _copy(self, namespace: Namespace) -> None:
+        token = resume_tokens.read_position(self._position)
+        place = LogPlace(token.log, token.positions)
         gaps: set[Gap] = set()
         """The gaps that were read last: a gap behind all events is read again each time until an event follows it, and sent once."""
-        while True:
-            ready = self.namespace.phase is Phase.READY
+        while namespace.phase is not Phase.CLOSED:
             self._signalled.clear()
-            if ready and self.namespace.is_beyond(Token(place.log, place.positions)):
-                place, log = self._begin_anew("it is ahead of the log")
+            ready, confirmed = namespace.phase is Phase.READY, namespace.confirmed_ms
+            if ready and namespace.is_beyond(Token(place.log, place.positions)):
+                place = self._begin_anew("it is ahead of the log")
             try:
-                stretch = await self._recalling.stretch(place)
+                stretch = await histories.of(self._registry).stretch(self.name, place, _STRETCH)
             except UnknownLog as error:
                 if not ready:  # until the namespace is loaded, the identity of its log is not known
-                    await self.namespace.ready()
+                    await self._new_entries(namespace)
                     continue
-                if place.log != self.namespace.log_identity:
-                    place, log = self._begin_anew(str(error))
+                if place.log != namespace.log_identity:
+                    place = self._begin_anew(str(error))
                     continue
                 stretch = Stretch([], place, more=False, whole=True, log=place.log)  # the history has recorded nothing of this log yet
-            self._goes_on()
-            if stretch.log != log:
-                log = stretch.log
-                # The positions of the entries that follow are of this log: the client folds them into a token with its identity.
-                outbox.add(answers.bookmark(outbox.name, service_pb2.BOOKMARK_KIND_TIMER, Token(log, ()), _NOT_CONFIRMED))
+            if self._failure is not None:
+                self._failure = None
+                self._wake()
+            token = Token(stretch.log, place.positions if stretch.log == place.log else ())
             for piece in stretch.pieces:
-                if piece not in gaps:
-                    self._recalling.add_entry(piece)
+                if isinstance(piece, Gap):
+                    if piece not in gaps:
+                        self._records.add(self._record(history_pb2.WatchHistoryEvent(gap=recorded.gap(piece))))
+                else:
+                    token = token.at(piece.partition, piece.entry.position)
+                    self._add(piece.entry, token)
             gaps = {piece for piece in stretch.pieces if isinstance(piece, Gap)}
             place = stretch.place
-            outbox.token = Token(place.log, place.positions)
-            if not stretch.more and ready and not outbox.synced:
-                outbox.sync(outbox.token, self.namespace.confirmed_ms)
-            await outbox.emptied()
-            if self.namespace.phase is Phase.CLOSED:
-                self.namespace = self._resources.registry.get(outbox.name)
-                self.namespace.observe(self, self._wake)
+            if not stretch.more and ready:
+                self._confirmed_ms = confirmed
+                if not self._synced:
+                    self._synced = True
+                    self._records.add(self._bookmark(synced=True))
+            await self._records.emptied()
             if not stretch.more:
-                await self._new_entries()
+                await self._new_entries(namespace)
 
-    def look(self) -> None:
-        """Wakes the copying if it waits for new events, because its namespace may have been closed."""
-        if not self.behind:
-            self._signalled.set()
-
-    def _begin_anew(self, why: str) -> tuple[LogPlace, str]:
-        outbox = self._outbox
-        outbox.reset(Reason.TOKEN_OUT_OF_RANGE, f"The watch of {outbox.name} can't continue from its token: {why}.")
-        return LogPlace("", ()), ""
-
-    async def _new_entries(self) -> None:
-        if self.namespace.phase is not Phase.READY:
+    async def _new_entries(self, namespace: Namespace) -> None:
+        """Returns when there may be new entries, or the namespace is closed."""
+        if namespace.phase is not Phase.READY:
             try:
-                await self.namespace.ready()
+                await namespace.ready()
             except PolicyError:
                 await asyncio.sleep(RETRY_SECONDS[0])  # the status of the namespace says why
             return
-        self.behind = False
+        self._idle = True
         await self._signalled.wait()
-        self.behind = True
+        self._idle = False
         await asyncio.sleep(_GATHER_SECONDS)
 
-    def _goes_on(self) -> None:
-        if not self.going:
-            self.going = True
-            self._wake()
+    def _begin_anew(self, why: str) -> LogPlace:
+        self._position, self._synced = resume_tokens.write_position(0, Token("", ())), False
+        sentence = f"The watch of the history of {self.name} can't continue from its position: {why}. What the history has follows."
+        event = history_pb2.WatchHistoryEvent()
+        event.reset.reason, event.reset.message = reason_number(Reason.TOKEN_OUT_OF_RANGE), sentence[:MOST_MESSAGE]
+        self._records.add(self._record(event))
+        return LogPlace("", ())
 
-    def _signal(self) -> None:
-        self._signalled.set()
-        self._wake()
+    # --- what is sent ---------------------------------------------------------------------------------------------
+
+    def _add(self, entry: Entry, token: Token) -> None:
+        self._position = resume_tokens.write_position(entry.id, token)
+        head = record(_NAMESPACE, self.name.encode()) + record(_POSITION, self._position.encode())
+        self._records.add(record(_EVENTS, head + record(_ENTRY, recorded.entry(entry))))
+
+    def _bookmark(self, *, synced: bool) -> bytes:
+        bookmark = bookmark_message(self._confirmed_ms, self._registry.now(), synced=synced)
+        return self._record(history_pb2.WatchHistoryEvent(position=self._position, bookmark=bookmark))
+
+    def _record(self, event: history_pb2.WatchHistoryEvent) -> bytes:
+        event.namespace = self.name
+        return record(_EVENTS, event.SerializeToString())
+
+
+_EVENTS: Final = number(history_pb2.WatchHistoryResponse, "events")
+_NAMESPACE: Final = number(history_pb2.WatchHistoryEvent, "namespace")
+_POSITION: Final = number(history_pb2.WatchHistoryEvent, "position")
+_ENTRY: Final = number(history_pb2.WatchHistoryEvent, "entry")

@@ -5,80 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from topicpolicies.v1 import service_pb2
-
 from ...core.errors import Kind, PolicyError
-from ...core.reading.watch import Mode, Token
+from ...core.reading.watch import Token
 from ...core.reasons import Reason
-from .. import answers
+from . import events
 from .status import ASSUMED, Status
 
 RETRY_SECONDS = (0.1, 10.0)
 """The first and the longest pause, in seconds, before a step that failed is retried."""
 
 
-class Outbox:
+FINAL = frozenset({Reason.SHUTTING_DOWN, Reason.LIMIT_REACHED})
+"""Reasons of errors that end the stream instead of being retried."""
+
+
+class Records:
     """The records of one namespace that wait to be taken, in order."""
 
-    def __init__(self, name: str, mode: Mode, token: Token | None, wake: Callable[[], None]) -> None:
-        """Begins empty.
-
-        Args:
-            name: ``tenant/namespace``.
-            mode: the mode of the watch.
-            token: the token that the client resumes from; None: it has none.
-            wake: called when there is something to take.
-        """
-        self.name = name
-        self.token = token
-        """Where the part goes on, while it has no watcher; None: from the beginning."""
-        self.counts = token is not None
-        """Whether the client may have something of this namespace that a reset would invalidate."""
-        self.synced = False
-        """Whether SYNCED was sent, or waits here, without a reset since."""
-        self._mode = mode
+    def __init__(self, wake: Callable[[], None]) -> None:
+        """Begins empty. ``wake``: called when there is something to take."""
         self._wake = wake
         self._records: list[bytes] = []
-        self._sent = ASSUMED
         self._taken: asyncio.Event | None = None
         """Set when the waiting records are taken; None until ``emptied`` was called for the first time."""
 
     def __len__(self) -> int:
         return len(self._records)
 
-    def begin_anew(self) -> None:
-        """Appends a reset, because the client has a part of a snapshot that broke off (see ``Watch.broken_off``)."""
-        self.counts = True
-        incomplete = f"The snapshot of {self.name} was not complete when the stream broke: its topic policies had been disabled before."
-        self.reset(Reason.TOPIC_POLICIES_SWITCHED, incomplete)
-
     def add(self, record: bytes) -> None:
         """Appends a record, and wakes the stream."""
         self._records.append(record)
-        self.counts = True
         self._wake()
-
-    def reset(self, reason: Reason, message: str) -> None:
-        """Forgets the token, and appends a reset if the client may have anything that it invalidates."""
-        self.token = None
-        self.synced = False
-        if self.counts:
-            follows = "What the history has follows" if self._mode is Mode.ENTRIES else "A snapshot follows"
-            self.add(answers.reset(self.name, reason, f"{message} {follows}."))
-            self.counts = False
-
-    def sync(self, token: Token, confirmed_ms: int) -> None:
-        """Appends SYNCED with a token, which is where the client then stands."""
-        self.add(answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_SYNCED, token, confirmed_ms))
-        self.synced = True
-        self.token = token
-
-    def status(self, now: Status) -> bytes | None:
-        """Returns a status record; None if the same status was returned last."""
-        if now == self._sent:
-            return None
-        self._sent = now
-        return answers.namespace_status(self.name, *now)
 
     def take(self) -> list[bytes]:
         """Takes all waiting records."""
@@ -93,6 +50,59 @@ class Outbox:
         while self._records:
             self._taken.clear()
             await self._taken.wait()
+
+
+class Outbox(Records):
+    """The records of one namespace of a watch, and what the client has been sent so far."""
+
+    def __init__(self, name: str, token: Token | None, wake: Callable[[], None]) -> None:
+        """Begins empty.
+
+        Args:
+            name: ``tenant/namespace``.
+            token: the token that the client resumes from; None: it has none.
+            wake: called when there is something to take.
+        """
+        super().__init__(wake)
+        self.name = name
+        self.token = token
+        """Where the part goes on, while it has no watcher; None: from the beginning."""
+        self.counts = token is not None
+        """Whether the client may have something of this namespace that a reset would invalidate."""
+        self.synced = False
+        """Whether SYNCED was sent, or waits here, without a reset since."""
+        self._sent = ASSUMED
+
+    def add(self, record: bytes) -> None:
+        """Appends a record, and wakes the stream."""
+        self.counts = True
+        super().add(record)
+
+    def reset(self, reason: Reason, message: str) -> None:
+        """Forgets the token, and appends a reset if the client may have anything that it invalidates."""
+        self.token = None
+        self.synced = False
+        if self.counts:
+            self.add(events.reset(self.name, reason, f"{message} A snapshot follows."))
+            self.counts = False
+
+    def sync(self, token: Token, now_ms: int) -> None:
+        """Appends SYNCED with a token, which is where the client then stands, as of now."""
+        self.add(events.bookmark(self.name, token, now_ms, now_ms, synced=True))
+        self.synced = True
+        self.token = token
+
+    def status(self, now: Status, token: Token | None) -> bytes | None:
+        """Returns a status record; None if the same status was returned last.
+
+        Args:
+            now: the status.
+            token: where the watch stands; None: it can't be resumed there.
+        """
+        if now == self._sent:
+            return None
+        self._sent = now
+        return events.namespace_status(self.name, *now, token if not self._records else None)
 
 
 class Gone(Exception):

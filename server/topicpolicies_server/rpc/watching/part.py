@@ -13,42 +13,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from topicpolicies.v1 import service_pb2
-
 from ...cluster.disabled_topics import DisabledTopics
 from ...core.errors import PolicyError
 from ...core.reading.watch import Batch, Mode, OutOfRange, Selection, Token, Watcher
 from ...core.reasons import Reason
 from ...namespaces.namespace import Namespace, Phase
 from ...tasks import RestartedTask
-from .. import answers
+from ..resume_tokens import NOTHING_READ
+from . import events
 from .authorizations import Authorization
-from .copying import Copying
-from .outbox import RETRY_SECONDS, Gone, Outbox, failure_of
+from .outbox import FINAL, RETRY_SECONDS, Gone, Outbox, failure_of
 from .recalling import Recalling
 from .requests import Watch
-from .resources import NOTHING_READ, WatchResources
+from .resources import WatchResources
 from .serializing import change_pieces
 from .stages import Interruption, Stage, StageEvent, after
 from .status import failed_status, status_of
 from .taking import Taking
-
-_FINAL = frozenset({Reason.SHUTTING_DOWN, Reason.TOO_MANY_NAMESPACES, Reason.HISTORY_OFF})
-"""Reasons of errors that end the stream instead of being retried."""
 
 
 class Part:
     """One namespace of a stream."""
 
     def __init__(
-        self, resources: WatchResources, name: str, watch: Watch, wake: Callable[[], None], authorization: Authorization | None = None
+        self, resources: WatchResources, watch: Watch, name: str, wake: Callable[[], None], authorization: Authorization | None = None
     ) -> None:
         """Does nothing before ``begin``.
 
         Args:
             resources: what all watches of the server share.
-            name: ``tenant/namespace``.
             watch: the request of the stream.
+            name: ``tenant/namespace``.
             wake: called when there may be something to take.
             authorization: the caller's permission in this namespace; None: no permission is checked.
         """
@@ -62,9 +57,8 @@ class Part:
         self._watch = watch
         self._selection = Selection(watch.topics[name], watch.scopes)
         self._wake = wake
-        self.outbox = Outbox(name, watch.mode, watch.resume.get(name), wake)
+        self.outbox = Outbox(name, watch.resume.get(name), wake)
         self._recalling = Recalling(resources, watch, self._selection, self.outbox)
-        self._from_beginning = watch.from_beginning and self.outbox.token is None
         self._disabled: DisabledTopics | None = None
         self._switched: asyncio.Event | None = None
         """Set when policies of topics may have been disabled or enabled; None until the part was DISABLED for the first time."""
@@ -72,7 +66,6 @@ class Part:
         """The length of the list ``switched`` when the disabled topics were looked at last."""
         self._namespace: Namespace | None = None
         self._taking: Taking | None = None
-        self._copying: Copying | None = None
         self._taken_ms = 0
         """As of when every change had been taken, when that was known last; in milliseconds since 1970; 0: it was never known."""
         self._failure: PolicyError | None = None
@@ -93,21 +86,25 @@ class Part:
         return self.authorization.refusal
 
     @property
+    def waiting(self) -> int:
+        """How many records wait in the outbox. Changes do not: they are taken from the namespace when there is room."""
+        return len(self.outbox)
+
+    @property
     def synced(self) -> bool:
         """Whether SYNCED was sent without a reset since, the outbox is empty, and the caller may watch the namespace."""
         return self.outbox.synced and not self.outbox and self.refusal is None
 
     def bookmark(self) -> bytes | None:
-        """Returns a TIMER bookmark; None while the namespace is not followed, its history is still being read, or SYNCED was not sent."""
-        behind = self.stage is Stage.RECALLING or (self._copying is not None and self._copying.behind)
-        return self.last_bookmark() if self._is_followed() and not behind else None
+        """Returns a bookmark; None while the namespace is not followed, its history is still being read, or SYNCED was not sent."""
+        return self.last_bookmark() if self._is_followed() and self.stage is not Stage.RECALLING else None
 
     def last_bookmark(self) -> bytes | None:
-        """Returns a last TIMER bookmark for a client that will resume elsewhere; None if the part is not synced or has no token."""
+        """Returns a last bookmark for a client that will resume elsewhere; None if the part is not synced or has no token."""
         token = self._place()
         if token is None or not self.synced:
             return None
-        return answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_TIMER, token, self._confirmed_ms())
+        return self._bookmark(token, synced=False)
 
     def take(self) -> list[bytes]:
         """Takes the next records; each element is one serialized record, or several joined.
@@ -119,12 +116,10 @@ class Part:
         if self._fault is not None:
             raise self._fault
         if self.refusal is not None:
-            status = self.outbox.status(failed_status(self.refusal))
+            status = self.outbox.status(failed_status(self.refusal), self._place())
             return [] if status is None else [status]
-        status = self.outbox.status(status_of(self.name, self.stage, self._problem(), self._namespace))
+        status = self.outbox.status(status_of(self.name, self.stage, self._problem(), self._namespace), self._place())
         taken = [*([] if status is None else [status]), *self.outbox.take()]
-        if self._copying is not None:
-            self._copying.look()
         if self._taking is not None:
             taken += self._taking.pieces(self._add_batch)
         return taken
@@ -166,11 +161,6 @@ class Part:
         Raises:
             PolicyError: a step failed.
         """
-        if self._watch.mode is Mode.ENTRIES:
-            self._copying = copying = Copying(self._resources, self.outbox, self._recalling, self._wake)
-            self._namespace = copying.namespace
-            self._go(StageEvent.COPIES)
-            await copying.copy()
         if await self._load():
             self._go(StageEvent.OFF)
             await self._rest()
@@ -182,7 +172,7 @@ class Part:
         """Enters FAILED, in which the error is sent as a status and retried; or ENDED if the error concerns the whole stream."""
         self._leave()
         self._failure = failure_of(self.name, error)
-        if self._failure.reason in _FINAL:
+        if self._failure.reason in FINAL:
             self._fault = self._failure
             self._go(StageEvent.ENDS)
         else:
@@ -227,8 +217,8 @@ class Part:
         self._failure = None
         self.outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"The topic policies of the watched topics of {self.name} were disabled.")
         for key in self._selection.keys() or ():
-            self.outbox.add(answers.disabled_record(self.name, key))
-        self.outbox.sync(NOTHING_READ, self._confirmed_ms())
+            self.outbox.add(events.disabled_record(self.name, key))
+        self.outbox.sync(NOTHING_READ, self._resources.registry.now())
         self._switched = asyncio.Event()
         while self._disabled.all_disabled(self._selection.topics):
             self._switched.clear()
@@ -243,11 +233,8 @@ class Part:
         mark = self._disabled.digest(self._selection.topics) if self._disabled is not None else ""
         if outbox.token is not None and outbox.token.left_out != mark:
             outbox.reset(Reason.TOPIC_POLICIES_SWITCHED, f"Topics of {self.name} had their policies disabled or enabled.")
-        if self._from_beginning:
-            outbox.token = await self._recall(outbox.token or Token(namespace.log_identity, (), mark), strict=False)
-            self._from_beginning = False
         watcher = await self._watcher_of(namespace, mark)
-        self._taking = taking = Taking(namespace, watcher, self._disabled, self._selection, self._switches, self._wake)
+        self._taking = taking = Taking(namespace, watcher, self._disabled, self._selection, self._switches, mark, self._wake)
         self._go(StageEvent.PLACED)
         try:
             why = await taking.interrupted
@@ -276,17 +263,17 @@ class Part:
                     if not (error.older and every and self._resources.registry.history is not None):
                         raise Gone(Reason.EVENTS_GONE if error.older and every else Reason.TOKEN_OUT_OF_RANGE, str(error))
                     place = outbox.token._replace(left_out=mark)
-                    outbox.token = await self._recall(place, strict=True)
+                    outbox.token = await self._recall(place)
                     if outbox.token == place:
                         raise Gone(Reason.EVENTS_GONE, "the history does not have what followed it")
                 except Gone as gone:
                     outbox.reset(gone.reason, f"The watch of {self.name} can't continue from its token: {gone}.")
 
-    async def _recall(self, token: Token, *, strict: bool) -> Token:
+    async def _recall(self, token: Token) -> Token:
         """RECALLING: sends the changes that the history has behind a token (see ``Recalling.recall``)."""
         self._go(StageEvent.RECORDED)
         try:
-            return await self._recalling.recall(token, strict=strict)
+            return await self._recalling.recall(token)
         finally:
             self._go(StageEvent.RECALLED)
 
@@ -297,26 +284,34 @@ class Part:
 
     # --- what is sent ---------------------------------------------------------------------------------------------
 
-    def _add_batch(self, batch: Batch, taken: list[bytes]) -> None:
+    def _add_batch(self, batch: Batch, stood: Token | None, taken: list[bytes]) -> None:
+        """Adds the records of a batch to ``taken``. ``stood``: the token before it."""
         disabled, outbox = self._disabled, self.outbox
+        synced = batch.synced and not outbox.synced
         if batch.changes:
             before = len(taken)
-            wire, before_too = self.authorization.wire, self._watch.include_previous
-            taken += change_pieces(self.name, batch, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
             if disabled is not None and not outbox.synced and self._selection.topics is not None:
-                taken += [answers.disabled_record(self.name, change.key) for change in batch.changes if disabled.includes(change.key.topic)]
+                taken += [events.disabled_record(self.name, change.key) for change in batch.changes if disabled.includes(change.key.topic)]
+            wire, before_too = self.authorization.wire, self._watch.include_previous
+            pieces = change_pieces(self.name, batch, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
+            for piece in pieces[:-1]:
+                taken.append(piece.bytes(stood and stood.moved(batch.changes[: piece.upto])))
+            if pieces:
+                taken.append(pieces[-1].bytes(None if synced else self._place()))  # SYNCED has the token behind itself
             outbox.counts = outbox.counts or len(taken) > before
-        if batch.synced and not outbox.synced:
+        if synced:
             token = self._place()
             assert token is not None, "synced"
-            taken.append(answers.bookmark(self.name, service_pb2.BOOKMARK_KIND_SYNCED, token, self._confirmed_ms()))
+            taken.append(self._bookmark(token, synced=True))
             outbox.synced = outbox.counts = True
         self.more = batch.more
 
+    def _bookmark(self, token: Token, *, synced: bool) -> bytes:
+        confirmed = self._confirmed_ms()
+        return events.bookmark(self.name, token, confirmed, self._resources.registry.now(), synced=synced)
+
     def _problem(self) -> PolicyError | None:
         """Why the part can't follow the namespace, other than the state of the namespace itself (see ``status.status_of``)."""
-        if self._copying is not None and self._copying.going:
-            return None
         if self._taking is None:
             return self._failure
         return self._taking.problem or (self._disabled.problem if self._disabled is not None else None)
@@ -337,13 +332,11 @@ class Part:
             return self._resources.registry.now()
         if self._taking is not None:
             self._taken_ms = self._taking.confirmed_ms
-        elif self._copying is not None and not self._copying.behind:
-            self._taken_ms = self._namespace.confirmed_ms
         return self._taken_ms
 
     def _leave(self) -> None:
-        """Gives back the watcher, if there is one, and ends copying."""
-        taking, self._taking, self._copying = self._taking, None, None
+        """Gives back the watcher, if there is one."""
+        taking, self._taking = self._taking, None
         if taking is not None:
             self._taken_ms = taking.confirmed_ms
             taking.close()

@@ -5,12 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...cluster.watched_namespaces import WatchedNamespaces
-from ...core.reading.watch import Token
 from ...namespaces.registry import Registry
 from .. import answers
-
-NOTHING_READ = Token("", ())
-"""The token of a client that has nothing of a namespace, and sees none of its log, because its topic policies are disabled."""
 
 
 class WatchResources(NamedTuple):

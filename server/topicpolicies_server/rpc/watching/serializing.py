@@ -7,20 +7,37 @@ that all watchers that want documents shown in the same way, and leave out the s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from ...cluster.disabled_topics import DisabledTopics
 from ...core.reading.heads import Head
-from ...core.reading.watch import Batch
+from ...core.reading.watch import Batch, Token
 from .. import answers
+from .events import change_record, resumable
 
 PIECE_BYTES = 60 * 1024
 """Records are joined to pieces of at most so many bytes; only a single record may exceed it."""
 
 
+class Piece(NamedTuple):
+    """Records of consecutive changes. The last one is apart, because a token is added to it."""
+
+    before: bytes
+    """All records but the last, joined."""
+    last: bytes
+    """The last record."""
+    upto: int
+    """How many changes of the batch come before the end of this piece."""
+
+    def bytes(self, token: Token | None) -> bytes:
+        """Returns all records. ``token``: where the watch stands behind them; None: it can't be resumed there."""
+        return self.before + (self.last if token is None else resumable(self.last, token))
+
+
 def change_pieces(
     name: str, batch: Batch, wire: answers.Wire, disabled: DisabledTopics | None, *, with_before: bool, own: bool = False
-) -> Sequence[bytes]:
-    """Returns the change records of a batch in pieces (``joined``), without those of topics whose policies are disabled.
+) -> Sequence[Piece]:
+    """Returns the change records of a batch in pieces, without those of topics whose policies are disabled.
 
     Args:
         name: ``tenant/namespace``.
@@ -28,13 +45,13 @@ def change_pieces(
         wire: serializes documents.
         disabled: the topics whose policies are disabled; None: no topic has them disabled.
         with_before: whether each change has the document before it, too.
-        own: whether ``wire`` is not the one that most watchers use (see ``answers.change_record``).
+        own: whether ``wire`` is not the one that most watchers use (see ``events.change_record``).
     """
     run = batch.run
     if run is None:
         return _made(name, batch.changes, wire, disabled, with_before=with_before, own=own)
     way = (wire, with_before, disabled, len(disabled.switched) if disabled is not None else 0)
-    pieces = run.serialized.get(way)
+    pieces: Sequence[Piece] | None = run.serialized.get(way)
     if pieces is None:
         pieces = run.serialized[way] = _made(name, batch.changes, wire, disabled, with_before=with_before, own=own)
     return pieces
@@ -42,20 +59,19 @@ def change_pieces(
 
 def _made(
     name: str, changes: Iterable[Head], wire: answers.Wire, disabled: DisabledTopics | None, *, with_before: bool, own: bool
-) -> tuple[bytes, ...]:
-    shown = changes if disabled is None else [change for change in changes if not disabled.includes(change.key.topic)]
-    return joined([answers.change_record(name, change, wire, with_before=with_before, own=own) for change in shown])
-
-
-def joined(records: Sequence[bytes]) -> tuple[bytes, ...]:
-    """Joins consecutive records to pieces of ``PIECE_BYTES``."""
-    pieces: list[bytes] = []
-    begin = size = 0
-    for number, record in enumerate(records):
-        if size and size + len(record) > PIECE_BYTES:
-            pieces.append(b"".join(records[begin:number]))
-            begin, size = number, 0
-        size += len(record)
-    if size:
-        pieces.append(b"".join(records[begin:]))
+) -> tuple[Piece, ...]:
+    pieces: list[Piece] = []
+    records: list[bytes] = []
+    size = last = 0
+    for number, change in enumerate(changes, 1):
+        if disabled is not None and disabled.includes(change.key.topic):
+            continue
+        record = change_record(name, change, wire, with_before=with_before, own=own)
+        if records and size + len(record) > PIECE_BYTES:
+            pieces.append(Piece(b"".join(records[:-1]), records[-1], last))
+            records, size = [], 0
+        records.append(record)
+        size, last = size + len(record), number
+    if records:
+        pieces.append(Piece(b"".join(records[:-1]), records[-1], last))
     return tuple(pieces)

@@ -5,7 +5,6 @@ stage         what is sent to the client in it                                  
 ============  ==================================================================================  ==================================
 LOADING       status LOADING                                                                      answers: BEGINNING
                                                                                                   off: DISABLED
-                                                                                                  copies: COPYING
 DISABLED      status DISABLED; a reset, if the client has anything that counts; the absence of    on: LOADING
               each named topic; SYNCED
 BEGINNING     a reset, if the client has anything that counts and its token can't be resumed      recorded: RECALLING
@@ -13,8 +12,6 @@ BEGINNING     a reset, if the client has anything that counts and its token can'
 RECALLING     the changes that the history has behind the token                                   recalled: BEGINNING
 FOLLOWING     status READY, if another status was sent before; a snapshot, or the changes since   interrupted: LOADING
               the token; SYNCED, unless it was sent; changes
-COPYING       the entries of the history, and each new one; SYNCED when the first end of the      none
-              history is reached
 FAILED        status FAILED, with the reason                                                      again: LOADING
 ENDED         the error, as the status of the call: it ends the stream                            none
 ============  ==================================================================================  ==================================
@@ -35,7 +32,6 @@ class Stage(enum.Enum):
     BEGINNING = enum.auto()
     RECALLING = enum.auto()
     FOLLOWING = enum.auto()
-    COPYING = enum.auto()
     FAILED = enum.auto()
     ENDED = enum.auto()
 
@@ -49,8 +45,6 @@ class StageEvent(enum.Enum):
     """The policies of all watched topics of the namespace are disabled."""
     ON = enum.auto()
     """The policies of some watched topic have been enabled."""
-    COPIES = enum.auto()
-    """The mode is ENTRIES: the part sends what the history has."""
     RECORDED = enum.auto()
     """The history may have the changes behind the token."""
     RECALLED = enum.auto()
@@ -83,7 +77,6 @@ class Interruption(enum.Enum):
 NEXT: dict[tuple[Stage, StageEvent], Stage] = {
     (Stage.LOADING, StageEvent.ANSWERS): Stage.BEGINNING,
     (Stage.LOADING, StageEvent.OFF): Stage.DISABLED,
-    (Stage.LOADING, StageEvent.COPIES): Stage.COPYING,
     (Stage.DISABLED, StageEvent.ON): Stage.LOADING,
     (Stage.BEGINNING, StageEvent.RECORDED): Stage.RECALLING,
     (Stage.BEGINNING, StageEvent.PLACED): Stage.FOLLOWING,

@@ -1,4 +1,4 @@
-"""One WatchPolicies stream: any number of namespaces, each a part of its own (``part``), sent in batches.
+"""One stream of WatchPolicies or WatchHistory: any number of namespaces, each a part of its own (``part``, ``copying``), sent in batches.
 
 The stream pulls: it takes records from its parts only when the last message has been written, so a client that does not read holds up no
 other one. All records that are there at that moment go into one message, bounded in bytes; a message never waits for more records. Only
@@ -9,15 +9,13 @@ two.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Protocol
 
 from ...core.errors import Kind, PolicyError
 from ...core.reasons import Reason
 from .authorizations import Authorization
 from .bookmarks import Bookmarks
-from .part import Part
-from .requests import Watch
-from .resources import WatchResources
 
 MESSAGE_BYTES = 256 * 1024
 """The most bytes of records in a message; only a single record may exceed it."""
@@ -28,6 +26,48 @@ UNREAD_SECONDS = 10.0
 UNCHECKED: Mapping[str, Authorization] = {}
 Write = Callable[[bytes], Awaitable[None]]
 """Sends a message; returns when there is room for the next one."""
+
+
+class Part(Protocol):
+    """One namespace of a stream."""
+
+    name: str
+    """``tenant/namespace``."""
+    more: bool
+    """Whether the last ``take`` left something that can be taken at once."""
+    authorization: Authorization
+    """The caller's permission in this namespace, as of the last check."""
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait to be taken."""
+
+    @property
+    def refusal(self) -> PolicyError | None:
+        """Why the caller may not watch this namespace now; None: it may."""
+
+    def begin(self) -> None:
+        """Begins to follow the namespace."""
+
+    def bookmark(self) -> bytes | None:
+        """Returns a bookmark; None: there is none now."""
+
+    def last_bookmark(self) -> bytes | None:
+        """Returns a bookmark for a client that will resume elsewhere; None: it can't resume."""
+
+    def take(self) -> list[bytes]:
+        """Takes the next records; each element is one serialized record, or several joined.
+
+        Raises:
+            PolicyError: the stream has to end.
+        """
+
+    async def close(self) -> None:
+        """Gives back what the part holds."""
+
+
+PartOf = Callable[[str, Callable[[], None], Authorization | None], Part]
+"""Makes the part of a namespace, given what it calls when there may be something to take, and the caller's permission in it."""
 
 
 def _never() -> None:
@@ -66,18 +106,20 @@ class _Message:
 
 
 class WatchStream:
-    """Sends the messages of one WatchPolicies stream."""
+    """Sends the messages of one stream."""
 
-    def __init__(self, resources: WatchResources, watch: Watch, bookmarks: Bookmarks) -> None:
+    def __init__(self, names: Iterable[str], part_of: PartOf, bookmark_seconds: float, bookmarks: Bookmarks) -> None:
         """Does nothing before ``run``.
 
         Args:
-            resources: what all watches of the server share.
-            watch: the request.
+            names: the namespaces that are watched.
+            part_of: makes the part of a namespace.
+            bookmark_seconds: the time between two bookmarks.
             bookmarks: the timer that signals when a bookmark is due.
         """
-        self._interval = watch.bookmark_seconds
-        self._ends = watch.end_when_synced
+        self._names = tuple(names)
+        self._part_of = part_of
+        self._interval = bookmark_seconds
         self._bookmarks = bookmarks
         self._stops = False
         self._bookmark_due = False
@@ -87,11 +129,7 @@ class WatchStream:
         """Whether permissions may have changed since ``_end_if_denied`` last checked them."""
         self._reconsidering: asyncio.Handle | None = None
         """The call of ``_reconsider`` that is scheduled; None: none is."""
-        self._unsynced: list[Part] = []
-        """Parts that were not synced when ``_all_synced`` last looked at all; a part that was synced then may have been reset since."""
         self._waiter: asyncio.Future[None] | None = None
-        self._resources = resources
-        self._watch = watch
         self._parts: list[Part] = []
         self._task: asyncio.Task[object] | None = None
         """The task in which ``run`` runs; None before."""
@@ -100,8 +138,8 @@ class WatchStream:
 
     @property
     def waiting(self) -> int:
-        """How many records wait in the outboxes of the parts. Changes do not: they are taken from the namespace when there is room."""
-        return sum(len(part.outbox) for part in self._parts)
+        """How many records wait in the parts."""
+        return sum(part.waiting for part in self._parts)
 
     def stop(self) -> None:
         """Ends the stream with UNAVAILABLE, after a last bookmark of each part, because the server stops."""
@@ -131,7 +169,7 @@ class WatchStream:
     async def run(
         self, write: Write, authorizations: Mapping[str, Authorization] = UNCHECKED, unread_since: Callable[[], float | None] = _never
     ) -> None:
-        """Writes serialized ``WatchPoliciesResponse`` messages. Returns only with ``end_when_synced``, once every part is synced.
+        """Writes serialized messages without end.
 
         Args:
             write: writes a message.
@@ -139,8 +177,8 @@ class WatchStream:
             unread_since: returns since when, by the loop's clock, the last message waits for the client to read it; None: no message waits.
 
         Raises:
-            PolicyError: UNAVAILABLE, the server stops; RESOURCE_EXHAUSTED, the server has too many namespaces; FAILED_PRECONDITION, the
-                request needs the history and the server keeps none; PERMISSION_DENIED, see ``_denied``; and what ``_take`` raises.
+            PolicyError: UNAVAILABLE, the server stops; RESOURCE_EXHAUSTED, the server has too many namespaces; PERMISSION_DENIED, see
+                ``_denied``; and what ``_take`` raises.
         """
         self._task, self._unread_since = asyncio.current_task(), unread_since
         message = _Message(write)
@@ -150,21 +188,19 @@ class WatchStream:
             while True:
                 more = await self._take(message)
                 if self._stops and not more:
-                    await self._mark(message, Part.last_bookmark)
+                    await self._mark(message, lambda part: part.last_bookmark())
                     await message.send()
                     raise PolicyError(
                         Kind.UNAVAILABLE,
                         Reason.SHUTTING_DOWN,
-                        "The server is stopping: resume with the token at another server, or here later.",
+                        "The server is stopping: resume with its tokens at another server, or here later.",
                     )
                 if self._bookmark_due:
                     self._bookmark_due = False
-                    await self._mark(message, Part.bookmark)
+                    await self._mark(message, lambda part: part.bookmark())
                     slot = self._bookmarks.schedule(self._is_due, self._interval)
                 await message.send()
                 self._end_if_denied()
-                if self._ends and not more and self._all_synced():
-                    return
                 if self._signalled:
                     await asyncio.sleep(0)  # other tasks have their turn, even if nothing was sent
                 else:
@@ -175,11 +211,9 @@ class WatchStream:
                 self._reconsidering.cancel()
 
     async def _begin(self, authorizations: Mapping[str, Authorization]) -> None:
-        for number, name in enumerate(self._watch.topics, 1):
+        for number, name in enumerate(self._names, 1):
             part = self._part(name, authorizations.get(name))
             self._parts.append(part)
-            if name in self._watch.broken_off:
-                part.outbox.begin_anew()
             part.begin()
             if not number % TURN:
                 await asyncio.sleep(0)
@@ -190,16 +224,8 @@ class WatchStream:
             self._signalled[part] = None
             self._wake()
 
-        part = Part(self._resources, name, self._watch, wake, authorization)
+        part = self._part_of(name, wake, authorization)
         return part
-
-    def _all_synced(self) -> bool:
-        """Returns whether all parts are synced. While that is not so, mostly one part is looked at: the last one that was not."""
-        while self._unsynced and self._unsynced[-1].synced:
-            self._unsynced.pop()
-        if not self._unsynced:
-            self._unsynced = [part for part in self._parts if not part.synced]
-        return not self._unsynced
 
     def _end_if_denied(self) -> None:
         if not self._reconsidered:
@@ -209,12 +235,9 @@ class WatchStream:
             raise denied
 
     def _denied(self) -> PolicyError | None:
-        """Returns PERMISSION_DENIED if the caller may watch none of the namespaces any more; None: it may watch one.
-
-        With ``end_when_synced`` one denied namespace suffices, for its part would never be synced, and the stream would not end.
-        """
+        """Returns PERMISSION_DENIED if the caller may watch none of the namespaces any more; None: it may watch one."""
         denied = [part.refusal for part in self._parts if part.refusal is not None and part.refusal.kind is Kind.PERMISSION_DENIED]
-        return denied[0] if denied and (self._ends or len(denied) == len(self._parts)) else None
+        return denied[0] if denied and len(denied) == len(self._parts) else None
 
     async def close(self) -> None:
         """Closes all parts: gives back their watchers and namespaces. A failure of one is raised after all were closed."""

@@ -32,6 +32,7 @@ class Taking:
         disabled: DisabledTopics | None,
         selection: Selection,
         switches: int,
+        mark: str,
         wake: Callable[[], None],
     ) -> None:
         """Takes nothing before ``take``.
@@ -42,6 +43,7 @@ class Taking:
             disabled: the topics whose policies are disabled; None: no topic has them disabled.
             selection: the topics and scopes that are watched.
             switches: the length of the list ``switched`` when the part looked at it; later ones interrupt.
+            mark: names the selected topics that are left out (``DisabledTopics.digest``).
             wake: called when there is something to take.
         """
         self.interrupted: asyncio.Future[Interruption] = asyncio.get_running_loop().create_future()
@@ -50,12 +52,13 @@ class Taking:
         """Why it can't be found out at present whether the topics of the held batch are disabled; None: there is no such problem."""
         self._confirmed_ms = namespace.confirmed_ms
         self._stood: Token | None = None
-        """The token before the batch that could not be serialized."""
+        """The token before the last batch."""
         self._namespace = namespace
         self._watcher = watcher
         self._disabled = disabled
         self._selection = selection
         self._switches = switches
+        self._mark = mark
         self._wake = wake
         self._held: Batch | None = None
         """The batch that is held back until all of its topics have been looked up."""
@@ -65,15 +68,19 @@ class Taking:
         self._looking: RestartedTask | None = None
         """The task that looks up unknown topics; None: there was none so far."""
 
-    def pieces(self, add: Callable[[Batch, list[bytes]], None]) -> list[bytes]:
-        """Returns what ``add`` makes of the next batch; nothing once ``interrupted`` is done, or while a batch is held back."""
-        stood, pieces = self._watcher_token, list[bytes]()
+    def pieces(self, add: Callable[[Batch, Token | None, list[bytes]], None]) -> list[bytes]:
+        """Returns what ``add`` makes of the next batch; nothing once ``interrupted`` is done, or while a batch is held back.
+
+        ``add``: takes a batch, the token before it, and the list to which it adds.
+        """
+        pieces: list[bytes] = []
+        if self._held is None:
+            self._stood = self._marked(self._watcher.token)
         try:
             batch = self._take()
             if batch is not None:
-                add(batch, pieces)
+                add(batch, self._stood, pieces)
         except Exception as error:  # noqa: BLE001 (whoever awaits it has it)
-            self._stood = self._marked(stood)
             self.interrupted.set_exception(error)
             return []
         return pieces
@@ -105,10 +112,10 @@ class Taking:
 
     @property
     def token(self) -> Token | None:
-        """The token of what was taken; None during a snapshot, and while a batch is held back."""
-        if self._broken:
+        """The token of what was taken; None during a snapshot."""
+        if self._broken or self._held is not None:
             return self._stood
-        return self._marked(self._watcher_token)
+        return self._marked(self._watcher.token)
 
     def close(self) -> None:
         """Gives the watcher back, and ends the task that looks at topics."""
@@ -117,13 +124,11 @@ class Taking:
         self._held = None
         self._namespace.unwatch(self._watcher)
 
-    @property
-    def _watcher_token(self) -> Token | None:
-        return self._watcher.token if self._held is None else None
-
     def _marked(self, token: Token | None) -> Token | None:
-        """Returns the token with the topics that are left out."""
-        return token if token is None or self._disabled is None else token._replace(left_out=self._disabled.digest(self._selection.topics))
+        """Returns the token with the topics that are left out. Of selected topics they can't change: that interrupts."""
+        if token is None or self._disabled is None:
+            return token
+        return token._replace(left_out=self._mark if self._selection.topics is not None else self._disabled.digest(None))
 
     @property
     def _broken(self) -> bool:

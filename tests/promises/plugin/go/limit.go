@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"topicpolicies.example/clients/go/topicpolicies"
+	pb "topicpolicies.example/clients/go/topicpolicies/v1"
 )
 
 func main() {
@@ -22,10 +23,10 @@ func main() {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	_, err = client.Update(context.Background(), topicpolicies.Update{
-		Key:      topicpolicies.Key{Topic: os.Args[2]},
-		Policies: &topicpolicies.TopicPolicies{MaxProducerPerTopic: proto.Int32(int32(limit))},
-		Mask:     []string{"max_producer_per_topic"},
+	_, err = client.UpdatePolicy(context.Background(), &pb.UpdatePolicyRequest{
+		Topic:      os.Args[2],
+		Policies:   &pb.TopicPolicies{MaxProducerPerTopic: proto.Int32(int32(limit))},
+		UpdateMask: topicpolicies.Mask("max_producer_per_topic"),
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import httpx
 
-from ....core.reasons import Reason
+from ....core.reasons import LogState
 from ...change_log import LogError
 
 MOST_BYTES = 32 * 2**20
@@ -113,7 +113,7 @@ async def fetch(http: httpx.AsyncClient, url: str, headers: Mapping[str, str], r
 
 
 def understood(ask: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, Any, _T]]:
-    """Turns the exceptions that an answer of an unexpected form causes into a LogError (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE``).
+    """Turns the exceptions that an answer of an unexpected form causes into a LogError (UNAVAILABLE, ``ADMIN_UNREACHABLE``).
 
     Such an answer may be a proxy's page, or a list in place of an object.
     """
@@ -125,7 +125,7 @@ def understood(ask: Callable[_P, Awaitable[_T]]) -> Callable[_P, Coroutine[Any, 
         except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
             problem = f"{type(error).__name__} {error}"[:_REASON_CHARACTERS]
             raise LogError(
-                Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar answered in an unknown form ({ask.__name__}: {problem})."
+                LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar answered in an unknown form ({ask.__name__}: {problem})."
             ) from error
 
     return asking

@@ -21,7 +21,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 import httpx
 
-from ....core.reasons import Reason
+from ....core.reasons import LogState
 from ....fair_limit import FairLimiter, GivenUpError, NoPlaceError
 from ....tasks import TaskSet
 from ...change_log import LogError
@@ -79,7 +79,7 @@ class Admin:
             seconds: how long to go on trying, including the wait behind other requests; the last attempt may take 10 s more.
 
         Raises:
-            LogError: there is no usable answer (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE`` or ``PULSAR_ADMIN_REFUSED``).
+            LogError: there is no usable answer (UNAVAILABLE, ``ADMIN_UNREACHABLE`` or ``ADMIN_REFUSED``).
         """
         if _is_nowhere(path):
             return None
@@ -103,10 +103,10 @@ class Admin:
         """Returns when one of the hosts has given a good answer; the hosts share ``seconds``. Nothing is retried.
 
         Raises:
-            LogError: no host answers (UNAVAILABLE, ``PULSAR_ADMIN_UNREACHABLE``), or it denies access (``PULSAR_ADMIN_REFUSED``).
+            LogError: no host answers (UNAVAILABLE, ``ADMIN_UNREACHABLE``), or it denies access (``ADMIN_REFUSED``).
         """
         resource, bases = _resource(("brokers", "version")), tuple(self._bases)
-        problem = LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The admin API of Pulsar has no host.")
+        problem = LogError(LogState.ADMIN_UNREACHABLE, "The admin API of Pulsar has no host.")
         for base in bases:
             try:
                 async with asyncio.timeout(seconds / len(bases)):
@@ -116,7 +116,7 @@ class Admin:
             except _PassingFaultError as error:
                 problem = _no_answer(str(error))
             except LogError as error:
-                if error.reason != Reason.PULSAR_ADMIN_UNREACHABLE or self._closed.is_set():
+                if error.state is not LogState.ADMIN_UNREACHABLE or self._closed.is_set():
                     raise
                 problem = error  # another host may do better
             else:
@@ -170,7 +170,7 @@ class Admin:
             except (_PassingFaultError, NoPlaceError, GivenUpError) as fault:
                 if time.monotonic() + pause >= deadline:
                     raise LogError(
-                        Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer GET {resource}: {fault}."
+                        LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer GET {resource}: {fault}."
                     ) from fault
             await self._rest(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -272,9 +272,9 @@ class Admin:
             target = scheme = host = ""
         where = f"The admin API of Pulsar redirects from {_host_of(url)} to"
         if scheme not in ("http", "https") or not host:
-            raise LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"{where} something that is not an HTTP address.")
+            raise LogError(LogState.ADMIN_UNREACHABLE, f"{where} something that is not an HTTP address.")
         if urlsplit(url).scheme == "https" and scheme != "https":
-            raise LogError(Reason.PULSAR_ADMIN_REFUSED, f"{where} a place without TLS: {_host_of(target)}.")
+            raise LogError(LogState.ADMIN_REFUSED, f"{where} a place without TLS: {_host_of(target)}.")
         return target
 
     def _found(self, answer: Answer, resource: str, token: str) -> Answer | None:
@@ -286,9 +286,7 @@ class Admin:
         if status == httpx.codes.UNAUTHORIZED and self._issued is not None:
             self._issued.refused(token)
         if status in _NO_ENTRY:
-            raise LogError(
-                Reason.PULSAR_ADMIN_REFUSED, f"The admin API of Pulsar answered {status} to GET {resource}: {answer.reason(token)}."
-            )
+            raise LogError(LogState.ADMIN_REFUSED, f"The admin API of Pulsar answered {status} to GET {resource}: {answer.reason(token)}.")
         if status in _WORTH_RETRYING:
             raise _PassingFaultError(f"{status} {answer.reason(token)}")
         if not httpx.codes.is_success(status):
@@ -301,7 +299,7 @@ class _PassingFaultError(Exception):
 
 
 def _closed() -> LogError:
-    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, "The client of Pulsar's admin API was closed.")
+    return LogError(LogState.ADMIN_UNREACHABLE, "The client of Pulsar's admin API was closed.")
 
 
 def _cancellations() -> int:
@@ -311,11 +309,11 @@ def _cancellations() -> int:
 
 
 def _no_answer(fault: str) -> LogError:
-    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer: {fault}.")
+    return LogError(LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer: {fault}.")
 
 
 def _useless(resource: str, what: str) -> LogError:
-    return LogError(Reason.PULSAR_ADMIN_UNREACHABLE, f"The admin API of Pulsar gave no usable answer to GET {resource}: {what}.")
+    return LogError(LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar gave no usable answer to GET {resource}: {what}.")
 
 
 def _host_of(url: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from ....core.errors import Kind
-from ....core.reasons import Reason
+from ....core.reasons import LogState, Reason
 from ...avro import Dialect
 from ...change_log import LogError
 from .answer import names_of, understood
@@ -99,7 +99,7 @@ async def learn(admin: Admin, service_url: str, *, cluster: str = "") -> PulsarF
         cluster: the cluster's name, if the configuration gives it.
 
     Raises:
-        LogError: the brokers gave no answer, or the name can't be found out (FAILED_PRECONDITION, ``PULSAR_CLUSTER_UNKNOWN``).
+        LogError: the brokers gave no answer, or the name can't be found out (FAILED_PRECONDITION, ``LEVELS_UNKNOWN``).
     """
     version = await admin.get("brokers", "version")
     if not isinstance(version, str) or _WORD.fullmatch(version.strip()) is None:
@@ -123,7 +123,7 @@ async def _settings(admin: Admin) -> Mapping[str, Any]:
     try:
         settings = await admin.get("brokers", "configuration", "runtime")
     except LogError as error:
-        if error.reason != Reason.PULSAR_ADMIN_REFUSED:
+        if error.state is not LogState.ADMIN_REFUSED:
             raise
         return {}
     return settings if isinstance(settings, dict) else {}
@@ -143,7 +143,7 @@ async def _only_or_reached(admin: Admin, service_url: str) -> str:
     if len(reached) == 1:
         return str(reached[0])
     raise LogError(
-        Reason.PULSAR_CLUSTER_UNKNOWN,
+        Reason.LEVELS_UNKNOWN,
         f"It is not known which of the clusters {', '.join(names) or '(none)'} the brokers are: configure the cluster's name.",
         kind=Kind.FAILED_PRECONDITION,
     )

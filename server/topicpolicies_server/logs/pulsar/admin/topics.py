@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from ....core.errors import Kind
 from ....core.names import PERSISTENT
-from ....core.reasons import Reason
+from ....core.reasons import LogState, Reason
 from ...avro import Dialect
 from ...change_log import LogError
 from ..ids import MessageId, entry_of
@@ -178,7 +178,7 @@ class Topics:
         """
         answer = await self._ask(namespace, topic, "lastMessageId")
         if not isinstance(answer, dict):
-            raise LogError(Reason.LOG_NOT_SERVED, f"No broker serves {topic} of {namespace} at the moment.")
+            raise LogError(LogState.NOT_SERVED, f"No broker serves {topic} of {namespace} at the moment.")
         return MessageId(int(answer["ledgerId"]), int(answer["entryId"]), int(answer.get("batchIndex", -1)))
 
     @understood
@@ -288,7 +288,7 @@ class Topics:
         try:
             headers = await self._admin.headers("persistent", *path, seconds=_SHORT_SECONDS)
         except LogError as error:
-            if error.reason != Reason.PULSAR_ADMIN_REFUSED:
+            if error.state is not LogState.ADMIN_REFUSED:
                 raise
             return True  # taken for a message, because its headers may not be read
         return headers is not None and _MARKER not in headers

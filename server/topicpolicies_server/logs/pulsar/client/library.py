@@ -214,10 +214,10 @@ class PulsarClient:
     async def _ask(self, start: Callable[[Callable[[Any], None]], None]) -> Any:
         """Starts an asynchronous call of the library and awaits its result. If cancelled, closes a handle that the call still returns."""
         if self._closed:
-            raise LogError(Reason.LOG_CLOSED, "The change log is closed.")
+            raise LogError(Reason.LOG_UNAVAILABLE, "The change log is closed.")
         if os.getpid() != self._process:
             raise LogError(
-                Reason.LOG_CLOSED, "A Pulsar client does not work after a fork: open the change log in the process that uses it."
+                Reason.LOG_UNAVAILABLE, "A Pulsar client does not work after a fork: open the change log in the process that uses it."
             )
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()

@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from ....core.errors import Kind
-from ....core.reasons import Reason
+from ....core.reasons import LogState, Reason
 from ...change_log import LogError
 from .library import PulsarClientError, Result
 
@@ -24,19 +24,19 @@ _PASSING = frozenset(
         Result.UnknownError,
     }
 )
-_MEANINGS = {
-    Result.AuthenticationError: (Reason.LOG_ACCESS_DENIED, Kind.UNAVAILABLE, "the brokers do not know the sidecar"),
-    Result.AuthorizationError: (Reason.LOG_ACCESS_DENIED, Kind.UNAVAILABLE, "the sidecar lacks the permission"),
-    Result.ErrorGettingAuthenticationData: (Reason.LOG_ACCESS_DENIED, Kind.UNAVAILABLE, "the sidecar has no credentials"),
+_MEANINGS: dict[Any, tuple[Reason | LogState, Kind, str]] = {
+    Result.AuthenticationError: (LogState.ACCESS_DENIED, Kind.UNAVAILABLE, "the brokers do not know the sidecar"),
+    Result.AuthorizationError: (LogState.ACCESS_DENIED, Kind.UNAVAILABLE, "the sidecar lacks the permission"),
+    Result.ErrorGettingAuthenticationData: (LogState.ACCESS_DENIED, Kind.UNAVAILABLE, "the sidecar has no credentials"),
     Result.MemoryBufferIsFull: (
-        Reason.LOG_BUSY,
+        Reason.LIMIT_REACHED,
         Kind.RESOURCE_EXHAUSTED,
         "more bytes are in flight than the client library allows, send fewer at once, or lower max_in_flight_per_namespace",
     ),
-    Result.MessageTooBig: (Reason.EVENT_TOO_LARGE, Kind.INVALID_ARGUMENT, "the event is larger than brokers accept"),
-    Result.ProducerBusy: (Reason.LOG_FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),
-    Result.ProducerFenced: (Reason.LOG_FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),
-    Result.ProducerQueueIsFull: (Reason.LOG_BUSY, Kind.RESOURCE_EXHAUSTED, "more than max_in_flight_per_namespace are in flight"),
+    Result.MessageTooBig: (Reason.NOT_EXPRESSIBLE, Kind.FAILED_PRECONDITION, "the event is larger than brokers accept"),
+    Result.ProducerBusy: (LogState.FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),
+    Result.ProducerFenced: (LogState.FENCED, Kind.FAILED_PRECONDITION, "another client holds the exclusive producer"),
+    Result.ProducerQueueIsFull: (Reason.LIMIT_REACHED, Kind.RESOURCE_EXHAUSTED, "more than max_in_flight_per_namespace are in flight"),
 }
 
 
@@ -62,7 +62,7 @@ def holder_of(message: str) -> str | None:
 
 def is_passing(error: PulsarClientError | LogError) -> bool:
     """Whether an operation that failed like this may succeed when it is tried again."""
-    return error.result in _PASSING if isinstance(error, PulsarClientError) else error.reason == Reason.PULSAR_ADMIN_UNREACHABLE
+    return error.result in _PASSING if isinstance(error, PulsarClientError) else error.state is LogState.ADMIN_UNREACHABLE
 
 
 def refusal(what: str, result: Any, message: str = "", *, outcome_unknown: bool = False) -> LogError:
@@ -74,7 +74,9 @@ def refusal(what: str, result: Any, message: str = "", *, outcome_unknown: bool 
         message: the library's own message.
         outcome_unknown: for an append, whether it may have succeeded all the same.
     """
-    default = (Reason.LOG_UNREACHABLE, "no answer in time") if result in _PASSING else (Reason.LOG_REFUSED, "the brokers refused it")
-    reason, kind, meaning = _MEANINGS.get(result, (default[0], Kind.UNAVAILABLE, default[1]))
+    default: tuple[Reason | LogState, str] = (
+        (LogState.UNREACHABLE, "no answer in time") if result in _PASSING else (LogState.REFUSED, "the brokers refused it")
+    )
+    why, kind, meaning = _MEANINGS.get(result, (default[0], Kind.UNAVAILABLE, default[1]))
     said = f"{result.name}: {message}" if message else result.name
-    return LogError(reason, f"{what} failed, {meaning} ({said}).", kind=kind, outcome_unknown=outcome_unknown)
+    return LogError(why, f"{what} failed, {meaning} ({said}).", kind=kind, outcome_unknown=outcome_unknown)

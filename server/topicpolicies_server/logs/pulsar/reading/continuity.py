@@ -307,12 +307,12 @@ def _behind(place: MessageId) -> MessageId:
 
 def _missed(place: MessageId) -> LogError:
     return LogError(
-        Reason.LOG_COMPACTED,
+        Reason.LOG_UNAVAILABLE,
         f"The change log was compacted while it was read, up to {place.ledger}:{place.entry}; it must be opened again.",
     )
 
 
 def _not_handed_over(place: MessageId) -> LogError:
     return LogError(
-        Reason.LOG_SKIPPED, f"The entry {place.ledger}:{place.entry} of the change log was not delivered; the log must be opened again."
+        Reason.LOG_UNAVAILABLE, f"The entry {place.ledger}:{place.entry} of the change log was not delivered; the log must be opened again."
     )

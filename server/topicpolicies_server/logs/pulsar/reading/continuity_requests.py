@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeAlias, TypeVar
 
-from ....core.reasons import Reason
+from ....core.reasons import LogState
 from ...change_log import LogError
 from ..admin.topics import Compaction
 from ..ids import NOWHERE, MessageId
@@ -151,7 +151,7 @@ async def _answer(ask: Callable[[], Awaitable[_T]]) -> _T:
     """Returns the broker's answer, without which reading can't go on; repeats the request until there is one.
 
     Raises:
-        LogError: the request was refused for ``_REFUSED_SECONDS`` without a break (``LOG_ACCESS_DENIED``).
+        LogError: the request was refused for ``_REFUSED_SECONDS`` without a break (``ACCESS_DENIED``).
     """
     pause = _FIRST_PAUSE
     refused_until = math.inf
@@ -160,9 +160,9 @@ async def _answer(ask: Callable[[], Awaitable[_T]]) -> _T:
             return await ask()
         except LogError as error:
             now = time.monotonic()
-            refused_until = min(refused_until, now + _REFUSED_SECONDS) if error.reason == Reason.PULSAR_ADMIN_REFUSED else math.inf
+            refused_until = min(refused_until, now + _REFUSED_SECONDS) if error.state is LogState.ADMIN_REFUSED else math.inf
             if now >= refused_until:
-                raise LogError(Reason.LOG_ACCESS_DENIED, error.message) from error
+                raise LogError(LogState.ACCESS_DENIED, error.message) from error
             _log.warning("Reading a change log waits to hear whether something is missing: %s", error.message)
         await asyncio.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE)

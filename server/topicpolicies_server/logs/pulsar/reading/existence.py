@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 
 from ....core.policies.events import Position
-from ....core.reasons import Reason
+from ....core.reasons import LogState, Reason
 from ...change_log import LogError
 from ..access import Access
 from .following import Following
@@ -69,7 +69,7 @@ class Existence:
         """Returns an error if the connection was gone for too long, whatever the broker would say."""
         gone = now - self._connected
         if gone > self._access.limits.disconnected_seconds:
-            return LogError(Reason.LOG_UNREACHABLE, f"{self._name} has been out of reach for {gone:.0f} s.")
+            return LogError(LogState.UNREACHABLE, f"{self._name} has been out of reach for {gone:.0f} s.")
         return None
 
     async def trouble(self, *, surely: bool = False) -> LogError | None:
@@ -92,10 +92,12 @@ class Existence:
             return trouble
         except LogError as error:
             if error.reason == Reason.NAMESPACE_NOT_FOUND:
-                return LogError(error.reason, f"The namespace {self._following.layout.namespace} was deleted.", kind=error.kind)
-            if error.reason == Reason.PULSAR_ADMIN_REFUSED and not self._following.connected:
-                return LogError(Reason.LOG_ACCESS_DENIED, error.message)
-            if surely or error.reason not in (Reason.PULSAR_ADMIN_REFUSED, Reason.PULSAR_ADMIN_UNREACHABLE):
+                return LogError(
+                    error.state or error.reason, f"The namespace {self._following.layout.namespace} was deleted.", kind=error.kind
+                )
+            if error.state is LogState.ADMIN_REFUSED and not self._following.connected:
+                return LogError(LogState.ACCESS_DENIED, error.message)
+            if surely or error.state not in (LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE):
                 raise
             return None
         finally:
@@ -105,10 +107,10 @@ class Existence:
         topics, opened = self._access.topics, self._following
         layout = await topics.find(opened.layout.namespace)
         if layout is None:
-            return LogError(Reason.LOG_DELETED, f"{self._name} was deleted.")
+            return LogError(Reason.LOG_UNAVAILABLE, f"{self._name} was deleted.")
         if layout.partitions != opened.layout.partitions:
             return LogError(
-                Reason.LOG_REPARTITIONED,
+                Reason.LOG_UNAVAILABLE,
                 f"{self._name} has {layout.partitions} partitions and no longer {opened.layout.partitions}; it must be opened again.",
             )
         return await replaced(topics, layout, opened.creation, opened.ledgers)
@@ -117,7 +119,7 @@ class Existence:
         """Returns an error if the log was not reconnected in time: the library's pauses grow, so opening the log again is quicker."""
         gone = time.monotonic() - self._connected
         if not self._following.connected and gone > self._access.limits.reconnect_seconds:
-            return LogError(Reason.LOG_UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
+            return LogError(LogState.UNREACHABLE, f"{self._name} exists, but was not reconnected within {gone:.0f} s.")
         return None
 
 
@@ -141,7 +143,7 @@ class LogEnd:
         try:
             last = await self._following.last(partition)
         except LogError as error:
-            if error.reason == Reason.LOG_NOT_SERVED:
+            if error.state is LogState.NOT_SERVED:
                 await self._make_sure()
             raise
         if last.ledger not in (self._following.ledgers[partition], self._ledgers.get(partition)):

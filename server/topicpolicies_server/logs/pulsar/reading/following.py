@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ....core.policies.events import Placed, Position
 from ....core.reading.lazy_view import UndecodedEntry
-from ....core.reasons import Reason
+from ....core.reasons import LogState, Reason
 from ....tasks import TaskSet, asked_to_end
 from ...change_log import LogError, Start
 from ..access import Access
@@ -134,7 +134,7 @@ class Following:
             connected_to = await access.topics.creations(layout)
             if any(not now or then not in ("", now) for then, now in zip(creations, connected_to, strict=True)):
                 # the ends that the broker reported may be those of the next creation
-                raise LogError(Reason.LOG_LOST, f"The change log of {layout.namespace} was deleted while it was opened. Try again.")
+                raise LogError(LogState.LOST, f"The change log of {layout.namespace} was deleted while it was opened. Try again.")
         except BaseException as error:
             for task in connecting:
                 if not task.cancel() and not task.cancelled() and task.exception() is None:
@@ -238,13 +238,15 @@ class Following:
         try:
             await reader.run(listener.read, caught_up, listener.undecoded)
         except LogError as error:
-            stuck = error.reason == Reason.LOG_STUCK and self._throttled
-            listener.lost(LogError(error.reason, f"{error.message} {self._throttled}") if stuck else error)
+            stuck = error.state is LogState.STUCK and self._throttled
+            listener.lost(LogError(error.state or error.reason, f"{error.message} {self._throttled}") if stuck else error)
         except (Exception, asyncio.CancelledError) as error:  # the log must not look alive when it is not
             if asked_to_end(error):
                 raise
             _log.exception("Reading the change log of %s failed", self.layout.namespace)
-            listener.lost(LogError(Reason.LOG_BROKEN, f"Reading the change log of {self.layout.namespace} failed: {type(error).__name__}."))
+            listener.lost(
+                LogError(Reason.LOG_UNAVAILABLE, f"Reading the change log of {self.layout.namespace} failed: {type(error).__name__}.")
+            )
 
 
 async def _connect(

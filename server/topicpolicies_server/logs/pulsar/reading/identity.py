@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ....core.reasons import Reason
+from ....core.reasons import LogState, Reason
 from ...change_log import LogError
 from ..admin.topics import Layout, Topics, creation_of
 
@@ -31,7 +31,7 @@ async def replaced(topics: Topics, layout: Layout, creation: str, read: Sequence
     now = creation_of([each.creation for each in found])
     if creation not in (now, ""):
         if not now:
-            return LogError(Reason.LOG_DELETED, f"{name} was deleted.")
+            return LogError(Reason.LOG_UNAVAILABLE, f"{name} was deleted.")
         return LogError(Reason.LOG_REPLACED, f"{name} was deleted and created again; it must be opened again.")
     emptied = False
     for topic, full_name, each, ledger in zip(layout.topics, layout.full_names, found, read, strict=True):
@@ -39,5 +39,5 @@ async def replaced(topics: Topics, layout: Layout, creation: str, read: Sequence
             topics.emptied.add((full_name, each.creation))
             emptied = True
     if emptied:
-        return LogError(Reason.LOG_LOST, f"{name} was emptied: its topic was truncated, or the like. What is left is read anew.")
+        return LogError(LogState.LOST, f"{name} was emptied: its topic was truncated, or the like. What is left is read anew.")
     return None

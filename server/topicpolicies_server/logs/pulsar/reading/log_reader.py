@@ -107,7 +107,7 @@ class LogReader:
                 return
             if max(1, layout.partitions) != self.partitions:
                 error = LogError(
-                    Reason.LOG_REPARTITIONED,
+                    Reason.LOG_UNAVAILABLE,
                     f"The change log of {namespace} was created with {layout.partitions} partitions instead of {self.partitions};"
                     " it must be opened again.",
                 )
@@ -162,7 +162,7 @@ class LogReader:
         except LogError as error:
             if error.reason != Reason.NAMESPACE_NOT_FOUND:
                 raise
-            return LogError(error.reason, f"The namespace {self.layout.namespace} was deleted.", kind=error.kind)
+            return LogError(error.state or error.reason, f"The namespace {self.layout.namespace} was deleted.", kind=error.kind)
         finally:
             self._looked = time.monotonic()
         return None
@@ -201,7 +201,7 @@ class LogReader:
             raise closed(layout.namespace)
         if not self._existed and any(following.complete_after):
             what = f"The change log of {layout.namespace} was created and compacted before it was found; it must be opened again."
-            error = self._losing(LogError(Reason.LOG_COMPACTED, what))
+            error = self._losing(LogError(Reason.LOG_UNAVAILABLE, what))
             await following.close()
             raise error
         self.layout = layout

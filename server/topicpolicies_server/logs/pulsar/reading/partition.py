@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 
 from ....core.policies.events import Placed, Position
 from ....core.reading.lazy_view import UndecodedEntry
-from ....core.reasons import Reason
+from ....core.reasons import LogState
 from ...change_log import LogError
 from ..ids import NOWHERE, MessageId, border_of
 from .continuity import Continuity, State
@@ -178,7 +178,7 @@ class PartitionReader:
             elif self._patience.too_long(time.monotonic()) and not self._receiver.has_some:
                 until = "" if goal.last is None else f" to {goal.last.ledger}:{goal.last.entry}"
                 raise LogError(
-                    Reason.LOG_STUCK, f"Nothing arrived for {goal.patience_seconds:g} s, although the change log continues{until}."
+                    LogState.STUCK, f"Nothing arrived for {goal.patience_seconds:g} s, although the change log continues{until}."
                 )
 
     def end(self, last: MessageId) -> Position:

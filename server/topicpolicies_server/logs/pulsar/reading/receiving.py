@@ -123,7 +123,7 @@ class Receiver:
                 waited = False
             self._asked = False
             if result != OK:
-                raise LogError(Reason.LOG_ENDED, f"Pulsar's client stopped reading the change log: {result.name}.")
+                raise LogError(Reason.LOG_UNAVAILABLE, f"Pulsar's client stopped reading the change log: {result.name}.")
             ident = message.message_id()
             place = MessageId(ident.ledger_id(), ident.entry_id(), ident.batch_index())
             if place > last:

@@ -29,7 +29,7 @@ import logging
 import uuid
 from collections.abc import Sequence
 
-from ....core.reasons import Reason
+from ....core.reasons import LogState
 from ...change_log import LogError
 from ..access import Access
 from ..admin.topics import EntryRange
@@ -114,7 +114,7 @@ class Uncompacted:
         if came.entries or came.further:
             return None if came.entries or await topics.first_message_between(*names, after, before) else []
         place = f"{stretch.first.ledger}:{stretch.first.entry}"
-        raise LogError(Reason.LOG_NOT_SERVED, f"The entries of {self._full_name} from {place} on are not sent at the moment.")
+        raise LogError(LogState.NOT_SERVED, f"The entries of {self._full_name} from {place} on are not sent at the moment.")
 
     async def _without_hole(self, after: MessageId, entries: Sequence[Received]) -> list[Received]:
         """Returns the first of some entries after a place, as many as follow each other with no message missing between them."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from ....core.policies.events import Placed, Position
 from ....core.reading.lazy_view import UndecodedEntry
-from ....core.reasons import Reason
+from ....core.reasons import LogState
 from ...avro import Encoded
 from ...change_log import Leadership, LogError
 from ...leadership import Candidate, ProducerTaken, StillWaiting
@@ -22,7 +22,7 @@ from .partition import OpenProducer
 
 _TAKEN = frozenset({Result.ProducerFenced, Result.ProducerBusy})
 """Result codes with which a broker refuses an exclusive producer because there is another producer."""
-_PRODUCER_FAILED = frozenset({Reason.LOG_FENCED, Reason.LOG_REFUSED, Reason.LOG_UNREACHABLE})
+_PRODUCER_FAILED = frozenset({LogState.FENCED, LogState.REFUSED, LogState.UNREACHABLE})
 """Reasons of a failed append after which the producer takes nothing more."""
 
 
@@ -97,7 +97,7 @@ class Leading:
 
     def append_failed(self, error: LogError) -> None:
         """Gives up leadership if the producer takes nothing more, or if the outcome of the event is unknown."""
-        if error.outcome_unknown or error.reason in _PRODUCER_FAILED:
+        if error.outcome_unknown or error.state in _PRODUCER_FAILED:
             self._candidate.step_down(error)
 
     def stop(self) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, Protocol
 
 from ....core.policies.events import Event, Placed
-from ....core.reasons import Reason
+from ....core.reasons import LogState
 from ....tasks import RestartedTask, asked_to_end
 from ...avro import Codec
 from ...change_log import LogError
@@ -293,7 +293,7 @@ class PartitionWriter:
                     attempt.result().close()
                 raise
             _log.exception("Opening partition %d of a change log for writing failed; it is tried again", self._partition)
-            unforeseen = LogError(Reason.APPEND_FAILED, f"The change log can't be opened for writing: {type(error).__name__}.")
+            unforeseen = LogError(LogState.APPEND_FAILED, f"The change log can't be opened for writing: {type(error).__name__}.")
             self._expire(unforeseen)
             return unforeseen
         self._used = time.monotonic()
@@ -321,10 +321,10 @@ class PartitionWriter:
             except Exception as error:  # noqa: BLE001 (whoever waits for it is told, and those behind it are sent)
                 _log.exception("An event of %s can't be sent", event.key.topic)
                 why = f"The event can't be sent to the change log: {type(error).__name__}."
-                self._outcomes.append_failed(event, LogError(Reason.APPEND_FAILED, why, outcome_unknown=True))
+                self._outcomes.append_failed(event, LogError(LogState.APPEND_FAILED, why, outcome_unknown=True))
 
 
 def _not_sent(failure: PulsarClientError | LogError) -> LogError:
     if isinstance(failure, LogError):
-        return LogError(failure.reason, failure.message, kind=failure.kind)
+        return LogError(failure.state or failure.reason, failure.message, kind=failure.kind)
     return refusal("Opening the change log for writing", failure.result, failure.message)

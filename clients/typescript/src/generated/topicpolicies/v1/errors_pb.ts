@@ -2,7 +2,7 @@
 // @generated from file topicpolicies/v1/errors.proto (package topicpolicies.v1, syntax proto3)
 /* eslint-disable */
 
-// Why a request was refused, or why a namespace can't be followed.
+// Why a call was refused, or why a namespace can't be followed.
 
 import type { GenEnum, GenFile } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc } from "@bufbuild/protobuf/codegenv2";
@@ -11,15 +11,16 @@ import { enumDesc, fileDesc } from "@bufbuild/protobuf/codegenv2";
  * Describes the file topicpolicies/v1/errors.proto.
  */
 export const file_topicpolicies_v1_errors: GenFile = /*@__PURE__*/
-  fileDesc("Ch10b3BpY3BvbGljaWVzL3YxL2Vycm9ycy5wcm90bxIQdG9waWNwb2xpY2llcy52MSr6JgoLRXJyb3JSZWFzb24SHAoYRVJST1JfUkVBU09OX1VOU1BFQ0lGSUVEEAASIAocRVJST1JfUkVBU09OX0lOVkFMSURfUkVRVUVTVBABEh8KG0VSUk9SX1JFQVNPTl9JTlZBTElEX1VQREFURRACEiAKHEVSUk9SX1JFQVNPTl9NT1JFX1ZJT0xBVElPTlMQAxIZChVFUlJPUl9SRUFTT05fVE9PX0xPTkcQBBIiCh5FUlJPUl9SRUFTT05fVE9PX01BTllfRUxFTUVOVFMQBRIjCh9FUlJPUl9SRUFTT05fRE9DVU1FTlRfVE9PX0xBUkdFEAYSHgoaRVJST1JfUkVBU09OX09VVF9PRl9CT1VORFMQBxIeChpFUlJPUl9SRUFTT05fQ09OVFJBRElDVElPThAIEiEKHUVSUk9SX1JFQVNPTl9OT1RISU5HX1NFTEVDVEVEEAkSHQoZRVJST1JfUkVBU09OX05PVF9TRUxFQ1RFRBAKEiMKH0VSUk9SX1JFQVNPTl9UT09fTUFOWV9TRUxFQ1RPUlMQCxIfChtFUlJPUl9SRUFTT05fUkVQRUFURURfU0NPUEUQDBIfChtFUlJPUl9SRUFTT05fTUFMRk9STUVEX05BTUUQDRIeChlFUlJPUl9SRUFTT05fU1lTVEVNX1RPUElDEKIBEiUKIUVSUk9SX1JFQVNPTl9NQUxGT1JNRURfUkVRVUVTVF9JRBAOEiAKHEVSUk9SX1JFQVNPTl9NQUxGT1JNRURfVE9LRU4QDxIiCh5FUlJPUl9SRUFTT05fTUFMRk9STUVEX1ZFUlNJT04QEBIeChpFUlJPUl9SRUFTT05fVU5LTk9XTl9TQ09QRRAREh0KGUVSUk9SX1JFQVNPTl9VTktOT1dOX01PREUQEhIdChlFUlJPUl9SRUFTT05fVU5LTk9XTl9WSUVXEBMSHgoaRVJST1JfUkVBU09OX1VOS05PV05fT1JERVIQFBInCiNFUlJPUl9SRUFTT05fVU5LTk9XTl9MSVNUX09QRVJBVElPThAVEiIKHkVSUk9SX1JFQVNPTl9SRVFVRVNUX0lEX1JFVVNFRBAWEh4KGkVSUk9SX1JFQVNPTl9JTl9USEVfRlVUVVJFEBcSGwoXRVJST1JfUkVBU09OX0VNUFRZX01BU0sQGBIfChtFUlJPUl9SRUFTT05fVE9PX01BTllfUEFUSFMQGRIeChpFUlJPUl9SRUFTT05fTUFTS19UT09fTE9ORxAaEh4KGkVSUk9SX1JFQVNPTl9QQVRIX1RPT19MT05HEBsSHwobRVJST1JfUkVBU09OX01BTEZPUk1FRF9QQVRIEBwSHgoaRVJST1JfUkVBU09OX0VNUFRZX1NFR01FTlQQHRIdChlFUlJPUl9SRUFTT05fVU5LTk9XTl9QQVRIEB4SIAocRVJST1JfUkVBU09OX0lOREVYX0lOVE9fTElTVBAfEh8KG0VSUk9SX1JFQVNPTl9USFJPVUdIX1NDQUxBUhAgEiAKHEVSUk9SX1JFQVNPTl9JTlZBTElEX01BUF9LRVkQIRIiCh5FUlJPUl9SRUFTT05fT1ZFUkxBUFBJTkdfUEFUSFMQIhIjCh9FUlJPUl9SRUFTT05fV0lMRENBUkRfTk9UX0FMT05FECMSHAoYRVJST1JfUkVBU09OX05PVF9JTl9NQVNLECQSGwoXRVJST1JfUkVBU09OX05PVF9BX0xJU1QQJRIcChhFUlJPUl9SRUFTT05fTk9fRUxFTUVOVFMQJhIcChhFUlJPUl9SRUFTT05fSEFMRl9PQkpFQ1QQJxIeChpFUlJPUl9SRUFTT05fVU5LTk9XTl9GSUVMRBAoEiMKH0VSUk9SX1JFQVNPTl9VTktOT1dOX0VOVU1fVkFMVUUQKRIkCiBFUlJPUl9SRUFTT05fVU5TUEVDSUZJRURfRUxFTUVOVBAqEiAKHEVSUk9SX1JFQVNPTl9SRURBQ1RFRF9TRUNSRVQQKxIZChVFUlJPUl9SRUFTT05fTkVHQVRJVkUQLBIgChxFUlJPUl9SRUFTT05fQkVMT1dfTUlOVVNfT05FEC0SGgoWRVJST1JfUkVBU09OX0hBTEZfWkVSTxAuEh0KGUVSUk9SX1JFQVNPTl9OT1RfUE9TSVRJVkUQLxIdChlFUlJPUl9SRUFTT05fUVVPUlVNX09SREVSEDASIQodRVJST1JfUkVBU09OX0xPQ0FMX1NDT1BFX09OTFkQMRIfChtFUlJPUl9SRUFTT05fTk9UX1BFUlNJU1RFTlQQMhImCiJFUlJPUl9SRUFTT05fU0hBRE9XX05PVF9QRVJTSVNURU5UEDMSFgoSRVJST1JfUkVBU09OX0JMQU5LEDQSHwobRVJST1JfUkVBU09OX1VOS05PV05fRFJJVkVSEDUSGgoWRVJST1JfUkVBU09OX05PX0JVQ0tFVBA2EhkKFUVSUk9SX1JFQVNPTl9OT19MSU1JVBA3EiUKIUVSUk9SX1JFQVNPTl9BQk9WRV9CUk9LRVJfTUFYSU1VTRA4EiYKIkVSUk9SX1JFQVNPTl9SRVRFTlRJT05fQkVMT1dfUVVPVEEQORImCiJFUlJPUl9SRUFTT05fUVVPVEFfQUJPVkVfUkVURU5USU9OEDoSJgoiRVJST1JfUkVBU09OX0xPQ0FMX0NMVVNURVJfVU5LTk9XThA7EiYKIkVSUk9SX1JFQVNPTl9MT0NBTF9DTFVTVEVSX01JU1NJTkcQPBIpCiVFUlJPUl9SRUFTT05fTkFNRVNQQUNFX05PVF9SRVBMSUNBVEVEED0SKQolRVJST1JfUkVBU09OX0NMVVNURVJfTk9UX0lOX05BTUVTUEFDRRA+EiAKHEVSUk9SX1JFQVNPTl9VTktOT1dOX0NMVVNURVIQPxIeChpFUlJPUl9SRUFTT05fUEVFUl9DTFVTVEVSUxBAEiQKIEVSUk9SX1JFQVNPTl9DTFVTVEVSX05PVF9BTExPV0VEEEESIQodRVJST1JfUkVBU09OX1NIQURPV19OT1RfRk9VTkQQQhIlCiFFUlJPUl9SRUFTT05fVU5LTk9XTl9FTlRSWV9GSUxURVIQQxIeChpFUlJPUl9SRUFTT05fRVRBR19NSVNNQVRDSBBEEiAKHEVSUk9SX1JFQVNPTl9ET0NVTUVOVF9FWElTVFMQRRIbChdFUlJPUl9SRUFTT05fQ09OVEVOVElPThBGEiQKIEVSUk9SX1JFQVNPTl9OQU1FU1BBQ0VfTk9UX0ZPVU5EEEcSIAocRVJST1JfUkVBU09OX1RPUElDX05PVF9GT1VORBBIEigKJEVSUk9SX1JFQVNPTl9UT1BJQ19QT0xJQ0lFU19ESVNBQkxFRBBJEiMKH0VSUk9SX1JFQVNPTl9UT1BJQ19QT0xJQ0lFU19PRkYQShIqCiVFUlJPUl9SRUFTT05fVE9QSUNfUE9MSUNJRVNfRUxTRVdIRVJFEKEBEhoKFkVSUk9SX1JFQVNPTl9SRUFEX09OTFkQSxIgChxFUlJPUl9SRUFTT05fRVZFTlRfVE9PX0xBUkdFEEwSJgoiRVJST1JfUkVBU09OX1NDSEVNQV9DQU5OT1RfRVhQUkVTUxBNEicKI0VSUk9SX1JFQVNPTl9ESUFMRUNUX0NBTk5PVF9FWFBSRVNTEE4SHwobRVJST1JfUkVBU09OX0xFVkVMU19VTktOT1dOEE8SIAocRVJST1JfUkVBU09OX09VVENPTUVfVU5LTk9XThBQEh0KGUVSUk9SX1JFQVNPTl9OT1RfQVBQRU5ERUQQURIeChpFUlJPUl9SRUFTT05fTk9UX0NPTkZJUk1FRBBSEhsKF0VSUk9SX1JFQVNPTl9OT1RfTEVBREVSEFMSIQodRVJST1JfUkVBU09OX1RPT19NQU5ZX1VQREFURVMQVBIkCiBFUlJPUl9SRUFTT05fVkVSU0lPTl9OT1RfUkVBQ0hFRBBVEhkKFUVSUk9SX1JFQVNPTl9JTlRFUk5BTBBWEh4KGkVSUk9SX1JFQVNPTl9TSFVUVElOR19ET1dOEFcSIQodRVJST1JfUkVBU09OX05BTUVTUEFDRV9DTE9TRUQQWBIkCiBFUlJPUl9SRUFTT05fVE9PX01BTllfTkFNRVNQQUNFUxBZEiEKHUVSUk9SX1JFQVNPTl9UT09fTUFOWV9XQVRDSEVTEFoSHAoYRVJST1JfUkVBU09OX0hJU1RPUllfT0ZGEFsSJAogRVJST1JfUkVBU09OX0hJU1RPUllfVU5BVkFJTEFCTEUQXBImCiJFUlJPUl9SRUFTT05fSElTVE9SWV9GSUxFX1VOVVNBQkxFEF0SHwobRVJST1JfUkVBU09OX05PVF9JTl9ISVNUT1JZEF4SIgoeRVJST1JfUkVBU09OX05BTUVTUEFDRV9MT0FESU5HEF8SIwofRVJST1JfUkVBU09OX1RPS0VOX09VVF9PRl9SQU5HRRBgEigKJEVSUk9SX1JFQVNPTl9UT1BJQ19QT0xJQ0lFU19TV0lUQ0hFRBBhEhwKGEVSUk9SX1JFQVNPTl9FVkVOVFNfR09ORRBiEh0KGUVSUk9SX1JFQVNPTl9MT0dfUkVQTEFDRUQQYxIgChxFUlJPUl9SRUFTT05fTE9HX1VOUkVBQ0hBQkxFEGQSIgoeRVJST1JfUkVBU09OX0xPR19BQ0NFU1NfREVOSUVEEGUSHAoYRVJST1JfUkVBU09OX0xPR19SRUZVU0VEEGYSGQoVRVJST1JfUkVBU09OX0xPR19CVVNZEGcSGwoXRVJST1JfUkVBU09OX0xPR19GRU5DRUQQaBIfChtFUlJPUl9SRUFTT05fTE9HX05PVF9TRVJWRUQQaRIcChhFUlJPUl9SRUFTT05fTE9HX0RFTEVURUQQahIiCh5FUlJPUl9SRUFTT05fTE9HX1JFUEFSVElUSU9ORUQQaxIeChpFUlJPUl9SRUFTT05fTE9HX0NPTVBBQ1RFRBBsEhwKGEVSUk9SX1JFQVNPTl9MT0dfU0tJUFBFRBBtEiEKHUVSUk9SX1JFQVNPTl9MT0dfT1VUX09GX09SREVSEG4SGgoWRVJST1JfUkVBU09OX0xPR19TVFVDSxBvEhoKFkVSUk9SX1JFQVNPTl9MT0dfRU5ERUQQcBIbChdFUlJPUl9SRUFTT05fTE9HX0JST0tFThBxEhkKFUVSUk9SX1JFQVNPTl9MT0dfTE9TVBByEhsKF0VSUk9SX1JFQVNPTl9MT0dfQ0xPU0VEEHMSGQoVRVJST1JfUkVBU09OX0xPR19PUEVOEHQSHQoZRVJST1JfUkVBU09OX0xPQURfVElNRU9VVBB1EhwKGEVSUk9SX1JFQVNPTl9MT0FEX0JST0tFThB2Eh4KGkVSUk9SX1JFQVNPTl9BUFBFTkRfRkFJTEVEEHcSIgoeRVJST1JfUkVBU09OX0NPTVBBQ1RJT05fRkFJTEVEEHgSIAocRVJST1JfUkVBU09OX0xPR19GSUxFX0lOX1VTRRB5EiIKHkVSUk9SX1JFQVNPTl9MT0dfRklMRV9VTlVTQUJMRRB6EiMKH0VSUk9SX1JFQVNPTl9MT0dfRk9STUFUX1VOS05PV04QexIpCiVFUlJPUl9SRUFTT05fUFVMU0FSX0FETUlOX1VOUkVBQ0hBQkxFEHwSJQohRVJST1JfUkVBU09OX1BVTFNBUl9BRE1JTl9SRUZVU0VEEH0SJwojRVJST1JfUkVBU09OX1BVTFNBUl9DTFVTVEVSX1VOS05PV04QfhIkCiBFUlJPUl9SRUFTT05fUFVMU0FSX1RMU19VTlVTQUJMRRB/EiYKIUVSUk9SX1JFQVNPTl9CUk9LRVJfRkFDVFNfUkVGVVNFRBCAARInCiJFUlJPUl9SRUFTT05fQ0xVU1RFUl9GSUxFX1VOVVNBQkxFEIEBEiMKHkVSUk9SX1JFQVNPTl9NQUxGT1JNRURfTUVTU0FHRRCCARIjCh5FUlJPUl9SRUFTT05fTUVTU0FHRV9UT09fTEFSR0UQgwESIAobRVJST1JfUkVBU09OX1RPT19NQU5ZX0NBTExTEIQBEiEKHEVSUk9SX1JFQVNPTl9QUklOQ0lQQUxfTElNSVQQoAESJQogRVJST1JfUkVBU09OX0NSRURFTlRJQUxTX01JU1NJTkcQlgESJQogRVJST1JfUkVBU09OX0NSRURFTlRJQUxTX0lOVkFMSUQQlwESJQogRVJST1JfUkVBU09OX0NSRURFTlRJQUxTX0VYUElSRUQQmAESKgolRVJST1JfUkVBU09OX0NSRURFTlRJQUxTX1VOVkVSSUZJQUJMRRCZARIdChhFUlJPUl9SRUFTT05fTk9UX0FfUFJPWFkQmgESLAonRVJST1JfUkVBU09OX09SSUdJTkFMX1BSSU5DSVBBTF9JTlZBTElEEJsBEiMKHkVSUk9SX1JFQVNPTl9LRVlfRklMRV9VTlVTQUJMRRCcARIjCh5FUlJPUl9SRUFTT05fUEVSTUlTU0lPTl9ERU5JRUQQjAESJwoiRVJST1JfUkVBU09OX0FVVEhPUklaQVRJT05fVU5LTk9XThCNAUJkChB0b3BpY3BvbGljaWVzLnYxQgtFcnJvcnNQcm90b1ABWkF0b3BpY3BvbGljaWVzLmV4YW1wbGUvY2xpZW50cy9nby90b3BpY3BvbGljaWVzL3YxO3RvcGljcG9saWNpZXN2MWIGcHJvdG8z");
+  fileDesc("Ch10b3BpY3BvbGljaWVzL3YxL2Vycm9ycy5wcm90bxIQdG9waWNwb2xpY2llcy52MSrMCgoLRXJyb3JSZWFzb24SHAoYRVJST1JfUkVBU09OX1VOU1BFQ0lGSUVEEAASIAocRVJST1JfUkVBU09OX0lOVkFMSURfUkVRVUVTVBABEh4KGkVSUk9SX1JFQVNPTl9SVUxFX1ZJT0xBVEVEEAISIgoeRVJST1JfUkVBU09OX1JFUVVFU1RfSURfUkVVU0VEEAMSIgoeRVJST1JfUkVBU09OX01FU1NBR0VfVE9PX0xBUkdFEAQSJAogRVJST1JfUkVBU09OX1BSRUNPTkRJVElPTl9GQUlMRUQQBRIbChdFUlJPUl9SRUFTT05fQ09OVEVOVElPThAGEiQKIEVSUk9SX1JFQVNPTl9OQU1FU1BBQ0VfTk9UX0ZPVU5EEAcSIAocRVJST1JfUkVBU09OX1RPUElDX05PVF9GT1VORBAIEigKJEVSUk9SX1JFQVNPTl9UT1BJQ19QT0xJQ0lFU19ESVNBQkxFRBAJEikKJUVSUk9SX1JFQVNPTl9UT1BJQ19QT0xJQ0lFU19FTFNFV0hFUkUQChIgChxFUlJPUl9SRUFTT05fTk9UX0VYUFJFU1NJQkxFEAsSGgoWRVJST1JfUkVBU09OX1JFQURfT05MWRAMEh8KG0VSUk9SX1JFQVNPTl9MRVZFTFNfVU5LTk9XThANEiAKHEVSUk9SX1JFQVNPTl9PVVRDT01FX1VOS05PV04QFBIdChlFUlJPUl9SRUFTT05fTk9UX0FQUEVOREVEEBUSGwoXRVJST1JfUkVBU09OX05PVF9MRUFERVIQFhIYChRFUlJPUl9SRUFTT05fVElNRU9VVBAXEiQKIEVSUk9SX1JFQVNPTl9WRVJTSU9OX05PVF9SRUFDSEVEEBgSGQoVRVJST1JfUkVBU09OX0lOVEVSTkFMEBkSHgoaRVJST1JfUkVBU09OX1NIVVRUSU5HX0RPV04QGhIeChpFUlJPUl9SRUFTT05fTElNSVRfUkVBQ0hFRBAbEiAKHEVSUk9SX1JFQVNPTl9MT0dfVU5BVkFJTEFCTEUQHhIiCh5FUlJPUl9SRUFTT05fTE9HX0ZJTEVfVU5VU0FCTEUQHxIkCiBFUlJPUl9SRUFTT05fQ0xVU1RFUl9VTkFWQUlMQUJMRRAgEhwKGEVSUk9SX1JFQVNPTl9ISVNUT1JZX09GRhAhEiQKIEVSUk9SX1JFQVNPTl9ISVNUT1JZX1VOQVZBSUxBQkxFECISHwobRVJST1JfUkVBU09OX05PVF9JTl9ISVNUT1JZECMSJAogRVJST1JfUkVBU09OX0NSRURFTlRJQUxTX01JU1NJTkcQKBIkCiBFUlJPUl9SRUFTT05fQ1JFREVOVElBTFNfSU5WQUxJRBApEiQKIEVSUk9SX1JFQVNPTl9DUkVERU5USUFMU19FWFBJUkVEECoSIgoeRVJST1JfUkVBU09OX1BFUk1JU1NJT05fREVOSUVEECsSHgoaRVJST1JfUkVBU09OX1BST1hZX1JFRlVTRUQQLBImCiJFUlJPUl9SRUFTT05fQVVUSE9SSVpBVElPTl9VTktOT1dOEC0SIgoeRVJST1JfUkVBU09OX05BTUVTUEFDRV9MT0FESU5HEDISIwofRVJST1JfUkVBU09OX1RPS0VOX09VVF9PRl9SQU5HRRAzEigKJEVSUk9SX1JFQVNPTl9UT1BJQ19QT0xJQ0lFU19TV0lUQ0hFRBA0EhwKGEVSUk9SX1JFQVNPTl9FVkVOVFNfR09ORRA1Eh0KGUVSUk9SX1JFQVNPTl9MT0dfUkVQTEFDRUQQNkJkChB0b3BpY3BvbGljaWVzLnYxQgtFcnJvcnNQcm90b1ABWkF0b3BpY3BvbGljaWVzLmV4YW1wbGUvY2xpZW50cy9nby90b3BpY3BvbGljaWVzL3YxO3RvcGljcG9saWNpZXN2MWIGcHJvdG8z");
 
 /**
- * The reasons of errors. An error's google.rpc.ErrorInfo has the domain "topicpolicies" and, as its reason, the name of a value without its
- * prefix, such as "ETAG_MISMATCH"; so do the violations of a google.rpc.BadRequest.
+ * What a program can act on. An error's google.rpc.ErrorInfo has the domain "topicpolicies" and, as its reason, the name of a value without
+ * its prefix, such as "NOT_LEADER". What is wrong with a request stands in a google.rpc.BadRequest, every violation at once, each with a
+ * field, a reason of its own (docs/clients.md) and a sentence.
  *
- * Each comment gives the status of the call, whether to repeat it, and the keys of the ErrorInfo's metadata. "Repeat: yes": nothing
- * happened, and a later attempt may succeed. "Repeat: same id": the change may have happened, and a repeat with the same request id returns
- * the result. "Repeat: no": the same request fails again. A client that does not know a reason uses the status.
+ * Each comment gives the status of the call, whether to repeat it, and the keys of the ErrorInfo's metadata. "Repeat": nothing happened, and
+ * a later attempt may succeed. "Repeat with the same id": the change may have happened, and a repeat with the same request id returns its
+ * result. A client that does not know a reason goes by the status.
  *
  * @generated from enum topicpolicies.v1.ErrorReason
  */
@@ -32,1027 +33,271 @@ export enum ErrorReason {
   UNSPECIFIED = 0,
 
   /**
-   * Several violations with different reasons. INVALID_ARGUMENT. Repeat: no.
+   * The request is wrong in itself: see the violations. INVALID_ARGUMENT.
    *
    * @generated from enum value: ERROR_REASON_INVALID_REQUEST = 1;
    */
   INVALID_REQUEST = 1,
 
   /**
-   * Several violations with different reasons, in the values of an update. FAILED_PRECONDITION if they depend on the cluster.
-   * INVALID_ARGUMENT. Repeat: no.
+   * A value breaks a rule that depends on the cluster (docs/rules.md): see the violations. FAILED_PRECONDITION.
    *
-   * @generated from enum value: ERROR_REASON_INVALID_UPDATE = 2;
+   * @generated from enum value: ERROR_REASON_RULE_VIOLATED = 2;
    */
-  INVALID_UPDATE = 2,
+  RULE_VIOLATED = 2,
 
   /**
-   * The reason of the last violation only: there are more violations than the error names. INVALID_ARGUMENT. Repeat: no.
+   * The request id was used before, for another request for the same topic and scope. INVALID_ARGUMENT.
    *
-   * @generated from enum value: ERROR_REASON_MORE_VIOLATIONS = 3;
+   * @generated from enum value: ERROR_REASON_REQUEST_ID_REUSED = 3;
    */
-  MORE_VIOLATIONS = 3,
+  REQUEST_ID_REUSED = 3,
 
   /**
-   * A text is longer than its limit. INVALID_ARGUMENT. Repeat: no.
+   * The message is larger than the server accepts. RESOURCE_EXHAUSTED. Metadata: most_bytes.
    *
-   * @generated from enum value: ERROR_REASON_TOO_LONG = 4;
+   * @generated from enum value: ERROR_REASON_MESSAGE_TOO_LARGE = 4;
    */
-  TOO_LONG = 4,
+  MESSAGE_TOO_LARGE = 4,
 
   /**
-   * A repeated field has more elements than its limit. INVALID_ARGUMENT. Repeat: no.
+   * The precondition does not hold: read the document again and decide anew. ABORTED. Metadata: topic, scope, version.
    *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_ELEMENTS = 5;
+   * @generated from enum value: ERROR_REASON_PRECONDITION_FAILED = 5;
    */
-  TOO_MANY_ELEMENTS = 5,
+  PRECONDITION_FAILED = 5,
 
   /**
-   * The document would be larger than clients can receive. INVALID_ARGUMENT. Repeat: no.
+   * Other writers kept changing what the update reads. ABORTED. Repeat. Metadata: topic, scope.
    *
-   * @generated from enum value: ERROR_REASON_DOCUMENT_TOO_LARGE = 6;
+   * @generated from enum value: ERROR_REASON_CONTENTION = 6;
    */
-  DOCUMENT_TOO_LARGE = 6,
+  CONTENTION = 6,
 
   /**
-   * A number, a time or a duration is outside its bounds. INVALID_ARGUMENT. Repeat: no.
+   * The namespace, or its tenant, does not exist. NOT_FOUND.
    *
-   * @generated from enum value: ERROR_REASON_OUT_OF_BOUNDS = 7;
+   * @generated from enum value: ERROR_REASON_NAMESPACE_NOT_FOUND = 7;
    */
-  OUT_OF_BOUNDS = 7,
+  NAMESPACE_NOT_FOUND = 7,
 
   /**
-   * Two fields exclude each other. INVALID_ARGUMENT. Repeat: no.
+   * The topic does not exist. NOT_FOUND. Metadata: topic.
    *
-   * @generated from enum value: ERROR_REASON_CONTRADICTION = 8;
+   * @generated from enum value: ERROR_REASON_TOPIC_NOT_FOUND = 8;
    */
-  CONTRADICTION = 8,
+  TOPIC_NOT_FOUND = 8,
 
   /**
-   * The request selects no topic or namespace. INVALID_ARGUMENT. Repeat: no.
+   * A property of the topic or its namespace disables topic policies. FAILED_PRECONDITION.
    *
-   * @generated from enum value: ERROR_REASON_NOTHING_SELECTED = 9;
+   * @generated from enum value: ERROR_REASON_TOPIC_POLICIES_DISABLED = 9;
    */
-  NOTHING_SELECTED = 9,
+  TOPIC_POLICIES_DISABLED = 9,
 
   /**
-   * The request says something about a namespace that it does not select. INVALID_ARGUMENT. Repeat: no.
+   * The brokers do not read the change log: topic policies are turned off, or kept in the metadata store. FAILED_PRECONDITION.
    *
-   * @generated from enum value: ERROR_REASON_NOT_SELECTED = 10;
+   * @generated from enum value: ERROR_REASON_TOPIC_POLICIES_ELSEWHERE = 10;
    */
-  NOT_SELECTED = 10,
+  TOPIC_POLICIES_ELSEWHERE = 10,
 
   /**
-   * More topics and namespaces are named than a watch may have. INVALID_ARGUMENT. Repeat: no.
+   * The log, or the brokers that read it, can't hold a value. FAILED_PRECONDITION.
    *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_SELECTORS = 11;
+   * @generated from enum value: ERROR_REASON_NOT_EXPRESSIBLE = 11;
    */
-  TOO_MANY_SELECTORS = 11,
+  NOT_EXPRESSIBLE = 11,
 
   /**
-   * A scope is named twice. INVALID_ARGUMENT. Repeat: no.
+   * This server is read-only. FAILED_PRECONDITION. Metadata: namespace.
    *
-   * @generated from enum value: ERROR_REASON_REPEATED_SCOPE = 12;
+   * @generated from enum value: ERROR_REASON_READ_ONLY = 12;
    */
-  REPEATED_SCOPE = 12,
+  READ_ONLY = 12,
 
   /**
-   * The name of a topic or namespace does not have Pulsar's form. INVALID_ARGUMENT. Repeat: no.
+   * This server does not know the policies of the namespace and the brokers. FAILED_PRECONDITION.
    *
-   * @generated from enum value: ERROR_REASON_MALFORMED_NAME = 13;
+   * @generated from enum value: ERROR_REASON_LEVELS_UNKNOWN = 13;
    */
-  MALFORMED_NAME = 13,
+  LEVELS_UNKNOWN = 13,
 
   /**
-   * The topic is one of Pulsar's own system topics: its policies can be read and deleted, but not set. INVALID_ARGUMENT. Repeat: no.
+   * The change may be in the log, or may yet come into it. DEADLINE_EXCEEDED. Repeat with the same id. Metadata: request_id.
    *
-   * @generated from enum value: ERROR_REASON_SYSTEM_TOPIC = 162;
+   * @generated from enum value: ERROR_REASON_OUTCOME_UNKNOWN = 20;
    */
-  SYSTEM_TOPIC = 162,
+  OUTCOME_UNKNOWN = 20,
 
   /**
-   * A request id is not a UUID. INVALID_ARGUMENT. Repeat: no.
+   * The change is certainly not in the log. UNAVAILABLE. Repeat. Metadata: request_id.
    *
-   * @generated from enum value: ERROR_REASON_MALFORMED_REQUEST_ID = 14;
+   * @generated from enum value: ERROR_REASON_NOT_APPENDED = 21;
    */
-  MALFORMED_REQUEST_ID = 14,
+  NOT_APPENDED = 21,
 
   /**
-   * A token is not from this service, is too long, or belongs to another request. INVALID_ARGUMENT. Repeat: no.
+   * Another server writes the namespace, and this one can't reach it. Nothing was changed. UNAVAILABLE. Repeat. Metadata: namespace, leader.
    *
-   * @generated from enum value: ERROR_REASON_MALFORMED_TOKEN = 15;
+   * @generated from enum value: ERROR_REASON_NOT_LEADER = 22;
    */
-  MALFORMED_TOKEN = 15,
+  NOT_LEADER = 22,
 
   /**
-   * A version or etag is too long, has characters other than ASCII, or is empty where one is needed. INVALID_ARGUMENT. Repeat: no.
+   * The call had no answer in time; nothing was changed. DEADLINE_EXCEEDED. Repeat.
    *
-   * @generated from enum value: ERROR_REASON_MALFORMED_VERSION = 16;
+   * @generated from enum value: ERROR_REASON_TIMEOUT = 23;
    */
-  MALFORMED_VERSION = 16,
+  TIMEOUT = 23,
 
   /**
-   * A number is not a scope. INVALID_ARGUMENT. Repeat: no.
+   * The version that the answer must have reached was not reached in time. DEADLINE_EXCEEDED. Repeat. Metadata: at_least_version.
    *
-   * @generated from enum value: ERROR_REASON_UNKNOWN_SCOPE = 17;
+   * @generated from enum value: ERROR_REASON_VERSION_NOT_REACHED = 24;
    */
-  UNKNOWN_SCOPE = 17,
+  VERSION_NOT_REACHED = 24,
 
   /**
-   * A number is not a mode of a watch. INVALID_ARGUMENT. Repeat: no.
+   * The server failed; its own log says why. INTERNAL. Repeat with the same id.
    *
-   * @generated from enum value: ERROR_REASON_UNKNOWN_MODE = 18;
+   * @generated from enum value: ERROR_REASON_INTERNAL = 25;
    */
-  UNKNOWN_MODE = 18,
+  INTERNAL = 25,
 
   /**
-   * A number is not a view. INVALID_ARGUMENT. Repeat: no.
+   * The server is stopping. UNAVAILABLE. Repeat.
    *
-   * @generated from enum value: ERROR_REASON_UNKNOWN_VIEW = 19;
+   * @generated from enum value: ERROR_REASON_SHUTTING_DOWN = 26;
    */
-  UNKNOWN_VIEW = 19,
+  SHUTTING_DOWN = 26,
 
   /**
-   * A number is not an order. INVALID_ARGUMENT. Repeat: no.
+   * The server has as many changes, calls, watches or namespaces in progress as it may, or the caller has. RESOURCE_EXHAUSTED. Repeat, after
+   * the time that RetryInfo gives, if it does. Metadata: limit, most.
    *
-   * @generated from enum value: ERROR_REASON_UNKNOWN_ORDER = 20;
+   * @generated from enum value: ERROR_REASON_LIMIT_REACHED = 27;
    */
-  UNKNOWN_ORDER = 20,
+  LIMIT_REACHED = 27,
 
   /**
-   * A number is not a list operation. INVALID_ARGUMENT. Repeat: no.
+   * The namespace's change log can't be read or written now; the sentence says why. Also the reason of a watch's FAILED. UNAVAILABLE. Repeat.
    *
-   * @generated from enum value: ERROR_REASON_UNKNOWN_LIST_OPERATION = 21;
+   * @generated from enum value: ERROR_REASON_LOG_UNAVAILABLE = 30;
    */
-  UNKNOWN_LIST_OPERATION = 21,
+  LOG_UNAVAILABLE = 30,
 
   /**
-   * The request id was used before, for another request for the same topic and scope. INVALID_ARGUMENT. Repeat: no.
+   * The log's file can't be used, and has to be restored. UNAVAILABLE. Repeat.
    *
-   * @generated from enum value: ERROR_REASON_REQUEST_ID_REUSED = 22;
+   * @generated from enum value: ERROR_REASON_LOG_FILE_UNUSABLE = 31;
    */
-  REQUEST_ID_REUSED = 22,
+  LOG_FILE_UNUSABLE = 31,
 
   /**
-   * A time must be in the past, and is not. INVALID_ARGUMENT. Repeat: no.
+   * The brokers' admin API, or the file that describes the cluster, gives no usable answer. UNAVAILABLE. Repeat.
    *
-   * @generated from enum value: ERROR_REASON_IN_THE_FUTURE = 23;
+   * @generated from enum value: ERROR_REASON_CLUSTER_UNAVAILABLE = 32;
    */
-  IN_THE_FUTURE = 23,
+  CLUSTER_UNAVAILABLE = 32,
 
   /**
-   * The mask names nothing, and no value is set. INVALID_ARGUMENT. Repeat: no.
+   * This server keeps no history. FAILED_PRECONDITION.
    *
-   * @generated from enum value: ERROR_REASON_EMPTY_MASK = 24;
+   * @generated from enum value: ERROR_REASON_HISTORY_OFF = 33;
    */
-  EMPTY_MASK = 24,
+  HISTORY_OFF = 33,
 
   /**
-   * The mask has too many paths. INVALID_ARGUMENT. Repeat: no.
+   * The history can't be read now. UNAVAILABLE. Repeat.
    *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_PATHS = 25;
+   * @generated from enum value: ERROR_REASON_HISTORY_UNAVAILABLE = 34;
    */
-  TOO_MANY_PATHS = 25,
+  HISTORY_UNAVAILABLE = 34,
 
   /**
-   * The mask's paths are too long together. INVALID_ARGUMENT. Repeat: no.
+   * The history can't say for certain what the document was. OUT_OF_RANGE. Metadata: version, as_of_ms, gap_reason, gap_start_ms, gap_end_ms.
    *
-   * @generated from enum value: ERROR_REASON_MASK_TOO_LONG = 26;
+   * @generated from enum value: ERROR_REASON_NOT_IN_HISTORY = 35;
    */
-  MASK_TOO_LONG = 26,
+  NOT_IN_HISTORY = 35,
 
   /**
-   * A path is too long. INVALID_ARGUMENT. Repeat: no.
+   * The server authenticates callers, and the call has no credentials. UNAUTHENTICATED.
    *
-   * @generated from enum value: ERROR_REASON_PATH_TOO_LONG = 27;
+   * @generated from enum value: ERROR_REASON_CREDENTIALS_MISSING = 40;
    */
-  PATH_TOO_LONG = 27,
+  CREDENTIALS_MISSING = 40,
 
   /**
-   * A path can't be parsed. INVALID_ARGUMENT. Repeat: no.
+   * The credentials are not valid. UNAUTHENTICATED.
    *
-   * @generated from enum value: ERROR_REASON_MALFORMED_PATH = 28;
+   * @generated from enum value: ERROR_REASON_CREDENTIALS_INVALID = 41;
    */
-  MALFORMED_PATH = 28,
+  CREDENTIALS_INVALID = 41,
 
   /**
-   * A path has an empty segment. INVALID_ARGUMENT. Repeat: no.
+   * The token, or the client certificate, has expired; this ends streams too. UNAUTHENTICATED.
    *
-   * @generated from enum value: ERROR_REASON_EMPTY_SEGMENT = 29;
+   * @generated from enum value: ERROR_REASON_CREDENTIALS_EXPIRED = 42;
    */
-  EMPTY_SEGMENT = 29,
+  CREDENTIALS_EXPIRED = 42,
 
   /**
-   * A path names no field. INVALID_ARGUMENT. Repeat: no.
+   * The caller lacks a permission in the namespace, which may or may not exist. PERMISSION_DENIED. Metadata: permission, namespace.
    *
-   * @generated from enum value: ERROR_REASON_UNKNOWN_PATH = 30;
+   * @generated from enum value: ERROR_REASON_PERMISSION_DENIED = 43;
    */
-  UNKNOWN_PATH = 30,
+  PERMISSION_DENIED = 43,
 
   /**
-   * A path goes into a list; lists are replaced as a whole. INVALID_ARGUMENT. Repeat: no.
+   * The caller claims to call for another principal and may not, or does not name one that it may call for. PERMISSION_DENIED.
    *
-   * @generated from enum value: ERROR_REASON_INDEX_INTO_LIST = 31;
+   * @generated from enum value: ERROR_REASON_PROXY_REFUSED = 44;
    */
-  INDEX_INTO_LIST = 31,
+  PROXY_REFUSED = 44,
 
   /**
-   * A path goes into a field that has no fields. INVALID_ARGUMENT. Repeat: no.
+   * Who the caller is, or what it may do, can't be determined now. UNAVAILABLE. Repeat.
    *
-   * @generated from enum value: ERROR_REASON_THROUGH_SCALAR = 32;
+   * @generated from enum value: ERROR_REASON_AUTHORIZATION_UNKNOWN = 45;
    */
-  THROUGH_SCALAR = 32,
+  AUTHORIZATION_UNKNOWN = 45,
 
   /**
-   * A map can't have this key. INVALID_ARGUMENT. Repeat: no.
+   * This server reads the namespace for the first time: the reason of a watch's LOADING only.
    *
-   * @generated from enum value: ERROR_REASON_INVALID_MAP_KEY = 33;
+   * @generated from enum value: ERROR_REASON_NAMESPACE_LOADING = 50;
    */
-  INVALID_MAP_KEY = 33,
+  NAMESPACE_LOADING = 50,
 
   /**
-   * A client was given two values for one place. Only clients say this, before they send anything: the server drops a path that another
-   * one contains. INVALID_ARGUMENT. Repeat: no.
+   * A watch begins anew, because its resume token belongs to no log that this server knows, or is ahead of its log.
    *
-   * @generated from enum value: ERROR_REASON_OVERLAPPING_PATHS = 34;
+   * @generated from enum value: ERROR_REASON_TOKEN_OUT_OF_RANGE = 51;
    */
-  OVERLAPPING_PATHS = 34,
+  TOKEN_OUT_OF_RANGE = 51,
 
   /**
-   * "*" stands beside other paths. INVALID_ARGUMENT. Repeat: no.
+   * A watch begins anew, because topic policies were disabled or enabled for topics, now or since the token was given.
    *
-   * @generated from enum value: ERROR_REASON_WILDCARD_NOT_ALONE = 35;
+   * @generated from enum value: ERROR_REASON_TOPIC_POLICIES_SWITCHED = 52;
    */
-  WILDCARD_NOT_ALONE = 35,
+  TOPIC_POLICIES_SWITCHED = 52,
 
   /**
-   * The request says something about a field that the mask does not name. INVALID_ARGUMENT. Repeat: no.
+   * A watch begins anew, because events after the token are gone.
    *
-   * @generated from enum value: ERROR_REASON_NOT_IN_MASK = 36;
+   * @generated from enum value: ERROR_REASON_EVENTS_GONE = 53;
    */
-  NOT_IN_MASK = 36,
+  EVENTS_GONE = 53,
 
   /**
-   * A list operation is given for a field that is not a list. INVALID_ARGUMENT. Repeat: no.
+   * A watch begins anew, because the log was replaced by another one: versions of the old one mean nothing.
    *
-   * @generated from enum value: ERROR_REASON_NOT_A_LIST = 37;
+   * @generated from enum value: ERROR_REASON_LOG_REPLACED = 54;
    */
-  NOT_A_LIST = 37,
-
-  /**
-   * A list operation has no elements. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_NO_ELEMENTS = 38;
-   */
-  NO_ELEMENTS = 38,
-
-  /**
-   * An object would lack a leaf that has no default. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_HALF_OBJECT = 39;
-   */
-  HALF_OBJECT = 39,
-
-  /**
-   * The document has a field that this service does not know. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_UNKNOWN_FIELD = 40;
-   */
-  UNKNOWN_FIELD = 40,
-
-  /**
-   * A number is not a value of its enum. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_UNKNOWN_ENUM_VALUE = 41;
-   */
-  UNKNOWN_ENUM_VALUE = 41,
-
-  /**
-   * A list has an UNSPECIFIED element. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_UNSPECIFIED_ELEMENT = 42;
-   */
-  UNSPECIFIED_ELEMENT = 42,
-
-  /**
-   * A secret is given as "********", and no secret is stored. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_REDACTED_SECRET = 43;
-   */
-  REDACTED_SECRET = 43,
-
-  /**
-   * A count is negative. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_NEGATIVE = 44;
-   */
-  NEGATIVE = 44,
-
-  /**
-   * A limit is below -1. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_BELOW_MINUS_ONE = 45;
-   */
-  BELOW_MINUS_ONE = 45,
-
-  /**
-   * One limit of a retention is 0 and the other is not. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_HALF_ZERO = 46;
-   */
-  HALF_ZERO = 46,
-
-  /**
-   * A quorum or an ensemble is not above 0. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_NOT_POSITIVE = 47;
-   */
-  NOT_POSITIVE = 47,
-
-  /**
-   * Ensemble, write quorum and ack quorum are not in this order. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_QUORUM_ORDER = 48;
-   */
-  QUORUM_ORDER = 48,
-
-  /**
-   * The field exists in the LOCAL scope only. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_LOCAL_SCOPE_ONLY = 49;
-   */
-  LOCAL_SCOPE_ONLY = 49,
-
-  /**
-   * The topic is not persistent. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_NOT_PERSISTENT = 50;
-   */
-  NOT_PERSISTENT = 50,
-
-  /**
-   * A shadow topic is not persistent. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_SHADOW_NOT_PERSISTENT = 51;
-   */
-  SHADOW_NOT_PERSISTENT = 51,
-
-  /**
-   * A text is blank where it must name something. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_BLANK = 52;
-   */
-  BLANK = 52,
-
-  /**
-   * No broker knows the offload driver. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_UNKNOWN_DRIVER = 53;
-   */
-  UNKNOWN_DRIVER = 53,
-
-  /**
-   * The offload driver needs a bucket. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_NO_BUCKET = 54;
-   */
-  NO_BUCKET = 54,
-
-  /**
-   * A rate limits nothing. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_NO_LIMIT = 55;
-   */
-  NO_LIMIT = 55,
-
-  /**
-   * A value is above the brokers' maximum. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_ABOVE_BROKER_MAXIMUM = 56;
-   */
-  ABOVE_BROKER_MAXIMUM = 56,
-
-  /**
-   * The retention is not larger than a backlog quota. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_RETENTION_BELOW_QUOTA = 57;
-   */
-  RETENTION_BELOW_QUOTA = 57,
-
-  /**
-   * A backlog quota is not smaller than the retention. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_QUOTA_ABOVE_RETENTION = 58;
-   */
-  QUOTA_ABOVE_RETENTION = 58,
-
-  /**
-   * This server does not know the name of the local cluster. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_LOCAL_CLUSTER_UNKNOWN = 59;
-   */
-  LOCAL_CLUSTER_UNKNOWN = 59,
-
-  /**
-   * The list of clusters lacks the local cluster: brokers would delete the topic. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_LOCAL_CLUSTER_MISSING = 60;
-   */
-  LOCAL_CLUSTER_MISSING = 60,
-
-  /**
-   * The namespace has only one cluster. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_NAMESPACE_NOT_REPLICATED = 61;
-   */
-  NAMESPACE_NOT_REPLICATED = 61,
-
-  /**
-   * A cluster is not one of the namespace's. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_CLUSTER_NOT_IN_NAMESPACE = 62;
-   */
-  CLUSTER_NOT_IN_NAMESPACE = 62,
-
-  /**
-   * A cluster does not exist. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_UNKNOWN_CLUSTER = 63;
-   */
-  UNKNOWN_CLUSTER = 63,
-
-  /**
-   * Two clusters are peers of each other. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_PEER_CLUSTERS = 64;
-   */
-  PEER_CLUSTERS = 64,
-
-  /**
-   * The tenant may not use a cluster. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_CLUSTER_NOT_ALLOWED = 65;
-   */
-  CLUSTER_NOT_ALLOWED = 65,
-
-  /**
-   * A shadow topic does not exist. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_SHADOW_NOT_FOUND = 66;
-   */
-  SHADOW_NOT_FOUND = 66,
-
-  /**
-   * An entry filter is not installed on the brokers. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_UNKNOWN_ENTRY_FILTER = 67;
-   */
-  UNKNOWN_ENTRY_FILTER = 67,
-
-  /**
-   * The document has another version than the etag. Nothing was changed: read the document again and decide anew. ABORTED. Repeat: no.
-   * Metadata: topic, scope, version, etag.
-   *
-   * @generated from enum value: ERROR_REASON_ETAG_MISMATCH = 68;
-   */
-  ETAG_MISMATCH = 68,
-
-  /**
-   * There is a document, and `must_not_exist` was set. Nothing was changed. ALREADY_EXISTS. Repeat: no. Metadata: topic, scope, version.
-   *
-   * @generated from enum value: ERROR_REASON_DOCUMENT_EXISTS = 69;
-   */
-  DOCUMENT_EXISTS = 69,
-
-  /**
-   * Other writers kept changing what the update reads. Nothing was changed. ABORTED. Repeat: yes. Metadata: topic, scope.
-   *
-   * @generated from enum value: ERROR_REASON_CONTENTION = 70;
-   */
-  CONTENTION = 70,
-
-  /**
-   * The namespace, or its tenant, does not exist. NOT_FOUND. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_NAMESPACE_NOT_FOUND = 71;
-   */
-  NAMESPACE_NOT_FOUND = 71,
-
-  /**
-   * The topic does not exist. NOT_FOUND. Repeat: no. Metadata: topic.
-   *
-   * @generated from enum value: ERROR_REASON_TOPIC_NOT_FOUND = 72;
-   */
-  TOPIC_NOT_FOUND = 72,
-
-  /**
-   * A property of the topic or its namespace disables topic policies. Also the reason for a namespace of a watch whose state is DISABLED.
-   * FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_TOPIC_POLICIES_DISABLED = 73;
-   */
-  TOPIC_POLICIES_DISABLED = 73,
-
-  /**
-   * Topic policies are turned off on the brokers. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_TOPIC_POLICIES_OFF = 74;
-   */
-  TOPIC_POLICIES_OFF = 74,
-
-  /**
-   * The brokers do not read the namespace's change log: they keep topic policies in the metadata store, or nowhere. Nothing was changed, nor
-   * created. Also the reason for a namespace of a watch that is not read. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_TOPIC_POLICIES_ELSEWHERE = 161;
-   */
-  TOPIC_POLICIES_ELSEWHERE = 161,
-
-  /**
-   * This server is read-only. FAILED_PRECONDITION. Repeat: no. Metadata: namespace.
-   *
-   * @generated from enum value: ERROR_REASON_READ_ONLY = 75;
-   */
-  READ_ONLY = 75,
-
-  /**
-   * The event would be larger than the log allows. INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_EVENT_TOO_LARGE = 76;
-   */
-  EVENT_TOO_LARGE = 76,
-
-  /**
-   * The log's schema, made by older brokers, has no place for a value. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_SCHEMA_CANNOT_EXPRESS = 77;
-   */
-  SCHEMA_CANNOT_EXPRESS = 77,
-
-  /**
-   * The brokers of this log could not read a value. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_DIALECT_CANNOT_EXPRESS = 78;
-   */
-  DIALECT_CANNOT_EXPRESS = 78,
-
-  /**
-   * This server does not know the policies of the namespace and the brokers. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_LEVELS_UNKNOWN = 79;
-   */
-  LEVELS_UNKNOWN = 79,
-
-  /**
-   * The change may be in the log, or may yet come into it. DEADLINE_EXCEEDED. Repeat: same id. Metadata: request_id.
-   *
-   * @generated from enum value: ERROR_REASON_OUTCOME_UNKNOWN = 80;
-   */
-  OUTCOME_UNKNOWN = 80,
-
-  /**
-   * The log certainly did not take the change. UNAVAILABLE. Repeat: yes. Metadata: request_id.
-   *
-   * @generated from enum value: ERROR_REASON_NOT_APPENDED = 81;
-   */
-  NOT_APPENDED = 81,
-
-  /**
-   * As far as this server knows, nothing had to be written, but it could not learn in time where the log ends. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_NOT_CONFIRMED = 82;
-   */
-  NOT_CONFIRMED = 82,
-
-  /**
-   * Another server writes the namespace: call the one at `leader`, if it is named. Nothing was changed. A stream whose changes were refused
-   * for this reason in 1,024 namespaces ends with it: open a new one for the rest. UNAVAILABLE. Repeat: yes. Metadata: namespace, leader.
-   *
-   * @generated from enum value: ERROR_REASON_NOT_LEADER = 83;
-   */
-  NOT_LEADER = 83,
-
-  /**
-   * Too many changes of one topic are waiting. RESOURCE_EXHAUSTED. Repeat: yes. Metadata: topic, scope.
-   *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_UPDATES = 84;
-   */
-  TOO_MANY_UPDATES = 84,
-
-  /**
-   * The version that the answer must have reached was not reached in time. DEADLINE_EXCEEDED. Repeat: yes. Metadata: at_least_version.
-   *
-   * @generated from enum value: ERROR_REASON_VERSION_NOT_REACHED = 85;
-   */
-  VERSION_NOT_REACHED = 85,
-
-  /**
-   * The server failed; its own log says why. INTERNAL. Repeat: same id.
-   *
-   * @generated from enum value: ERROR_REASON_INTERNAL = 86;
-   */
-  INTERNAL = 86,
-
-  /**
-   * The server is stopping. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_SHUTTING_DOWN = 87;
-   */
-  SHUTTING_DOWN = 87,
-
-  /**
-   * This server is closing the namespace. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_NAMESPACE_CLOSED = 88;
-   */
-  NAMESPACE_CLOSED = 88,
-
-  /**
-   * The server has as many namespaces open as it may. RESOURCE_EXHAUSTED. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_NAMESPACES = 89;
-   */
-  TOO_MANY_NAMESPACES = 89,
-
-  /**
-   * The server has as many watches open as it may. RESOURCE_EXHAUSTED. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_WATCHES = 90;
-   */
-  TOO_MANY_WATCHES = 90,
-
-  /**
-   * This server keeps no history. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_HISTORY_OFF = 91;
-   */
-  HISTORY_OFF = 91,
-
-  /**
-   * The history can't be read now. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_HISTORY_UNAVAILABLE = 92;
-   */
-  HISTORY_UNAVAILABLE = 92,
-
-  /**
-   * The history's file can't be used. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_HISTORY_FILE_UNUSABLE = 93;
-   */
-  HISTORY_FILE_UNUSABLE = 93,
-
-  /**
-   * The history can't say for certain what the document was. OUT_OF_RANGE. Repeat: no. Metadata: version, as_of_ms, gap_reason,
-   * gap_start_ms, gap_end_ms.
-   *
-   * @generated from enum value: ERROR_REASON_NOT_IN_HISTORY = 94;
-   */
-  NOT_IN_HISTORY = 94,
-
-  /**
-   * This server reads the namespace for the first time.
-   *
-   * @generated from enum value: ERROR_REASON_NAMESPACE_LOADING = 95;
-   */
-  NAMESPACE_LOADING = 95,
-
-  /**
-   * The token belongs to no log that this server knows, or is ahead of its log; or the snapshot that it was to follow was not complete.
-   *
-   * @generated from enum value: ERROR_REASON_TOKEN_OUT_OF_RANGE = 96;
-   */
-  TOKEN_OUT_OF_RANGE = 96,
-
-  /**
-   * Topic policies were disabled or enabled for topics, now or since the token was given.
-   *
-   * @generated from enum value: ERROR_REASON_TOPIC_POLICIES_SWITCHED = 97;
-   */
-  TOPIC_POLICIES_SWITCHED = 97,
-
-  /**
-   * Events after the token are gone: the log was compacted, and the history does not have them.
-   *
-   * @generated from enum value: ERROR_REASON_EVENTS_GONE = 98;
-   */
-  EVENTS_GONE = 98,
-
-  /**
-   * The log was deleted and created again: versions of the old one mean nothing. Also a reason why a namespace can't be read for now.
-   * UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_REPLACED = 99;
-   */
-  LOG_REPLACED = 99,
-
-  /**
-   * The server reached no broker that serves the log, or none answered in time. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_UNREACHABLE = 100;
-   */
-  LOG_UNREACHABLE = 100,
-
-  /**
-   * The brokers refuse access to the server, or do not accept its credentials. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_ACCESS_DENIED = 101;
-   */
-  LOG_ACCESS_DENIED = 101,
-
-  /**
-   * The brokers refuse, for a reason that the message names. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_REFUSED = 102;
-   */
-  LOG_REFUSED = 102,
-
-  /**
-   * Too many events are in flight to the log. RESOURCE_EXHAUSTED. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_BUSY = 103;
-   */
-  LOG_BUSY = 103,
-
-  /**
-   * Another process holds the log's exclusive producer. UNAVAILABLE if this server's own producer has lost its connection.
-   * FAILED_PRECONDITION. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_FENCED = 104;
-   */
-  LOG_FENCED = 104,
-
-  /**
-   * No broker has the log open. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_NOT_SERVED = 105;
-   */
-  LOG_NOT_SERVED = 105,
-
-  /**
-   * The log was deleted. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_DELETED = 106;
-   */
-  LOG_DELETED = 106,
-
-  /**
-   * The number of the log's partitions has changed. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_REPARTITIONED = 107;
-   */
-  LOG_REPARTITIONED = 107,
-
-  /**
-   * The log was compacted while it was read; the server opens it again. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_COMPACTED = 108;
-   */
-  LOG_COMPACTED = 108,
-
-  /**
-   * The client library skipped an event; the server opens the log again. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_SKIPPED = 109;
-   */
-  LOG_SKIPPED = 109,
-
-  /**
-   * Events arrived out of order; the server opens the log again. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_OUT_OF_ORDER = 110;
-   */
-  LOG_OUT_OF_ORDER = 110,
-
-  /**
-   * Reading made no progress. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_STUCK = 111;
-   */
-  LOG_STUCK = 111,
-
-  /**
-   * The client library stopped reading. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_ENDED = 112;
-   */
-  LOG_ENDED = 112,
-
-  /**
-   * Reading failed in an unforeseen way. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_BROKEN = 113;
-   */
-  LOG_BROKEN = 113,
-
-  /**
-   * The log was lost while it was followed; the server opens it again. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_LOST = 114;
-   */
-  LOG_LOST = 114,
-
-  /**
-   * This server closed the log. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_CLOSED = 115;
-   */
-  LOG_CLOSED = 115,
-
-  /**
-   * This server already has the log open. FAILED_PRECONDITION. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_OPEN = 116;
-   */
-  LOG_OPEN = 116,
-
-  /**
-   * The log could not be read in time. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOAD_TIMEOUT = 117;
-   */
-  LOAD_TIMEOUT = 117,
-
-  /**
-   * The log can't be read; the server's own log says why. INTERNAL. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOAD_BROKEN = 118;
-   */
-  LOAD_BROKEN = 118,
-
-  /**
-   * The log could not be written. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_APPEND_FAILED = 119;
-   */
-  APPEND_FAILED = 119,
-
-  /**
-   * The log could not be compacted. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_COMPACTION_FAILED = 120;
-   */
-  COMPACTION_FAILED = 120,
-
-  /**
-   * Another process uses the log's file. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_FILE_IN_USE = 121;
-   */
-  LOG_FILE_IN_USE = 121,
-
-  /**
-   * The log's file can't be used. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_FILE_UNUSABLE = 122;
-   */
-  LOG_FILE_UNUSABLE = 122,
-
-  /**
-   * The log's file has a format that this version does not know. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_LOG_FORMAT_UNKNOWN = 123;
-   */
-  LOG_FORMAT_UNKNOWN = 123,
-
-  /**
-   * The brokers' admin API gave no usable answer. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_PULSAR_ADMIN_UNREACHABLE = 124;
-   */
-  PULSAR_ADMIN_UNREACHABLE = 124,
-
-  /**
-   * The brokers' admin API refuses access to the server. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_PULSAR_ADMIN_REFUSED = 125;
-   */
-  PULSAR_ADMIN_REFUSED = 125,
-
-  /**
-   * The cluster has several possible names, and the configuration gives none. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_PULSAR_CLUSTER_UNKNOWN = 126;
-   */
-  PULSAR_CLUSTER_UNKNOWN = 126,
-
-  /**
-   * A certificate or key file for Pulsar can't be used. FAILED_PRECONDITION. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_PULSAR_TLS_UNUSABLE = 127;
-   */
-  PULSAR_TLS_UNUSABLE = 127,
-
-  /**
-   * A rule needs the brokers' configuration, which this server's role may not read. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_BROKER_FACTS_REFUSED = 128;
-   */
-  BROKER_FACTS_REFUSED = 128,
-
-  /**
-   * The file that describes the cluster can't be used. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_CLUSTER_FILE_UNUSABLE = 129;
-   */
-  CLUSTER_FILE_UNUSABLE = 129,
-
-  /**
-   * The bytes of a request, or of a change of a batch, are not a message of the expected type, or a text in it is not UTF-8.
-   * INVALID_ARGUMENT. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_MALFORMED_MESSAGE = 130;
-   */
-  MALFORMED_MESSAGE = 130,
-
-  /**
-   * The message is larger than the server accepts. Nothing of it was done. RESOURCE_EXHAUSTED. Repeat: no. Metadata: most_bytes.
-   *
-   * @generated from enum value: ERROR_REASON_MESSAGE_TOO_LARGE = 131;
-   */
-  MESSAGE_TOO_LARGE = 131,
-
-  /**
-   * The server has as many calls in progress as it may. Nothing was done. RESOURCE_EXHAUSTED. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_TOO_MANY_CALLS = 132;
-   */
-  TOO_MANY_CALLS = 132,
-
-  /**
-   * The caller's principal has reached one of its limits. Nothing was done. If waiting helps, RetryInfo says when to repeat.
-   * RESOURCE_EXHAUSTED. Repeat: yes. Metadata: limit, most.
-   *
-   * @generated from enum value: ERROR_REASON_PRINCIPAL_LIMIT = 160;
-   */
-  PRINCIPAL_LIMIT = 160,
-
-  /**
-   * The server authenticates callers, and the call has no credentials. UNAUTHENTICATED. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_CREDENTIALS_MISSING = 150;
-   */
-  CREDENTIALS_MISSING = 150,
-
-  /**
-   * The credentials are not valid: a token that can't be parsed, is not signed by a trusted issuer, or was made for another service; or a
-   * certificate that names no principal. UNAUTHENTICATED. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_CREDENTIALS_INVALID = 151;
-   */
-  CREDENTIALS_INVALID = 151,
-
-  /**
-   * The token, or the client certificate, has expired. This ends streams too. UNAUTHENTICATED. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_CREDENTIALS_EXPIRED = 152;
-   */
-  CREDENTIALS_EXPIRED = 152,
-
-  /**
-   * The token can't be verified now: its issuer does not provide its keys. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_CREDENTIALS_UNVERIFIABLE = 153;
-   */
-  CREDENTIALS_UNVERIFIABLE = 153,
-
-  /**
-   * The caller claims to call for another principal, and is not a proxy. PERMISSION_DENIED. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_NOT_A_PROXY = 154;
-   */
-  NOT_A_PROXY = 154,
-
-  /**
-   * The caller is a proxy, and does not name the principal that it calls for, or names another proxy or an invalid principal.
-   * PERMISSION_DENIED. Repeat: no.
-   *
-   * @generated from enum value: ERROR_REASON_ORIGINAL_PRINCIPAL_INVALID = 155;
-   */
-  ORIGINAL_PRINCIPAL_INVALID = 155,
-
-  /**
-   * A file with keys, or with authorities of issuers, can't be used; no server starts with such a file. UNAVAILABLE. Repeat: yes.
-   *
-   * @generated from enum value: ERROR_REASON_KEY_FILE_UNUSABLE = 156;
-   */
-  KEY_FILE_UNUSABLE = 156,
-
-  /**
-   * The caller lacks a permission in the namespace, which may or may not exist. Nothing was done. PERMISSION_DENIED. Repeat: no. Metadata:
-   * permission, namespace.
-   *
-   * @generated from enum value: ERROR_REASON_PERMISSION_DENIED = 140;
-   */
-  PERMISSION_DENIED = 140,
-
-  /**
-   * The caller's permissions can't be determined now: the brokers, or the file, do not provide them. Nothing was done. UNAVAILABLE. Repeat:
-   * yes.
-   *
-   * @generated from enum value: ERROR_REASON_AUTHORIZATION_UNKNOWN = 141;
-   */
-  AUTHORIZATION_UNKNOWN = 141,
+  LOG_REPLACED = 54,
 }
 
 /**

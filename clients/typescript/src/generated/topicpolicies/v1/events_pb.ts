@@ -6,6 +6,8 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import type { FieldMask, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_field_mask, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { TopicPolicies } from "./policies_pb.js";
 import { file_topicpolicies_v1_policies } from "./policies_pb.js";
 import type { Message } from "@bufbuild/protobuf";
@@ -14,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file topicpolicies/v1/events.proto.
  */
 export const file_topicpolicies_v1_events: GenFile = /*@__PURE__*/
-  fileDesc("Ch10b3BpY3BvbGljaWVzL3YxL2V2ZW50cy5wcm90bxIQdG9waWNwb2xpY2llcy52MSLpAQoLUHVsc2FyRXZlbnQSLwoKZXZlbnRfdHlwZRgBIAEoDjIbLnRvcGljcG9saWNpZXMudjEuRXZlbnRUeXBlEjEKC2FjdGlvbl90eXBlGAIgASgOMhwudG9waWNwb2xpY2llcy52MS5BY3Rpb25UeXBlEhQKDHJlcGxpY2F0ZV90bxgDIAMoCRJHChR0b3BpY19wb2xpY2llc19ldmVudBgEIAEoCzIkLnRvcGljcG9saWNpZXMudjEuVG9waWNQb2xpY2llc0V2ZW50SACIAQFCFwoVX3RvcGljX3BvbGljaWVzX2V2ZW50IpsBChJUb3BpY1BvbGljaWVzRXZlbnQSDgoGZG9tYWluGAEgASgJEg4KBnRlbmFudBgCIAEoCRIRCgluYW1lc3BhY2UYAyABKAkSDQoFdG9waWMYBCABKAkSNgoIcG9saWNpZXMYBSABKAsyHy50b3BpY3BvbGljaWVzLnYxLlRvcGljUG9saWNpZXNIAIgBAUILCglfcG9saWNpZXMqhwEKCkFjdGlvblR5cGUSGwoXQUNUSU9OX1RZUEVfVU5TUEVDSUZJRUQQABIWChJBQ1RJT05fVFlQRV9JTlNFUlQQARIWChJBQ1RJT05fVFlQRV9ERUxFVEUQAhIWChJBQ1RJT05fVFlQRV9VUERBVEUQAxIUChBBQ1RJT05fVFlQRV9OT05FEAQq2QEKCUV2ZW50VHlwZRIaChZFVkVOVF9UWVBFX1VOU1BFQ0lGSUVEEAASGwoXRVZFTlRfVFlQRV9UT1BJQ19QT0xJQ1kQARIqCiZFVkVOVF9UWVBFX1RSQU5TQUNUSU9OX0JVRkZFUl9TTkFQU0hPVBACEjMKL0VWRU5UX1RZUEVfVFJBTlNBQ1RJT05fQlVGRkVSX1NOQVBTSE9UX1NFR01FTlRTEAMSMgouRVZFTlRfVFlQRV9UUkFOU0FDVElPTl9CVUZGRVJfU05BUFNIT1RfSU5ERVhFUxAEQmQKEHRvcGljcG9saWNpZXMudjFCC0V2ZW50c1Byb3RvUAFaQXRvcGljcG9saWNpZXMuZXhhbXBsZS9jbGllbnRzL2dvL3RvcGljcG9saWNpZXMvdjE7dG9waWNwb2xpY2llc3YxYgZwcm90bzM", [file_topicpolicies_v1_policies]);
+  fileDesc("Ch10b3BpY3BvbGljaWVzL3YxL2V2ZW50cy5wcm90bxIQdG9waWNwb2xpY2llcy52MSLpAQoLUHVsc2FyRXZlbnQSLwoKZXZlbnRfdHlwZRgBIAEoDjIbLnRvcGljcG9saWNpZXMudjEuRXZlbnRUeXBlEjEKC2FjdGlvbl90eXBlGAIgASgOMhwudG9waWNwb2xpY2llcy52MS5BY3Rpb25UeXBlEhQKDHJlcGxpY2F0ZV90bxgDIAMoCRJHChR0b3BpY19wb2xpY2llc19ldmVudBgEIAEoCzIkLnRvcGljcG9saWNpZXMudjEuVG9waWNQb2xpY2llc0V2ZW50SACIAQFCFwoVX3RvcGljX3BvbGljaWVzX2V2ZW50IpsBChJUb3BpY1BvbGljaWVzRXZlbnQSDgoGZG9tYWluGAEgASgJEg4KBnRlbmFudBgCIAEoCRIRCgluYW1lc3BhY2UYAyABKAkSDQoFdG9waWMYBCABKAkSNgoIcG9saWNpZXMYBSABKAsyHy50b3BpY3BvbGljaWVzLnYxLlRvcGljUG9saWNpZXNIAIgBAUILCglfcG9saWNpZXMitAIKDENoYW5nZU9yaWdpbhINCgVhY3RvchgBIAEoCRI3Cg5hY3Rvcl9zdGFuZGluZxgCIAEoDjIfLnRvcGljcG9saWNpZXMudjEuQWN0b3JTdGFuZGluZxIOCgZyZWFzb24YAyABKAkSEgoKcmVxdWVzdF9pZBgEIAEoCRIvCgt1cGRhdGVfbWFzaxgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSEQoJcHJpbmNpcGFsGAYgASgJEhUKDWNsYWltZWRfYWN0b3IYByABKAkSFQoNcHJvZHVjZXJfbmFtZRgIIAEoCRIwCgxwdWJsaXNoX3RpbWUYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhQKDHRyYWNlX3BhcmVudBgKIAEoCSqHAQoKQWN0aW9uVHlwZRIbChdBQ1RJT05fVFlQRV9VTlNQRUNJRklFRBAAEhYKEkFDVElPTl9UWVBFX0lOU0VSVBABEhYKEkFDVElPTl9UWVBFX0RFTEVURRACEhYKEkFDVElPTl9UWVBFX1VQREFURRADEhQKEEFDVElPTl9UWVBFX05PTkUQBCpECglFdmVudFR5cGUSGgoWRVZFTlRfVFlQRV9VTlNQRUNJRklFRBAAEhsKF0VWRU5UX1RZUEVfVE9QSUNfUE9MSUNZEAEqkQEKDUFjdG9yU3RhbmRpbmcSHgoaQUNUT1JfU1RBTkRJTkdfVU5TUEVDSUZJRUQQABIaChZBQ1RPUl9TVEFORElOR19VTktOT1dOEAESIgoeQUNUT1JfU1RBTkRJTkdfVU5BVVRIRU5USUNBVEVEEAISIAocQUNUT1JfU1RBTkRJTkdfQVVUSEVOVElDQVRFRBADQmQKEHRvcGljcG9saWNpZXMudjFCC0V2ZW50c1Byb3RvUAFaQXRvcGljcG9saWNpZXMuZXhhbXBsZS9jbGllbnRzL2dvL3RvcGljcG9saWNpZXMvdjE7dG9waWNwb2xpY2llc3YxYgZwcm90bzM", [file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_topicpolicies_v1_policies]);
 
 /**
  * One event of a namespace's change log (org.apache.pulsar.common.events.PulsarEvent).
@@ -37,8 +39,7 @@ export type PulsarEvent = Message<"topicpolicies.v1.PulsarEvent"> & {
   actionType: ActionType;
 
   /**
-   * The clusters that the event is for, by name, as brokers write them: a LOCAL event names its own cluster, a GLOBAL one none. The service
-   * does not return them: unset in watches.
+   * The clusters that the event is for, by name, as brokers write them: a LOCAL event names its own cluster, a GLOBAL one none.
    *
    * @generated from field: repeated string replicate_to = 3;
    */
@@ -109,6 +110,91 @@ export const TopicPoliciesEventSchema: GenMessage<TopicPoliciesEvent> = /*@__PUR
   messageDesc(file_topicpolicies_v1_events, 1);
 
 /**
+ * The origin of an event, as far as the log has it.
+ *
+ * @generated from message topicpolicies.v1.ChangeOrigin
+ */
+export type ChangeOrigin = Message<"topicpolicies.v1.ChangeOrigin"> & {
+  /**
+   * Who requested the change, as far as it is known (`actor_standing`). Unset: no actor was given.
+   *
+   * @generated from field: string actor = 1;
+   */
+  actor: string;
+
+  /**
+   * What is known about the actor.
+   *
+   * @generated from field: topicpolicies.v1.ActorStanding actor_standing = 2;
+   */
+  actorStanding: ActorStanding;
+
+  /**
+   * Why. Unset: no reason was given.
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * The id of the request, as in ChangeResult. Unset: a broker's event, or a repair.
+   *
+   * @generated from field: string request_id = 4;
+   */
+  requestId: string;
+
+  /**
+   * The mask of the request. For a broker's event, in the history: what the event was taken to change, setting by setting. Unset: it is not
+   * known.
+   *
+   * @generated from field: google.protobuf.FieldMask update_mask = 5;
+   */
+  updateMask?: FieldMask | undefined;
+
+  /**
+   * The principal whose credentials the service verified: the actor, or a proxy that called for the actor. Unset: none were verified.
+   *
+   * @generated from field: string principal = 6;
+   */
+  principal: string;
+
+  /**
+   * The name that the caller gave, if the actor was authenticated and has another name. This name is not verified. Unset: there is none.
+   *
+   * @generated from field: string claimed_actor = 7;
+   */
+  claimedActor: string;
+
+  /**
+   * The name of the producer that wrote the event. Unset: the embedded log, which has none.
+   *
+   * @generated from field: string producer_name = 8;
+   */
+  producerName: string;
+
+  /**
+   * When the event was published, by its writer's clock.
+   *
+   * @generated from field: google.protobuf.Timestamp publish_time = 9;
+   */
+  publishTime?: Timestamp | undefined;
+
+  /**
+   * The trace in which the change was requested, as W3C's `traceparent`: 55 characters. Unset: no trace is known.
+   *
+   * @generated from field: string trace_parent = 10;
+   */
+  traceParent: string;
+};
+
+/**
+ * Describes the message topicpolicies.v1.ChangeOrigin.
+ * Use `create(ChangeOriginSchema)` to create a new message.
+ */
+export const ChangeOriginSchema: GenMessage<ChangeOrigin> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_events, 2);
+
+/**
  * What an event does (org.apache.pulsar.common.events.ActionType).
  *
  * @generated from enum topicpolicies.v1.ActionType
@@ -175,27 +261,6 @@ export enum EventType {
    * @generated from enum value: EVENT_TYPE_TOPIC_POLICY = 1;
    */
   TOPIC_POLICY = 1,
-
-  /**
-   * A snapshot of a transaction buffer.
-   *
-   * @generated from enum value: EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT = 2;
-   */
-  TRANSACTION_BUFFER_SNAPSHOT = 2,
-
-  /**
-   * A segment of such a snapshot.
-   *
-   * @generated from enum value: EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS = 3;
-   */
-  TRANSACTION_BUFFER_SNAPSHOT_SEGMENTS = 3,
-
-  /**
-   * The index of such segments.
-   *
-   * @generated from enum value: EVENT_TYPE_TRANSACTION_BUFFER_SNAPSHOT_INDEXES = 4;
-   */
-  TRANSACTION_BUFFER_SNAPSHOT_INDEXES = 4,
 }
 
 /**
@@ -203,4 +268,45 @@ export enum EventType {
  */
 export const EventTypeSchema: GenEnum<EventType> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_events, 1);
+
+/**
+ * What is known about an actor.
+ *
+ * @generated from enum topicpolicies.v1.ActorStanding
+ */
+export enum ActorStanding {
+  /**
+   * Unspecified.
+   *
+   * @generated from enum value: ACTOR_STANDING_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * No actor was given.
+   *
+   * @generated from enum value: ACTOR_STANDING_UNKNOWN = 1;
+   */
+  UNKNOWN = 1,
+
+  /**
+   * The caller gave this name, and it is not verified.
+   *
+   * @generated from enum value: ACTOR_STANDING_UNAUTHENTICATED = 2;
+   */
+  UNAUTHENTICATED = 2,
+
+  /**
+   * The service verified the actor by its credentials, or a verified proxy called for the actor.
+   *
+   * @generated from enum value: ACTOR_STANDING_AUTHENTICATED = 3;
+   */
+  AUTHENTICATED = 3,
+}
+
+/**
+ * Describes the enum topicpolicies.v1.ActorStanding.
+ */
+export const ActorStandingSchema: GenEnum<ActorStanding> = /*@__PURE__*/
+  enumDesc(file_topicpolicies_v1_events, 2);
 

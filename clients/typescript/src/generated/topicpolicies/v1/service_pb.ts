@@ -12,9 +12,9 @@ import type { Status } from "../../google/rpc/status_pb.js";
 import { file_google_rpc_status } from "../../google/rpc/status_pb.js";
 import type { ErrorReason } from "./errors_pb.js";
 import { file_topicpolicies_v1_errors } from "./errors_pb.js";
-import type { PulsarEvent } from "./events_pb.js";
+import type { ChangeOrigin } from "./events_pb.js";
 import { file_topicpolicies_v1_events } from "./events_pb.js";
-import type { PolicyDocument, Scope, TopicPolicies } from "./policies_pb.js";
+import type { PolicyDocument, PolicyDocumentSchema, Scope, TopicPolicies } from "./policies_pb.js";
 import { file_topicpolicies_v1_policies } from "./policies_pb.js";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -22,7 +22,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file topicpolicies/v1/service.proto.
  */
 export const file_topicpolicies_v1_service: GenFile = /*@__PURE__*/
-  fileDesc("Ch50b3BpY3BvbGljaWVzL3YxL3NlcnZpY2UucHJvdG8SEHRvcGljcG9saWNpZXMudjEi/gMKE1VwZGF0ZVBvbGljeVJlcXVlc3QSDQoFdG9waWMYASABKAkSJgoFc2NvcGUYAiABKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEjEKCHBvbGljaWVzGAMgASgLMh8udG9waWNwb2xpY2llcy52MS5Ub3BpY1BvbGljaWVzEi8KC3VwZGF0ZV9tYXNrGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxJSCg9saXN0X29wZXJhdGlvbnMYBSADKAsyOS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3QuTGlzdE9wZXJhdGlvbnNFbnRyeRIMCgRldGFnGAYgASgJEhYKDm11c3Rfbm90X2V4aXN0GAcgASgIEhYKDnNraXBfaWZfYWJzZW50GAggASgIEhIKCnJlcXVlc3RfaWQYCSABKAkSFQoNdmFsaWRhdGVfb25seRgKIAEoCBINCgVhY3RvchgLIAEoCRIOCgZyZWFzb24YDCABKAkSGAoQaW5jbHVkZV9wcmV2aW91cxgNIAEoCBpWChNMaXN0T3BlcmF0aW9uc0VudHJ5EgsKA2tleRgBIAEoCRIuCgV2YWx1ZRgCIAEoDjIfLnRvcGljcG9saWNpZXMudjEuTGlzdE9wZXJhdGlvbjoCOAEigQIKFFVwZGF0ZVBvbGljeVJlc3BvbnNlEjIKCGRvY3VtZW50GAEgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIPCgd2ZXJzaW9uGAcgASgJEhgKEHByZXZpb3VzX3ZlcnNpb24YAiABKAkSMgoIcHJldmlvdXMYAyABKAsyIC50b3BpY3BvbGljaWVzLnYxLlBvbGljeURvY3VtZW50EjAKB291dGNvbWUYBCABKA4yHy50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZU91dGNvbWUSEgoKcmVxdWVzdF9pZBgFIAEoCRIQCghyZXBsYXllZBgGIAEoCCJPChVVcGRhdGVQb2xpY2llc1JlcXVlc3QSNgoHY2hhbmdlcxgBIAMoCzIlLnRvcGljcG9saWNpZXMudjEuUG9saWN5Q2hhbmdlUmVxdWVzdCKjAQoTUG9saWN5Q2hhbmdlUmVxdWVzdBIQCghzZXF1ZW5jZRgBIAEoBBI3CgZ1cGRhdGUYAiABKAsyJS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3RIABI3CgZkZWxldGUYAyABKAsyJS50b3BpY3BvbGljaWVzLnYxLkRlbGV0ZVBvbGljeVJlcXVlc3RIAEIICgZjaGFuZ2UiTwoWVXBkYXRlUG9saWNpZXNSZXNwb25zZRI1CgdyZXN1bHRzGAEgAygLMiQudG9waWNwb2xpY2llcy52MS5Qb2xpY3lDaGFuZ2VSZXN1bHQiywEKElBvbGljeUNoYW5nZVJlc3VsdBIQCghzZXF1ZW5jZRgBIAEoBBI5Cgd1cGRhdGVkGAIgASgLMiYudG9waWNwb2xpY2llcy52MS5VcGRhdGVQb2xpY3lSZXNwb25zZUgAEjkKB2RlbGV0ZWQYAyABKAsyJi50b3BpY3BvbGljaWVzLnYxLkRlbGV0ZVBvbGljeVJlc3BvbnNlSAASIwoFZXJyb3IYBCABKAsyEi5nb29nbGUucnBjLlN0YXR1c0gAQggKBnJlc3VsdCK+AQoTRGVsZXRlUG9saWN5UmVxdWVzdBINCgV0b3BpYxgBIAEoCRImCgVzY29wZRgCIAEoDjIXLnRvcGljcG9saWNpZXMudjEuU2NvcGUSDAoEZXRhZxgDIAEoCRISCgpyZXF1ZXN0X2lkGAQgASgJEhUKDXZhbGlkYXRlX29ubHkYBSABKAgSDQoFYWN0b3IYBiABKAkSDgoGcmVhc29uGAcgASgJEhgKEGluY2x1ZGVfcHJldmlvdXMYCCABKAgigQIKFERlbGV0ZVBvbGljeVJlc3BvbnNlEjIKCGRvY3VtZW50GAEgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIPCgd2ZXJzaW9uGAcgASgJEhgKEHByZXZpb3VzX3ZlcnNpb24YAiABKAkSMgoIcHJldmlvdXMYAyABKAsyIC50b3BpY3BvbGljaWVzLnYxLlBvbGljeURvY3VtZW50EjAKB291dGNvbWUYBCABKA4yHy50b3BpY3BvbGljaWVzLnYxLkRlbGV0ZU91dGNvbWUSEgoKcmVxdWVzdF9pZBgFIAEoCRIQCghyZXBsYXllZBgGIAEoCCK8AQoQR2V0UG9saWN5UmVxdWVzdBINCgV0b3BpYxgBIAEoCRInCgZzY29wZXMYAiADKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEhoKEGF0X2xlYXN0X3ZlcnNpb24YAyABKAlIABIwCgphc19vZl90aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEgAEhcKDWFzX29mX3ZlcnNpb24YBSABKAlIAEIJCgdyZWFkX2F0IkgKEUdldFBvbGljeVJlc3BvbnNlEjMKCWRvY3VtZW50cxgBIAMoCzIgLnRvcGljcG9saWNpZXMudjEuUG9saWN5RG9jdW1lbnQimgEKGUdldEVmZmVjdGl2ZVBvbGljeVJlcXVlc3QSDQoFdG9waWMYASABKAkSLQoEdmlldxgCIAEoDjIfLnRvcGljcG9saWNpZXMudjEuRWZmZWN0aXZlVmlldxIeChZhdF9sZWFzdF9sb2NhbF92ZXJzaW9uGAMgASgJEh8KF2F0X2xlYXN0X2dsb2JhbF92ZXJzaW9uGAQgASgJIs8BChpHZXRFZmZlY3RpdmVQb2xpY3lSZXNwb25zZRINCgV0b3BpYxgBIAEoCRIxCghwb2xpY2llcxgCIAEoCzIfLnRvcGljcG9saWNpZXMudjEuVG9waWNQb2xpY2llcxIuCgdzb3VyY2VzGAMgAygLMh0udG9waWNwb2xpY2llcy52MS5GaWVsZFNvdXJjZRIVCg1sb2NhbF92ZXJzaW9uGAQgASgJEhYKDmdsb2JhbF92ZXJzaW9uGAUgASgJEhAKCGRpc2FibGVkGAYgASgIIksKC0ZpZWxkU291cmNlEgwKBHBhdGgYASABKAkSLgoGc291cmNlGAIgASgOMh4udG9waWNwb2xpY2llcy52MS5Qb2xpY3lTb3VyY2UieAoTTGlzdFBvbGljaWVzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSJwoGc2NvcGVzGAIgAygOMhcudG9waWNwb2xpY2llcy52MS5TY29wZRIRCglwYWdlX3NpemUYAyABKAUSEgoKcGFnZV90b2tlbhgEIAEoCSKRAQoUTGlzdFBvbGljaWVzUmVzcG9uc2USMwoJZG9jdW1lbnRzGAEgAygLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSKwoFdG9rZW4YAyABKAsyHC50b3BpY3BvbGljaWVzLnYxLldhdGNoVG9rZW4ioAMKFFdhdGNoUG9saWNpZXNSZXF1ZXN0Eg4KBnRvcGljcxgBIAMoCRISCgpuYW1lc3BhY2VzGAIgAygJEicKBnNjb3BlcxgDIAMoDjIXLnRvcGljcG9saWNpZXMudjEuU2NvcGUSKQoEbW9kZRgEIAEoDjIbLnRvcGljcG9saWNpZXMudjEuV2F0Y2hNb2RlEkIKBnJlc3VtZRgFIAMoCzIyLnRvcGljcG9saWNpZXMudjEuV2F0Y2hQb2xpY2llc1JlcXVlc3QuUmVzdW1lRW50cnkSFgoOZnJvbV9iZWdpbm5pbmcYBiABKAgSFwoPZW5kX3doZW5fc3luY2VkGAcgASgIEjQKEWJvb2ttYXJrX2ludGVydmFsGAggASgLMhkuZ29vZ2xlLnByb3RvYnVmLkR1cmF0aW9uEhgKEGluY2x1ZGVfcHJldmlvdXMYCSABKAgaSwoLUmVzdW1lRW50cnkSCwoDa2V5GAEgASgJEisKBXZhbHVlGAIgASgLMhwudG9waWNwb2xpY2llcy52MS5XYXRjaFRva2VuOgI4ASJFChVXYXRjaFBvbGljaWVzUmVzcG9uc2USLAoGZXZlbnRzGAEgAygLMhwudG9waWNwb2xpY2llcy52MS5XYXRjaEV2ZW50Is4CCgpXYXRjaEV2ZW50EhEKCW5hbWVzcGFjZRgBIAEoCRIwCgZjaGFuZ2UYAiABKAsyHi50b3BpY3BvbGljaWVzLnYxLlBvbGljeUNoYW5nZUgAEi8KBWVudHJ5GAMgASgLMh4udG9waWNwb2xpY2llcy52MS5IaXN0b3J5RW50cnlIABIuCghib29rbWFyaxgEIAEoCzIaLnRvcGljcG9saWNpZXMudjEuQm9va21hcmtIABIzCgZzdGF0dXMYBSABKAsyIS50b3BpY3BvbGljaWVzLnYxLk5hbWVzcGFjZVN0YXR1c0gAEi0KBXJlc2V0GAYgASgLMhwudG9waWNwb2xpY2llcy52MS5XYXRjaFJlc2V0SAASKwoDZ2FwGAcgASgLMhwudG9waWNwb2xpY2llcy52MS5IaXN0b3J5R2FwSABCCQoHY29udGVudCLlAQoMUG9saWN5Q2hhbmdlEjIKCGRvY3VtZW50GAEgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIYChBwcmV2aW91c192ZXJzaW9uGAIgASgJEjIKCHByZXZpb3VzGAMgASgLMiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBIRCglwYXJ0aXRpb24YBCABKAUSEAoIcG9zaXRpb24YBSABKAkSLgoGb3JpZ2luGAYgASgLMh4udG9waWNwb2xpY2llcy52MS5DaGFuZ2VPcmlnaW4i4gIKDENoYW5nZU9yaWdpbhINCgVhY3RvchgBIAEoCRI3Cg5hY3Rvcl9zdGFuZGluZxgCIAEoDjIfLnRvcGljcG9saWNpZXMudjEuQWN0b3JTdGFuZGluZxIOCgZyZWFzb24YAyABKAkSEgoKcmVxdWVzdF9pZBgEIAEoCRIvCgt1cGRhdGVfbWFzaxgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5GaWVsZE1hc2sSFQoNcHJvZHVjZXJfbmFtZRgGIAEoCRIwCgxwdWJsaXNoX3RpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKBWV2ZW50GAggASgLMh0udG9waWNwb2xpY2llcy52MS5QdWxzYXJFdmVudBIRCglwcmluY2lwYWwYCSABKAkSFQoNY2xhaW1lZF9hY3RvchgKIAEoCRIUCgx0cmFjZV9wYXJlbnQYCyABKAkimQEKCEJvb2ttYXJrEiwKBGtpbmQYASABKA4yHi50b3BpY3BvbGljaWVzLnYxLkJvb2ttYXJrS2luZBIrCgV0b2tlbhgCIAEoCzIcLnRvcGljcG9saWNpZXMudjEuV2F0Y2hUb2tlbhIyCg5jb25maXJtZWRfdGltZRgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiPgoKV2F0Y2hUb2tlbhILCgNsb2cYASABKAkSEQoJcG9zaXRpb25zGAIgAygJEhAKCGxlZnRfb3V0GAMgASgJIoIBCg9OYW1lc3BhY2VTdGF0dXMSLwoFc3RhdGUYASABKA4yIC50b3BpY3BvbGljaWVzLnYxLk5hbWVzcGFjZVN0YXRlEi0KBnJlYXNvbhgCIAEoDjIdLnRvcGljcG9saWNpZXMudjEuRXJyb3JSZWFzb24SDwoHbWVzc2FnZRgDIAEoCSJMCgpXYXRjaFJlc2V0Ei0KBnJlYXNvbhgBIAEoDjIdLnRvcGljcG9saWNpZXMudjEuRXJyb3JSZWFzb24SDwoHbWVzc2FnZRgCIAEoCSKxAgoSTGlzdEhpc3RvcnlSZXF1ZXN0Eg0KBXRvcGljGAEgASgJEhEKCW5hbWVzcGFjZRgCIAEoCRInCgZzY29wZXMYAyADKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEi4KCnN0YXJ0X3RpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgVhY3RvchgGIAEoCUgAiAEBEi0KBW9yZGVyGAcgASgOMh4udG9waWNwb2xpY2llcy52MS5IaXN0b3J5T3JkZXISEQoJcGFnZV9zaXplGAggASgFEhIKCnBhZ2VfdG9rZW4YCSABKAlCCAoGX2FjdG9yIp4BChNMaXN0SGlzdG9yeVJlc3BvbnNlEi8KB2VudHJpZXMYASADKAsyHi50b3BpY3BvbGljaWVzLnYxLkhpc3RvcnlFbnRyeRIXCg9uZXh0X3BhZ2VfdG9rZW4YAiABKAkSKgoEZ2FwcxgDIAMoCzIcLnRvcGljcG9saWNpZXMudjEuSGlzdG9yeUdhcBIRCglmb2xsb3dpbmcYBCABKAgi3gMKDEhpc3RvcnlFbnRyeRIyCghkb2N1bWVudBgBIAEoCzIgLnRvcGljcG9saWNpZXMudjEuUG9saWN5RG9jdW1lbnQSMgoIcHJldmlvdXMYAiABKAsyIC50b3BpY3BvbGljaWVzLnYxLlBvbGljeURvY3VtZW50EisKBGtpbmQYAyABKA4yHS50b3BpY3BvbGljaWVzLnYxLkhpc3RvcnlLaW5kEjEKB291dGNvbWUYBCABKA4yIC50b3BpY3BvbGljaWVzLnYxLkhpc3RvcnlPdXRjb21lEigKBHRpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhEKCXBhcnRpdGlvbhgGIAEoBRIQCghwb3NpdGlvbhgHIAEoCRIuCgZvcmlnaW4YCCABKAsyHi50b3BpY3BvbGljaWVzLnYxLkNoYW5nZU9yaWdpbhIrCgdjaGFuZ2VkGAkgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxINCgVzdGFsZRgKIAEoCBITCgt1bmV4cGxhaW5lZBgLIAEoCBIRCglhbWJpZ3VvdXMYDCABKAgSEgoKcmVwbGljYXRlZBgNIAEoCBIPCgdwcm9ibGVtGA4gASgJIp4BCgpIaXN0b3J5R2FwEi4KCnN0YXJ0X3RpbWUYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiwKCGVuZF90aW1lGAIgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIyCgZyZWFzb24YAyABKA4yIi50b3BpY3BvbGljaWVzLnYxLkhpc3RvcnlHYXBSZWFzb24iFgoUR2V0U2VydmVySW5mb1JlcXVlc3Qi9wEKFUdldFNlcnZlckluZm9SZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEiYKA2xvZxgCIAEoDjIZLnRvcGljcG9saWNpZXMudjEuTG9nS2luZBIPCgdjbHVzdGVyGAMgASgJEjEKC3dyaXRlcl9tb2RlGAQgASgOMhwudG9waWNwb2xpY2llcy52MS5Xcml0ZXJNb2RlEjEKCGZlYXR1cmVzGAUgAygOMh8udG9waWNwb2xpY2llcy52MS5TZXJ2ZXJGZWF0dXJlEi4KBmxpbWl0cxgGIAEoCzIeLnRvcGljcG9saWNpZXMudjEuU2VydmVyTGltaXRzIp4BCgxTZXJ2ZXJMaW1pdHMSFQoNbWVzc2FnZV9ieXRlcxgBIAEoAxIaChJjaGFuZ2VzX3Blcl9zdHJlYW0YAiABKAUSFwoPd2F0Y2hfc2VsZWN0b3JzGAMgASgFEg8KB3dhdGNoZXMYBCABKAUSMQoOdXBkYXRlX3RpbWVvdXQYBSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24qggEKDUxpc3RPcGVyYXRpb24SHgoaTElTVF9PUEVSQVRJT05fVU5TUEVDSUZJRUQQABIaChZMSVNUX09QRVJBVElPTl9SRVBMQUNFEAESGAoUTElTVF9PUEVSQVRJT05fVU5JT04QAhIbChdMSVNUX09QRVJBVElPTl9TVUJUUkFDVBADKqUBCg1VcGRhdGVPdXRjb21lEh4KGlVQREFURV9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGgoWVVBEQVRFX09VVENPTUVfQVBQTElFRBABEhwKGFVQREFURV9PVVRDT01FX1VOQ0hBTkdFRBACEhoKFlVQREFURV9PVVRDT01FX1NLSVBQRUQQAxIeChpVUERBVEVfT1VUQ09NRV9XT1VMRF9BUFBMWRAEKocBCg1EZWxldGVPdXRjb21lEh4KGkRFTEVURV9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGgoWREVMRVRFX09VVENPTUVfREVMRVRFRBABEhkKFURFTEVURV9PVVRDT01FX0FCU0VOVBACEh8KG0RFTEVURV9PVVRDT01FX1dPVUxEX0RFTEVURRADKpEBCg1FZmZlY3RpdmVWaWV3Eh4KGkVGRkVDVElWRV9WSUVXX1VOU1BFQ0lGSUVEEAASGwoXRUZGRUNUSVZFX1ZJRVdfRU5GT1JDRUQQARIgChxFRkZFQ1RJVkVfVklFV19BUFBMSUVEX0xPQ0FMEAISIQodRUZGRUNUSVZFX1ZJRVdfQVBQTElFRF9HTE9CQUwQAyqjAQoMUG9saWN5U291cmNlEh0KGVBPTElDWV9TT1VSQ0VfVU5TUEVDSUZJRUQQABIdChlQT0xJQ1lfU09VUkNFX1RPUElDX0xPQ0FMEAESHgoaUE9MSUNZX1NPVVJDRV9UT1BJQ19HTE9CQUwQAhIbChdQT0xJQ1lfU09VUkNFX05BTUVTUEFDRRADEhgKFFBPTElDWV9TT1VSQ0VfQlJPS0VSEAQqbAoJV2F0Y2hNb2RlEhoKFldBVENIX01PREVfVU5TUEVDSUZJRUQQABIVChFXQVRDSF9NT0RFX0xBVEVTVBABEhQKEFdBVENIX01PREVfRVZFUlkQAhIWChJXQVRDSF9NT0RFX0VOVFJJRVMQAyqRAQoNQWN0b3JTdGFuZGluZxIeChpBQ1RPUl9TVEFORElOR19VTlNQRUNJRklFRBAAEhoKFkFDVE9SX1NUQU5ESU5HX1VOS05PV04QARIiCh5BQ1RPUl9TVEFORElOR19VTkFVVEhFTlRJQ0FURUQQAhIgChxBQ1RPUl9TVEFORElOR19BVVRIRU5USUNBVEVEEAMqYAoMQm9va21hcmtLaW5kEh0KGUJPT0tNQVJLX0tJTkRfVU5TUEVDSUZJRUQQABIYChRCT09LTUFSS19LSU5EX1NZTkNFRBABEhcKE0JPT0tNQVJLX0tJTkRfVElNRVIQAiqjAQoOTmFtZXNwYWNlU3RhdGUSHwobTkFNRVNQQUNFX1NUQVRFX1VOU1BFQ0lGSUVEEAASGwoXTkFNRVNQQUNFX1NUQVRFX0xPQURJTkcQARIZChVOQU1FU1BBQ0VfU1RBVEVfUkVBRFkQAhIaChZOQU1FU1BBQ0VfU1RBVEVfRkFJTEVEEAMSHAoYTkFNRVNQQUNFX1NUQVRFX0RJU0FCTEVEEAQqbQoMSGlzdG9yeU9yZGVyEh0KGUhJU1RPUllfT1JERVJfVU5TUEVDSUZJRUQQABIeChpISVNUT1JZX09SREVSX05FV0VTVF9GSVJTVBABEh4KGkhJU1RPUllfT1JERVJfT0xERVNUX0ZJUlNUEAIqyAEKC0hpc3RvcnlLaW5kEhwKGEhJU1RPUllfS0lORF9VTlNQRUNJRklFRBAAEhcKE0hJU1RPUllfS0lORF9VUERBVEUQARIXChNISVNUT1JZX0tJTkRfREVMRVRFEAISFwoTSElTVE9SWV9LSU5EX0JST0tFUhADEhcKE0hJU1RPUllfS0lORF9SRVBBSVIQBBIaChZISVNUT1JZX0tJTkRfVE9NQlNUT05FEAUSGwoXSElTVE9SWV9LSU5EX1VOUkVBREFCTEUQBirjAQoOSGlzdG9yeU91dGNvbWUSHwobSElTVE9SWV9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGwoXSElTVE9SWV9PVVRDT01FX0FQUExJRUQQARIcChhISVNUT1JZX09VVENPTUVfUkVKRUNURUQQAhIbChdISVNUT1JZX09VVENPTUVfU0tJUFBFRBADEh0KGUhJU1RPUllfT1VUQ09NRV9EVVBMSUNBVEUQBBIcChhISVNUT1JZX09VVENPTUVfUkVTVEFURUQQBRIbChdISVNUT1JZX09VVENPTUVfSUdOT1JFRBAGKr0BChBIaXN0b3J5R2FwUmVhc29uEiIKHkhJU1RPUllfR0FQX1JFQVNPTl9VTlNQRUNJRklFRBAAEiAKHEhJU1RPUllfR0FQX1JFQVNPTl9DT01QQUNURUQQARIjCh9ISVNUT1JZX0dBUF9SRUFTT05fTE9HX1JFUExBQ0VEEAISHgoaSElTVE9SWV9HQVBfUkVBU09OX09WRVJSVU4QAxIeChpISVNUT1JZX0dBUF9SRUFTT05fVFJJTU1FRBAEKmQKB0xvZ0tpbmQSGAoUTE9HX0tJTkRfVU5TUEVDSUZJRUQQABIVChFMT0dfS0lORF9FTUJFRERFRBABEhMKD0xPR19LSU5EX1BVTFNBUhACEhMKD0xPR19LSU5EX01FTU9SWRADKo0BCgpXcml0ZXJNb2RlEhsKF1dSSVRFUl9NT0RFX1VOU1BFQ0lGSUVEEAASFAoQV1JJVEVSX01PREVfU09MRRABEhYKEldSSVRFUl9NT0RFX1NIQVJFRBACEhkKFVdSSVRFUl9NT0RFX0VYQ0xVU0lWRRADEhkKFVdSSVRFUl9NT0RFX1JFQURfT05MWRAEKp8BCg1TZXJ2ZXJGZWF0dXJlEh4KGlNFUlZFUl9GRUFUVVJFX1VOU1BFQ0lGSUVEEAASGgoWU0VSVkVSX0ZFQVRVUkVfSElTVE9SWRABEhwKGFNFUlZFUl9GRUFUVVJFX0VGRkVDVElWRRACEhgKFFNFUlZFUl9GRUFUVVJFX1JVTEVTEAMSGgoWU0VSVkVSX0ZFQVRVUkVfU0VDUkVUUxAEMoUHChRUb3BpY1BvbGljaWVzU2VydmljZRJdCgxVcGRhdGVQb2xpY3kSJS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3QaJi50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlc3BvbnNlEmcKDlVwZGF0ZVBvbGljaWVzEicudG9waWNwb2xpY2llcy52MS5VcGRhdGVQb2xpY2llc1JlcXVlc3QaKC50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljaWVzUmVzcG9uc2UoATABEl0KDERlbGV0ZVBvbGljeRIlLnRvcGljcG9saWNpZXMudjEuRGVsZXRlUG9saWN5UmVxdWVzdBomLnRvcGljcG9saWNpZXMudjEuRGVsZXRlUG9saWN5UmVzcG9uc2USVAoJR2V0UG9saWN5EiIudG9waWNwb2xpY2llcy52MS5HZXRQb2xpY3lSZXF1ZXN0GiMudG9waWNwb2xpY2llcy52MS5HZXRQb2xpY3lSZXNwb25zZRJvChJHZXRFZmZlY3RpdmVQb2xpY3kSKy50b3BpY3BvbGljaWVzLnYxLkdldEVmZmVjdGl2ZVBvbGljeVJlcXVlc3QaLC50b3BpY3BvbGljaWVzLnYxLkdldEVmZmVjdGl2ZVBvbGljeVJlc3BvbnNlEl0KDExpc3RQb2xpY2llcxIlLnRvcGljcG9saWNpZXMudjEuTGlzdFBvbGljaWVzUmVxdWVzdBomLnRvcGljcG9saWNpZXMudjEuTGlzdFBvbGljaWVzUmVzcG9uc2USYgoNV2F0Y2hQb2xpY2llcxImLnRvcGljcG9saWNpZXMudjEuV2F0Y2hQb2xpY2llc1JlcXVlc3QaJy50b3BpY3BvbGljaWVzLnYxLldhdGNoUG9saWNpZXNSZXNwb25zZTABEloKC0xpc3RIaXN0b3J5EiQudG9waWNwb2xpY2llcy52MS5MaXN0SGlzdG9yeVJlcXVlc3QaJS50b3BpY3BvbGljaWVzLnYxLkxpc3RIaXN0b3J5UmVzcG9uc2USYAoNR2V0U2VydmVySW5mbxImLnRvcGljcG9saWNpZXMudjEuR2V0U2VydmVySW5mb1JlcXVlc3QaJy50b3BpY3BvbGljaWVzLnYxLkdldFNlcnZlckluZm9SZXNwb25zZUJlChB0b3BpY3BvbGljaWVzLnYxQgxTZXJ2aWNlUHJvdG9QAVpBdG9waWNwb2xpY2llcy5leGFtcGxlL2NsaWVudHMvZ28vdG9waWNwb2xpY2llcy92MTt0b3BpY3BvbGljaWVzdjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_google_rpc_status, file_topicpolicies_v1_errors, file_topicpolicies_v1_events, file_topicpolicies_v1_policies]);
+  fileDesc("Ch50b3BpY3BvbGljaWVzL3YxL3NlcnZpY2UucHJvdG8SEHRvcGljcG9saWNpZXMudjEijgQKE1VwZGF0ZVBvbGljeVJlcXVlc3QSDQoFdG9waWMYASABKAkSJgoFc2NvcGUYAiABKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEjEKCHBvbGljaWVzGAMgASgLMh8udG9waWNwb2xpY2llcy52MS5Ub3BpY1BvbGljaWVzEi8KC3VwZGF0ZV9tYXNrGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLkZpZWxkTWFzaxJSCg9saXN0X29wZXJhdGlvbnMYBSADKAsyOS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3QuTGlzdE9wZXJhdGlvbnNFbnRyeRI0CgxwcmVjb25kaXRpb24YBiABKAsyHi50b3BpY3BvbGljaWVzLnYxLlByZWNvbmRpdGlvbhIWCg5za2lwX2lmX2Fic2VudBgHIAEoCBISCgpyZXF1ZXN0X2lkGAggASgJEhUKDXZhbGlkYXRlX29ubHkYCSABKAgSGAoQaW5jbHVkZV9wcmV2aW91cxgKIAEoCBINCgVhY3RvchgLIAEoCRIOCgZyZWFzb24YDCABKAkaVgoTTGlzdE9wZXJhdGlvbnNFbnRyeRILCgNrZXkYASABKAkSLgoFdmFsdWUYAiABKA4yHy50b3BpY3BvbGljaWVzLnYxLkxpc3RPcGVyYXRpb246AjgBIkAKDFByZWNvbmRpdGlvbhIRCgd2ZXJzaW9uGAEgASgJSAASEAoGZXhpc3RzGAIgASgISABCCwoJY29uZGl0aW9uIuYBChNEZWxldGVQb2xpY3lSZXF1ZXN0Eg0KBXRvcGljGAEgASgJEiYKBXNjb3BlGAIgASgOMhcudG9waWNwb2xpY2llcy52MS5TY29wZRI0CgxwcmVjb25kaXRpb24YAyABKAsyHi50b3BpY3BvbGljaWVzLnYxLlByZWNvbmRpdGlvbhISCgpyZXF1ZXN0X2lkGAQgASgJEhUKDXZhbGlkYXRlX29ubHkYBSABKAgSGAoQaW5jbHVkZV9wcmV2aW91cxgGIAEoCBINCgVhY3RvchgHIAEoCRIOCgZyZWFzb24YCCABKAki+QEKDENoYW5nZVJlc3VsdBIyCghkb2N1bWVudBgBIAEoCzIgLnRvcGljcG9saWNpZXMudjEuUG9saWN5RG9jdW1lbnQSMgoIcHJldmlvdXMYAiABKAsyIC50b3BpY3BvbGljaWVzLnYxLlBvbGljeURvY3VtZW50Eg8KB3ZlcnNpb24YAyABKAkSGAoQcHJldmlvdXNfdmVyc2lvbhgEIAEoCRIwCgdvdXRjb21lGAUgASgOMh8udG9waWNwb2xpY2llcy52MS5DaGFuZ2VPdXRjb21lEhIKCnJlcXVlc3RfaWQYBiABKAkSEAoIcmVwbGF5ZWQYByABKAgiVAoaQmF0Y2hVcGRhdGVQb2xpY2llc1JlcXVlc3QSNgoHY2hhbmdlcxgBIAMoCzIlLnRvcGljcG9saWNpZXMudjEuUG9saWN5Q2hhbmdlUmVxdWVzdCKRAQoTUG9saWN5Q2hhbmdlUmVxdWVzdBI3CgZ1cGRhdGUYASABKAsyJS50b3BpY3BvbGljaWVzLnYxLlVwZGF0ZVBvbGljeVJlcXVlc3RIABI3CgZkZWxldGUYAiABKAsyJS50b3BpY3BvbGljaWVzLnYxLkRlbGV0ZVBvbGljeVJlcXVlc3RIAEIICgZjaGFuZ2UiVAobQmF0Y2hVcGRhdGVQb2xpY2llc1Jlc3BvbnNlEjUKB3Jlc3VsdHMYASADKAsyJC50b3BpY3BvbGljaWVzLnYxLlBvbGljeUNoYW5nZVJlc3VsdCJ2ChJQb2xpY3lDaGFuZ2VSZXN1bHQSMQoHc3VjY2VzcxgBIAEoCzIeLnRvcGljcG9saWNpZXMudjEuQ2hhbmdlUmVzdWx0SAASIwoFZXJyb3IYAiABKAsyEi5nb29nbGUucnBjLlN0YXR1c0gAQggKBnJlc3VsdCJjChBHZXRQb2xpY3lSZXF1ZXN0Eg0KBXRvcGljGAEgASgJEiYKBXNjb3BlGAIgASgOMhcudG9waWNwb2xpY2llcy52MS5TY29wZRIYChBhdF9sZWFzdF92ZXJzaW9uGAMgASgJImsKGUdldEVmZmVjdGl2ZVBvbGljeVJlcXVlc3QSDQoFdG9waWMYASABKAkSHgoWYXRfbGVhc3RfbG9jYWxfdmVyc2lvbhgCIAEoCRIfChdhdF9sZWFzdF9nbG9iYWxfdmVyc2lvbhgDIAEoCSLEAQoPRWZmZWN0aXZlUG9saWN5Eg0KBXRvcGljGAEgASgJEjEKCHBvbGljaWVzGAIgASgLMh8udG9waWNwb2xpY2llcy52MS5Ub3BpY1BvbGljaWVzEi4KB3NvdXJjZXMYAyADKAsyHS50b3BpY3BvbGljaWVzLnYxLkZpZWxkU291cmNlEhUKDWxvY2FsX3ZlcnNpb24YBCABKAkSFgoOZ2xvYmFsX3ZlcnNpb24YBSABKAkSEAoIZGlzYWJsZWQYBiABKAgiSwoLRmllbGRTb3VyY2USDAoEcGF0aBgBIAEoCRIuCgZzb3VyY2UYAiABKA4yHi50b3BpY3BvbGljaWVzLnYxLlBvbGljeVNvdXJjZSJ4ChNMaXN0UG9saWNpZXNSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRInCgZzY29wZXMYAiADKA4yFy50b3BpY3BvbGljaWVzLnYxLlNjb3BlEhEKCXBhZ2Vfc2l6ZRgDIAEoBRISCgpwYWdlX3Rva2VuGAQgASgJInoKFExpc3RQb2xpY2llc1Jlc3BvbnNlEjMKCWRvY3VtZW50cxgBIAMoCzIgLnRvcGljcG9saWNpZXMudjEuUG9saWN5RG9jdW1lbnQSFwoPbmV4dF9wYWdlX3Rva2VuGAIgASgJEhQKDHJlc3VtZV90b2tlbhgDIAEoCSLkAgoUV2F0Y2hQb2xpY2llc1JlcXVlc3QSDgoGdG9waWNzGAEgAygJEhIKCm5hbWVzcGFjZXMYAiADKAkSJwoGc2NvcGVzGAMgAygOMhcudG9waWNwb2xpY2llcy52MS5TY29wZRIpCgRtb2RlGAQgASgOMhsudG9waWNwb2xpY2llcy52MS5XYXRjaE1vZGUSTwoNcmVzdW1lX3Rva2VucxgFIAMoCzI4LnRvcGljcG9saWNpZXMudjEuV2F0Y2hQb2xpY2llc1JlcXVlc3QuUmVzdW1lVG9rZW5zRW50cnkSNAoRYm9va21hcmtfaW50ZXJ2YWwYBiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SGAoQaW5jbHVkZV9wcmV2aW91cxgHIAEoCBozChFSZXN1bWVUb2tlbnNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIkUKFVdhdGNoUG9saWNpZXNSZXNwb25zZRIsCgZldmVudHMYASADKAsyHC50b3BpY3BvbGljaWVzLnYxLldhdGNoRXZlbnQihgIKCldhdGNoRXZlbnQSEQoJbmFtZXNwYWNlGAEgASgJEhQKDHJlc3VtZV90b2tlbhgCIAEoCRIwCgZjaGFuZ2UYAyABKAsyHi50b3BpY3BvbGljaWVzLnYxLlBvbGljeUNoYW5nZUgAEi4KCGJvb2ttYXJrGAQgASgLMhoudG9waWNwb2xpY2llcy52MS5Cb29rbWFya0gAEjMKBnN0YXR1cxgFIAEoCzIhLnRvcGljcG9saWNpZXMudjEuTmFtZXNwYWNlU3RhdHVzSAASLQoFcmVzZXQYBiABKAsyHC50b3BpY3BvbGljaWVzLnYxLldhdGNoUmVzZXRIAEIJCgdjb250ZW50IsABCgxQb2xpY3lDaGFuZ2USMgoIZG9jdW1lbnQYASABKAsyIC50b3BpY3BvbGljaWVzLnYxLlBvbGljeURvY3VtZW50EhgKEHByZXZpb3VzX3ZlcnNpb24YAiABKAkSMgoIcHJldmlvdXMYAyABKAsyIC50b3BpY3BvbGljaWVzLnYxLlBvbGljeURvY3VtZW50Ei4KBm9yaWdpbhgEIAEoCzIeLnRvcGljcG9saWNpZXMudjEuQ2hhbmdlT3JpZ2luInYKCEJvb2ttYXJrEg4KBnN5bmNlZBgBIAEoCBImCgNhZ2UYAiABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SMgoOY29uZmlybWVkX3RpbWUYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIoIBCg9OYW1lc3BhY2VTdGF0dXMSLwoFc3RhdGUYASABKA4yIC50b3BpY3BvbGljaWVzLnYxLk5hbWVzcGFjZVN0YXRlEi0KBnJlYXNvbhgCIAEoDjIdLnRvcGljcG9saWNpZXMudjEuRXJyb3JSZWFzb24SDwoHbWVzc2FnZRgDIAEoCSJMCgpXYXRjaFJlc2V0Ei0KBnJlYXNvbhgBIAEoDjIdLnRvcGljcG9saWNpZXMudjEuRXJyb3JSZWFzb24SDwoHbWVzc2FnZRgCIAEoCSIWChRHZXRTZXJ2ZXJJbmZvUmVxdWVzdCKJAQoKU2VydmVySW5mbxIPCgd2ZXJzaW9uGAEgASgJEiYKA2xvZxgCIAEoDjIZLnRvcGljcG9saWNpZXMudjEuTG9nS2luZBIPCgdjbHVzdGVyGAMgASgJEjEKC3dyaXRlcl9tb2RlGAQgASgOMhwudG9waWNwb2xpY2llcy52MS5Xcml0ZXJNb2RlKoIBCg1MaXN0T3BlcmF0aW9uEh4KGkxJU1RfT1BFUkFUSU9OX1VOU1BFQ0lGSUVEEAASGgoWTElTVF9PUEVSQVRJT05fUkVQTEFDRRABEhgKFExJU1RfT1BFUkFUSU9OX1VOSU9OEAISGwoXTElTVF9PUEVSQVRJT05fU1VCVFJBQ1QQAyqlAQoNQ2hhbmdlT3V0Y29tZRIeChpDSEFOR0VfT1VUQ09NRV9VTlNQRUNJRklFRBAAEhoKFkNIQU5HRV9PVVRDT01FX0FQUExJRUQQARIcChhDSEFOR0VfT1VUQ09NRV9VTkNIQU5HRUQQAhIaChZDSEFOR0VfT1VUQ09NRV9TS0lQUEVEEAMSHgoaQ0hBTkdFX09VVENPTUVfV09VTERfQVBQTFkQBCqjAQoMUG9saWN5U291cmNlEh0KGVBPTElDWV9TT1VSQ0VfVU5TUEVDSUZJRUQQABIdChlQT0xJQ1lfU09VUkNFX1RPUElDX0xPQ0FMEAESHgoaUE9MSUNZX1NPVVJDRV9UT1BJQ19HTE9CQUwQAhIbChdQT0xJQ1lfU09VUkNFX05BTUVTUEFDRRADEhgKFFBPTElDWV9TT1VSQ0VfQlJPS0VSEAQqVAoJV2F0Y2hNb2RlEhoKFldBVENIX01PREVfVU5TUEVDSUZJRUQQABIVChFXQVRDSF9NT0RFX0xBVEVTVBABEhQKEFdBVENIX01PREVfRVZFUlkQAiqjAQoOTmFtZXNwYWNlU3RhdGUSHwobTkFNRVNQQUNFX1NUQVRFX1VOU1BFQ0lGSUVEEAASGwoXTkFNRVNQQUNFX1NUQVRFX0xPQURJTkcQARIZChVOQU1FU1BBQ0VfU1RBVEVfUkVBRFkQAhIaChZOQU1FU1BBQ0VfU1RBVEVfRkFJTEVEEAMSHAoYTkFNRVNQQUNFX1NUQVRFX0RJU0FCTEVEEAQqZAoHTG9nS2luZBIYChRMT0dfS0lORF9VTlNQRUNJRklFRBAAEhUKEUxPR19LSU5EX0VNQkVEREVEEAESEwoPTE9HX0tJTkRfUFVMU0FSEAISEwoPTE9HX0tJTkRfTUVNT1JZEAMqjQEKCldyaXRlck1vZGUSGwoXV1JJVEVSX01PREVfVU5TUEVDSUZJRUQQABIUChBXUklURVJfTU9ERV9TT0xFEAESFgoSV1JJVEVSX01PREVfU0hBUkVEEAISGQoVV1JJVEVSX01PREVfRVhDTFVTSVZFEAMSGQoVV1JJVEVSX01PREVfUkVBRF9PTkxZEAQyiwYKFFRvcGljUG9saWNpZXNTZXJ2aWNlElUKDFVwZGF0ZVBvbGljeRIlLnRvcGljcG9saWNpZXMudjEuVXBkYXRlUG9saWN5UmVxdWVzdBoeLnRvcGljcG9saWNpZXMudjEuQ2hhbmdlUmVzdWx0EnIKE0JhdGNoVXBkYXRlUG9saWNpZXMSLC50b3BpY3BvbGljaWVzLnYxLkJhdGNoVXBkYXRlUG9saWNpZXNSZXF1ZXN0Gi0udG9waWNwb2xpY2llcy52MS5CYXRjaFVwZGF0ZVBvbGljaWVzUmVzcG9uc2USVQoMRGVsZXRlUG9saWN5EiUudG9waWNwb2xpY2llcy52MS5EZWxldGVQb2xpY3lSZXF1ZXN0Gh4udG9waWNwb2xpY2llcy52MS5DaGFuZ2VSZXN1bHQSUQoJR2V0UG9saWN5EiIudG9waWNwb2xpY2llcy52MS5HZXRQb2xpY3lSZXF1ZXN0GiAudG9waWNwb2xpY2llcy52MS5Qb2xpY3lEb2N1bWVudBJkChJHZXRFZmZlY3RpdmVQb2xpY3kSKy50b3BpY3BvbGljaWVzLnYxLkdldEVmZmVjdGl2ZVBvbGljeVJlcXVlc3QaIS50b3BpY3BvbGljaWVzLnYxLkVmZmVjdGl2ZVBvbGljeRJdCgxMaXN0UG9saWNpZXMSJS50b3BpY3BvbGljaWVzLnYxLkxpc3RQb2xpY2llc1JlcXVlc3QaJi50b3BpY3BvbGljaWVzLnYxLkxpc3RQb2xpY2llc1Jlc3BvbnNlEmIKDVdhdGNoUG9saWNpZXMSJi50b3BpY3BvbGljaWVzLnYxLldhdGNoUG9saWNpZXNSZXF1ZXN0GicudG9waWNwb2xpY2llcy52MS5XYXRjaFBvbGljaWVzUmVzcG9uc2UwARJVCg1HZXRTZXJ2ZXJJbmZvEiYudG9waWNwb2xpY2llcy52MS5HZXRTZXJ2ZXJJbmZvUmVxdWVzdBocLnRvcGljcG9saWNpZXMudjEuU2VydmVySW5mb0JlChB0b3BpY3BvbGljaWVzLnYxQgxTZXJ2aWNlUHJvdG9QAVpBdG9waWNwb2xpY2llcy5leGFtcGxlL2NsaWVudHMvZ28vdG9waWNwb2xpY2llcy92MTt0b3BpY3BvbGljaWVzdjFiBnByb3RvMw", [file_google_protobuf_duration, file_google_protobuf_field_mask, file_google_protobuf_timestamp, file_google_rpc_status, file_topicpolicies_v1_errors, file_topicpolicies_v1_events, file_topicpolicies_v1_policies]);
 
 /**
  * A masked change of one document. docs/masks.md defines masks completely.
@@ -46,8 +46,8 @@ export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"
   scope: Scope;
 
   /**
-   * The new values of the masked fields. A masked field that is not set here is cleared. Unset: every masked field is cleared. These
-   * values, and the resulting document, have at most 1 MiB; a list or a map has at most 5,000 elements.
+   * The new values of the masked fields. A masked field that is not set here is cleared. These values, and the resulting document, have at
+   * most 1 MiB; a list or a map has at most 5,000 elements.
    *
    * @generated from field: topicpolicies.v1.TopicPolicies policies = 3;
    */
@@ -55,9 +55,8 @@ export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"
 
   /**
    * Paths of the fields to change, such as "max_producer_per_topic", "retention_policies.retention_time_in_minutes" or
-   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: the mask is what is set in
-   * `policies`, leaf by leaf and entry by entry, so that only what the request mentions changes. At most 1,000 paths of 4,096 characters,
-   * 65,536 together; these limits also hold for a mask that is derived from `policies`.
+   * "subscription_policies.`my-sub`.dispatch_rate". "*" alone replaces the whole document. Unset or empty: what is set in `policies`, leaf
+   * by leaf and entry by entry, so that only what the request mentions changes. At most 1,000 paths of 4,096 characters, 65,536 together.
    *
    * @generated from field: google.protobuf.FieldMask update_mask = 4;
    */
@@ -65,77 +64,65 @@ export type UpdatePolicyRequest = Message<"topicpolicies.v1.UpdatePolicyRequest"
 
   /**
    * What to do with list fields that the mask names, by path: "replication_clusters", "shadow_topics" or "subscription_types_enabled".
-   * A list that is not named here is replaced. At most these 3.
+   * A list that is not named here is replaced.
    *
    * @generated from field: map<string, topicpolicies.v1.ListOperation> list_operations = 5;
    */
   listOperations: { [key: string]: ListOperation };
 
   /**
-   * The version that the document, or its absence, must have exactly. Otherwise the answer is ABORTED, ETAG_MISMATCH, whatever else holds.
-   * Unset: any. At most 256 characters. Not together with `must_not_exist`.
+   * What must hold of the document. Unset: nothing.
    *
-   * @generated from field: string etag = 6;
+   * @generated from field: topicpolicies.v1.Precondition precondition = 6;
    */
-  etag: string;
+  precondition?: Precondition | undefined;
 
   /**
-   * Whether there must be no document; otherwise the answer is ALREADY_EXISTS, DOCUMENT_EXISTS.
+   * Whether to do nothing (outcome SKIPPED) if there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together with a
+   * precondition that there is none.
    *
-   * @generated from field: bool must_not_exist = 7;
-   */
-  mustNotExist: boolean;
-
-  /**
-   * Whether to do nothing (outcome SKIPPED) if there is no document (PIP-428: skipUpdateWhenTopicPolicyDoesntExist). Not together with
-   * `must_not_exist`.
-   *
-   * @generated from field: bool skip_if_absent = 8;
+   * @generated from field: bool skip_if_absent = 7;
    */
   skipIfAbsent: boolean;
 
   /**
    * A UUID that the caller chooses, so that the request can be repeated. A repeat gets the first answer, as long as the request is among
    * the last 16 that changed the document; a request that wrote nothing is computed again. A repeat must be the same message; another
-   * message for the same topic and scope with the same id is refused. The same id for another topic or scope is another request. A repeat
-   * can be refused because of later changes, for example if topic policies have been disabled: that says nothing about the first attempt.
-   * With or without dashes, in either case; answers, watches and the history write it as its 32 hexadecimal digits, in lower case and
-   * without dashes. Unset: the server makes one.
+   * message for the same topic and scope with the same id is refused. Answers have it as 32 hexadecimal digits, in lower case and without
+   * dashes. Unset: the server makes one.
    *
-   * @generated from field: string request_id = 9;
+   * @generated from field: string request_id = 8;
    */
   requestId: string;
 
   /**
    * Whether to check everything and to answer what the result would be, without writing. The request id is then neither looked up nor kept.
-   * Without an etag, changes in progress count as made: the documents of the answer have them, while its versions are still the present one.
    *
-   * @generated from field: bool validate_only = 10;
+   * @generated from field: bool validate_only = 9;
    */
   validateOnly: boolean;
 
   /**
+   * Whether the answer includes the document before the change.
+   *
+   * @generated from field: bool include_previous = 10;
+   */
+  includePrevious: boolean;
+
+  /**
    * Who requests the change. It is kept in the event and returned in watches and the history: as the actor, or, if the service
-   * authenticates the caller, beside the actor. Unset: the request metadata "topicpolicies-actor", if there is any. At most 256 characters.
+   * authenticates the caller, beside the actor. At most 256 characters.
    *
    * @generated from field: string actor = 11;
    */
   actor: string;
 
   /**
-   * Why. It is kept and returned like the actor. Unset: the request metadata "topicpolicies-reason", if there is any. At most 1,024
-   * characters.
+   * Why. It is kept and returned like the actor. At most 1,024 characters.
    *
    * @generated from field: string reason = 12;
    */
   reason: string;
-
-  /**
-   * Whether the answer includes the document before the change.
-   *
-   * @generated from field: bool include_previous = 13;
-   */
-  includePrevious: boolean;
 };
 
 /**
@@ -146,207 +133,41 @@ export const UpdatePolicyRequestSchema: GenMessage<UpdatePolicyRequest> = /*@__P
   messageDesc(file_topicpolicies_v1_service, 0);
 
 /**
- * The answer to an update.
+ * What must hold of a document for a change to be made. Otherwise the answer is ABORTED, PRECONDITION_FAILED.
  *
- * @generated from message topicpolicies.v1.UpdatePolicyResponse
+ * @generated from message topicpolicies.v1.Precondition
  */
-export type UpdatePolicyResponse = Message<"topicpolicies.v1.UpdatePolicyResponse"> & {
+export type Precondition = Message<"topicpolicies.v1.Precondition"> & {
   /**
-   * The document after the change. WOULD_APPLY: the document that would result, with the present version. Unset only if this answers a
-   * repeat and the document is no longer known, because of later changes.
+   * What must hold. Unset: nothing.
    *
-   * @generated from field: topicpolicies.v1.PolicyDocument document = 1;
+   * @generated from oneof topicpolicies.v1.Precondition.condition
    */
-  document?: PolicyDocument | undefined;
-
-  /**
-   * The version after the change, which is the version of `document`. Unset only if this answers a repeat whose version is no longer known.
-   *
-   * @generated from field: string version = 7;
-   */
-  version: string;
-
-  /**
-   * The version that the change was applied to. Along all changes of a policy key, each version is the `previous_version` of the next
-   * change. Unset only if this answers a repeat whose previous version is no longer known.
-   *
-   * @generated from field: string previous_version = 2;
-   */
-  previousVersion: string;
-
-  /**
-   * The document that the change was applied to. Unset: it was not requested (`include_previous`), or it is no longer known.
-   *
-   * @generated from field: topicpolicies.v1.PolicyDocument previous = 3;
-   */
-  previous?: PolicyDocument | undefined;
-
-  /**
-   * The outcome.
-   *
-   * @generated from field: topicpolicies.v1.UpdateOutcome outcome = 4;
-   */
-  outcome: UpdateOutcome;
-
-  /**
-   * The request's id, chosen by the caller or made by the server: 32 hexadecimal digits without dashes.
-   *
-   * @generated from field: string request_id = 5;
-   */
-  requestId: string;
-
-  /**
-   * Whether this is the repeated answer to an earlier request with the same id.
-   *
-   * @generated from field: bool replayed = 6;
-   */
-  replayed: boolean;
+  condition: {
+    /**
+     * The document, or its absence, has exactly this version. At most 256 characters.
+     *
+     * @generated from field: string version = 1;
+     */
+    value: string;
+    case: "version";
+  } | {
+    /**
+     * There is a document (true), or there is none (false).
+     *
+     * @generated from field: bool exists = 2;
+     */
+    value: boolean;
+    case: "exists";
+  } | { case: undefined; value?: undefined };
 };
 
 /**
- * Describes the message topicpolicies.v1.UpdatePolicyResponse.
- * Use `create(UpdatePolicyResponseSchema)` to create a new message.
+ * Describes the message topicpolicies.v1.Precondition.
+ * Use `create(PreconditionSchema)` to create a new message.
  */
-export const UpdatePolicyResponseSchema: GenMessage<UpdatePolicyResponse> = /*@__PURE__*/
+export const PreconditionSchema: GenMessage<Precondition> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 1);
-
-/**
- * A batch of changes. A stream has any number of batches; how changes are distributed over batches has no meaning.
- *
- * @generated from message topicpolicies.v1.UpdatePoliciesRequest
- */
-export type UpdatePoliciesRequest = Message<"topicpolicies.v1.UpdatePoliciesRequest"> & {
-  /**
-   * The changes. Those of one policy key are applied in this order. Unset: nothing is done. At most 1,000.
-   *
-   * @generated from field: repeated topicpolicies.v1.PolicyChangeRequest changes = 1;
-   */
-  changes: PolicyChangeRequest[];
-};
-
-/**
- * Describes the message topicpolicies.v1.UpdatePoliciesRequest.
- * Use `create(UpdatePoliciesRequestSchema)` to create a new message.
- */
-export const UpdatePoliciesRequestSchema: GenMessage<UpdatePoliciesRequest> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 2);
-
-/**
- * One change of a batch.
- *
- * @generated from message topicpolicies.v1.PolicyChangeRequest
- */
-export type PolicyChangeRequest = Message<"topicpolicies.v1.PolicyChangeRequest"> & {
-  /**
-   * A number that the caller chooses to identify the result. Unset: 0, a number like any other.
-   *
-   * @generated from field: uint64 sequence = 1;
-   */
-  sequence: bigint;
-
-  /**
-   * The change. Needed: exactly one of these.
-   *
-   * @generated from oneof topicpolicies.v1.PolicyChangeRequest.change
-   */
-  change: {
-    /**
-     * An update.
-     *
-     * @generated from field: topicpolicies.v1.UpdatePolicyRequest update = 2;
-     */
-    value: UpdatePolicyRequest;
-    case: "update";
-  } | {
-    /**
-     * A deletion.
-     *
-     * @generated from field: topicpolicies.v1.DeletePolicyRequest delete = 3;
-     */
-    value: DeletePolicyRequest;
-    case: "delete";
-  } | { case: undefined; value?: undefined };
-};
-
-/**
- * Describes the message topicpolicies.v1.PolicyChangeRequest.
- * Use `create(PolicyChangeRequestSchema)` to create a new message.
- */
-export const PolicyChangeRequestSchema: GenMessage<PolicyChangeRequest> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 3);
-
-/**
- * A batch of results that were settled together.
- *
- * @generated from message topicpolicies.v1.UpdatePoliciesResponse
- */
-export type UpdatePoliciesResponse = Message<"topicpolicies.v1.UpdatePoliciesResponse"> & {
-  /**
-   * The results, in the order in which they were settled.
-   *
-   * @generated from field: repeated topicpolicies.v1.PolicyChangeResult results = 1;
-   */
-  results: PolicyChangeResult[];
-};
-
-/**
- * Describes the message topicpolicies.v1.UpdatePoliciesResponse.
- * Use `create(UpdatePoliciesResponseSchema)` to create a new message.
- */
-export const UpdatePoliciesResponseSchema: GenMessage<UpdatePoliciesResponse> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 4);
-
-/**
- * The result of one change of a batch.
- *
- * @generated from message topicpolicies.v1.PolicyChangeResult
- */
-export type PolicyChangeResult = Message<"topicpolicies.v1.PolicyChangeResult"> & {
-  /**
-   * The change's sequence.
-   *
-   * @generated from field: uint64 sequence = 1;
-   */
-  sequence: bigint;
-
-  /**
-   * The outcome.
-   *
-   * @generated from oneof topicpolicies.v1.PolicyChangeResult.result
-   */
-  result: {
-    /**
-     * The update succeeded.
-     *
-     * @generated from field: topicpolicies.v1.UpdatePolicyResponse updated = 2;
-     */
-    value: UpdatePolicyResponse;
-    case: "updated";
-  } | {
-    /**
-     * The deletion succeeded.
-     *
-     * @generated from field: topicpolicies.v1.DeletePolicyResponse deleted = 3;
-     */
-    value: DeletePolicyResponse;
-    case: "deleted";
-  } | {
-    /**
-     * The change failed, alone. The details are those of a call's status.
-     *
-     * @generated from field: google.rpc.Status error = 4;
-     */
-    value: Status;
-    case: "error";
-  } | { case: undefined; value?: undefined };
-};
-
-/**
- * Describes the message topicpolicies.v1.PolicyChangeResult.
- * Use `create(PolicyChangeResultSchema)` to create a new message.
- */
-export const PolicyChangeResultSchema: GenMessage<PolicyChangeResult> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 5);
 
 /**
  * Deletes one document.
@@ -369,11 +190,11 @@ export type DeletePolicyRequest = Message<"topicpolicies.v1.DeletePolicyRequest"
   scope: Scope;
 
   /**
-   * The version that the document must have exactly. Otherwise the answer is ABORTED, ETAG_MISMATCH. Unset: any. At most 256 characters.
+   * What must hold of the document. Unset: nothing; if there is no document, the outcome is UNCHANGED.
    *
-   * @generated from field: string etag = 3;
+   * @generated from field: topicpolicies.v1.Precondition precondition = 3;
    */
-  etag: string;
+  precondition?: Precondition | undefined;
 
   /**
    * As in UpdatePolicyRequest.
@@ -392,23 +213,23 @@ export type DeletePolicyRequest = Message<"topicpolicies.v1.DeletePolicyRequest"
   /**
    * As in UpdatePolicyRequest.
    *
-   * @generated from field: string actor = 6;
+   * @generated from field: bool include_previous = 6;
+   */
+  includePrevious: boolean;
+
+  /**
+   * As in UpdatePolicyRequest.
+   *
+   * @generated from field: string actor = 7;
    */
   actor: string;
 
   /**
    * As in UpdatePolicyRequest.
    *
-   * @generated from field: string reason = 7;
+   * @generated from field: string reason = 8;
    */
   reason: string;
-
-  /**
-   * As in UpdatePolicyRequest.
-   *
-   * @generated from field: bool include_previous = 8;
-   */
-  includePrevious: boolean;
 };
 
 /**
@@ -416,73 +237,191 @@ export type DeletePolicyRequest = Message<"topicpolicies.v1.DeletePolicyRequest"
  * Use `create(DeletePolicyRequestSchema)` to create a new message.
  */
 export const DeletePolicyRequestSchema: GenMessage<DeletePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 6);
+  messageDesc(file_topicpolicies_v1_service, 2);
 
 /**
- * The answer to a deletion.
+ * The answer to a change.
  *
- * @generated from message topicpolicies.v1.DeletePolicyResponse
+ * @generated from message topicpolicies.v1.ChangeResult
  */
-export type DeletePolicyResponse = Message<"topicpolicies.v1.DeletePolicyResponse"> & {
+export type ChangeResult = Message<"topicpolicies.v1.ChangeResult"> & {
   /**
-   * The absence after the deletion, with its version. WOULD_DELETE: with the present version. Unset only where `version` is unset.
+   * The document after the change. WOULD_APPLY: the document that would result, with the present version. Unset if it is no longer known,
+   * because this answers a repeat and later changes came, or if the answer to a batch has no room for it.
    *
    * @generated from field: topicpolicies.v1.PolicyDocument document = 1;
    */
   document?: PolicyDocument | undefined;
 
   /**
-   * The version after the deletion, as in UpdatePolicyResponse.
+   * The document before the change. Unset: it was not requested (`include_previous`), or as for `document`.
    *
-   * @generated from field: string version = 7;
-   */
-  version: string;
-
-  /**
-   * The version that was deleted, as in UpdatePolicyResponse.
-   *
-   * @generated from field: string previous_version = 2;
-   */
-  previousVersion: string;
-
-  /**
-   * The document that was deleted, as in UpdatePolicyResponse.
-   *
-   * @generated from field: topicpolicies.v1.PolicyDocument previous = 3;
+   * @generated from field: topicpolicies.v1.PolicyDocument previous = 2;
    */
   previous?: PolicyDocument | undefined;
 
   /**
-   * The outcome.
+   * The version after the change, also where `document` is unset. Empty only if this answers a repeat whose version is no longer known.
    *
-   * @generated from field: topicpolicies.v1.DeleteOutcome outcome = 4;
+   * @generated from field: string version = 3;
    */
-  outcome: DeleteOutcome;
+  version: string;
 
   /**
-   * As in UpdatePolicyResponse.
+   * The version that the change was applied to: along all changes of a policy key, each version is the `previous_version` of the next
+   * change. Empty only if this answers a repeat whose previous version is no longer known.
    *
-   * @generated from field: string request_id = 5;
+   * @generated from field: string previous_version = 4;
+   */
+  previousVersion: string;
+
+  /**
+   * The outcome.
+   *
+   * @generated from field: topicpolicies.v1.ChangeOutcome outcome = 5;
+   */
+  outcome: ChangeOutcome;
+
+  /**
+   * The request's id: 32 hexadecimal digits.
+   *
+   * @generated from field: string request_id = 6;
    */
   requestId: string;
 
   /**
-   * As in UpdatePolicyResponse.
+   * Whether this is the repeated answer to an earlier request with the same id.
    *
-   * @generated from field: bool replayed = 6;
+   * @generated from field: bool replayed = 7;
    */
   replayed: boolean;
 };
 
 /**
- * Describes the message topicpolicies.v1.DeletePolicyResponse.
- * Use `create(DeletePolicyResponseSchema)` to create a new message.
+ * Describes the message topicpolicies.v1.ChangeResult.
+ * Use `create(ChangeResultSchema)` to create a new message.
  */
-export const DeletePolicyResponseSchema: GenMessage<DeletePolicyResponse> = /*@__PURE__*/
+export const ChangeResultSchema: GenMessage<ChangeResult> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 3);
+
+/**
+ * A batch of changes.
+ *
+ * @generated from message topicpolicies.v1.BatchUpdatePoliciesRequest
+ */
+export type BatchUpdatePoliciesRequest = Message<"topicpolicies.v1.BatchUpdatePoliciesRequest"> & {
+  /**
+   * The changes: at most 1,000. Those of one policy key are applied in this order.
+   *
+   * @generated from field: repeated topicpolicies.v1.PolicyChangeRequest changes = 1;
+   */
+  changes: PolicyChangeRequest[];
+};
+
+/**
+ * Describes the message topicpolicies.v1.BatchUpdatePoliciesRequest.
+ * Use `create(BatchUpdatePoliciesRequestSchema)` to create a new message.
+ */
+export const BatchUpdatePoliciesRequestSchema: GenMessage<BatchUpdatePoliciesRequest> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 4);
+
+/**
+ * One change of a batch.
+ *
+ * @generated from message topicpolicies.v1.PolicyChangeRequest
+ */
+export type PolicyChangeRequest = Message<"topicpolicies.v1.PolicyChangeRequest"> & {
+  /**
+   * The change. Needed: exactly one of these.
+   *
+   * @generated from oneof topicpolicies.v1.PolicyChangeRequest.change
+   */
+  change: {
+    /**
+     * An update.
+     *
+     * @generated from field: topicpolicies.v1.UpdatePolicyRequest update = 1;
+     */
+    value: UpdatePolicyRequest;
+    case: "update";
+  } | {
+    /**
+     * A deletion.
+     *
+     * @generated from field: topicpolicies.v1.DeletePolicyRequest delete = 2;
+     */
+    value: DeletePolicyRequest;
+    case: "delete";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message topicpolicies.v1.PolicyChangeRequest.
+ * Use `create(PolicyChangeRequestSchema)` to create a new message.
+ */
+export const PolicyChangeRequestSchema: GenMessage<PolicyChangeRequest> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 5);
+
+/**
+ * The results of a batch.
+ *
+ * @generated from message topicpolicies.v1.BatchUpdatePoliciesResponse
+ */
+export type BatchUpdatePoliciesResponse = Message<"topicpolicies.v1.BatchUpdatePoliciesResponse"> & {
+  /**
+   * One result for each change, in the order of the changes. Documents beyond 3 MiB together are left out.
+   *
+   * @generated from field: repeated topicpolicies.v1.PolicyChangeResult results = 1;
+   */
+  results: PolicyChangeResult[];
+};
+
+/**
+ * Describes the message topicpolicies.v1.BatchUpdatePoliciesResponse.
+ * Use `create(BatchUpdatePoliciesResponseSchema)` to create a new message.
+ */
+export const BatchUpdatePoliciesResponseSchema: GenMessage<BatchUpdatePoliciesResponse> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 6);
+
+/**
+ * The result of one change of a batch.
+ *
+ * @generated from message topicpolicies.v1.PolicyChangeResult
+ */
+export type PolicyChangeResult = Message<"topicpolicies.v1.PolicyChangeResult"> & {
+  /**
+   * What became of the change.
+   *
+   * @generated from oneof topicpolicies.v1.PolicyChangeResult.result
+   */
+  result: {
+    /**
+     * The change succeeded.
+     *
+     * @generated from field: topicpolicies.v1.ChangeResult success = 1;
+     */
+    value: ChangeResult;
+    case: "success";
+  } | {
+    /**
+     * The change failed, alone. Code, message and details are those that a call of its own would have had.
+     *
+     * @generated from field: google.rpc.Status error = 2;
+     */
+    value: Status;
+    case: "error";
+  } | { case: undefined; value?: undefined };
+};
+
+/**
+ * Describes the message topicpolicies.v1.PolicyChangeResult.
+ * Use `create(PolicyChangeResultSchema)` to create a new message.
+ */
+export const PolicyChangeResultSchema: GenMessage<PolicyChangeResult> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 7);
 
 /**
- * Reads the documents of one topic.
+ * Reads one document.
  *
  * @generated from message topicpolicies.v1.GetPolicyRequest
  */
@@ -495,43 +434,19 @@ export type GetPolicyRequest = Message<"topicpolicies.v1.GetPolicyRequest"> & {
   topic: string;
 
   /**
-   * The scopes to read, each once. Unset: both.
+   * The scope. Unset: LOCAL.
    *
-   * @generated from field: repeated topicpolicies.v1.Scope scopes = 2;
+   * @generated from field: topicpolicies.v1.Scope scope = 2;
    */
-  scopes: Scope[];
+  scope: Scope;
 
   /**
-   * When. Unset: now, as far as this server knows.
+   * A version that the answer must have reached, such as one that an update returned, perhaps of another server. If it is not reached in
+   * time, the answer is DEADLINE_EXCEEDED, VERSION_NOT_REACHED. Unset: the newest document that this server knows. At most 256 characters.
    *
-   * @generated from oneof topicpolicies.v1.GetPolicyRequest.read_at
+   * @generated from field: string at_least_version = 3;
    */
-  readAt: {
-    /**
-     * A version that the answer must have reached, such as one that an update returned. If it is not reached in time, the answer is
-     * DEADLINE_EXCEEDED, VERSION_NOT_REACHED. Only with one scope, because a version belongs to one scope. At most 256 characters.
-     *
-     * @generated from field: string at_least_version = 3;
-     */
-    value: string;
-    case: "atLeastVersion";
-  } | {
-    /**
-     * A time in the past: the documents as they were then, from the history.
-     *
-     * @generated from field: google.protobuf.Timestamp as_of_time = 4;
-     */
-    value: Timestamp;
-    case: "asOfTime";
-  } | {
-    /**
-     * A version: the document that has this version, from the history. Only with one scope. At most 256 characters.
-     *
-     * @generated from field: string as_of_version = 5;
-     */
-    value: string;
-    case: "asOfVersion";
-  } | { case: undefined; value?: undefined };
+  atLeastVersion: string;
 };
 
 /**
@@ -540,27 +455,6 @@ export type GetPolicyRequest = Message<"topicpolicies.v1.GetPolicyRequest"> & {
  */
 export const GetPolicyRequestSchema: GenMessage<GetPolicyRequest> = /*@__PURE__*/
   messageDesc(file_topicpolicies_v1_service, 8);
-
-/**
- * The documents of one topic.
- *
- * @generated from message topicpolicies.v1.GetPolicyResponse
- */
-export type GetPolicyResponse = Message<"topicpolicies.v1.GetPolicyResponse"> & {
-  /**
-   * One document for each requested scope, the LOCAL one first.
-   *
-   * @generated from field: repeated topicpolicies.v1.PolicyDocument documents = 1;
-   */
-  documents: PolicyDocument[];
-};
-
-/**
- * Describes the message topicpolicies.v1.GetPolicyResponse.
- * Use `create(GetPolicyResponseSchema)` to create a new message.
- */
-export const GetPolicyResponseSchema: GenMessage<GetPolicyResponse> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 9);
 
 /**
  * Reads the effective policies of one topic.
@@ -576,23 +470,16 @@ export type GetEffectivePolicyRequest = Message<"topicpolicies.v1.GetEffectivePo
   topic: string;
 
   /**
-   * The view. Unset: ENFORCED.
-   *
-   * @generated from field: topicpolicies.v1.EffectiveView view = 2;
-   */
-  view: EffectiveView;
-
-  /**
    * A version that the LOCAL document must have reached, as in GetPolicyRequest. Unset: any. At most 256 characters.
    *
-   * @generated from field: string at_least_local_version = 3;
+   * @generated from field: string at_least_local_version = 2;
    */
   atLeastLocalVersion: string;
 
   /**
    * A version that the GLOBAL document must have reached. Unset: any. At most 256 characters.
    *
-   * @generated from field: string at_least_global_version = 4;
+   * @generated from field: string at_least_global_version = 3;
    */
   atLeastGlobalVersion: string;
 };
@@ -602,15 +489,15 @@ export type GetEffectivePolicyRequest = Message<"topicpolicies.v1.GetEffectivePo
  * Use `create(GetEffectivePolicyRequestSchema)` to create a new message.
  */
 export const GetEffectivePolicyRequestSchema: GenMessage<GetEffectivePolicyRequest> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 10);
+  messageDesc(file_topicpolicies_v1_service, 9);
 
 /**
- * The effective policies of one topic. The message can be larger than the 4 MiB that gRPC clients receive by default: it has the content of
- * two documents of 1 MiB and the namespace's values, with the source of each entry. Receive up to 64 MiB.
+ * The effective policies of one topic: per field the first value among topic LOCAL, topic GLOBAL, namespace and broker. The message can be
+ * larger than the 4 MiB that gRPC clients receive by default: receive up to 64 MiB.
  *
- * @generated from message topicpolicies.v1.GetEffectivePolicyResponse
+ * @generated from message topicpolicies.v1.EffectivePolicy
  */
-export type GetEffectivePolicyResponse = Message<"topicpolicies.v1.GetEffectivePolicyResponse"> & {
+export type EffectivePolicy = Message<"topicpolicies.v1.EffectivePolicy"> & {
   /**
    * The topic's full name.
    *
@@ -655,11 +542,11 @@ export type GetEffectivePolicyResponse = Message<"topicpolicies.v1.GetEffectiveP
 };
 
 /**
- * Describes the message topicpolicies.v1.GetEffectivePolicyResponse.
- * Use `create(GetEffectivePolicyResponseSchema)` to create a new message.
+ * Describes the message topicpolicies.v1.EffectivePolicy.
+ * Use `create(EffectivePolicySchema)` to create a new message.
  */
-export const GetEffectivePolicyResponseSchema: GenMessage<GetEffectivePolicyResponse> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 11);
+export const EffectivePolicySchema: GenMessage<EffectivePolicy> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 10);
 
 /**
  * The source of one effective value.
@@ -687,7 +574,7 @@ export type FieldSource = Message<"topicpolicies.v1.FieldSource"> & {
  * Use `create(FieldSourceSchema)` to create a new message.
  */
 export const FieldSourceSchema: GenMessage<FieldSource> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 12);
+  messageDesc(file_topicpolicies_v1_service, 11);
 
 /**
  * Lists the documents of a namespace.
@@ -729,7 +616,7 @@ export type ListPoliciesRequest = Message<"topicpolicies.v1.ListPoliciesRequest"
  * Use `create(ListPoliciesRequestSchema)` to create a new message.
  */
 export const ListPoliciesRequestSchema: GenMessage<ListPoliciesRequest> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 13);
+  messageDesc(file_topicpolicies_v1_service, 12);
 
 /**
  * A page of documents.
@@ -753,11 +640,11 @@ export type ListPoliciesResponse = Message<"topicpolicies.v1.ListPoliciesRespons
   nextPageToken: string;
 
   /**
-   * The place where the first page was read: a watch that resumes from here misses nothing. Unset in later pages.
+   * Where the first page was read: a watch of the namespace that resumes from here misses nothing. Unset in later pages.
    *
-   * @generated from field: topicpolicies.v1.WatchToken token = 3;
+   * @generated from field: string resume_token = 3;
    */
-  token?: WatchToken | undefined;
+  resumeToken: string;
 };
 
 /**
@@ -765,7 +652,7 @@ export type ListPoliciesResponse = Message<"topicpolicies.v1.ListPoliciesRespons
  * Use `create(ListPoliciesResponseSchema)` to create a new message.
  */
 export const ListPoliciesResponseSchema: GenMessage<ListPoliciesResponse> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 14);
+  messageDesc(file_topicpolicies_v1_service, 13);
 
 /**
  * What to watch.
@@ -779,7 +666,7 @@ export const ListPoliciesResponseSchema: GenMessage<ListPoliciesResponse> = /*@_
 export type WatchPoliciesRequest = Message<"topicpolicies.v1.WatchPoliciesRequest"> & {
   /**
    * Topics to watch, as in UpdatePolicyRequest. A snapshot shows those without a document as absent, unless their namespace is watched as a
-   * whole. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, and at most ServerLimits.watch_selectors.
+   * whole. Unset: only `namespaces` are watched. Topics and namespaces together: at least 1, at most 10,000 unless the server is configured otherwise.
    *
    * @generated from field: repeated string topics = 1;
    */
@@ -807,39 +694,24 @@ export type WatchPoliciesRequest = Message<"topicpolicies.v1.WatchPoliciesReques
   mode: WatchMode;
 
   /**
-   * The places to resume from, by namespace: its token, with the positions of later events folded in. A namespace that is not named here
-   * begins with a snapshot, or with the beginning of the history (`from_beginning`). Only watched namespaces can be named.
+   * Where to resume, by namespace: the last `resume_token` that came for it. A namespace that is not named here begins with a snapshot. Only
+   * watched namespaces can be named. A token has at most 65,536 characters, and fewer than 100 for a log with one partition.
    *
-   * @generated from field: map<string, topicpolicies.v1.WatchToken> resume = 5;
+   * @generated from field: map<string, string> resume_tokens = 5;
    */
-  resume: { [key: string]: WatchToken };
+  resumeTokens: { [key: string]: string };
 
   /**
-   * Whether namespaces without a token begin with the first event that the history has, instead of with a snapshot. In the mode ENTRIES
-   * they always do. Not with LATEST.
+   * The time between two bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
    *
-   * @generated from field: bool from_beginning = 6;
-   */
-  fromBeginning: boolean;
-
-  /**
-   * Whether the stream ends, with the status OK, once every namespace has had its SYNCED bookmark. Unset: the stream goes on.
-   *
-   * @generated from field: bool end_when_synced = 7;
-   */
-  endWhenSynced: boolean;
-
-  /**
-   * The time between two TIMER bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
-   *
-   * @generated from field: google.protobuf.Duration bookmark_interval = 8;
+   * @generated from field: google.protobuf.Duration bookmark_interval = 6;
    */
   bookmarkInterval?: Duration | undefined;
 
   /**
    * Whether changes include the document before.
    *
-   * @generated from field: bool include_previous = 9;
+   * @generated from field: bool include_previous = 7;
    */
   includePrevious: boolean;
 };
@@ -849,7 +721,7 @@ export type WatchPoliciesRequest = Message<"topicpolicies.v1.WatchPoliciesReques
  * Use `create(WatchPoliciesRequestSchema)` to create a new message.
  */
 export const WatchPoliciesRequestSchema: GenMessage<WatchPoliciesRequest> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 15);
+  messageDesc(file_topicpolicies_v1_service, 14);
 
 /**
  * A batch of events of a watch. How events are distributed over batches has no meaning.
@@ -870,7 +742,7 @@ export type WatchPoliciesResponse = Message<"topicpolicies.v1.WatchPoliciesRespo
  * Use `create(WatchPoliciesResponseSchema)` to create a new message.
  */
 export const WatchPoliciesResponseSchema: GenMessage<WatchPoliciesResponse> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 16);
+  messageDesc(file_topicpolicies_v1_service, 15);
 
 /**
  * One event of a watch, for one namespace.
@@ -886,6 +758,14 @@ export type WatchEvent = Message<"topicpolicies.v1.WatchEvent"> & {
   namespace: string;
 
   /**
+   * Where the watch of this namespace stands behind this event: opaque, keep the last one. Set on the last event of the namespace in each
+   * batch, unless the watch can't be resumed there, as within a snapshot.
+   *
+   * @generated from field: string resume_token = 2;
+   */
+  resumeToken: string;
+
+  /**
    * The content. A reader skips content that it does not know.
    *
    * @generated from oneof topicpolicies.v1.WatchEvent.content
@@ -894,21 +774,13 @@ export type WatchEvent = Message<"topicpolicies.v1.WatchEvent"> & {
     /**
      * A document: from the snapshot before SYNCED, a change after it.
      *
-     * @generated from field: topicpolicies.v1.PolicyChange change = 2;
+     * @generated from field: topicpolicies.v1.PolicyChange change = 3;
      */
     value: PolicyChange;
     case: "change";
   } | {
     /**
-     * An event of the log (mode ENTRIES).
-     *
-     * @generated from field: topicpolicies.v1.HistoryEntry entry = 3;
-     */
-    value: HistoryEntry;
-    case: "entry";
-  } | {
-    /**
-     * A place to resume from.
+     * The state of the copy that the events make.
      *
      * @generated from field: topicpolicies.v1.Bookmark bookmark = 4;
      */
@@ -930,14 +802,6 @@ export type WatchEvent = Message<"topicpolicies.v1.WatchEvent"> & {
      */
     value: WatchReset;
     case: "reset";
-  } | {
-    /**
-     * Events may be missing from the history here, before the next event.
-     *
-     * @generated from field: topicpolicies.v1.HistoryGap gap = 7;
-     */
-    value: HistoryGap;
-    case: "gap";
   } | { case: undefined; value?: undefined };
 };
 
@@ -946,7 +810,7 @@ export type WatchEvent = Message<"topicpolicies.v1.WatchEvent"> & {
  * Use `create(WatchEventSchema)` to create a new message.
  */
 export const WatchEventSchema: GenMessage<WatchEvent> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 17);
+  messageDesc(file_topicpolicies_v1_service, 16);
 
 /**
  * A document, and the event that produced it.
@@ -955,7 +819,7 @@ export const WatchEventSchema: GenMessage<WatchEvent> = /*@__PURE__*/
  */
 export type PolicyChange = Message<"topicpolicies.v1.PolicyChange"> & {
   /**
-   * The document after the event. Without policies: it was deleted, or, in a snapshot, the request names a topic that has none.
+   * The document after the event. Without policies: it was deleted, or, in a snapshot, there is none.
    *
    * @generated from field: topicpolicies.v1.PolicyDocument document = 1;
    */
@@ -976,24 +840,9 @@ export type PolicyChange = Message<"topicpolicies.v1.PolicyChange"> & {
   previous?: PolicyDocument | undefined;
 
   /**
-   * The partition of the change log.
-   *
-   * @generated from field: int32 partition = 4;
-   */
-  partition: number;
-
-  /**
-   * The position in that partition, at most 256 characters. Fold it into the token's `positions[partition]`, keeping the greater string.
-   * Unset: the log has no event of this change, so there is nothing to fold.
-   *
-   * @generated from field: string position = 5;
-   */
-  position: string;
-
-  /**
    * The origin of the change. Unset: it is not known.
    *
-   * @generated from field: topicpolicies.v1.ChangeOrigin origin = 6;
+   * @generated from field: topicpolicies.v1.ChangeOrigin origin = 4;
    */
   origin?: ChangeOrigin | undefined;
 };
@@ -1003,124 +852,32 @@ export type PolicyChange = Message<"topicpolicies.v1.PolicyChange"> & {
  * Use `create(PolicyChangeSchema)` to create a new message.
  */
 export const PolicyChangeSchema: GenMessage<PolicyChange> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 18);
+  messageDesc(file_topicpolicies_v1_service, 17);
 
 /**
- * The origin of an event, as far as the log has it.
- *
- * @generated from message topicpolicies.v1.ChangeOrigin
- */
-export type ChangeOrigin = Message<"topicpolicies.v1.ChangeOrigin"> & {
-  /**
-   * Who requested the change, as far as it is known (`actor_standing`). Unset: no actor was given.
-   *
-   * @generated from field: string actor = 1;
-   */
-  actor: string;
-
-  /**
-   * What is known about the actor.
-   *
-   * @generated from field: topicpolicies.v1.ActorStanding actor_standing = 2;
-   */
-  actorStanding: ActorStanding;
-
-  /**
-   * Why. Unset: no reason was given.
-   *
-   * @generated from field: string reason = 3;
-   */
-  reason: string;
-
-  /**
-   * The id of the request, as in UpdatePolicyResponse. Unset: a broker's event, or a repair.
-   *
-   * @generated from field: string request_id = 4;
-   */
-  requestId: string;
-
-  /**
-   * The mask of the request. For a broker's event, in the history: what the event was taken to change, setting by setting. Unset: it is not
-   * known.
-   *
-   * @generated from field: google.protobuf.FieldMask update_mask = 5;
-   */
-  updateMask?: FieldMask | undefined;
-
-  /**
-   * The name of the producer that wrote the event. Unset: the embedded log, which has none.
-   *
-   * @generated from field: string producer_name = 6;
-   */
-  producerName: string;
-
-  /**
-   * When the event was published, by its writer's clock.
-   *
-   * @generated from field: google.protobuf.Timestamp publish_time = 7;
-   */
-  publishTime?: Timestamp | undefined;
-
-  /**
-   * The event itself; only in watches of the modes LATEST and EVERY, and only while it is at hand. Its policies are the writer's whole
-   * document; they are left out if they equal the document of the change.
-   *
-   * @generated from field: topicpolicies.v1.PulsarEvent event = 8;
-   */
-  event?: PulsarEvent | undefined;
-
-  /**
-   * The principal whose credentials the service verified: the actor, or a proxy that called for the actor. Unset: none were verified.
-   *
-   * @generated from field: string principal = 9;
-   */
-  principal: string;
-
-  /**
-   * The name that the caller gave, if the actor was authenticated and has another name. This name is not verified. Unset: there is none.
-   *
-   * @generated from field: string claimed_actor = 10;
-   */
-  claimedActor: string;
-
-  /**
-   * The trace in which the change was requested, as W3C's `traceparent`: 55 characters. Unset: no trace is known.
-   *
-   * @generated from field: string trace_parent = 11;
-   */
-  traceParent: string;
-};
-
-/**
- * Describes the message topicpolicies.v1.ChangeOrigin.
- * Use `create(ChangeOriginSchema)` to create a new message.
- */
-export const ChangeOriginSchema: GenMessage<ChangeOrigin> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 19);
-
-/**
- * A place to resume from. A namespace sends bookmarks only while its log is followed, so a namespace whose log is lost falls silent.
+ * How complete and how old the copy of a namespace is that the events make. Bookmarks come only while the namespace's log is followed, so a
+ * namespace whose log is lost falls silent.
  *
  * @generated from message topicpolicies.v1.Bookmark
  */
 export type Bookmark = Message<"topicpolicies.v1.Bookmark"> & {
   /**
-   * Why it was sent.
+   * Whether the snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset.
    *
-   * @generated from field: topicpolicies.v1.BookmarkKind kind = 1;
+   * @generated from field: bool synced = 1;
    */
-  kind: BookmarkKind;
+  synced: boolean;
 
   /**
-   * The place.
+   * The server has sent everything of the namespace up to this long before it sent the bookmark. Unset: that is not known, as at the
+   * beginning of another log.
    *
-   * @generated from field: topicpolicies.v1.WatchToken token = 2;
+   * @generated from field: google.protobuf.Duration age = 2;
    */
-  token?: WatchToken | undefined;
+  age?: Duration | undefined;
 
   /**
-   * The server has sent everything of the namespace up to this time, by its clock. Staleness counts from here. At the beginning of another
-   * log nothing is confirmed: 1970.
+   * The same as a time by the server's clock, to be compared with times of that clock only. Unset as `age` is.
    *
    * @generated from field: google.protobuf.Timestamp confirmed_time = 3;
    */
@@ -1132,42 +889,7 @@ export type Bookmark = Message<"topicpolicies.v1.Bookmark"> & {
  * Use `create(BookmarkSchema)` to create a new message.
  */
 export const BookmarkSchema: GenMessage<Bookmark> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 20);
-
-/**
- * A place in a namespace's change log. Clients keep it, fold positions into it, and give it back; the rest of it has no meaning for them.
- *
- * @generated from message topicpolicies.v1.WatchToken
- */
-export type WatchToken = Message<"topicpolicies.v1.WatchToken"> & {
-  /**
-   * The log's identity. Empty: nothing has been read yet, so that a snapshot follows. At most 1,024 characters.
-   *
-   * @generated from field: string log = 1;
-   */
-  log: string;
-
-  /**
-   * The position per partition; empty where nothing has been read. At most 1,024, each of at most 256 characters.
-   *
-   * @generated from field: repeated string positions = 2;
-   */
-  positions: string[];
-
-  /**
-   * Identifies the topics that were left out because their policies are disabled. Empty: none were. At most 256 characters.
-   *
-   * @generated from field: string left_out = 3;
-   */
-  leftOut: string;
-};
-
-/**
- * Describes the message topicpolicies.v1.WatchToken.
- * Use `create(WatchTokenSchema)` to create a new message.
- */
-export const WatchTokenSchema: GenMessage<WatchToken> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 21);
+  messageDesc(file_topicpolicies_v1_service, 18);
 
 /**
  * The state of a namespace of a watch. It is sent when the state is not READY, and when it has become READY.
@@ -1202,11 +924,11 @@ export type NamespaceStatus = Message<"topicpolicies.v1.NamespaceStatus"> & {
  * Use `create(NamespaceStatusSchema)` to create a new message.
  */
 export const NamespaceStatusSchema: GenMessage<NamespaceStatus> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 22);
+  messageDesc(file_topicpolicies_v1_service, 19);
 
 /**
- * A namespace begins anew: its token and everything that was sent for it are void. A snapshot follows, then SYNCED; documents that the
- * snapshot does not have no longer exist. In the mode ENTRIES the history follows from its beginning, then SYNCED.
+ * A namespace begins anew: its resume tokens and everything that was sent for it are void. A snapshot follows, then SYNCED; documents that
+ * the snapshot does not have no longer exist.
  *
  * @generated from message topicpolicies.v1.WatchReset
  */
@@ -1231,278 +953,7 @@ export type WatchReset = Message<"topicpolicies.v1.WatchReset"> & {
  * Use `create(WatchResetSchema)` to create a new message.
  */
 export const WatchResetSchema: GenMessage<WatchReset> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 23);
-
-/**
- * The part of the history to list. To copy the history, watch it in the mode ENTRIES.
- *
- * @generated from message topicpolicies.v1.ListHistoryRequest
- */
-export type ListHistoryRequest = Message<"topicpolicies.v1.ListHistoryRequest"> & {
-  /**
-   * The topic whose history is listed, as in UpdatePolicyRequest. Either this or `namespace`.
-   *
-   * @generated from field: string topic = 1;
-   */
-  topic: string;
-
-  /**
-   * The namespace whose history is listed: "tenant/namespace". Either this or `topic`.
-   *
-   * @generated from field: string namespace = 2;
-   */
-  namespace: string;
-
-  /**
-   * The scopes, each once. Unset: both.
-   *
-   * @generated from field: repeated topicpolicies.v1.Scope scopes = 3;
-   */
-  scopes: Scope[];
-
-  /**
-   * Only events at this time or later. Unset: from the beginning.
-   *
-   * @generated from field: google.protobuf.Timestamp start_time = 4;
-   */
-  startTime?: Timestamp | undefined;
-
-  /**
-   * Only events before this time. Unset: to the end.
-   *
-   * @generated from field: google.protobuf.Timestamp end_time = 5;
-   */
-  endTime?: Timestamp | undefined;
-
-  /**
-   * Only events of this actor. Set and empty: only events without an actor, such as those of brokers. Unset: events of all actors. At most
-   * 256 characters.
-   *
-   * @generated from field: optional string actor = 6;
-   */
-  actor?: string | undefined;
-
-  /**
-   * The order. Unset: NEWEST_FIRST.
-   *
-   * @generated from field: topicpolicies.v1.HistoryOrder order = 7;
-   */
-  order: HistoryOrder;
-
-  /**
-   * The most entries in the answer. Unset: 100. More than 1,000 means 1,000.
-   *
-   * @generated from field: int32 page_size = 8;
-   */
-  pageSize: number;
-
-  /**
-   * The token from the previous answer to the same request; the page size may differ. Unset: the first page. At most 8,192 characters.
-   *
-   * @generated from field: string page_token = 9;
-   */
-  pageToken: string;
-};
-
-/**
- * Describes the message topicpolicies.v1.ListHistoryRequest.
- * Use `create(ListHistoryRequestSchema)` to create a new message.
- */
-export const ListHistoryRequestSchema: GenMessage<ListHistoryRequest> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 24);
-
-/**
- * A page of history. The events of one topic and scope are in the order of the log, or in the reverse order.
- *
- * @generated from message topicpolicies.v1.ListHistoryResponse
- */
-export type ListHistoryResponse = Message<"topicpolicies.v1.ListHistoryResponse"> & {
-  /**
-   * The events. A page can have fewer events than requested: it ends with the event that makes it 1 MiB large.
-   *
-   * @generated from field: repeated topicpolicies.v1.HistoryEntry entries = 1;
-   */
-  entries: HistoryEntry[];
-
-  /**
-   * The token for the next page. Unset: this was the last page. New events neither repeat nor hide any.
-   *
-   * @generated from field: string next_page_token = 2;
-   */
-  nextPageToken: string;
-
-  /**
-   * The periods in which the record may miss events, within the requested time: the newest 100, newest first.
-   *
-   * @generated from field: repeated topicpolicies.v1.HistoryGap gaps = 3;
-   */
-  gaps: HistoryGap[];
-
-  /**
-   * Whether this server follows the change log now. If not, the log can't be read now, and the newest events may be missing.
-   *
-   * @generated from field: bool following = 4;
-   */
-  following: boolean;
-};
-
-/**
- * Describes the message topicpolicies.v1.ListHistoryResponse.
- * Use `create(ListHistoryResponseSchema)` to create a new message.
- */
-export const ListHistoryResponseSchema: GenMessage<ListHistoryResponse> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 25);
-
-/**
- * One event of the change log as this server read it, with its effect.
- *
- * @generated from message topicpolicies.v1.HistoryEntry
- */
-export type HistoryEntry = Message<"topicpolicies.v1.HistoryEntry"> & {
-  /**
-   * The document after the event. Unset: the event could not be read, and its policy key is not known. The history keeps no object storage
-   * secrets: it has "********" for them.
-   *
-   * @generated from field: topicpolicies.v1.PolicyDocument document = 1;
-   */
-  document?: PolicyDocument | undefined;
-
-  /**
-   * The document before the event. Unset: it is not known.
-   *
-   * @generated from field: topicpolicies.v1.PolicyDocument previous = 2;
-   */
-  previous?: PolicyDocument | undefined;
-
-  /**
-   * The kind of event.
-   *
-   * @generated from field: topicpolicies.v1.HistoryKind kind = 3;
-   */
-  kind: HistoryKind;
-
-  /**
-   * The outcome.
-   *
-   * @generated from field: topicpolicies.v1.HistoryOutcome outcome = 4;
-   */
-  outcome: HistoryOutcome;
-
-  /**
-   * When the event happened: its publish time, but never before the previous event of its partition and never in the future. ListHistory
-   * orders by this.
-   *
-   * @generated from field: google.protobuf.Timestamp time = 5;
-   */
-  time?: Timestamp | undefined;
-
-  /**
-   * The partition of the change log.
-   *
-   * @generated from field: int32 partition = 6;
-   */
-  partition: number;
-
-  /**
-   * The position in that partition, as in PolicyChange.
-   *
-   * @generated from field: string position = 7;
-   */
-  position: string;
-
-  /**
-   * The origin of the event.
-   *
-   * @generated from field: topicpolicies.v1.ChangeOrigin origin = 8;
-   */
-  origin?: ChangeOrigin | undefined;
-
-  /**
-   * Fields and entries of maps that differ between the two documents, including secrets. If there are more than 1,000, or more than 65,536
-   * characters of them, only the fields. Unset: there is no difference.
-   *
-   * @generated from field: google.protobuf.FieldMask changed = 9;
-   */
-  changed?: FieldMask | undefined;
-
-  /**
-   * Whether the event was computed from another document than the one that it met.
-   *
-   * @generated from field: bool stale = 10;
-   */
-  stale: boolean;
-
-  /**
-   * Whether this is a broker's event that no recent document explains: applying its difference from the newest document may have undone
-   * something.
-   *
-   * @generated from field: bool unexplained = 11;
-   */
-  unexplained: boolean;
-
-  /**
-   * Whether this is a broker's event that two recent documents explain differently: the newer one was taken.
-   *
-   * @generated from field: bool ambiguous = 12;
-   */
-  ambiguous: boolean;
-
-  /**
-   * Whether it came from another cluster.
-   *
-   * @generated from field: bool replicated = 13;
-   */
-  replicated: boolean;
-
-  /**
-   * Why the event could not be read. Unset: it was read.
-   *
-   * @generated from field: string problem = 14;
-   */
-  problem: string;
-};
-
-/**
- * Describes the message topicpolicies.v1.HistoryEntry.
- * Use `create(HistoryEntrySchema)` to create a new message.
- */
-export const HistoryEntrySchema: GenMessage<HistoryEntry> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 26);
-
-/**
- * A period in which the record of a namespace may miss events.
- *
- * @generated from message topicpolicies.v1.HistoryGap
- */
-export type HistoryGap = Message<"topicpolicies.v1.HistoryGap"> & {
-  /**
-   * Its beginning. Unset: from the beginning of the log.
-   *
-   * @generated from field: google.protobuf.Timestamp start_time = 1;
-   */
-  startTime?: Timestamp | undefined;
-
-  /**
-   * Its end.
-   *
-   * @generated from field: google.protobuf.Timestamp end_time = 2;
-   */
-  endTime?: Timestamp | undefined;
-
-  /**
-   * Why.
-   *
-   * @generated from field: topicpolicies.v1.HistoryGapReason reason = 3;
-   */
-  reason: HistoryGapReason;
-};
-
-/**
- * Describes the message topicpolicies.v1.HistoryGap.
- * Use `create(HistoryGapSchema)` to create a new message.
- */
-export const HistoryGapSchema: GenMessage<HistoryGap> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 27);
+  messageDesc(file_topicpolicies_v1_service, 20);
 
 /**
  * Requests facts about this server.
@@ -1517,14 +968,14 @@ export type GetServerInfoRequest = Message<"topicpolicies.v1.GetServerInfoReques
  * Use `create(GetServerInfoRequestSchema)` to create a new message.
  */
 export const GetServerInfoRequestSchema: GenMessage<GetServerInfoRequest> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 28);
+  messageDesc(file_topicpolicies_v1_service, 21);
 
 /**
- * Facts about this server.
+ * Facts about a server.
  *
- * @generated from message topicpolicies.v1.GetServerInfoResponse
+ * @generated from message topicpolicies.v1.ServerInfo
  */
-export type GetServerInfoResponse = Message<"topicpolicies.v1.GetServerInfoResponse"> & {
+export type ServerInfo = Message<"topicpolicies.v1.ServerInfo"> & {
   /**
    * The version of the program, such as "0.1.0".
    *
@@ -1552,77 +1003,14 @@ export type GetServerInfoResponse = Message<"topicpolicies.v1.GetServerInfoRespo
    * @generated from field: topicpolicies.v1.WriterMode writer_mode = 4;
    */
   writerMode: WriterMode;
-
-  /**
-   * The features of the server beyond the minimum.
-   *
-   * @generated from field: repeated topicpolicies.v1.ServerFeature features = 5;
-   */
-  features: ServerFeature[];
-
-  /**
-   * Its limits.
-   *
-   * @generated from field: topicpolicies.v1.ServerLimits limits = 6;
-   */
-  limits?: ServerLimits | undefined;
 };
 
 /**
- * Describes the message topicpolicies.v1.GetServerInfoResponse.
- * Use `create(GetServerInfoResponseSchema)` to create a new message.
+ * Describes the message topicpolicies.v1.ServerInfo.
+ * Use `create(ServerInfoSchema)` to create a new message.
  */
-export const GetServerInfoResponseSchema: GenMessage<GetServerInfoResponse> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 29);
-
-/**
- * The limits that differ between servers.
- *
- * @generated from message topicpolicies.v1.ServerLimits
- */
-export type ServerLimits = Message<"topicpolicies.v1.ServerLimits"> & {
-  /**
-   * The most bytes of a message that the server accepts.
-   *
-   * @generated from field: int64 message_bytes = 1;
-   */
-  messageBytes: bigint;
-
-  /**
-   * The most changes in flight on one stream of updates; the server reads no further until some are settled.
-   *
-   * @generated from field: int32 changes_per_stream = 2;
-   */
-  changesPerStream: number;
-
-  /**
-   * The most topics and namespaces of one watch.
-   *
-   * @generated from field: int32 watch_selectors = 3;
-   */
-  watchSelectors: number;
-
-  /**
-   * The most watches at once.
-   *
-   * @generated from field: int32 watches = 4;
-   */
-  watches: number;
-
-  /**
-   * The longest time until an update is answered, with success or an error.
-   *
-   * @generated from field: google.protobuf.Duration update_timeout = 5;
-   */
-  updateTimeout?: Duration | undefined;
-};
-
-/**
- * Describes the message topicpolicies.v1.ServerLimits.
- * Use `create(ServerLimitsSchema)` to create a new message.
- */
-export const ServerLimitsSchema: GenMessage<ServerLimits> = /*@__PURE__*/
-  messageDesc(file_topicpolicies_v1_service, 30);
+export const ServerInfoSchema: GenMessage<ServerInfo> = /*@__PURE__*/
+  messageDesc(file_topicpolicies_v1_service, 22);
 
 /**
  * What happens to a list field.
@@ -1666,135 +1054,52 @@ export const ListOperationSchema: GenEnum<ListOperation> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 0);
 
 /**
- * The outcome of an update.
+ * What became of a change.
  *
- * @generated from enum topicpolicies.v1.UpdateOutcome
+ * @generated from enum topicpolicies.v1.ChangeOutcome
  */
-export enum UpdateOutcome {
+export enum ChangeOutcome {
   /**
    * Unspecified.
    *
-   * @generated from enum value: UPDATE_OUTCOME_UNSPECIFIED = 0;
+   * @generated from enum value: CHANGE_OUTCOME_UNSPECIFIED = 0;
    */
   UNSPECIFIED = 0,
 
   /**
    * The change is in the log.
    *
-   * @generated from enum value: UPDATE_OUTCOME_APPLIED = 1;
+   * @generated from enum value: CHANGE_OUTCOME_APPLIED = 1;
    */
   APPLIED = 1,
 
   /**
-   * The document already had the requested values; nothing was written.
+   * The document already was as requested, or there was none to delete; nothing was written.
    *
-   * @generated from enum value: UPDATE_OUTCOME_UNCHANGED = 2;
+   * @generated from enum value: CHANGE_OUTCOME_UNCHANGED = 2;
    */
   UNCHANGED = 2,
 
   /**
    * There was no document and `skip_if_absent` was set; nothing was written.
    *
-   * @generated from enum value: UPDATE_OUTCOME_SKIPPED = 3;
+   * @generated from enum value: CHANGE_OUTCOME_SKIPPED = 3;
    */
   SKIPPED = 3,
 
   /**
-   * `validate_only` was set, and the change could be applied; nothing was written. If the change would write nothing, the outcome is one of
-   * the above.
+   * `validate_only` was set, and the change could be applied; nothing was written. If it would write nothing: UNCHANGED or SKIPPED.
    *
-   * @generated from enum value: UPDATE_OUTCOME_WOULD_APPLY = 4;
+   * @generated from enum value: CHANGE_OUTCOME_WOULD_APPLY = 4;
    */
   WOULD_APPLY = 4,
 }
 
 /**
- * Describes the enum topicpolicies.v1.UpdateOutcome.
+ * Describes the enum topicpolicies.v1.ChangeOutcome.
  */
-export const UpdateOutcomeSchema: GenEnum<UpdateOutcome> = /*@__PURE__*/
+export const ChangeOutcomeSchema: GenEnum<ChangeOutcome> = /*@__PURE__*/
   enumDesc(file_topicpolicies_v1_service, 1);
-
-/**
- * The outcome of a deletion.
- *
- * @generated from enum topicpolicies.v1.DeleteOutcome
- */
-export enum DeleteOutcome {
-  /**
-   * Unspecified.
-   *
-   * @generated from enum value: DELETE_OUTCOME_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * The deletion is in the log.
-   *
-   * @generated from enum value: DELETE_OUTCOME_DELETED = 1;
-   */
-  DELETED = 1,
-
-  /**
-   * There was no document; nothing was written.
-   *
-   * @generated from enum value: DELETE_OUTCOME_ABSENT = 2;
-   */
-  ABSENT = 2,
-
-  /**
-   * `validate_only` was set, and there is a document to delete; nothing was written.
-   *
-   * @generated from enum value: DELETE_OUTCOME_WOULD_DELETE = 3;
-   */
-  WOULD_DELETE = 3,
-}
-
-/**
- * Describes the enum topicpolicies.v1.DeleteOutcome.
- */
-export const DeleteOutcomeSchema: GenEnum<DeleteOutcome> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 2);
-
-/**
- * A way to combine all levels.
- *
- * @generated from enum topicpolicies.v1.EffectiveView
- */
-export enum EffectiveView {
-  /**
-   * ENFORCED.
-   *
-   * @generated from enum value: EFFECTIVE_VIEW_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * The values that brokers enforce: per field the first value among topic LOCAL, topic GLOBAL, namespace and broker.
-   *
-   * @generated from enum value: EFFECTIVE_VIEW_ENFORCED = 1;
-   */
-  ENFORCED = 1,
-
-  /**
-   * The answer of the brokers' admin API with applied=true, which uses the LOCAL document only, and reads values raw.
-   *
-   * @generated from enum value: EFFECTIVE_VIEW_APPLIED_LOCAL = 2;
-   */
-  APPLIED_LOCAL = 2,
-
-  /**
-   * The answer of the admin API with applied=true and isGlobal=true, which uses the GLOBAL document only.
-   *
-   * @generated from enum value: EFFECTIVE_VIEW_APPLIED_GLOBAL = 3;
-   */
-  APPLIED_GLOBAL = 3,
-}
-
-/**
- * Describes the enum topicpolicies.v1.EffectiveView.
- */
-export const EffectiveViewSchema: GenEnum<EffectiveView> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 3);
 
 /**
  * The level that an effective value comes from.
@@ -1842,7 +1147,7 @@ export enum PolicySource {
  * Describes the enum topicpolicies.v1.PolicySource.
  */
 export const PolicySourceSchema: GenEnum<PolicySource> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 4);
+  enumDesc(file_topicpolicies_v1_service, 2);
 
 /**
  * What a watch sends.
@@ -1871,96 +1176,13 @@ export enum WatchMode {
    * @generated from enum value: WATCH_MODE_EVERY = 2;
    */
   EVERY = 2,
-
-  /**
-   * Every event as the history records it, including events that changed nothing or could not be read. Use this to copy the history.
-   *
-   * @generated from enum value: WATCH_MODE_ENTRIES = 3;
-   */
-  ENTRIES = 3,
 }
 
 /**
  * Describes the enum topicpolicies.v1.WatchMode.
  */
 export const WatchModeSchema: GenEnum<WatchMode> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 5);
-
-/**
- * What is known about an actor.
- *
- * @generated from enum topicpolicies.v1.ActorStanding
- */
-export enum ActorStanding {
-  /**
-   * Unspecified.
-   *
-   * @generated from enum value: ACTOR_STANDING_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * No actor was given.
-   *
-   * @generated from enum value: ACTOR_STANDING_UNKNOWN = 1;
-   */
-  UNKNOWN = 1,
-
-  /**
-   * The caller gave this name, and it is not verified.
-   *
-   * @generated from enum value: ACTOR_STANDING_UNAUTHENTICATED = 2;
-   */
-  UNAUTHENTICATED = 2,
-
-  /**
-   * The service verified the actor by its credentials, or a verified proxy called for the actor.
-   *
-   * @generated from enum value: ACTOR_STANDING_AUTHENTICATED = 3;
-   */
-  AUTHENTICATED = 3,
-}
-
-/**
- * Describes the enum topicpolicies.v1.ActorStanding.
- */
-export const ActorStandingSchema: GenEnum<ActorStanding> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 6);
-
-/**
- * Why a bookmark was sent.
- *
- * @generated from enum topicpolicies.v1.BookmarkKind
- */
-export enum BookmarkKind {
-  /**
-   * Unspecified.
-   *
-   * @generated from enum value: BOOKMARK_KIND_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * The snapshot is complete, or the resumed watch has caught up: once at the beginning, and once after each reset.
-   *
-   * @generated from enum value: BOOKMARK_KIND_SYNCED = 1;
-   */
-  SYNCED = 1,
-
-  /**
-   * Time has passed. In the mode ENTRIES also before the entries of another log of the namespace, with a place at the beginning of that
-   * log.
-   *
-   * @generated from enum value: BOOKMARK_KIND_TIMER = 2;
-   */
-  TIMER = 2,
-}
-
-/**
- * Describes the enum topicpolicies.v1.BookmarkKind.
- */
-export const BookmarkKindSchema: GenEnum<BookmarkKind> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 7);
+  enumDesc(file_topicpolicies_v1_service, 3);
 
 /**
  * The state of a namespace.
@@ -1990,7 +1212,7 @@ export enum NamespaceState {
   READY = 2,
 
   /**
-   * Its change log can't be read; the server tries again.
+   * Its change log can't be read, or the caller's permission has ended or can't be determined; the server tries again.
    *
    * @generated from enum value: NAMESPACE_STATE_FAILED = 3;
    */
@@ -2008,213 +1230,7 @@ export enum NamespaceState {
  * Describes the enum topicpolicies.v1.NamespaceState.
  */
 export const NamespaceStateSchema: GenEnum<NamespaceState> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 8);
-
-/**
- * The order of a history.
- *
- * @generated from enum topicpolicies.v1.HistoryOrder
- */
-export enum HistoryOrder {
-  /**
-   * NEWEST_FIRST.
-   *
-   * @generated from enum value: HISTORY_ORDER_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * The last event first.
-   *
-   * @generated from enum value: HISTORY_ORDER_NEWEST_FIRST = 1;
-   */
-  NEWEST_FIRST = 1,
-
-  /**
-   * The first event first.
-   *
-   * @generated from enum value: HISTORY_ORDER_OLDEST_FIRST = 2;
-   */
-  OLDEST_FIRST = 2,
-}
-
-/**
- * Describes the enum topicpolicies.v1.HistoryOrder.
- */
-export const HistoryOrderSchema: GenEnum<HistoryOrder> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 9);
-
-/**
- * The kind of event.
- *
- * @generated from enum topicpolicies.v1.HistoryKind
- */
-export enum HistoryKind {
-  /**
-   * Unspecified.
-   *
-   * @generated from enum value: HISTORY_KIND_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * A masked change that a sidecar published.
-   *
-   * @generated from enum value: HISTORY_KIND_UPDATE = 1;
-   */
-  UPDATE = 1,
-
-  /**
-   * A deletion that a sidecar published.
-   *
-   * @generated from enum value: HISTORY_KIND_DELETE = 2;
-   */
-  DELETE = 2,
-
-  /**
-   * A broker's event; only the producer's name is known.
-   *
-   * @generated from enum value: HISTORY_KIND_BROKER = 3;
-   */
-  BROKER = 3,
-
-  /**
-   * A sidecar's repair: it makes what brokers show equal to the document again, and changes nothing.
-   *
-   * @generated from enum value: HISTORY_KIND_REPAIR = 4;
-   */
-  REPAIR = 4,
-
-  /**
-   * The second half of a sidecar's deletion, which lets compaction forget the topic.
-   *
-   * @generated from enum value: HISTORY_KIND_TOMBSTONE = 5;
-   */
-  TOMBSTONE = 5,
-
-  /**
-   * An entry of the log that could not be read.
-   *
-   * @generated from enum value: HISTORY_KIND_UNREADABLE = 6;
-   */
-  UNREADABLE = 6,
-}
-
-/**
- * Describes the enum topicpolicies.v1.HistoryKind.
- */
-export const HistoryKindSchema: GenEnum<HistoryKind> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 10);
-
-/**
- * The outcome of an event.
- *
- * @generated from enum topicpolicies.v1.HistoryOutcome
- */
-export enum HistoryOutcome {
-  /**
-   * Unspecified.
-   *
-   * @generated from enum value: HISTORY_OUTCOME_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * The event changed the document, or set it again as it was.
-   *
-   * @generated from enum value: HISTORY_OUTCOME_APPLIED = 1;
-   */
-  APPLIED = 1,
-
-  /**
-   * The event did not count: its etag, or the document that it was computed from, no longer held.
-   *
-   * @generated from enum value: HISTORY_OUTCOME_REJECTED = 2;
-   */
-  REJECTED = 2,
-
-  /**
-   * The event did not count: there was no document, and the request had `skip_if_absent`.
-   *
-   * @generated from enum value: HISTORY_OUTCOME_SKIPPED = 3;
-   */
-  SKIPPED = 3,
-
-  /**
-   * The event did not count: the same request, or the same event, came before.
-   *
-   * @generated from enum value: HISTORY_OUTCOME_DUPLICATE = 4;
-   */
-  DUPLICATE = 4,
-
-  /**
-   * The event restates the document: a repair.
-   *
-   * @generated from enum value: HISTORY_OUTCOME_RESTATED = 5;
-   */
-  RESTATED = 5,
-
-  /**
-   * The event states nothing, or nothing new.
-   *
-   * @generated from enum value: HISTORY_OUTCOME_IGNORED = 6;
-   */
-  IGNORED = 6,
-}
-
-/**
- * Describes the enum topicpolicies.v1.HistoryOutcome.
- */
-export const HistoryOutcomeSchema: GenEnum<HistoryOutcome> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 11);
-
-/**
- * Why a record may miss events.
- *
- * @generated from enum topicpolicies.v1.HistoryGapReason
- */
-export enum HistoryGapReason {
-  /**
-   * Unspecified.
-   *
-   * @generated from enum value: HISTORY_GAP_REASON_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * The log was compacted while this server did not follow it.
-   *
-   * @generated from enum value: HISTORY_GAP_REASON_COMPACTED = 1;
-   */
-  COMPACTED = 1,
-
-  /**
-   * The log was replaced by another one while this server did not follow it.
-   *
-   * @generated from enum value: HISTORY_GAP_REASON_LOG_REPLACED = 2;
-   */
-  LOG_REPLACED = 2,
-
-  /**
-   * More events came than could be written to the record.
-   *
-   * @generated from enum value: HISTORY_GAP_REASON_OVERRUN = 3;
-   */
-  OVERRUN = 3,
-
-  /**
-   * The record is bounded in age and size, and older events have been dropped.
-   *
-   * @generated from enum value: HISTORY_GAP_REASON_TRIMMED = 4;
-   */
-  TRIMMED = 4,
-}
-
-/**
- * Describes the enum topicpolicies.v1.HistoryGapReason.
- */
-export const HistoryGapReasonSchema: GenEnum<HistoryGapReason> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 12);
+  enumDesc(file_topicpolicies_v1_service, 4);
 
 /**
  * Where change logs are kept.
@@ -2255,7 +1271,7 @@ export enum LogKind {
  * Describes the enum topicpolicies.v1.LogKind.
  */
 export const LogKindSchema: GenEnum<LogKind> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 13);
+  enumDesc(file_topicpolicies_v1_service, 5);
 
 /**
  * Which writers change logs have beside this server.
@@ -2285,7 +1301,7 @@ export enum WriterMode {
   SHARED = 2,
 
   /**
-   * One server at a time; the others refuse changes and name it (NOT_LEADER).
+   * One server at a time; the others forward changes to it.
    *
    * @generated from enum value: WRITER_MODE_EXCLUSIVE = 3;
    */
@@ -2303,65 +1319,19 @@ export enum WriterMode {
  * Describes the enum topicpolicies.v1.WriterMode.
  */
 export const WriterModeSchema: GenEnum<WriterMode> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 14);
-
-/**
- * Features of a server beyond the minimum.
- *
- * @generated from enum topicpolicies.v1.ServerFeature
- */
-export enum ServerFeature {
-  /**
-   * Unspecified.
-   *
-   * @generated from enum value: SERVER_FEATURE_UNSPECIFIED = 0;
-   */
-  UNSPECIFIED = 0,
-
-  /**
-   * The server keeps a history: ListHistory, GetPolicy with `as_of_time` or `as_of_version`, and watches from the beginning.
-   *
-   * @generated from enum value: SERVER_FEATURE_HISTORY = 1;
-   */
-  HISTORY = 1,
-
-  /**
-   * The server knows the namespaces' and brokers' policies: GetEffectivePolicy.
-   *
-   * @generated from enum value: SERVER_FEATURE_EFFECTIVE = 2;
-   */
-  EFFECTIVE = 2,
-
-  /**
-   * The server checks updates against the rules of Pulsar's admin API.
-   *
-   * @generated from enum value: SERVER_FEATURE_RULES = 3;
-   */
-  RULES = 3,
-
-  /**
-   * The server shows object storage secrets.
-   *
-   * @generated from enum value: SERVER_FEATURE_SECRETS = 4;
-   */
-  SECRETS = 4,
-}
-
-/**
- * Describes the enum topicpolicies.v1.ServerFeature.
- */
-export const ServerFeatureSchema: GenEnum<ServerFeature> = /*@__PURE__*/
-  enumDesc(file_topicpolicies_v1_service, 15);
+  enumDesc(file_topicpolicies_v1_service, 6);
 
 /**
  * Topic policies, one document per topic and scope (a policy key).
  *
- * Versions: a document's version names the event that produced it. It is an opaque string. For one policy key, string order is log order.
- * The version is the etag too. The absence of a document has a version as well.
+ * Versions: a document's version names the event that produced it. It is an opaque string; for one policy key, string order is log order. The
+ * absence of a document has a version as well.
  *
- * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason). If the content of the request is at
- * fault, they also carry a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither, for example for a
- * message of more than four times as many bytes as the server takes.
+ * Errors carry a google.rpc.ErrorInfo with the domain "topicpolicies" and a reason (ErrorReason) and, if the content of the request is at
+ * fault, a google.rpc.BadRequest with every violation. Only errors that gRPC itself raises have neither.
+ *
+ * Retries are gRPC's: a client that uses `service_config.json` of this package's clients repeats what may be repeated. A change with a
+ * request id may be repeated after every error.
  *
  * Bounds: every text and every repeated field has a limit, which its comment names. A request beyond a limit is refused with
  * INVALID_ARGUMENT, and nothing of it is done. Lengths of texts are counted in Unicode characters.
@@ -2373,58 +1343,55 @@ export const ServerFeatureSchema: GenEnum<ServerFeature> = /*@__PURE__*/
  */
 export const TopicPoliciesService: GenService<{
   /**
-   * Applies a masked change to one document, and answers when the position of the change in the log is known.
+   * Applies a masked change to one document, and answers when the place of the change in the log is known.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.UpdatePolicy
    */
   updatePolicy: {
     methodKind: "unary";
     input: typeof UpdatePolicyRequestSchema;
-    output: typeof UpdatePolicyResponseSchema;
+    output: typeof ChangeResultSchema;
   },
   /**
-   * Applies many changes, in batches, pipelined. Changes of one policy key are applied in the order of the stream. Every change gets one
-   * result; results come in the order in which changes are settled. A failed change does not affect the others. Nor does a change that
-   * can't be decoded: its result has its sequence, or 0 if the sequence can't be read from the message. If a caller does not read its
-   * results, the server stops reading its changes.
+   * Applies many changes. Those of one policy key are applied in the order of the batch; those of different keys are not atomic. A change
+   * that fails, or can't be decoded, fails alone.
    *
-   * @generated from rpc topicpolicies.v1.TopicPoliciesService.UpdatePolicies
+   * @generated from rpc topicpolicies.v1.TopicPoliciesService.BatchUpdatePolicies
    */
-  updatePolicies: {
-    methodKind: "bidi_streaming";
-    input: typeof UpdatePoliciesRequestSchema;
-    output: typeof UpdatePoliciesResponseSchema;
+  batchUpdatePolicies: {
+    methodKind: "unary";
+    input: typeof BatchUpdatePoliciesRequestSchema;
+    output: typeof BatchUpdatePoliciesResponseSchema;
   },
   /**
-   * Deletes one document, and answers when the position of the deletion in the log is known. If there is no document, the outcome is
-   * ABSENT, unless an etag demands otherwise.
+   * Deletes one document, and answers when the place of the deletion in the log is known.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.DeletePolicy
    */
   deletePolicy: {
     methodKind: "unary";
     input: typeof DeletePolicyRequestSchema;
-    output: typeof DeletePolicyResponseSchema;
+    output: typeof ChangeResultSchema;
   },
   /**
-   * Reads the documents of one topic.
+   * Reads one document.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.GetPolicy
    */
   getPolicy: {
     methodKind: "unary";
     input: typeof GetPolicyRequestSchema;
-    output: typeof GetPolicyResponseSchema;
+    output: typeof PolicyDocumentSchema;
   },
   /**
-   * Reads the effective policies of one topic, and the level that sets each.
+   * Reads the policies of one topic that brokers enforce, and the level that sets each.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.GetEffectivePolicy
    */
   getEffectivePolicy: {
     methodKind: "unary";
     input: typeof GetEffectivePolicyRequestSchema;
-    output: typeof GetEffectivePolicyResponseSchema;
+    output: typeof EffectivePolicySchema;
   },
   /**
    * Lists the documents of a namespace, in pages, ordered by topic and scope.
@@ -2437,8 +1404,7 @@ export const TopicPoliciesService: GenService<{
     output: typeof ListPoliciesResponseSchema;
   },
   /**
-   * Streams documents and their changes. Per namespace: a snapshot, a SYNCED bookmark, then changes. docs/watch.md defines the whole
-   * protocol.
+   * Streams documents and their changes. Per namespace: a snapshot, a bookmark that says SYNCED, then changes. docs/watch.md defines it.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.WatchPolicies
    */
@@ -2448,24 +1414,14 @@ export const TopicPoliciesService: GenService<{
     output: typeof WatchPoliciesResponseSchema;
   },
   /**
-   * Lists the history of the documents of a topic or a namespace, in pages, from this server's own record of the change log.
-   *
-   * @generated from rpc topicpolicies.v1.TopicPoliciesService.ListHistory
-   */
-  listHistory: {
-    methodKind: "unary";
-    input: typeof ListHistoryRequestSchema;
-    output: typeof ListHistoryResponseSchema;
-  },
-  /**
-   * Returns facts about this server, and its limits.
+   * Returns facts about this server.
    *
    * @generated from rpc topicpolicies.v1.TopicPoliciesService.GetServerInfo
    */
   getServerInfo: {
     methodKind: "unary";
     input: typeof GetServerInfoRequestSchema;
-    output: typeof GetServerInfoResponseSchema;
+    output: typeof ServerInfoSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_topicpolicies_v1_service, 0);

@@ -5,8 +5,8 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
 import java.util.function.Predicate;
 import topicpolicies.client.PolicyCache;
-import topicpolicies.client.Selection;
 import topicpolicies.client.TopicPoliciesClient;
+import topicpolicies.v1.WatchPoliciesRequest;
 
 /**
  * The copies of the namespaces that this broker needs. A copy is opened when it is first requested, and dropped when it was not needed for
@@ -35,7 +35,7 @@ final class NamespaceCaches {
     /** The copy of a namespace, {@code tenant/namespace}. It may not be complete yet. One whose watch has ended is replaced. */
     PolicyCache of(String namespace) {
         return open.compute(namespace, (name, known) -> {
-            Used used = known == null || known.cache.ended() ? new Used(opened(name)) : known;
+            Used used = known == null || known.cache.isEnded() ? new Used(opened(name)) : known;
             used.atNanos = System.nanoTime();
             return used;
         }).cache;
@@ -64,14 +64,14 @@ final class NamespaceCaches {
         return open.size();
     }
 
-    /** The staleness of the stalest copy, in seconds; infinite if a copy was never complete, and 0 if there are no copies. */
+    /** The age of the oldest copy, in seconds; infinite if one is not known, as before its first snapshot, and 0 if there are no copies. */
     double staleness() {
-        return open.values().stream().mapToDouble(used -> used.cache.staleness()
+        return open.values().stream().mapToDouble(used -> used.cache.age()
                 .map(age -> age.toNanos() / 1e9).orElse(Double.POSITIVE_INFINITY)).max().orElse(0);
     }
 
     private PolicyCache opened(String namespace) {
-        PolicyCache cache = client.cache(Selection.ofNamespaces(namespace).relentless().build());
+        PolicyCache cache = client.cache(WatchPoliciesRequest.newBuilder().addNamespaces(namespace).build(), true);
         cache.listen(listener);
         return cache;
     }

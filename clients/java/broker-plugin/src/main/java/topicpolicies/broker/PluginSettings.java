@@ -1,7 +1,9 @@
 package topicpolicies.broker;
 
+import io.grpc.ChannelCredentials;
+import io.grpc.InsecureChannelCredentials;
+import io.grpc.TlsChannelCredentials;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -12,18 +14,19 @@ import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeSet;
-import java.util.function.Supplier;
-import topicpolicies.client.ClientOptions;
-import topicpolicies.client.Tls;
+import java.util.concurrent.Executor;
+import topicpolicies.client.TopicPoliciesClient;
 
 /**
  * The settings of the plug-in in {@code broker.conf}: properties that begin with {@code topicPoliciesSidecar}.
  *
- * @param client how the sidecar is reached, and the time limit of one call
+ * @param client how the sidecar is reached
+ * @param target the address of the sidecar
+ * @param requestTimeout how long a request of the broker may take, all its calls together
  * @param loadTimeout how long loading a topic waits for its namespace's policies before it fails
  * @param idle how long a copy of a namespace is kept without being needed
  */
-record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle) {
+record PluginSettings(TopicPoliciesClient.Builder client, String target, Duration requestTimeout, Duration loadTimeout, Duration idle) {
     static final String PREFIX = "topicPoliciesSidecar";
     private static final String ADDRESS = PREFIX + "Address";
     private static final String TLS = PREFIX + "TlsEnabled";
@@ -53,10 +56,9 @@ record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle)
                 problems.add(name + " is not known; there are " + String.join(", ", new TreeSet<>(KNOWN)));
             }
         }
-        ClientOptions.Builder client = ClientOptions.of(text(properties, ADDRESS).orElse(ClientOptions.DEFAULT_TARGET)).actor(actor);
-        client.timeout(seconds(properties, REQUEST_TIMEOUT, 20, problems));
-        Optional<Path> token = file(properties, TOKEN, problems);
-        token.ifPresent(file -> client.token(fileContent(file)));
+        String target = text(properties, ADDRESS).orElse(TopicPoliciesClient.DEFAULT_TARGET);
+        TopicPoliciesClient.Builder client = TopicPoliciesClient.builder(target).actor(actor);
+        file(properties, TOKEN, problems).ifPresent(client::tokenFile);
         boolean tls = flag(properties, TLS, problems);
         Optional<Path> certificate = file(properties, CERTIFICATE, problems);
         Optional<Path> key = file(properties, KEY, problems);
@@ -64,9 +66,10 @@ record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle)
         if (certificate.isPresent() != key.isPresent()) {
             problems.add(CERTIFICATE + " and " + KEY + " belong together: give both or none");
         } else if (tls) {
-            client.tls(tls(trust, certificate, key, text(properties, SERVER_NAME)));
+            client.credentials(tls(trust, certificate, key, problems));
+            text(properties, SERVER_NAME).ifPresent(client::overrideAuthority);
         } else {
-            client.withoutTls();
+            client.credentials(InsecureChannelCredentials.create());
             if (trust.isPresent() || certificate.isPresent()) {
                 problems.add("files for TLS are given, but " + TLS + " is not true");
             }
@@ -76,22 +79,35 @@ record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle)
         if (idle.compareTo(load) <= 0) { // otherwise a copy would be dropped while a topic waits for it
             problems.add(IDLE + " (" + idle.toSeconds() + ") must be longer than " + LOAD_TIMEOUT + " (" + load.toSeconds() + ")");
         }
-        Optional<ClientOptions> options = Optional.empty();
-        try {
-            options = Optional.of(client.build());
-        } catch (IllegalArgumentException error) {
-            problems.add(error.getMessage() + "; set " + TLS);
-        }
+        Duration request = seconds(properties, REQUEST_TIMEOUT, 20, problems);
         if (!problems.isEmpty()) {
             throw new IllegalArgumentException("The settings of the topic policies plug-in are wrong: " + String.join("; ", problems) + ".");
         }
-        return new PluginSettings(options.orElseThrow(), load, idle);
+        return new PluginSettings(client, target, request, load, idle);
     }
 
-    private static Tls tls(Optional<Path> trust, Optional<Path> certificate, Optional<Path> key, Optional<String> serverName) {
-        Tls tls = trust.map(Tls::trusting).orElse(Tls.DEFAULT);
-        tls = certificate.isPresent() && key.isPresent() ? tls.certificate(certificate.get(), key.get()) : tls;
-        return serverName.isPresent() ? tls.serverName(serverName.get()) : tls;
+    /** Opens the client, whose futures complete on {@code executor}. */
+    TopicPoliciesClient open(Executor executor) {
+        try {
+            return client.executor(executor).build();
+        } catch (IllegalArgumentException error) {
+            throw new IllegalArgumentException(error.getMessage() + "; set " + TLS, error);
+        }
+    }
+
+    private static ChannelCredentials tls(Optional<Path> trust, Optional<Path> certificate, Optional<Path> key, List<String> problems) {
+        TlsChannelCredentials.Builder tls = TlsChannelCredentials.newBuilder();
+        try {
+            if (trust.isPresent()) {
+                tls.trustManager(trust.get().toFile());
+            }
+            if (certificate.isPresent() && key.isPresent()) {
+                tls.keyManager(certificate.get().toFile(), key.get().toFile());
+            }
+        } catch (IOException error) {
+            problems.add("a file for TLS can't be read: " + error.getMessage());
+        }
+        return tls.build();
     }
 
     private static Optional<String> text(Properties properties, String name) {
@@ -124,16 +140,5 @@ record PluginSettings(ClientOptions client, Duration loadTimeout, Duration idle)
         }
         problems.add(name + " is a positive number of seconds, at most " + MOST_SECONDS + " (a year), not " + value);
         return Duration.ofSeconds(otherwise);
-    }
-
-    /** Returns a supplier that reads the token for each call: token files are replaced while brokers run. */
-    private static Supplier<String> fileContent(Path path) {
-        return () -> {
-            try {
-                return Files.readString(path).strip();
-            } catch (IOException error) {
-                throw new UncheckedIOException("the file " + path + " can't be read", error);
-            }
-        };
     }
 }

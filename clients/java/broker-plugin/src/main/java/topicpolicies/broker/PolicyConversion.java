@@ -1,16 +1,16 @@
 package topicpolicies.broker;
 
-import com.google.protobuf.Descriptors.FieldDescriptor;
-import com.google.protobuf.MapEntry;
-import com.google.protobuf.Message;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.LinkedHashMap;
-import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.Consumer;
+import org.apache.pulsar.common.api.proto.CommandSubscribe.SubType;
+import org.apache.pulsar.common.policies.data.BacklogQuota.RetentionPolicy;
 import org.apache.pulsar.common.policies.data.EntryFilters;
+import org.apache.pulsar.common.policies.data.InactiveTopicDeleteMode;
 import org.apache.pulsar.common.policies.data.InactiveTopicPolicies;
+import org.apache.pulsar.common.policies.data.OffloadPoliciesImpl;
 import org.apache.pulsar.common.policies.data.PersistencePolicies;
 import org.apache.pulsar.common.policies.data.PublishRate;
 import org.apache.pulsar.common.policies.data.RetentionPolicies;
@@ -22,7 +22,10 @@ import org.apache.pulsar.common.policies.data.impl.BacklogQuotaImpl;
 import org.apache.pulsar.common.policies.data.impl.DispatchRateImpl;
 import topicpolicies.v1.AutoSubscriptionCreationOverride;
 import topicpolicies.v1.BacklogQuota;
+import topicpolicies.v1.BacklogQuotaPolicy;
 import topicpolicies.v1.DispatchRate;
+import topicpolicies.v1.OffloadPolicies;
+import topicpolicies.v1.SubscriptionType;
 import topicpolicies.v1.TopicPoliciesOrBuilder;
 
 /**
@@ -38,23 +41,7 @@ final class PolicyConversion {
     static TopicPolicies toPulsar(TopicPoliciesOrBuilder from, boolean global) {
         TopicPolicies policies = new TopicPolicies();
         policies.setIsGlobal(global);
-        policies.setCompactionThreshold(from.hasCompactionThreshold() ? from.getCompactionThreshold() : null);
-        policies.setDeduplicationEnabled(from.hasDeduplicationEnabled() ? from.getDeduplicationEnabled() : null);
-        policies.setDeduplicationSnapshotIntervalSeconds(from.hasDeduplicationSnapshotIntervalSeconds() ? from.getDeduplicationSnapshotIntervalSeconds() : null);
-        policies.setDelayedDeliveryEnabled(from.hasDelayedDeliveryEnabled() ? from.getDelayedDeliveryEnabled() : null);
-        policies.setDelayedDeliveryMaxDelayInMillis(from.hasDelayedDeliveryMaxDelayInMillis() ? from.getDelayedDeliveryMaxDelayInMillis() : null);
-        policies.setDelayedDeliveryTickTimeMillis(from.hasDelayedDeliveryTickTimeMillis() ? from.getDelayedDeliveryTickTimeMillis() : null);
-        policies.setDispatcherPauseOnAckStatePersistentEnabled(from.hasDispatcherPauseOnAckStatePersistentEnabled() ? from.getDispatcherPauseOnAckStatePersistentEnabled() : null);
-        policies.setMaxConsumerPerTopic(from.hasMaxConsumerPerTopic() ? from.getMaxConsumerPerTopic() : null);
-        policies.setMaxConsumersPerSubscription(from.hasMaxConsumersPerSubscription() ? from.getMaxConsumersPerSubscription() : null);
-        policies.setMaxMessageSize(from.hasMaxMessageSize() ? from.getMaxMessageSize() : null);
-        policies.setMaxProducerPerTopic(from.hasMaxProducerPerTopic() ? from.getMaxProducerPerTopic() : null);
-        policies.setMaxSubscriptionsPerTopic(from.hasMaxSubscriptionsPerTopic() ? from.getMaxSubscriptionsPerTopic() : null);
-        policies.setMaxUnackedMessagesOnConsumer(from.hasMaxUnackedMessagesOnConsumer() ? from.getMaxUnackedMessagesOnConsumer() : null);
-        policies.setMaxUnackedMessagesOnSubscription(from.hasMaxUnackedMessagesOnSubscription() ? from.getMaxUnackedMessagesOnSubscription() : null);
-        policies.setMessageTTLInSeconds(from.hasMessageTtlInSeconds() ? from.getMessageTtlInSeconds() : null);
-        policies.setSchemaValidationEnforced(from.hasSchemaValidationEnforced() ? from.getSchemaValidationEnforced() : null);
-        policies.setSubscriptionExpirationTimeInMinutes(from.hasSubscriptionExpirationTimeInMinutes() ? from.getSubscriptionExpirationTimeInMinutes() : null);
+        Leaves.toPulsar(from, policies);
         if (from.hasAutoSubscriptionCreationOverride()) {
             policies.setAutoSubscriptionCreationOverride(
                     new AutoSubscriptionCreationOverrideImpl(from.getAutoSubscriptionCreationOverride().getAllowAutoSubscriptionCreation()));
@@ -71,10 +58,10 @@ final class PolicyConversion {
         }
         if (from.hasInactiveTopicPolicies()) {
             topicpolicies.v1.InactiveTopicPolicies inactive = from.getInactiveTopicPolicies();
-            policies.setInactiveTopicPolicies(new InactiveTopicPolicies(EnumConversion.toPulsar(inactive.getInactiveTopicDeleteMode()),
+            policies.setInactiveTopicPolicies(new InactiveTopicPolicies(Leaves.toPulsar(inactive.getInactiveTopicDeleteMode(), InactiveTopicDeleteMode.class),
                     inactive.getMaxInactiveDurationSeconds(), inactive.getDeleteWhileInactive()));
         }
-        policies.setOffloadPolicies(from.hasOffloadPolicies() ? OffloadConversion.toPulsar(from.getOffloadPolicies()) : null);
+        policies.setOffloadPolicies(from.hasOffloadPolicies() ? toPulsar(from.getOffloadPolicies()) : null);
         if (from.hasPersistence()) {
             topicpolicies.v1.PersistencePolicies persistence = from.getPersistence();
             policies.setPersistence(new PersistencePolicies(persistence.getBookkeeperEnsemble(), persistence.getBookkeeperWriteQuorum(),
@@ -90,7 +77,6 @@ final class PolicyConversion {
             topicpolicies.v1.RetentionPolicies retention = from.getRetentionPolicies();
             policies.setRetentionPolicies(new RetentionPolicies(retention.getRetentionTimeInMinutes(), retention.getRetentionSizeInMb()));
         }
-        policies.setSchemaCompatibilityStrategy(EnumConversion.toPulsar(from.getSchemaCompatibilityStrategy()));
         policies.setShadowTopics(from.getShadowTopicsCount() == 0 ? null : new ArrayList<>(from.getShadowTopicsList()));
         if (from.hasSubscribeRate()) {
             topicpolicies.v1.SubscribeRate rate = from.getSubscribeRate();
@@ -100,30 +86,16 @@ final class PolicyConversion {
         from.getSubscriptionPoliciesMap().forEach((name, each) -> subscriptions.put(name,
                 new SubscriptionPolicies(each.hasDispatchRate() ? toPulsar(each.getDispatchRate()) : null)));
         policies.setSubscriptionPolicies(subscriptions);
-        policies.setSubscriptionTypesEnabled(EnumConversion.toPulsar(from.getSubscriptionTypesEnabledList()));
+        policies.setSubscriptionTypesEnabled(new ArrayList<>());
+        from.getSubscriptionTypesEnabledList().stream().map(type -> Leaves.toPulsar(type, SubType.class)).filter(Objects::nonNull)
+                .forEach(policies.getSubscriptionTypesEnabled()::add);
         return policies;
     }
 
     /** Converts an object of Pulsar's class to a message. */
     static topicpolicies.v1.TopicPolicies fromPulsar(TopicPolicies from) {
         topicpolicies.v1.TopicPolicies.Builder to = topicpolicies.v1.TopicPolicies.newBuilder();
-        set(from.getCompactionThreshold(), to::setCompactionThreshold);
-        set(from.getDeduplicationEnabled(), to::setDeduplicationEnabled);
-        set(from.getDeduplicationSnapshotIntervalSeconds(), to::setDeduplicationSnapshotIntervalSeconds);
-        set(from.getDelayedDeliveryEnabled(), to::setDelayedDeliveryEnabled);
-        set(from.getDelayedDeliveryMaxDelayInMillis(), to::setDelayedDeliveryMaxDelayInMillis);
-        set(from.getDelayedDeliveryTickTimeMillis(), to::setDelayedDeliveryTickTimeMillis);
-        set(from.getDispatcherPauseOnAckStatePersistentEnabled(), to::setDispatcherPauseOnAckStatePersistentEnabled);
-        set(from.getMaxConsumerPerTopic(), to::setMaxConsumerPerTopic);
-        set(from.getMaxConsumersPerSubscription(), to::setMaxConsumersPerSubscription);
-        set(from.getMaxMessageSize(), to::setMaxMessageSize);
-        set(from.getMaxProducerPerTopic(), to::setMaxProducerPerTopic);
-        set(from.getMaxSubscriptionsPerTopic(), to::setMaxSubscriptionsPerTopic);
-        set(from.getMaxUnackedMessagesOnConsumer(), to::setMaxUnackedMessagesOnConsumer);
-        set(from.getMaxUnackedMessagesOnSubscription(), to::setMaxUnackedMessagesOnSubscription);
-        set(from.getMessageTTLInSeconds(), to::setMessageTtlInSeconds);
-        set(from.getSchemaValidationEnforced(), to::setSchemaValidationEnforced);
-        set(from.getSubscriptionExpirationTimeInMinutes(), to::setSubscriptionExpirationTimeInMinutes);
+        Leaves.fromPulsar(from, to);
         set(from.getAutoSubscriptionCreationOverride(), value -> to.setAutoSubscriptionCreationOverride(
                 AutoSubscriptionCreationOverride.newBuilder().setAllowAutoSubscriptionCreation(value.isAllowAutoSubscriptionCreation())));
         each(from.getBackLogQuotaMap(), (kind, quota) -> to.putBackLogQuotaMap(kind, fromPulsar(quota)));
@@ -135,9 +107,9 @@ final class PolicyConversion {
             to.getInactiveTopicPoliciesBuilder().setMaxInactiveDurationSeconds(value.getMaxInactiveDurationSeconds())
                     .setDeleteWhileInactive(value.isDeleteWhileInactive());
             set(value.getInactiveTopicDeleteMode(), mode ->
-                    to.getInactiveTopicPoliciesBuilder().setInactiveTopicDeleteMode(EnumConversion.fromPulsar(mode)));
+                    to.getInactiveTopicPoliciesBuilder().setInactiveTopicDeleteMode(Leaves.fromPulsar(mode, topicpolicies.v1.InactiveTopicDeleteMode.class)));
         });
-        set(from.getOffloadPolicies(), value -> to.setOffloadPolicies(OffloadConversion.fromPulsar(value)));
+        set(from.getOffloadPolicies(), value -> to.setOffloadPolicies(fromPulsar(value)));
         set(from.getPersistence(), value -> {
             to.getPersistenceBuilder().setBookkeeperEnsemble(value.getBookkeeperEnsemble())
                     .setBookkeeperWriteQuorum(value.getBookkeeperWriteQuorum()).setBookkeeperAckQuorum(value.getBookkeeperAckQuorum())
@@ -149,7 +121,6 @@ final class PolicyConversion {
         set(from.getReplicationClusters(), to::addAllReplicationClusters);
         set(from.getRetentionPolicies(), value -> to.getRetentionPoliciesBuilder()
                 .setRetentionTimeInMinutes(value.getRetentionTimeInMinutes()).setRetentionSizeInMb(value.getRetentionSizeInMB()));
-        set(EnumConversion.fromPulsar(from.getSchemaCompatibilityStrategy()), to::setSchemaCompatibilityStrategy);
         set(from.getShadowTopics(), to::addAllShadowTopics);
         set(from.getSubscribeRate(), value -> to.getSubscribeRateBuilder().setRatePeriodInSecond(value.ratePeriodInSecond)
                 .setSubscribeThrottlingRatePerConsumer(value.subscribeThrottlingRatePerConsumer));
@@ -158,64 +129,37 @@ final class PolicyConversion {
             set(value.getDispatchRate(), rate -> subscription.setDispatchRate(fromPulsar(rate)));
             to.putSubscriptionPolicies(name, subscription.build());
         });
-        set(from.getSubscriptionTypesEnabled(), types -> types.forEach(type -> to.addSubscriptionTypesEnabled(EnumConversion.fromPulsar(type))));
+        set(from.getSubscriptionTypesEnabled(), types -> types.forEach(type ->
+                to.addSubscriptionTypesEnabled(Leaves.fromPulsar(type, SubscriptionType.class))));
         return to.build();
     }
 
-    /**
-     * Copies what differs between two messages into a document, field by field and map entry by map entry. Everything else in the document
-     * stays as it is, such as fields of a newer broker that Pulsar's classes of this version can't hold.
-     */
-    static void replaceDifferences(topicpolicies.v1.TopicPolicies.Builder document, topicpolicies.v1.TopicPolicies before,
-                                   topicpolicies.v1.TopicPolicies after) {
-        for (FieldDescriptor field : before.getDescriptorForType().getFields()) {
-            if (before.getField(field).equals(after.getField(field)) && (field.isRepeated() || before.hasField(field) == after.hasField(field))) {
-                continue;
-            }
-            if (field.isMapField()) {
-                document.setField(field, merged(document.getField(field), before.getField(field), after.getField(field)));
-            } else if (field.isRepeated() || after.hasField(field)) {
-                document.setField(field, after.getField(field));
-            } else {
-                document.clearField(field);
-            }
-        }
+    private static OffloadPoliciesImpl toPulsar(OffloadPolicies from) {
+        OffloadPoliciesImpl policies = new OffloadPoliciesImpl();
+        Leaves.toPulsar(from, policies);
+        policies.setManagedLedgerExtraConfigurations(new HashMap<>(from.getManagedLedgerExtraConfigurationsMap()));
+        return policies;
     }
 
-    private static List<Message> merged(Object document, Object before, Object after) {
-        Map<Object, Message> merged = entries(document);
-        Map<Object, Message> old = entries(before);
-        Map<Object, Message> changed = entries(after);
-        old.keySet().stream().filter(key -> !changed.containsKey(key)).forEach(merged::remove);
-        changed.forEach((key, entry) -> {
-            if (!entry.equals(old.get(key))) {
-                merged.put(key, entry);
-            }
-        });
-        return new ArrayList<>(merged.values());
-    }
-
-    private static Map<Object, Message> entries(Object field) {
-        Map<Object, Message> entries = new LinkedHashMap<>();
-        for (Object each : (List<?>) field) {
-            MapEntry<?, ?> entry = (MapEntry<?, ?>) each;
-            entries.put(entry.getKey(), entry);
-        }
-        return entries;
+    private static OffloadPolicies fromPulsar(OffloadPoliciesImpl from) {
+        OffloadPolicies.Builder to = OffloadPolicies.newBuilder();
+        Leaves.fromPulsar(from, to);
+        set(from.getManagedLedgerExtraConfigurations(), to::putAllManagedLedgerExtraConfigurations);
+        return to.build();
     }
 
     private static BacklogQuotaImpl toPulsar(BacklogQuota from) {
         BacklogQuotaImpl quota = new BacklogQuotaImpl();
         quota.setLimitSize(from.hasLimitSize() ? from.getLimitSize() : -1);
         quota.setLimitTime(from.hasLimitTime() ? from.getLimitTime() : -1);
-        quota.setPolicy(EnumConversion.toPulsar(from.getPolicy()));
+        quota.setPolicy(Leaves.toPulsar(from.getPolicy(), RetentionPolicy.class));
         return quota;
     }
 
     private static BacklogQuota fromPulsar(BacklogQuotaImpl from) {
         BacklogQuota.Builder quota = BacklogQuota.newBuilder().setLimitSize(from.getLimitSize())
                 .setLimitTime(from.getLimitTime());
-        set(from.getPolicy(), policy -> quota.setPolicy(EnumConversion.fromPulsar(policy)));
+        set(from.getPolicy(), policy -> quota.setPolicy(Leaves.fromPulsar(policy, BacklogQuotaPolicy.class)));
         return quota.build();
     }
 

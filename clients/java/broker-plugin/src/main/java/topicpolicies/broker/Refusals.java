@@ -5,7 +5,6 @@ import java.util.EnumSet;
 import java.util.Set;
 import javax.ws.rs.core.Response;
 import org.apache.pulsar.broker.web.RestException;
-import topicpolicies.client.ConflictException;
 import topicpolicies.client.OutcomeUnknownException;
 import topicpolicies.client.TopicPoliciesException;
 
@@ -14,8 +13,7 @@ final class Refusals {
     private static final Set<Status.Code> REFUSED = EnumSet.of(Status.Code.INVALID_ARGUMENT, Status.Code.FAILED_PRECONDITION,
             Status.Code.NOT_FOUND, Status.Code.PERMISSION_DENIED, Status.Code.OUT_OF_RANGE);
 
-    private static final Set<Status.Code> PASSING = EnumSet.of(Status.Code.UNAVAILABLE, Status.Code.DEADLINE_EXCEEDED,
-            Status.Code.RESOURCE_EXHAUSTED, Status.Code.ABORTED);
+    private static final Set<String> GONE = Set.of("NAMESPACE_NOT_FOUND", "TOPIC_NOT_FOUND");
 
     private Refusals() {
     }
@@ -27,12 +25,7 @@ final class Refusals {
 
     /** Whether the namespace or the topic does not exist according to the sidecar, so that its policies do not exist either. */
     static boolean gone(TopicPoliciesException error) {
-        return error.fromService() && error.code() == Status.Code.NOT_FOUND;
-    }
-
-    /** Whether the same request may succeed a little later. */
-    static boolean passing(TopicPoliciesException error) {
-        return PASSING.contains(error.code());
+        return GONE.contains(error.reason());
     }
 
     /** Creates the exception for the broker. */
@@ -43,15 +36,13 @@ final class Refusals {
     }
 
     private static Response.Status status(TopicPoliciesException error) {
-        if (error instanceof ConflictException) {
-            return Response.Status.CONFLICT;
-        }
         if (error instanceof OutcomeUnknownException) {
             return Response.Status.SERVICE_UNAVAILABLE;
         }
         return switch (error.code()) {
             case INVALID_ARGUMENT, FAILED_PRECONDITION -> Response.Status.PRECONDITION_FAILED;
             case NOT_FOUND -> Response.Status.NOT_FOUND;
+            case ABORTED -> Response.Status.CONFLICT;
             case UNAVAILABLE, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, CANCELLED, UNAUTHENTICATED, PERMISSION_DENIED ->
                     Response.Status.SERVICE_UNAVAILABLE;
             default -> Response.Status.INTERNAL_SERVER_ERROR;

@@ -6,6 +6,7 @@ import static java.util.concurrent.CompletableFuture.failedFuture;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
@@ -16,6 +17,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 import java.util.stream.Stream;
 import javax.ws.rs.core.Response;
 import org.apache.pulsar.broker.PulsarService;
@@ -27,13 +30,12 @@ import org.apache.pulsar.common.naming.TopicName;
 import org.apache.pulsar.common.policies.data.TopicPolicies;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import topicpolicies.client.ClientOptions;
-import topicpolicies.client.Document;
 import topicpolicies.client.PolicyCache;
-import topicpolicies.client.Scope;
 import topicpolicies.client.TopicPoliciesClient;
 import topicpolicies.client.TopicPoliciesException;
-import topicpolicies.client.UpdateResult;
+import topicpolicies.v1.DeletePolicyRequest;
+import topicpolicies.v1.PolicyDocument;
+import topicpolicies.v1.Scope;
 
 /**
  * A Pulsar broker's topic policies service that keeps the policies in the sidecar ({@code topicPoliciesServiceClassName} in {@code
@@ -41,7 +43,7 @@ import topicpolicies.client.UpdateResult;
  *
  * <p>Reads are answered from copies of the namespaces in memory, which watches keep up to date; while the sidecar can't be reached, the
  * broker continues with these copies. Loading a topic waits until the copy of its namespace is complete, with a time limit. An update runs
- * the broker's closure on a copy of the document and sends the difference as a field mask, with the document's version as the etag; if
+ * the broker's closure on a copy of the document and sends the difference as a field mask, with the document's version as the precondition; if
  * another writer was faster, the closure runs again. The update completes when it is in the sidecar's log and visible to reads on this
  * broker. No method blocks, and the futures complete on the broker's own executor.
  */
@@ -75,15 +77,14 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
             thread.setUncaughtExceptionHandler((where, error) -> LOG.error("A task of the topic policies plug-in failed", error));
             return thread;
         });
-        ClientOptions options = settings.client().toBuilder().executor(threads).build();
-        client = TopicPoliciesClient.open(options);
+        client = settings.open(threads);
         listeners = new TopicListeners(service.getBrokerService());
         caches = new NamespaceCaches(client, listeners::call);
         PluginMetrics.show(caches::count, caches::staleness);
         long idle = settings.idle().toMillis();
         housekeeping = service.getExecutor().scheduleWithFixedDelay(() -> caches.dropIdle(settings.idle(), listeners::anyIn),
                 idle, Math.max(1000, idle / 4), TimeUnit.MILLISECONDS);
-        LOG.info("Topic policies are stored by the sidecar at {}", options);
+        LOG.info("Topic policies are stored by the sidecar at {}", settings.target());
     }
 
     @Override
@@ -109,17 +110,17 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
         if (closed || applicability.never(topic)) {
             return completedFuture(Optional.empty());
         }
-        Scope scope = type == GetType.GLOBAL_ONLY ? Scope.GLOBAL : Scope.LOCAL;
+        Scope scope = type == GetType.GLOBAL_ONLY ? Scope.SCOPE_GLOBAL : Scope.SCOPE_LOCAL;
         return applicability.enabled(topic).thenCompose(enabled -> enabled
                 ? complete(topic).thenApply(cache -> cache.get(topic.toString(), scope)
-                        .map(document -> PolicyConversion.toPulsar(document.policiesOrDefault(), scope == Scope.GLOBAL)))
+                        .map(document -> PolicyConversion.toPulsar(document.getPolicies(), scope == Scope.SCOPE_GLOBAL)))
                 : completedFuture(Optional.empty()));
     }
 
     /** Returns the complete copy of a topic's namespace; fails if it is not complete in time. */
     private CompletableFuture<PolicyCache> complete(TopicName topic) {
         PolicyCache cache = caches.of(topic.getNamespace());
-        if (cache.synced()) {
+        if (cache.isSynced()) {
             return completedFuture(cache);
         }
         CompletableFuture<PolicyCache> waiting = new CompletableFuture<>();
@@ -131,7 +132,7 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
                         String why = cache.lastError().map(last -> ": " + last.getMessage()).orElse("");
                         waiting.completeExceptionally(new BrokerServiceException.ServiceUnitNotReadyException(
                                 "The topic policies of " + topic.getNamespace() + " are not known yet: the sidecar at "
-                                        + settings.client().target() + " did not send all of them within " + settings.loadTimeout().toSeconds()
+                                        + settings.target() + " did not send all of them within " + settings.loadTimeout().toSeconds()
                                         + " s" + why));
                     }
                 }));
@@ -149,7 +150,7 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
         if (applicability.never(topic)) {
             return failedFuture(new BrokerServiceException.NotAllowedException("The system topic " + topic + " has no topic policies."));
         }
-        Key key = new Key(topic, isGlobalPolicy ? Scope.GLOBAL : Scope.LOCAL);
+        Key key = new Key(topic, isGlobalPolicy ? Scope.SCOPE_GLOBAL : Scope.SCOPE_LOCAL);
         return onlyIfWanted(topic, () -> append(key, policyUpdater, skipUpdateWhenTopicPolicyDoesntExist));
     }
 
@@ -157,7 +158,7 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
      * Makes a change, except in a namespace that is being deleted, where it does nothing. Fails if topic policies are disabled for the
      * topic.
      */
-    private CompletableFuture<Void> onlyIfWanted(TopicName topic, java.util.function.Supplier<CompletableFuture<Void>> change) {
+    private CompletableFuture<Void> onlyIfWanted(TopicName topic, Supplier<CompletableFuture<Void>> change) {
         return applicability.goingAway(topic.getNamespaceObject()).thenCompose(goingAway -> goingAway
                 ? completedFuture(null)
                 : applicability.enabled(topic).thenCompose(enabled -> enabled
@@ -189,27 +190,29 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
     }
 
     private UpdateChain chain(Key key) {
-        String topic = key.topic().toString();
-        return new UpdateChain(client, topic, key.scope(), () -> known(key), result -> took(key, result),
+        return new UpdateChain(key.scope() == Scope.SCOPE_GLOBAL, (skipIfAbsent, change) -> edit(key, skipIfAbsent, change),
                 () -> chains.computeIfPresent(key, (same, chain) -> chain.idle() ? null : chain));
+    }
+
+    private CompletableFuture<Void> edit(Key key, boolean skipIfAbsent, UnaryOperator<TopicPolicies> change) {
+        Repeats repeats = new Repeats(settings.requestTimeout(), threads);
+        Edit edit = new Edit(client, key.topic().toString(), key.scope(), skipIfAbsent, change, repeats);
+        return edit.on(known(key)).whenComplete((document, error) -> PluginMetrics.CONFLICTS.inc(edit.conflicts())).thenAccept(document -> {
+            PluginMetrics.UPDATES.inc();
+            document.ifPresent(each -> offer(key.topic(), each));
+        });
     }
 
     /**
      * The document that an update starts from. Never an absence: one from before the namespace was deleted and created again has a version
      * that the sidecar would wait for in vain.
      */
-    private Optional<Document> known(Key key) {
+    private Optional<PolicyDocument> known(Key key) {
         return Optional.ofNullable(caches.ifOpen(key.topic().getNamespace()))
                 .flatMap(cache -> cache.get(key.topic().toString(), key.scope()));
     }
 
-    private void took(Key key, UpdateResult result) {
-        PluginMetrics.UPDATES.inc();
-        PluginMetrics.CONFLICTS.inc(result.attempts() - 1.0);
-        result.document().ifPresent(document -> offer(key.topic(), document));
-    }
-
-    private void offer(TopicName topic, Document document) {
+    private void offer(TopicName topic, PolicyDocument document) {
         PolicyCache cache = caches.ifOpen(topic.getNamespace());
         if (cache != null) {
             cache.offer(document);
@@ -230,18 +233,17 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
         if (closed) {
             return failedFuture(new BrokerServiceException("The topic policies service is closed."));
         }
-        List<Scope> scopes = keepGlobalPoliciesAfterDeleting ? List.of(Scope.LOCAL) : List.of(Scope.LOCAL, Scope.GLOBAL);
+        List<Scope> scopes = keepGlobalPoliciesAfterDeleting ? List.of(Scope.SCOPE_LOCAL) : List.of(Scope.SCOPE_LOCAL, Scope.SCOPE_GLOBAL);
         PolicyCache cache = caches.ifOpen(topic.getNamespace());
-        if (cache != null && cache.synced() && scopes.stream().allMatch(scope -> cache.get(topic.toString(), scope).isEmpty())) {
+        if (cache != null && cache.isSynced() && scopes.stream().allMatch(scope -> cache.get(topic.toString(), scope).isEmpty())) {
             return completedFuture(null); // so that a topic without policies can be deleted even while the sidecar can't be reached
         }
         CompletableFuture<Void> deleted = new CompletableFuture<>();
-        Duration limit = settings.client().timeout();
-        Deletion deletion = new Deletion(client, this::onTheBroker, topic.toString(), limit,
-                document -> offer(topic, document), () -> removeFromCopy(topic));
-        // The last attempt begins within the limit and takes at most as long. A call in flight when this service is closed may never
-        // complete.
-        CompletableFuture<Void> all = CompletableFuture.allOf(scopes.stream().map(deletion::of).toArray(CompletableFuture<?>[]::new));
+        Duration limit = settings.requestTimeout();
+        Repeats repeats = new Repeats(limit, this::onTheBroker);
+        CompletableFuture<?>[] each = scopes.stream().map(scope -> delete(topic, scope, repeats)).toArray(CompletableFuture<?>[]::new);
+        CompletableFuture<Void> all = CompletableFuture.allOf(each);
+        // A call in flight when this service is closed may never complete.
         all.orTimeout(2 * limit.toMillis(), TimeUnit.MILLISECONDS).whenComplete((nothing, error) -> {
             if (error != null) {
                 PluginMetrics.FAILURES.inc();
@@ -252,13 +254,33 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
     }
 
     /**
+     * Deletes one document. If there is none, that succeeds, and also if the namespace is gone. While the sidecar's log is deleted, because
+     * it is in the same namespace, a deletion fails temporarily, and is repeated.
+     */
+    private CompletableFuture<Void> delete(TopicName topic, Scope scope, Repeats repeats) {
+        DeletePolicyRequest request = DeletePolicyRequest.newBuilder().setTopic(topic.toString()).setScope(scope)
+                .setRequestId(UUID.randomUUID().toString()).build();
+        return repeats.of(left -> client.deleteAsync(request, left)).thenAccept(result -> {
+            if (result.hasDocument()) {
+                offer(topic, result.getDocument());
+            }
+        }).exceptionallyCompose(failure -> {
+            if (!Refusals.gone(TopicPoliciesException.of(failure))) {
+                return failedFuture(failure);
+            }
+            removeFromCopy(topic);
+            return completedFuture(null);
+        });
+    }
+
+    /**
      * Removes the documents of a topic from the copy: they were deleted together with the namespace, and must not reappear when it is
      * created again.
      */
     private void removeFromCopy(TopicName topic) {
         PolicyCache cache = caches.ifOpen(topic.getNamespace());
         if (cache != null) {
-            cache.gone(topic.toString());
+            cache.remove(topic.toString());
         }
     }
 
@@ -272,7 +294,7 @@ public final class SidecarTopicPoliciesService implements TopicPoliciesService {
         listeners.add(topic, listener);
         PolicyCache cache = caches.ifOpen(topic.getNamespace());
         if (cache != null) {
-            Stream.of(Scope.GLOBAL, Scope.LOCAL).flatMap(scope -> cache.get(topic.toString(), scope).stream())
+            Stream.of(Scope.SCOPE_GLOBAL, Scope.SCOPE_LOCAL).flatMap(scope -> cache.get(topic.toString(), scope).stream())
                     .forEach(document -> listeners.call(topic, listener, document));
         }
         return true;

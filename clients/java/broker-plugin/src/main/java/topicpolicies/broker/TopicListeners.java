@@ -1,7 +1,6 @@
 package topicpolicies.broker;
 
 import java.util.List;
-import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.RejectedExecutionException;
@@ -10,9 +9,9 @@ import org.apache.pulsar.broker.service.TopicPolicyListener;
 import org.apache.pulsar.common.naming.TopicName;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import topicpolicies.client.Document;
 import topicpolicies.client.PolicyCache;
-import topicpolicies.client.Scope;
+import topicpolicies.v1.PolicyDocument;
+import topicpolicies.v1.Scope;
 
 /** The policy listeners of the loaded topics. They are called in order, on the broker's notification thread of the topic. */
 final class TopicListeners {
@@ -50,13 +49,13 @@ final class TopicListeners {
         TopicName topic = TopicName.get(change.topic());
         if (listeners.containsKey(topic)) {
             onItsThread(topic, () -> listeners.getOrDefault(topic, List.of())
-                    .forEach(listener -> call(topic, listener, change.scope(), change.after())));
+                    .forEach(listener -> call(topic, listener, change.scope(), change.after().orElse(PolicyDocument.getDefaultInstance()))));
         }
     }
 
     /** Calls one listener with an existing document. */
-    void call(TopicName topic, TopicPolicyListener listener, Document document) {
-        onItsThread(topic, () -> call(topic, listener, document.scope(), Optional.of(document)));
+    void call(TopicName topic, TopicPolicyListener listener, PolicyDocument document) {
+        onItsThread(topic, () -> call(topic, listener, document.getScope(), document));
     }
 
     private void onItsThread(TopicName topic, Runnable task) {
@@ -68,10 +67,9 @@ final class TopicListeners {
     }
 
     /** A loaded topic ignores null (PersistentTopic.onUpdate), so an absent document is passed as one with nothing set. */
-    private static void call(TopicName topic, TopicPolicyListener listener, Scope scope, Optional<Document> document) {
+    private static void call(TopicName topic, TopicPolicyListener listener, Scope scope, PolicyDocument document) {
         try {
-            listener.onUpdate(PolicyConversion.toPulsar(document.map(Document::policiesOrDefault)
-                    .orElseGet(topicpolicies.v1.TopicPolicies::getDefaultInstance), scope == Scope.GLOBAL));
+            listener.onUpdate(PolicyConversion.toPulsar(document.getPolicies(), scope == Scope.SCOPE_GLOBAL));
         } catch (Throwable error) {
             LOG.error("[{}] A listener of topic policies failed", topic, error);
         }

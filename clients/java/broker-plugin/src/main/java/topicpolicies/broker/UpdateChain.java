@@ -2,33 +2,29 @@ package topicpolicies.broker;
 
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.function.UnaryOperator;
 import org.apache.pulsar.broker.service.BrokerServiceException;
 import org.apache.pulsar.common.policies.data.TopicPolicies;
-import topicpolicies.client.Document;
-import topicpolicies.client.Edit;
-import topicpolicies.client.Scope;
-import topicpolicies.client.TopicPoliciesClient;
 import topicpolicies.client.TopicPoliciesException;
-import topicpolicies.client.UpdateResult;
 
 /**
  * The broker's updates of one topic in one scope, in order.
  *
  * <p>While a request is in flight, further updates wait, and are then sent as one group: their closures run one after the other on one
- * copy, and the difference is sent as one mask with the copy's version as the etag. If another writer was faster, all closures run again on
- * the new document. A closure that throws fails alone. If the sidecar refuses a group, its updates are sent again one by one, so that only
- * the wrong one fails.
+ * copy, and the difference is sent as one {@link Edit}. A closure that throws fails alone. If the sidecar refuses a group, its updates are
+ * sent again one by one, so that only the wrong one fails.
  */
 final class UpdateChain {
-    private final TopicPoliciesClient client;
-    private final String topic;
-    private final Scope scope;
-    private final Supplier<Optional<Document>> known;
-    private final Consumer<UpdateResult> onResult;
+    /** Makes a change of the chain's document; see {@link Edit}. */
+    interface Editor {
+        CompletableFuture<Void> edit(boolean skipIfAbsent, UnaryOperator<TopicPolicies> change);
+    }
+
+    private final boolean global;
+    private final Editor editor;
     private final Runnable onIdle;
     private final List<Waiting> waiting = new ArrayList<>();
     private boolean running;
@@ -47,23 +43,10 @@ final class UpdateChain {
         }
     }
 
-    /**
-     * Creates a chain without updates.
-     *
-     * @param client sends the updates
-     * @param topic the topic's full name
-     * @param scope the scope of the document
-     * @param known supplies the newest document known here, to start from
-     * @param onResult is called with each request's result before its updates complete
-     * @param onIdle is called when no more updates wait; updates may be added again afterwards
-     */
-    UpdateChain(TopicPoliciesClient client, String topic, Scope scope, Supplier<Optional<Document>> known,
-                Consumer<UpdateResult> onResult, Runnable onIdle) {
-        this.client = client;
-        this.topic = topic;
-        this.scope = scope;
-        this.known = known;
-        this.onResult = onResult;
+    /** Creates a chain without updates. {@code onIdle} is called when none wait any more; updates may be added again afterwards. */
+    UpdateChain(boolean global, Editor editor, Runnable onIdle) {
+        this.global = global;
+        this.editor = editor;
         this.onIdle = onIdle;
     }
 
@@ -131,26 +114,19 @@ final class UpdateChain {
 
     /** Sends a group. The future never fails; each update gets its own result. */
     private CompletableFuture<Void> send(List<Waiting> group) {
-        Edit.Builder edit = Edit.of(topic, document -> run(group, document)).scope(scope).insistent();
-        if (group.get(0).skipIfAbsent) {
-            edit.skipIfAbsent();
-        }
-        known.get().ifPresent(edit::start);
-        return client.editAsync(edit.build()).thenAccept(result -> {
-            onResult.accept(result);
-            settle(group, () -> null);
-        }).exceptionallyCompose(failure -> {
-            TopicPoliciesException error = TopicPoliciesException.of(failure);
-            if (group.size() == 1 || !Refusals.refused(error)) {
-                settle(group, () -> Refusals.forBroker(error));
-                return CompletableFuture.completedFuture(null);
-            }
-            CompletableFuture<Void> one = CompletableFuture.completedFuture(null);
-            for (Waiting each : group) {
-                one = one.thenCompose(nothing -> send(List.of(each)));
-            }
-            return one;
-        });
+        return editor.edit(group.get(0).skipIfAbsent, copy -> run(group, copy)).thenAccept(nothing -> settle(group, () -> null))
+                .exceptionallyCompose(failure -> {
+                    TopicPoliciesException error = TopicPoliciesException.of(failure);
+                    if (group.size() == 1 || !Refusals.refused(error)) {
+                        settle(group, () -> Refusals.forBroker(error));
+                        return CompletableFuture.completedFuture(null);
+                    }
+                    CompletableFuture<Void> one = CompletableFuture.completedFuture(null);
+                    for (Waiting each : group) {
+                        one = one.thenCompose(nothing -> send(List.of(each)));
+                    }
+                    return one;
+                });
     }
 
     /**
@@ -168,12 +144,10 @@ final class UpdateChain {
         }
     }
 
-    /** Runs the closures on a copy and copies what they changed into the document, so that fields that Pulsar's classes can't hold stay. */
-    private void run(List<Waiting> group, topicpolicies.v1.TopicPolicies.Builder document) {
-        boolean global = scope == Scope.GLOBAL;
-        TopicPolicies copy = PolicyConversion.toPulsar(document, global);
-        topicpolicies.v1.TopicPolicies before = PolicyConversion.fromPulsar(copy);
-        topicpolicies.v1.TopicPolicies after = before;
+    /** Runs the closures on a copy. A closure that throws leaves no trace in the result. */
+    private TopicPolicies run(List<Waiting> group, TopicPolicies first) {
+        TopicPolicies copy = first;
+        topicpolicies.v1.TopicPolicies after = PolicyConversion.fromPulsar(copy);
         for (Waiting each : group) {
             each.thrown = null;
             try {
@@ -184,6 +158,6 @@ final class UpdateChain {
                 copy = PolicyConversion.toPulsar(after, global);
             }
         }
-        PolicyConversion.replaceDifferences(document, before, after);
+        return copy;
     }
 }

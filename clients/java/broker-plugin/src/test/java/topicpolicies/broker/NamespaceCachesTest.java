@@ -8,7 +8,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
-import topicpolicies.client.ClientOptions;
 import topicpolicies.client.PolicyCache;
 import topicpolicies.client.TopicPoliciesClient;
 
@@ -18,20 +17,20 @@ final class NamespaceCachesTest {
     @Test
     void aCopyWhoseWatchHasEndedIsReplaced() throws Exception {
         try (FakeSidecar sidecar = new FakeSidecar();
-                TopicPoliciesClient client = TopicPoliciesClient.open(ClientOptions.of(sidecar.target()).build())) {
+                TopicPoliciesClient client = TopicPoliciesClient.builder(sidecar.target()).build()) {
             NamespaceCaches caches = new NamespaceCaches(client, change -> { });
             PolicyCache first = caches.of("public/default");
             first.whenSynced().get(20, TimeUnit.SECONDS);
             assertSame(first, caches.of("public/default"));
             first.close();
-            while (!first.ended()) {
+            while (!first.isEnded()) {
                 TimeUnit.MILLISECONDS.sleep(5);
             }
             PolicyCache second = caches.of("public/default");
             assertNotSame(first, second);
             second.whenSynced().get(20, TimeUnit.SECONDS);
-            assertTrue(second.synced());
-            assertFalse(second.ended());
+            assertTrue(second.isSynced());
+            assertFalse(second.isEnded());
         }
     }
 }

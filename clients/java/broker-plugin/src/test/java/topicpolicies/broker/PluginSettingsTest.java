@@ -1,7 +1,6 @@
 package topicpolicies.broker;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -28,9 +27,8 @@ final class PluginSettingsTest {
     @Test
     void withoutSettingsTheSidecarIsAtLocalhost() {
         PluginSettings settings = PluginSettings.of(properties("clusterName", "standalone"), "broker one");
-        assertEquals("localhost:6680", settings.client().target());
-        assertEquals("broker one", settings.client().actor());
-        assertTrue(settings.client().tls().isEmpty() && settings.client().token().isEmpty());
+        assertEquals("localhost:6680", settings.target());
+        assertEquals(Duration.ofSeconds(20), settings.requestTimeout());
         assertEquals(Duration.ofSeconds(30), settings.loadTimeout());
     }
 
@@ -69,33 +67,14 @@ final class PluginSettingsTest {
     }
 
     @Test
-    void theTokenIsReadForEachCallAndNeverShown() throws IOException {
-        Path file = Files.writeString(directory.resolve("token"), "first\n");
-        PluginSettings settings = PluginSettings.of(properties("topicPoliciesSidecarTokenFilePath", file.toString()), "broker");
-        assertEquals("first", settings.client().token().orElseThrow().get());
-        Files.writeString(file, "second");
-        assertEquals("second", settings.client().token().orElseThrow().get());
-        assertFalse(settings.toString().contains("second"));
-    }
-
-    @Test
-    void tlsSettingsTakeTheirFilesFromTheProperties() throws IOException {
-        Path file = Files.writeString(directory.resolve("ca.pem"), "");
-        PluginSettings settings = PluginSettings.of(properties("topicPoliciesSidecarTlsEnabled", "true",
-                "topicPoliciesSidecarTlsTrustCertsFilePath", file.toString(), "topicPoliciesSidecarTlsServerName", "sidecar"), "broker");
-        assertEquals(file, settings.client().tls().orElseThrow().authorities().orElseThrow());
-        assertEquals("sidecar", settings.client().tls().orElseThrow().serverName().orElseThrow());
-    }
-
-    @Test
     void aTokenIsNotSentToAnotherMachineWithoutTls() throws IOException {
         Path file = Files.writeString(directory.resolve("token"), "secret");
         Properties elsewhere = properties("topicPoliciesSidecarAddress", "sidecar:6680", "topicPoliciesSidecarTokenFilePath", file.toString());
-        String message = assertThrows(IllegalArgumentException.class, () -> PluginSettings.of(elsewhere, "broker")).getMessage();
+        String message = assertThrows(IllegalArgumentException.class, () -> PluginSettings.of(elsewhere, "broker").open(Runnable::run)).getMessage();
         assertTrue(message.contains("without TLS") && message.contains("set topicPoliciesSidecarTlsEnabled"), message);
         elsewhere.setProperty("topicPoliciesSidecarTlsEnabled", "true");
-        assertTrue(PluginSettings.of(elsewhere, "broker").client().tls().isPresent());
+        PluginSettings.of(elsewhere, "broker").open(Runnable::run).close();
         Properties open = properties("topicPoliciesSidecarAddress", "sidecar:6680");
-        assertTrue(PluginSettings.of(open, "broker").client().tls().isEmpty(), "TLS is off by default");
+        PluginSettings.of(open, "broker").open(Runnable::run).close();
     }
 }

@@ -38,10 +38,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
+import topicpolicies.v1.DeletePolicyRequest;
 import topicpolicies.v1.ErrorReason;
 import topicpolicies.v1.NamespaceState;
 import topicpolicies.v1.NamespaceStatus;
 import topicpolicies.v1.Scope;
+import topicpolicies.v1.UpdatePolicyRequest;
 import topicpolicies.v1.WatchEvent;
 import topicpolicies.v1.WatchReset;
 
@@ -122,7 +124,7 @@ final class SidecarTopicPoliciesServiceTest {
         assertInstanceOf(IllegalStateException.class, failure(thrown));
         assertEquals(2, sidecar.updates.size(), "not one request for the first update and one for all that waited");
         assertEquals(List.of("max_consumer_per_topic", "message_ttl_in_seconds"), sidecar.updates.get(1).getUpdateMask().getPathsList());
-        assertFalse(sidecar.updates.get(1).getEtag().isEmpty());
+        assertFalse(sidecar.updates.get(1).getPrecondition().getVersion().isEmpty());
         TopicPolicies now = read().orElseThrow();
         assertEquals(List.of(1, 2, 3), List.of(now.getMaxProducerPerTopic(), now.getMaxConsumerPerTopic(), now.getMessageTTLInSeconds()));
     }
@@ -203,7 +205,20 @@ final class SidecarTopicPoliciesServiceTest {
         sidecar.deletesFailLater.addAll(List.of(Status.Code.RESOURCE_EXHAUSTED, end));
         service.deleteTopicPoliciesAsync(TOPIC, true).get(20, TimeUnit.SECONDS);
         assertEquals(3, sidecar.deletes.size());
+        assertEquals(1, sidecar.deletes.stream().map(DeletePolicyRequest::getRequestId).distinct().count(), "a repeat has the same id");
         assertTrue(read().isEmpty());
+    }
+
+    @Test
+    void aChangeThatDoesNotDependOnWhatOthersChangeSucceedsBesideAWriterThatNeverPauses() throws Exception {
+        assertTrue(read().isEmpty());
+        sidecar.contended = true;
+        update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
+        assertEquals(List.of(true, true, true, false), sidecar.updates.stream().map(UpdatePolicyRequest::hasPrecondition).toList());
+        sidecar.contendedField = "max_producer_per_topic";
+        Throwable error = failure(update(policies -> policies.setMaxProducerPerTopic(policies.getMaxProducerPerTopic() + 1)));
+        assertEquals(409, assertInstanceOf(RestException.class, error).getResponse().getStatus());
+        assertTrue(sidecar.updates.stream().skip(4).allMatch(UpdatePolicyRequest::hasPrecondition), "it depends on the other's value");
     }
 
     @Test
@@ -212,7 +227,7 @@ final class SidecarTopicPoliciesServiceTest {
         update(policies -> policies.setMaxProducerPerTopic(7)).get(20, TimeUnit.SECONDS);
         service.deleteTopicPoliciesAsync(TOPIC).get(20, TimeUnit.SECONDS);
         update(policies -> policies.setMaxProducerPerTopic(8)).get(20, TimeUnit.SECONDS);
-        assertEquals("101", sidecar.updates.get(1).getEtag(), "the etag is the version that was read, not that of the deletion");
+        assertEquals("101", sidecar.updates.get(1).getPrecondition().getVersion(), "the precondition is the version that was read, not that of the deletion");
     }
 
     @Test
@@ -322,7 +337,7 @@ final class SidecarTopicPoliciesServiceTest {
         waiting.get(20, TimeUnit.SECONDS);
         sidecar.change("public/lost", lost.toString(), topicpolicies.v1.TopicPolicies.newBuilder().setMaxProducerPerTopic(7).build());
         sidecar.send(WatchEvent.newBuilder().setNamespace("public/lost").setStatus(NamespaceStatus.newBuilder()
-                .setState(NamespaceState.NAMESPACE_STATE_FAILED).setReason(ErrorReason.ERROR_REASON_LOG_LOST)));
+                .setState(NamespaceState.NAMESPACE_STATE_FAILED).setReason(ErrorReason.ERROR_REASON_LOG_UNAVAILABLE)));
         TimeUnit.MILLISECONDS.sleep(300);
         sidecar.send(FakeSidecar.synced("public/default"));
         assertTrue(staleness() >= 0.3, "neither changes, nor states, nor other namespaces make it fresher");

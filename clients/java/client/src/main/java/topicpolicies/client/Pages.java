@@ -1,74 +1,79 @@
 package topicpolicies.client;
 
+import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 import java.util.NoSuchElementException;
-import java.util.concurrent.locks.Lock;
-import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
+import java.util.stream.Stream;
+import java.util.stream.StreamSupport;
 
 /**
- * The items of a paginated call, as one sequence. The first page is fetched once, when it is first needed; each iterator fetches the others
- * when it needs them.
+ * The elements of a list that the service returns in pages. Each iteration begins anew, and requests a page when it comes to it; it throws
+ * {@link TopicPoliciesException}.
+ *
+ * @param <P> the type of a page
+ * @param <T> the type of an element
  */
-final class Pages<P, T> implements Iterable<T> {
+public final class Pages<P, T> implements Iterable<T> {
     private final Function<String, P> fetch;
-    private final Function<P, List<T>> items;
-    private final Function<P, String> next;
-    private final Lock lock = new ReentrantLock();
-    private volatile P first;
+    private final Function<P, String> nextToken;
+    private final Function<P, List<T>> elements;
 
-    /**
-     * {@code fetch} returns the page of a page token, {@code items} the items of a page, and {@code next} the token of the page after it.
-     */
-    Pages(Function<String, P> fetch, Function<P, List<T>> items, Function<P, String> next) {
+    Pages(Function<String, P> fetch, Function<P, String> nextToken, Function<P, List<T>> elements) {
         this.fetch = fetch;
-        this.items = items;
-        this.next = next;
+        this.nextToken = nextToken;
+        this.elements = elements;
     }
 
-    P first() {
-        P known = first;
-        return known == null ? fetchFirst() : known;
-    }
+    /** The pages as the service returns them. */
+    public Iterable<P> pages() {
+        return () -> new Iterator<>() {
+            private String token = "";
 
-    private P fetchFirst() {
-        Waiting.lock(lock); // another thread may be fetching the page
-        try {
-            if (first == null) {
-                first = fetch.apply("");
+            @Override
+            public boolean hasNext() {
+                return token != null;
             }
-            return first;
-        } finally {
-            lock.unlock();
-        }
+
+            @Override
+            public P next() {
+                if (token == null) {
+                    throw new NoSuchElementException();
+                }
+                P page = fetch.apply(token);
+                token = nextToken.apply(page).isEmpty() ? null : nextToken.apply(page);
+                return page;
+            }
+        };
     }
 
     @Override
     public Iterator<T> iterator() {
-        return new Walk();
+        Iterator<P> pages = pages().iterator();
+        return new Iterator<>() {
+            private Iterator<T> page = Collections.emptyIterator();
+
+            @Override
+            public boolean hasNext() {
+                while (!page.hasNext() && pages.hasNext()) {
+                    page = elements.apply(pages.next()).iterator();
+                }
+                return page.hasNext();
+            }
+
+            @Override
+            public T next() {
+                if (!hasNext()) {
+                    throw new NoSuchElementException();
+                }
+                return page.next();
+            }
+        };
     }
 
-    private final class Walk implements Iterator<T> {
-        private Iterator<T> page;
-        private String token = "";
-
-        @Override
-        public boolean hasNext() {
-            while (page == null || !page.hasNext() && !token.isEmpty()) {
-                P fetched = page == null ? first() : fetch.apply(token);
-                page = items.apply(fetched).iterator();
-                token = next.apply(fetched);
-            }
-            return page.hasNext();
-        }
-
-        @Override
-        public T next() {
-            if (!hasNext()) {
-                throw new NoSuchElementException();
-            }
-            return page.next();
-        }
+    /** The elements as a stream. */
+    public Stream<T> stream() {
+        return StreamSupport.stream(spliterator(), false);
     }
 }

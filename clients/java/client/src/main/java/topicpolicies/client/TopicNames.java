@@ -1,20 +1,20 @@
 package topicpolicies.client;
 
-/** Names of topics as Pulsar reads them. The names are only brought into one form; the service decides whether they are valid. */
+/** Names of topics as Pulsar reads them. They are only brought into one form; the service decides whether they are valid. */
 final class TopicNames {
     private static final String PARTITION = "-partition-";
 
     private TopicNames() {
     }
 
-    /** A topic's full name: with its domain, and without a partition suffix. */
+    /** A topic's full name: with its domain, and without a partition's suffix. */
     static String full(String topic) {
         String name = topic.contains("://") ? topic : "persistent://" + topic;
         int suffix = name.lastIndexOf(PARTITION);
         return suffix >= 0 && isPartition(name.substring(suffix + PARTITION.length())) ? name.substring(0, suffix) : name;
     }
 
-    /** Whether {@code TopicName.getPartitionIndex} reads a text as a partition number: digits of any script, without a leading zero. */
+    /** Whether Pulsar reads a text as a partition's number: digits of any script, without a sign or a leading zero. */
     private static boolean isPartition(String number) {
         try {
             int index = Integer.parseInt(number);

@@ -8,7 +8,6 @@ import com.google.rpc.RetryInfo;
 import io.grpc.Status;
 import io.grpc.protobuf.StatusProto;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
@@ -17,61 +16,31 @@ import java.util.Set;
 import java.util.concurrent.CompletionException;
 import java.util.concurrent.ExecutionException;
 
-/** The error of a failed call: of the service, or of the connection. */
+/** The error of a call: of the service, or of the connection. docs/api.md lists the reasons. */
 public class TopicPoliciesException extends RuntimeException {
-    /** The status codes of changes that met another document than they require. */
-    private static final Set<Status.Code> CONFLICTS = EnumSet.of(Status.Code.ABORTED, Status.Code.ALREADY_EXISTS);
     private static final String DOMAIN = "topicpolicies";
-
-    /**
-     * One thing that is wrong with a request.
-     *
-     * @param field the path of the field in the request, such as {@code update_mask.paths[1]}
-     * @param reason machine-readable, such as {@code UNKNOWN_PATH}; empty if the service gave none
-     * @param description a sentence that says what is wrong and what to do
-     */
-    public record Violation(String field, String reason, String description) {
-    }
+    /** The reasons of the service after which a change may have happened. */
+    private static final Set<String> UNKNOWN = Set.of("OUTCOME_UNKNOWN", "INTERNAL");
+    /** The codes after which a change may have happened, if the service gave no reason. */
+    private static final Set<Status.Code> OPEN = EnumSet.of(Status.Code.UNAVAILABLE, Status.Code.DEADLINE_EXCEEDED, Status.Code.CANCELLED,
+            Status.Code.INTERNAL, Status.Code.UNKNOWN, Status.Code.DATA_LOSS);
 
     private final Status.Code code;
-    private final String reason;
-    private final Map<String, String> metadata;
-    private final List<Violation> violations;
-    private final boolean fromService;
-    private final Duration retryAfter;
-
-    TopicPoliciesException(Status.Code code, String message, Throwable cause) {
-        this(code, message, "", Map.of(), List.of(), false, null, cause);
-    }
-
-    /** The error of calls of a closed client. */
-    static TopicPoliciesException clientClosed() {
-        return new TopicPoliciesException(Status.Code.CANCELLED, "The client was closed.", null);
-    }
-
-    /** The error of what needs the client's executor, which rejected its task. */
-    static TopicPoliciesException rejected(Throwable rejected) {
-        return new TopicPoliciesException(Status.Code.CANCELLED, "The client's executor does not accept tasks.", rejected);
-    }
-
-    /** The error of a call whose answer can't be used. */
-    static TopicPoliciesException unexpected(String message) {
-        return new TopicPoliciesException(Status.Code.INTERNAL, message, null);
-    }
+    private final ErrorInfo info;
+    private final List<BadRequest.FieldViolation> violations;
+    private final Duration retryDelay;
 
     TopicPoliciesException(TopicPoliciesException other) {
-        this(other.code, other.getMessage(), other.reason, other.metadata, other.violations, other.fromService, other.retryAfter, other);
+        this(other.code, other.getMessage(), other.info, other.violations, other.retryDelay, other.getCause());
     }
 
-    private TopicPoliciesException(Status.Code code, String message, String reason, Map<String, String> metadata,
-                                   List<Violation> violations, boolean fromService, Duration retryAfter, Throwable cause) {
+    private TopicPoliciesException(Status.Code code, String message, ErrorInfo info, List<BadRequest.FieldViolation> violations,
+                                   Duration retryDelay, Throwable cause) {
         super(message, cause);
         this.code = code;
-        this.reason = reason;
-        this.metadata = metadata;
+        this.info = info;
         this.violations = violations;
-        this.fromService = fromService;
-        this.retryAfter = retryAfter;
+        this.retryDelay = retryDelay;
     }
 
     /** gRPC's status code. */
@@ -79,38 +48,39 @@ public class TopicPoliciesException extends RuntimeException {
         return code;
     }
 
-    /** Machine-readable, in UPPER_SNAKE_CASE; empty if the error is not the service's own (a broken connection, a proxy). */
+    /** The name of an {@code ErrorReason} without its prefix; empty if the error is not the service's own. */
     public String reason() {
-        return reason;
+        return info.getReason();
     }
 
-    /** Further facts for programs, by key; {@code ErrorReason} says which keys each reason has. */
+    /** Further facts, by key; {@code ErrorReason} says which keys each reason has. */
     public Map<String, String> metadata() {
-        return metadata;
+        return info.getMetadataMap();
     }
 
     /** Everything that is wrong with the request, if the request is at fault. */
-    public List<Violation> violations() {
+    public List<BadRequest.FieldViolation> violations() {
         return violations;
     }
 
-    /** Whether the service itself returned the error, not gRPC, a proxy or this client. */
-    public boolean fromService() {
-        return fromService;
+    /** The time after which a repeat may succeed, if the service named one. */
+    public Optional<Duration> retryDelay() {
+        return Optional.ofNullable(retryDelay);
     }
 
-    /** The time after which a retry may succeed, from {@code google.rpc.RetryInfo}; empty if the error has none. */
-    public Optional<Duration> retryAfter() {
-        return Optional.ofNullable(retryAfter);
-    }
-
-    /** Whether a limit was reached and the service says when to retry. Nothing was done. */
-    boolean isPassingLimit() {
-        return code == Status.Code.RESOURCE_EXHAUSTED && retryAfter != null;
+    /** The exception of an error in the results of a batch. */
+    public static TopicPoliciesException of(com.google.rpc.Status status) {
+        TopicPoliciesException error = read(Status.fromCodeValue(status.getCode()).getCode(), status.getMessage(), status, null);
+        return specific(error, error.metadata().getOrDefault("request_id", ""));
     }
 
     /** Converts whatever a call or a future failed with. */
     public static TopicPoliciesException of(Throwable error) {
+        return of(error, "");
+    }
+
+    /** Converts the failure of a call; {@code requestId} is that of a change, and empty for everything else. */
+    static TopicPoliciesException of(Throwable error, String requestId) {
         Throwable cause = error;
         while ((cause instanceof CompletionException || cause instanceof ExecutionException) && cause.getCause() != null) {
             cause = cause.getCause();
@@ -120,42 +90,58 @@ public class TopicPoliciesException extends RuntimeException {
         }
         Status status = Status.fromThrowable(cause);
         String message = status.getDescription() == null ? status.getCode() + ": " + cause.getMessage() : status.getDescription();
-        com.google.rpc.Status wireStatus = StatusProto.fromThrowable(cause);
-        List<Any> details = wireStatus == null ? List.of() : wireStatus.getDetailsList();
-        if (details.isEmpty()) {
-            message = message.lines().findFirst().orElse(""); // gRPC appends details of its state in further lines; the cause keeps them
+        return specific(read(status.getCode(), message, StatusProto.fromThrowable(cause), cause), requestId);
+    }
+
+    static TopicPoliciesException of(Status status) {
+        return of(status.asRuntimeException(), "");
+    }
+
+    /** The error for one change of a batch whose call failed with this error. */
+    com.google.rpc.Status status(String requestId) {
+        com.google.rpc.Status.Builder status = com.google.rpc.Status.newBuilder().setCode(code.value()).setMessage(getMessage());
+        ErrorInfo own = info;
+        if (mayHaveHappened()) {
+            own = ErrorInfo.newBuilder().setDomain(DOMAIN).setReason("OUTCOME_UNKNOWN").putMetadata("request_id", requestId).build();
         }
-        return of(status.getCode(), message, details, cause);
+        if (!own.getReason().isEmpty()) {
+            status.addDetails(Any.pack(own));
+        }
+        if (!violations.isEmpty()) {
+            status.addDetails(Any.pack(BadRequest.newBuilder().addAllFieldViolations(violations).build()));
+        }
+        return status.build();
     }
 
-    static TopicPoliciesException of(com.google.rpc.Status status) {
-        return of(Status.fromCodeValue(status.getCode()).getCode(), status.getMessage(), status.getDetailsList(), null);
+    private boolean mayHaveHappened() {
+        return reason().isEmpty() ? OPEN.contains(code) : UNKNOWN.contains(reason());
     }
 
-    private static TopicPoliciesException of(Status.Code code, String message, List<Any> details, Throwable cause) {
+    private static TopicPoliciesException specific(TopicPoliciesException error, String requestId) {
+        if (!requestId.isEmpty() && error.mayHaveHappened()) {
+            return new OutcomeUnknownException(error, requestId);
+        }
+        return error.reason().equals("PRECONDITION_FAILED") ? new PreconditionFailedException(error) : error;
+    }
+
+    private static TopicPoliciesException read(Status.Code code, String message, com.google.rpc.Status details, Throwable cause) {
         ErrorInfo info = ErrorInfo.getDefaultInstance();
-        Duration retryAfter = null;
-        List<Violation> violations = new ArrayList<>();
-        for (Any detail : details) {
+        Duration delay = null;
+        List<BadRequest.FieldViolation> violations = List.of();
+        for (Any detail : details == null ? List.<Any>of() : details.getDetailsList()) {
             try {
-                if (detail.is(ErrorInfo.class)) {
+                if (detail.is(ErrorInfo.class) && detail.unpack(ErrorInfo.class).getDomain().equals(DOMAIN)) {
                     info = detail.unpack(ErrorInfo.class);
                 } else if (detail.is(RetryInfo.class)) {
-                    com.google.protobuf.Duration delay = detail.unpack(RetryInfo.class).getRetryDelay();
-                    Duration wait = Duration.ofSeconds(delay.getSeconds(), delay.getNanos());
-                    retryAfter = wait.isNegative() ? Duration.ZERO : wait;
+                    com.google.protobuf.Duration given = detail.unpack(RetryInfo.class).getRetryDelay();
+                    delay = Duration.ofSeconds(given.getSeconds(), given.getNanos());
                 } else if (detail.is(BadRequest.class)) {
-                    for (BadRequest.FieldViolation each : detail.unpack(BadRequest.class).getFieldViolationsList()) {
-                        violations.add(new Violation(each.getField(), each.getReason(), each.getDescription()));
-                    }
+                    violations = detail.unpack(BadRequest.class).getFieldViolationsList();
                 }
             } catch (InvalidProtocolBufferException unreadable) {
-                violations.add(new Violation("", "", "a detail of the error could not be read"));
+                continue; // of another service: code and message remain
             }
         }
-        boolean own = info.getDomain().equals(DOMAIN);
-        TopicPoliciesException made = new TopicPoliciesException(
-                code, message, info.getReason(), info.getMetadataMap(), List.copyOf(violations), own, retryAfter, cause);
-        return CONFLICTS.contains(code) ? new ConflictException(made) : made;
+        return new TopicPoliciesException(code, message, info, violations, delay, cause);
     }
 }

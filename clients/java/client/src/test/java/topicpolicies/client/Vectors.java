@@ -12,8 +12,10 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Optional;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
+import org.junit.jupiter.api.DynamicTest;
 import topicpolicies.v1.TopicPolicies;
 
 /** Reads the shared vectors in {@code clients/vectors}. */
@@ -23,22 +25,25 @@ final class Vectors {
     private Vectors() {
     }
 
-    /** The examples of a file. */
-    static Stream<JsonObject> in(String file) throws IOException {
-        return objects(JsonParser.parseString(Files.readString(DIRECTORY.resolve(file))));
+    interface Check {
+        void run(JsonObject vector) throws Exception;
     }
 
-    /** The examples of one kind in a file. */
-    static Stream<JsonObject> in(String file, String kind) throws IOException {
-        return objects(JsonParser.parseString(Files.readString(DIRECTORY.resolve(file))).getAsJsonObject().get(kind));
-    }
-
-    static Stream<JsonObject> objects(JsonElement array) {
-        return StreamSupport.stream(array.getAsJsonArray().spliterator(), false).map(JsonElement::getAsJsonObject);
+    /** A test for each example of a file, or of one kind in a file. */
+    static Stream<DynamicTest> tests(String file, String kind, Check check) throws IOException {
+        JsonElement all = JsonParser.parseString(Files.readString(DIRECTORY.resolve(file)));
+        JsonArray vectors = (kind.isEmpty() ? all : all.getAsJsonObject().get(kind)).getAsJsonArray();
+        return StreamSupport.stream(vectors.spliterator(), false).map(JsonElement::getAsJsonObject)
+                .map(vector -> DynamicTest.dynamicTest(text(vector, vector.has("name") ? "name" : "text"), () -> check.run(vector)));
     }
 
     static TopicPolicies policies(JsonElement json) throws InvalidProtocolBufferException {
         return message(json, TopicPolicies.newBuilder()).build();
+    }
+
+    /** A document that may be null. */
+    static Optional<TopicPolicies> document(JsonElement json) throws InvalidProtocolBufferException {
+        return json.isJsonNull() ? Optional.empty() : Optional.of(policies(json));
     }
 
     static <B extends Message.Builder> B message(JsonElement json, B builder) throws InvalidProtocolBufferException {

@@ -1,11 +1,7 @@
 package topicpolicies.client;
 
-import static org.junit.jupiter.api.Assertions.assertTrue;
-
 import java.nio.file.Path;
 import java.util.UUID;
-import java.util.concurrent.TimeUnit;
-import java.util.function.BooleanSupplier;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.io.TempDir;
@@ -25,24 +21,16 @@ abstract class WithAServer {
     static void start() throws Exception {
         server = new RunningServer(directory);
         server.start();
-        client = TopicPoliciesClient.open(ClientOptions.of(server.target()).actor("java tests").build());
+        client = TopicPoliciesClient.builder(server.target()).actor("java tests").build();
     }
 
     @AfterAll
-    static void stop() throws Exception {
+    static void stop() {
         client.close();
         server.close();
     }
 
     static TopicPolicies producers(int count) {
         return TopicPolicies.newBuilder().setMaxProducerPerTopic(count).build();
-    }
-
-    static void soon(BooleanSupplier condition, String what) throws InterruptedException {
-        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(20);
-        while (!condition.getAsBoolean()) {
-            assertTrue(System.nanoTime() < deadline, what);
-            TimeUnit.MILLISECONDS.sleep(20);
-        }
     }
 }

@@ -1,0 +1,257 @@
+"""Forwards changes to the sidecar that leads their namespace, where each log has one writer at a time (``--writer exclusive``).
+
+A caller of any sidecar need not know who leads. A change is forwarded once at most: the call is marked, and a sidecar that receives a
+marked call for a namespace that it does not lead answers NOT_LEADER. The leader sees the caller's principal as that of a proxy's call.
+
+================================  =============================================  ==========================================================
+what became of a forwarded call   what is known of its changes                   what is done
+================================  =============================================  ==========================================================
+it was answered                   all                                            the answer, or the leader's error, is the caller's
+NOT_LEADER, SHUTTING_DOWN; or     nothing was changed                            the change is tried here again after a pause: by then
+the leader can't be reached or                                                   this sidecar may lead, or know another leader
+refuses this one's credentials
+the connection broke, or there    they may have been made                        the same for a single change: its request id is looked up
+was no answer in time                                                            before it is made. A change of a batch fails with
+                                                                                 OUTCOME_UNKNOWN
+================================  =============================================  ==========================================================
+
+``Call.unsure`` is set while a change may have been made, so that an error that says the contrary becomes OUTCOME_UNKNOWN.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+import grpc
+
+from topicpolicies.v1 import service_pb2
+
+from ..access.proxies import KEY as ORIGINAL_KEY
+from ..config import TlsConfig
+from ..core.chains.request import Outcome, Result
+from ..core.errors import Kind, PolicyError
+from ..core.reasons import Reason
+from ..core.traces import PARENT_KEY, STATE_KEY
+from ..logs.change_log import NotLeader
+from . import errors
+from .certificates import read_pem
+from .errors import Context
+
+_LOG = logging.getLogger(__name__)
+FORWARDED_KEY = "topicpolicies-forwarded"
+"""The metadata that marks a forwarded call."""
+_SERVICE = service_pb2.DESCRIPTOR.services_by_name["TopicPoliciesService"].full_name
+_CONNECT_SECONDS = 2.0
+"""How long a connection to a leader may take."""
+PAUSE_SECONDS = 0.05
+"""How long a change waits before it is tried again: a new leader is elected meanwhile."""
+_PART = 0.9
+"""The part of a call's remaining time that the leader has, so that its reason comes before the deadline does."""
+_NOT_MADE = (Reason.NOT_LEADER, Reason.SHUTTING_DOWN)
+"""The reasons with which a leader refuses a change that another one may make soon."""
+_OPTIONS = [
+    ("grpc.use_local_subchannel_pool", 1),  # a new channel connects at once, whatever became of the one before
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", 0),
+    ("grpc.max_receive_message_length", -1),
+]
+Change: TypeAlias = service_pb2.UpdatePolicyRequest | service_pb2.DeletePolicyRequest
+
+
+class _NotAnswered(Exception):
+    """The leader has not answered a change. ``sent``: whether it may have been made."""
+
+    def __init__(self, *, sent: bool) -> None:
+        super().__init__()
+        self.sent = sent
+
+
+class Forwarding:
+    """The connections to other sidecars. It belongs to one event loop."""
+
+    def __init__(self, seconds: float, *, tls: TlsConfig | None, trusted: Path | None, token: Callable[[], str]) -> None:
+        """Connects to nobody yet.
+
+        Args:
+            seconds: how long a change may take.
+            tls: this server's own TLS, which others are assumed to have too; its certificate is this sidecar's at them. None: no TLS.
+            trusted: the file of the authorities of other sidecars' certificates; None: those of ``tls``, else the system's.
+            token: returns the token that this sidecar has at others, "" for none; it may raise ``OSError``.
+        """
+        self.seconds = seconds
+        """How long a change may take."""
+        self._tls = tls
+        self._trusted = trusted or (tls.client_ca_file if tls is not None else None)
+        self._token = token
+        self._channels: dict[str, grpc.aio.Channel] = {}
+        self._warned: set[str] = set()
+        """The leaders of which the log says already why they get no changes."""
+
+    async def close(self) -> None:
+        """Ends all connections."""
+        await asyncio.gather(*(channel.close() for channel in self._channels.values()))
+
+    async def change(self, call: Context, request: Change, refused: NotLeader, again: Callable[[], Awaitable[bytes]]) -> bytes:
+        """Returns the serialized answer to a change that was refused because another sidecar leads.
+
+        Args:
+            call: the call, an UpdatePolicy or a DeletePolicy.
+            request: its request, which gets its request id, if it has none.
+            refused: what it was refused with.
+            again: tries the change here again.
+
+        Raises:
+            PolicyError: the leader's error; NOT_LEADER; or what ``again`` raises.
+        """
+        assert call.request is not None, "it was read"
+        request.request_id = call.request.request_id
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self.seconds
+        while (leader := forwarded_to(refused, call)) and loop.time() < until:
+            unsure, call.unsure = call.unsure, True
+            try:
+                answer = await self._send(leader, call, request.SerializeToString())
+                call.outcome = Outcome(service_pb2.ChangeResult.FromString(answer).outcome)
+                call.unsure = False
+                return answer
+            except _NotAnswered as error:
+                call.unsure = unsure or error.sent
+            except PolicyError:
+                call.unsure = unsure
+                raise
+            await asyncio.sleep(PAUSE_SECONDS)
+            try:
+                return await again()
+            except NotLeader as error:
+                refused = error
+        raise refused
+
+    async def batch(
+        self, call: Context, changes: Mapping[int, service_pb2.PolicyChangeRequest], refused: Mapping[int, NotLeader]
+    ) -> dict[int, service_pb2.ChangeResult | PolicyError]:
+        """Returns the results of those changes of a batch that their leaders made or refused, or may have made, by index.
+
+        The other ones certainly were not made, and can be tried again.
+
+        Args:
+            call: the call, a BatchUpdatePolicies.
+            changes: the changes, with request ids, by index.
+            refused: what each was refused with, because another sidecar leads.
+        """
+        by_leader = defaultdict[str, dict[int, service_pb2.PolicyChangeRequest]](dict)
+        for index, error in refused.items():
+            by_leader[forwarded_to(error, call)][index] = changes[index]
+        unsure, call.unsure = call.unsure, True
+        results = await asyncio.gather(*(self._batch(leader, call, part) for leader, part in by_leader.items()))
+        call.unsure = unsure
+        return {index: result for part in results for index, result in part.items()}
+
+    async def _batch(
+        self, leader: str, call: Context, changes: Mapping[int, service_pb2.PolicyChangeRequest]
+    ) -> dict[int, service_pb2.ChangeResult | PolicyError]:
+        request = service_pb2.BatchUpdatePoliciesRequest(changes=changes.values())
+        try:
+            answer = service_pb2.BatchUpdatePoliciesResponse.FromString(await self._send(leader, call, request.SerializeToString()))
+        except _NotAnswered as error:
+            ids = {index: change.update.request_id or change.delete.request_id for index, change in changes.items()} if error.sent else {}
+            return {index: errors.outcome_unknown(request_id) for index, request_id in ids.items()}
+        except PolicyError as error:
+            return dict.fromkeys(changes, error)
+        found: dict[int, service_pb2.ChangeResult | PolicyError] = {}
+        for index, result in zip(changes, answer.results, strict=True):
+            if not result.HasField("error"):
+                found[index] = result.success
+            elif (failed := errors.error_of(result.error) or errors.internal()).reason not in _NOT_MADE:
+                found[index] = failed
+        return found
+
+    async def _send(self, leader: str, call: Context, request: bytes) -> bytes:
+        """Makes a call of the leader.
+
+        Raises:
+            PolicyError: its error.
+            _NotAnswered: there is none, or it does not lead either.
+        """
+        try:
+            channel, metadata = await self._connected(leader), self._metadata(call)
+        except OSError as problem:
+            self._warn(leader, f"can't be sent changes: {problem}")
+            raise _NotAnswered(sent=False) from None
+        left = call.time_left()
+        timeout = self.seconds + 1 if left is None else min(_PART * left, self.seconds + 1)
+        method: Callable[..., Awaitable[bytes]] = channel.unary_unary(f"/{_SERVICE}/{call.method}")
+        try:
+            answer = await method(request, timeout=timeout, metadata=metadata)
+        except grpc.aio.AioRpcError as failure:
+            error = errors.received(failure)
+            if error is None:
+                raise _NotAnswered(sent=True) from None
+            if error.kind is Kind.UNAUTHENTICATED or error.reason is Reason.PROXY_REFUSED:
+                self._warn(leader, f"refuses the changes that this sidecar forwards: {error.message}")
+                raise _NotAnswered(sent=False) from None
+            if error.reason in _NOT_MADE:
+                await asyncio.sleep(error.retry_seconds or 0)  # a server that stops waits until no more calls come
+                raise _NotAnswered(sent=False) from None
+            raise error from None
+        self._warned.discard(leader)
+        return answer
+
+    async def _connected(self, leader: str) -> grpc.aio.Channel:
+        """Returns a channel that is connected. One that can't connect is dropped, so that the next call connects at once.
+
+        Raises:
+            OSError: a file of TLS can't be used.
+            _NotAnswered: there is no connection.
+        """
+        channel = self._channels.get(leader)
+        if channel is None:
+            channel = self._channels[leader] = self._channel(leader)
+        ready, failed = grpc.ChannelConnectivity.READY, (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN)
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                while (state := channel.get_state(try_to_connect=True)) is not ready and state not in failed:
+                    await channel.wait_for_state_change(state)
+        except TimeoutError:
+            state = failed[0]
+        if state is ready:
+            return channel
+        if self._channels.get(leader) is channel:
+            del self._channels[leader]  # other calls may wait for it; it closes when the last of them lets go of it
+        raise _NotAnswered(sent=False)
+
+    def _channel(self, leader: str) -> grpc.aio.Channel:
+        target = leader if leader.startswith("unix:") else f"dns:///{leader}"
+        if self._tls is None:
+            return grpc.aio.insecure_channel(target, options=_OPTIONS)
+        own = read_pem(self._tls)
+        trusted = self._trusted.read_bytes() if self._trusted is not None else None
+        return grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(trusted, own.key, own.certificate), options=_OPTIONS)
+
+    def _metadata(self, call: Context) -> list[tuple[str, str]]:
+        token, role = self._token(), call.caller.role
+        if not role.isascii():
+            raise OSError(f"metadata can't name the principal {role}")
+        of_sidecar = [("authorization", f"Bearer {token}")] if token else []
+        of_caller = [(ORIGINAL_KEY, role)] if role else []
+        trace = [(key, str(value)) for key, value in call.metadata if key in (PARENT_KEY, STATE_KEY)]
+        return [(FORWARDED_KEY, "1"), *of_sidecar, *of_caller, *trace]
+
+    def _warn(self, leader: str, problem: str) -> None:
+        if leader not in self._warned:
+            self._warned.add(leader)
+            _LOG.warning("the sidecar at %s %s", leader, problem)
+
+
+def forwarded_to(refused: NotLeader, call: Context) -> str:
+    """Returns the address of the leader that a refused change is forwarded to; "": it is not forwarded."""
+    return "" if any(key == FORWARDED_KEY for key, _ in call.metadata) else refused.metadata.get("leader", "")
+
+
+def result_of(answer: service_pb2.ChangeResult) -> Result:
+    """Returns a leader's answer as a result without documents."""
+    return Result(Outcome(answer.outcome), None, answer.version, answer.previous_version, answer.replayed, known=False)

@@ -1,0 +1,169 @@
+"""Serializes the events of a watch, each as a record of ``WatchPoliciesResponse``.
+
+The record of a change is made once, and shared by all watchers that want it in the same form. A resume token is added behind it, which
+Protobuf allows, so that only the last record of a namespace in a message is copied.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from topicpolicies.v1 import errors_pb2, events_pb2, service_pb2
+
+from ...core.names import PolicyKey
+from ...core.policies.documents import record
+from ...core.policies.events import ABSENT, Placed, Stamp
+from ...core.policies.secrets import SETTING
+from ...core.reading.heads import Head
+from ...core.reading.watch import Token
+from ...core.reasons import Reason
+from .. import resume_tokens
+from ..answers import Wire, document, number, present
+
+MOST_MESSAGE = 4_096
+"""The most characters of the message of a status or a reset."""
+
+
+def resumable(event: bytes, token: Token) -> bytes:
+    """Returns the record of an event with a resume token, which the event must not have yet."""
+    if not (text := resume_tokens.write(token)):
+        return event
+    begin = 1  # behind the tag, which is one byte, and the length
+    while event[begin] & 0x80:
+        begin += 1
+    return record(_EVENTS, event[begin + 1 :] + record(_TOKEN, text.encode()))
+
+
+def bookmark(namespace: str, token: Token, confirmed_ms: int, now_ms: int, *, synced: bool) -> bytes:
+    """Returns a bookmark.
+
+    Args:
+        namespace: ``tenant/namespace``.
+        token: where the watch stands.
+        confirmed_ms: as of when everything was sent, in milliseconds since 1970; 0: that is not known.
+        now_ms: the present, by the same clock.
+        synced: whether the snapshot is complete, or the resumed watch has caught up.
+    """
+    event = service_pb2.WatchEvent(namespace=namespace, resume_token=resume_tokens.write(token))
+    event.bookmark.CopyFrom(bookmark_message(confirmed_ms, now_ms, synced=synced))
+    return _record(event)
+
+
+def bookmark_message(confirmed_ms: int, now_ms: int, *, synced: bool) -> service_pb2.Bookmark:
+    """Returns the content of a bookmark; the arguments are those of ``bookmark``."""
+    message = service_pb2.Bookmark(synced=synced)
+    if confirmed_ms:
+        message.age.FromMilliseconds(max(now_ms - confirmed_ms, 0))
+        message.confirmed_time.FromMilliseconds(confirmed_ms)
+    return message
+
+
+def status_message(state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str) -> service_pb2.NamespaceStatus:
+    """Returns the content of a status."""
+    return service_pb2.NamespaceStatus(state=state, reason=reason_number(reason), message=message[:MOST_MESSAGE])
+
+
+def namespace_status(
+    namespace: str, state: service_pb2.NamespaceState.ValueType, reason: Reason | None, message: str, token: Token | None
+) -> bytes:
+    """Returns a status. ``token``: where the watch stands; None: it can't be resumed there."""
+    event = service_pb2.WatchEvent(namespace=namespace, status=status_message(state, reason, message))
+    if token is not None:
+        event.resume_token = resume_tokens.write(token)
+    return _record(event)
+
+
+def reset(namespace: str, reason: Reason, message: str) -> bytes:
+    """Returns a reset."""
+    content = service_pb2.WatchReset(reason=reason_number(reason), message=message[:MOST_MESSAGE])
+    return _record(service_pb2.WatchEvent(namespace=namespace, reset=content))
+
+
+def reason_number(reason: Reason | None) -> errors_pb2.ErrorReason.ValueType:
+    """Returns the enum value of a reason; UNSPECIFIED for None."""
+    return errors_pb2.ErrorReason.Value(f"ERROR_REASON_{'UNSPECIFIED' if reason is None else reason.value}")
+
+
+def change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool, own: bool = False) -> bytes:
+    """Returns a change, without a token. The bytes are cached in the head, so that all watchers share them.
+
+    Args:
+        namespace: ``tenant/namespace``.
+        change: the head after the change.
+        wire: serializes documents.
+        with_before: whether the record has the document before the change, too.
+        own: whether ``wire`` is not the one that most watchers use. If the change may contain secrets, the bytes are not shared then.
+    """
+    if own and _has_secrets(change):
+        return _change_record(namespace, change, wire, with_before=with_before)
+    if not with_before or change.before is None:
+        if change.encoded is None:
+            change.encoded = _change_record(namespace, change, wire, with_before=False)
+        return change.encoded
+    if change.with_before is None:
+        change.with_before = _change_record(namespace, change, wire, with_before=True)
+    return change.with_before
+
+
+def _has_secrets(change: Head) -> bool:
+    """Returns whether any document in a change record may contain secrets."""
+    before = change.before.document if change.before is not None else None
+    return any(each is not None and SETTING in each for each in (change.document, before))
+
+
+def disabled_record(namespace: str, key: PolicyKey) -> bytes:
+    """Returns the absence of a named topic's document because its policies are disabled."""
+    return change_of(namespace, record(_DOCUMENT, document(key, ABSENT, None, disabled=True)))
+
+
+def change_of(namespace: str, change: bytes) -> bytes:
+    """Returns a serialized ``PolicyChange`` as the record of an event."""
+    return record(_EVENTS, record(_NAMESPACE, namespace.encode()) + record(_CHANGE, change))
+
+
+def _change_record(namespace: str, change: Head, wire: Wire, *, with_before: bool) -> bytes:
+    rest = service_pb2.PolicyChange(previous_version=change.previous)
+    if change.placed is not None:
+        _describe(rest.origin, change.placed)
+    body = record(_DOCUMENT, present(change.key, change, wire))
+    if with_before and change.before is not None:
+        before = change.before.document
+        body += record(_PREVIOUS, document(change.key, change.previous, None if before is None else wire(before)))
+    return change_of(namespace, body + rest.SerializeToString())
+
+
+def _describe(origin: events_pb2.ChangeOrigin, placed: Placed) -> None:
+    origin.producer_name = placed.producer
+    origin.publish_time.FromMilliseconds(placed.published_at)
+    if placed.event is None:
+        return
+    stamp = placed.event.stamp
+    if stamp is not None:
+        origin.actor = stamp.actor
+        origin.principal = stamp.principal
+        origin.claimed_actor = stamp.claimed
+        origin.trace_parent = stamp.trace_parent
+        origin.reason = stamp.reason
+        origin.request_id = stamp.request_id
+        if stamp.mask:
+            origin.update_mask.paths.extend(stamp.mask)
+    origin.actor_standing = _standing(stamp)
+
+
+def _standing(stamp: Stamp | None) -> events_pb2.ActorStanding.ValueType:
+    """Returns whether the actor of an event was authenticated."""
+    if stamp is None or not stamp.actor:
+        return events_pb2.ACTOR_STANDING_UNKNOWN
+    return events_pb2.ACTOR_STANDING_AUTHENTICATED if stamp.principal else events_pb2.ACTOR_STANDING_UNAUTHENTICATED
+
+
+def _record(event: service_pb2.WatchEvent) -> bytes:
+    return record(_EVENTS, event.SerializeToString())
+
+
+_EVENTS: Final = number(service_pb2.WatchPoliciesResponse, "events")
+_NAMESPACE: Final = number(service_pb2.WatchEvent, "namespace")
+_TOKEN: Final = number(service_pb2.WatchEvent, "resume_token")
+_CHANGE: Final = number(service_pb2.WatchEvent, "change")
+_DOCUMENT: Final = number(service_pb2.PolicyChange, "document")
+_PREVIOUS: Final = number(service_pb2.PolicyChange, "previous")

@@ -1,0 +1,146 @@
+"""Batches whose calls end before all of their changes have an outcome, or at unusual moments."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+
+from tests.stubs import async_stub, batch
+from topicpolicies.v1 import service_pb2
+from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
+from topicpolicies_server.core.chains.request import Request
+from topicpolicies_server.core.policies.events import Event
+from topicpolicies_server.logs.memory.log import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.rpc import requests
+from topicpolicies_server.rpc.batches import TURN_SECONDS
+from topicpolicies_server.rpc.requests import Author
+from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.tracing import Tracing
+from topicpolicies_server.telemetry.spans import Ended
+
+from .callers import believe, of
+from .slow import Slow
+from .test_permitting import FAST, PATIENCE, SLOW, change
+
+
+@pytest.fixture
+async def server(slow: Slow, tmp_path: Path) -> AsyncIterator[Server]:
+    """Yields a server that asks the slow authority, and records its calls."""
+    assert slow.asked == 0
+    record = CallRecordConfig(which=Recorded.CHANGES, path=tmp_path / "calls.log")
+    config = ServerConfig(
+        log=EmbeddedLogConfig(path=None), listen=parse_address("127.0.0.1:0"), call_record=record, log_format=LogFormat.JSON
+    )
+    async with Server(config) as running:
+        running.calls.doors = (believe,)
+        yield running
+
+
+def reasons(results: list[service_pb2.PolicyChangeResult]) -> list[str]:
+    """Returns the reason of each result; "": it is a success."""
+    return [_reason(each.error) if each.HasField("error") else "" for each in results]
+
+
+def _reason(status: Status) -> str:
+    info = ErrorInfo()
+    assert status.details[0].Unpack(info)
+    return str(info.reason)
+
+
+async def test_changes_whose_caller_disconnects_before_their_outcome_are_recorded_and_traced_as_given_up(
+    server: Server, slow: Slow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[object] = []
+    monkeypatch.setattr(MemoryNamespaceLog, "append", lambda _, event: sent.append(event))
+    spans: list[Ended] = []
+    tracing = Tracing(spans.append, 1.0)
+    server.calls.observers += (tracing,)
+    server.calls.change_observers += (tracing,)
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        call = async_stub(channel).BatchUpdatePolicies(batch(change("no topic", 9), change(SLOW, 1), change(FAST, 2)), metadata=of("admin"))
+        async with asyncio.timeout(PATIENCE):
+            while not (sent and slow.asked):  # noqa: ASYNC110 (nothing signals it)
+                await asyncio.sleep(0.01)
+            call.cancel()
+            while len(server.calls):  # noqa: ASYNC110 (as above)
+                await asyncio.sleep(0.01)
+    await server.stop()
+    lines = [json.loads(line) for line in (tmp_path / "calls.log").read_text().splitlines()]
+    recorded = [(line["msg"], line["outcome"], line.get("topic", "")) for line in lines]
+    assert recorded[0] == ("change", "INVALID_ARGUMENT", "")
+    assert sorted(recorded[1:3]) == [("change", "GIVEN_UP", topic) for topic in (FAST, SLOW)]
+    assert recorded[3:] == [("call", "GIVEN_UP", "")] and lines[3]["changes"] == 1, (
+        "the line of the call does not come last, or counts other changes than those with results"
+    )
+    assert [(each.given_up, each.topic, each.code) for each in spans if each.name == "change"] == [(True, SLOW, "")]
+
+
+async def test_a_permission_check_that_is_cancelled_by_the_authority_fails_the_changes_of_its_namespace_as_internal(
+    server: Server, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def may(*_: object) -> bool:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(slow, "may", may)
+    async with grpc.aio.insecure_channel(server.address) as channel, asyncio.timeout(PATIENCE):
+        changes = batch(change(SLOW, 1), change(FAST, 2), change(SLOW, 3))
+        found = (await async_stub(channel).BatchUpdatePolicies(changes, metadata=of("admin"))).results
+    assert reasons(list(found)) == ["INTERNAL", "", "INTERNAL"]
+
+
+async def test_at_the_deadline_each_change_has_the_result_that_is_certain_by_then(
+    server: Server, slow: Slow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, open_ = "fast/space", MemoryLog.open
+
+    async def open_one(log: MemoryLog, namespace: str, sink: object, *rest: object) -> MemoryNamespaceLog:
+        if namespace != opened:
+            await asyncio.Event().wait()
+        return await open_(log, namespace, sink, *rest)  # type: ignore[arg-type]
+
+    append = MemoryNamespaceLog.append
+
+    def append_one(log: MemoryNamespaceLog, event: Event) -> None:
+        if not event.key.topic.endswith("lost"):
+            append(log, event)
+
+    monkeypatch.setattr(MemoryLog, "open", open_one)
+    monkeypatch.setattr(MemoryNamespaceLog, "append", append_one)
+    names = [FAST, "persistent://fast/space/lost", "persistent://fast/other/t", SLOW, "no topic"]
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        changes = batch(*(change(name, 1) for name in names))
+        found = (await async_stub(channel).BatchUpdatePolicies(changes, metadata=of("admin"), timeout=2.0)).results
+    assert reasons(list(found)) == ["", "OUTCOME_UNKNOWN", "NOT_APPENDED", "AUTHORIZATION_UNKNOWN", "INVALID_REQUEST"]
+
+
+async def test_a_batch_of_large_changes_lets_other_tasks_have_their_turns(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, read = asyncio.get_running_loop(), requests.read_change
+    turns, looked = 0, list[int]()
+
+    def large(change: service_pb2.PolicyChangeRequest, author: Author, index: int) -> tuple[str, Request]:
+        over = time.perf_counter() + 2 * TURN_SECONDS
+        while time.perf_counter() < over:
+            pass
+        looked.append(turns)
+        return read(change, author, index)
+
+    def turn() -> None:
+        nonlocal turns
+        turns += 1
+        loop.call_soon(turn)
+
+    monkeypatch.setattr(requests, "read_change", large)
+    loop.call_soon(turn)
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        changes = batch(*(change(FAST, number) for number in range(30)))
+        found = (await async_stub(channel).BatchUpdatePolicies(changes, metadata=of("admin"))).results
+    assert [each.success.document.policies.max_producer_per_topic for each in found] == list(range(30))
+    assert len(set(looked)) == 30, "other tasks had no turn between two changes"

@@ -1,0 +1,284 @@
+"""Changes that are forwarded to a leader: what it is sent, and what becomes of a change that it does not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import pytest_asyncio
+
+from tests.client.certificates import Authority
+from tests.ports import free_port
+from topicpolicies.v1 import service_pb2 as messages
+from topicpolicies_server.access import Caller, Way
+from topicpolicies_server.config import TlsConfig
+from topicpolicies_server.core.chains.request import Request
+from topicpolicies_server.core.errors import Kind, PolicyError, stopping
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.reasons import Reason
+from topicpolicies_server.logs.change_log import Leadership, NotLeader
+from topicpolicies_server.rpc import errors, forwarding
+from topicpolicies_server.rpc.call import Call
+from topicpolicies_server.rpc.forwarding import FORWARDED_KEY, Forwarding
+
+REQUEST = messages.UpdatePolicyRequest(topic="persistent://acme/shop/orders", request_id="a" * 32)
+ANSWER = messages.ChangeResult(version="7", outcome=messages.CHANGE_OUTCOME_APPLIED)
+HERE = b"answered here"
+TRACE = ("traceparent", f"00-{'1' * 32}-{'2' * 16}-01")
+Answer = Callable[[bytes, Any], Awaitable[bytes]]
+
+
+class Leader(grpc.GenericRpcHandler):
+    """A server that answers every method as it is told to."""
+
+    def __init__(self, credentials: grpc.ServerCredentials | None = None) -> None:
+        self.address = f"127.0.0.1:{free_port()}"
+        self.calls: list[tuple[str, bytes, dict[str, Any]]] = []
+        self.left: list[float] = []
+        self.refusal: PolicyError | None = None
+        self.batch: list[messages.PolicyChangeResult] = []
+        self.hangs = False
+        self.came = asyncio.Event()
+        """Set when a call has come."""
+        self.server = grpc.aio.server()
+        self.server.add_generic_rpc_handlers((self,))
+        if credentials is None:
+            self.server.add_insecure_port(self.address)
+        else:
+            self.server.add_secure_port(self.address, credentials)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any]:
+        """Returns the handler of every method."""
+        method = handler_call_details.method.rpartition("/")[2]
+
+        async def handle(request: bytes, context: Any) -> bytes:
+            self.calls.append((method, request, dict(context.invocation_metadata())))
+            self.left.append(context.time_remaining())
+            self.came.set()
+            if self.hangs:
+                await asyncio.sleep(60)
+            if self.refusal is not None:
+                message, details = errors.fitting(self.refusal)
+                await context.abort(errors.code(self.refusal), message, errors.trailing_metadata(self.refusal, details))
+            if method == "BatchUpdatePolicies":
+                return messages.BatchUpdatePoliciesResponse(results=self.batch).SerializeToString()
+            return ANSWER.SerializeToString()
+
+        return grpc.unary_unary_rpc_method_handler(handle)
+
+
+class _Context:
+    """Stands in for gRPC's context of a call."""
+
+    def __init__(self, left: float | None) -> None:
+        self._left = left
+
+    def time_remaining(self) -> float | None:
+        """Returns the time that the caller has left."""
+        return self._left
+
+
+def call_of(method: str = "UpdatePolicy", *metadata: tuple[str, str], left: float | None = None) -> Call:
+    """Returns a call of the caller ``ann``."""
+    call = Call(method, _Context(left), 1, metadata)
+    call.caller = Caller("ann", Way.TOKEN)
+    call.request = Request(PolicyKey(REQUEST.topic, Scope.LOCAL), None, REQUEST.request_id, "")
+    return call
+
+
+def led_by(address: str) -> NotLeader:
+    """Returns the error of a change that another sidecar makes."""
+    return NotLeader("acme/shop", Leadership(False, address))
+
+
+@pytest_asyncio.fixture
+async def leader() -> AsyncIterator[Leader]:
+    """A running leader."""
+    made = Leader()
+    await made.server.start()
+    yield made
+    await made.server.stop(None)
+
+
+@pytest_asyncio.fixture
+async def peers(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Forwarding]:
+    """Connections without TLS, with a token."""
+    monkeypatch.setattr(forwarding, "PAUSE_SECONDS", 0.01)
+    made = Forwarding(0.5, tls=None, trusted=None, token=lambda: "secret")
+    yield made
+    await made.close()
+
+
+async def here() -> bytes:
+    """Answers a change that is tried again."""
+    return HERE
+
+
+async def test_a_leader_is_sent_the_request_for_the_caller(leader: Leader, peers: Forwarding) -> None:
+    call = call_of("UpdatePolicy", TRACE, ("other", "x"), left=10.0)
+    assert await peers.change(call, REQUEST, led_by(leader.address), here) == ANSWER.SerializeToString()
+    ((method, request, metadata),) = leader.calls
+    assert (method, messages.UpdatePolicyRequest.FromString(request)) == ("UpdatePolicy", REQUEST)
+    wanted = {FORWARDED_KEY: "1", "authorization": "Bearer secret", "topicpolicies-original-principal": "ann"}
+    wanted |= dict((TRACE,))
+    assert wanted.items() <= metadata.items()
+    assert "other" not in metadata
+    assert leader.left[0] < 1.7, "the change's own limit, and a second"
+    assert call.outcome is not None and call.outcome.name == "APPLIED"
+    await peers.change(call_of(left=0.4), REQUEST, led_by(leader.address), here)
+    assert leader.left[1] < 0.37, "the leader has to answer before the caller's deadline"
+
+
+async def test_a_forwarded_change_is_not_forwarded_again(leader: Leader, peers: Forwarding) -> None:
+    with pytest.raises(NotLeader):
+        await peers.change(call_of("UpdatePolicy", (FORWARDED_KEY, "1")), REQUEST, led_by(leader.address), here)
+    assert not leader.calls
+
+
+async def test_a_leader_that_is_not_known_is_not_waited_for(peers: Forwarding) -> None:
+    with pytest.raises(NotLeader):
+        await peers.change(call_of(), REQUEST, led_by(""), here)
+
+
+async def test_the_leaders_error_is_the_callers(leader: Leader, peers: Forwarding) -> None:
+    leader.refusal = PolicyError(Kind.ABORTED, Reason.PRECONDITION_FAILED, "No.", metadata={"version": "9"}, retry_seconds=1.5)
+    call = call_of()
+    with pytest.raises(PolicyError) as refused:
+        await peers.change(call, REQUEST, led_by(leader.address), here)
+    error = refused.value
+    assert (error.kind, error.reason, error.message, error.metadata) == (Kind.ABORTED, Reason.PRECONDITION_FAILED, "No.", {"version": "9"})
+    assert error.retry_seconds == 1.5
+    assert not call.unsure
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        None,
+        led_by("elsewhere:1"),
+        stopping(),
+        PolicyError(Kind.UNAUTHENTICATED, Reason.CREDENTIALS_MISSING, "No token."),
+        PolicyError(Kind.PERMISSION_DENIED, Reason.PROXY_REFUSED, "No proxy."),
+    ],
+    ids=["not-reached", "not-leader", "stopping", "unauthenticated", "no-proxy"],
+)
+async def test_a_change_that_certainly_was_not_made_is_tried_here_again(
+    leader: Leader, peers: Forwarding, refusal: PolicyError | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    leader.refusal = refusal
+    if refusal is None:
+        await leader.server.stop(None)
+    call = call_of()
+    caplog.set_level(logging.WARNING)
+    assert await peers.change(call, REQUEST, led_by(leader.address), here) == HERE
+    assert not call.unsure
+
+    async def still() -> bytes:
+        raise led_by(leader.address)
+
+    with pytest.raises(NotLeader) as refused:
+        await peers.change(call, REQUEST, led_by(leader.address), still)
+    assert call.of_all_attempts(refused.value, REQUEST.request_id) is refused.value
+    warned = refusal is not None and refusal.kind is not Kind.UNAVAILABLE
+    assert len([each for each in caplog.records if "refuses the changes" in each.message]) == warned
+
+
+async def test_a_leader_that_comes_back_is_found_at_once(leader: Leader, peers: Forwarding) -> None:
+    address = leader.address
+    await leader.server.stop(None)
+    assert await peers.change(call_of(), REQUEST, led_by(address), here) == HERE
+    back = Leader()
+    back.server.add_insecure_port(address)
+    await back.server.start()
+    assert await peers.change(call_of(), REQUEST, led_by(address), here) == ANSWER.SerializeToString()
+    await back.server.stop(None)
+
+
+@pytest.mark.parametrize("broken", [True, False], ids=["connection-breaks", "no-answer"])
+async def test_a_change_that_may_have_been_made_is_tried_again_and_never_said_not_to_be_made(
+    leader: Leader, peers: Forwarding, *, broken: bool
+) -> None:
+    leader.hangs = True
+    call, tried = call_of(left=None if broken else 0.3), list[bool]()
+
+    async def again() -> bytes:
+        tried.append(call.unsure)
+        raise led_by(leader.address)
+
+    changing = asyncio.create_task(peers.change(call, REQUEST, led_by(leader.address), again))
+    await leader.came.wait()
+    assert call.unsure, "if the call is ended now, its change may have been made"
+    if broken:
+        await leader.server.stop(None)
+    with pytest.raises(NotLeader) as refused:
+        await changing
+    assert tried and all(tried)
+    found = call.of_all_attempts(refused.value, REQUEST.request_id)
+    assert (found.kind, found.reason) == (Kind.DEADLINE_EXCEEDED, Reason.OUTCOME_UNKNOWN)
+    assert found.metadata == {"request_id": REQUEST.request_id}
+
+
+async def test_a_batch_is_split_by_leader(leader: Leader, peers: Forwarding) -> None:
+    other = Leader()
+    await other.server.start()
+    ids = [f"{number:032x}" for number in range(5)]
+    changes = {
+        index: messages.PolicyChangeRequest(update=messages.UpdatePolicyRequest(topic=f"t{index}", request_id=request_id))
+        for index, request_id in enumerate(ids)
+    }
+    done = [messages.ChangeResult(version=str(number)) for number in range(5)]
+    busy = PolicyError(Kind.RESOURCE_EXHAUSTED, Reason.LIMIT_REACHED, "Later.")
+    leader.batch = [messages.PolicyChangeResult(success=done[0]), messages.PolicyChangeResult(error=errors.status(led_by("elsewhere:1")))]
+    other.batch = [messages.PolicyChangeResult(success=done[2]), messages.PolicyChangeResult(error=errors.status(busy))]
+    refused = {0: led_by(leader.address), 1: led_by(leader.address), 2: led_by(other.address), 4: led_by(other.address)}
+    call = call_of("BatchUpdatePolicies")
+    found = await peers.batch(call, changes, refused)
+    failed = found.pop(4)
+    assert isinstance(failed, PolicyError) and failed.reason is Reason.LIMIT_REACHED
+    assert found == {0: done[0], 2: done[2]}, "1 can be tried again"
+    for each, sent in ((leader, [0, 1]), (other, [2, 4])):
+        assert list(messages.BatchUpdatePoliciesRequest.FromString(each.calls[0][1]).changes) == [changes[index] for index in sent]
+    await other.server.stop(None)
+    assert await peers.batch(call, changes, {2: led_by(other.address)}) == {}
+    leader.hangs = True
+    leader.came.clear()
+    batch = asyncio.create_task(peers.batch(call, changes, {0: led_by(leader.address)}))
+    await leader.came.wait()
+    assert call.unsure, "if the call is ended now, its changes may have been made"
+    await leader.server.stop(None)
+    unknown = (await batch)[0]
+    assert isinstance(unknown, PolicyError) and (unknown.reason, unknown.metadata) == (Reason.OUTCOME_UNKNOWN, {"request_id": ids[0]})
+    assert not call.unsure
+
+
+async def test_a_principal_that_metadata_can_not_name_is_not_forwarded(leader: Leader, peers: Forwarding) -> None:
+    call = call_of()
+    call.caller = Caller("zoë", Way.TOKEN)
+    assert await peers.change(call, REQUEST, led_by(leader.address), here) == HERE
+    assert not leader.calls
+
+
+@pytest.fixture
+def tls(tmp_path: Path) -> tuple[TlsConfig, grpc.ServerCredentials]:
+    """The TLS of this sidecar, and that of a leader which demands certificates of the same authority."""
+    authority = Authority(tmp_path, "authority")
+    one, two = authority.identity("one", "127.0.0.1"), authority.identity("two", "127.0.0.1")
+    pair, trusted = (one.key.read_bytes(), one.certificate.read_bytes()), authority.certificate
+    own = TlsConfig(certificate_file=two.certificate, key_file=two.key, client_ca_file=trusted)
+    return own, grpc.ssl_server_credentials([pair], trusted.read_bytes(), require_client_auth=True)
+
+
+async def test_a_leader_with_tls_knows_this_sidecar_by_its_certificate(tls: tuple[TlsConfig, grpc.ServerCredentials]) -> None:
+    own, of_leader = tls
+    leader = Leader(of_leader)
+    await leader.server.start()
+    peers = Forwarding(5.0, tls=own, trusted=None, token=str)
+    assert await peers.change(call_of(), REQUEST, led_by(leader.address), here) == ANSWER.SerializeToString()
+    assert "authorization" not in leader.calls[0][2]
+    await peers.close()
+    await leader.server.stop(None)
