@@ -113,7 +113,7 @@ async def test_a_watch_whose_token_has_expired_goes_on_with_the_next_one(kind: K
 async def test_a_watch_gives_up_when_its_patience_is_over(kind: Kind, service: FakeService) -> None:
     service.answers["WatchPolicies"] += [[batch(change("v1", "t1")), BROKEN], *[[BROKEN]] * 1000]
     with pytest.raises(tp.Unavailable):
-        await use(kind, service.address, watching(patience=0.05))
+        await use(kind, service.address, watching(patience=0.5))
     assert len(service.calls) > 2
     with pytest.raises(TypeError, match="takes a list"):
         await use(kind, service.address, lambda client: client.watch(namespaces=NAMESPACE))
