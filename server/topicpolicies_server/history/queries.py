@@ -16,7 +16,7 @@ from .entries import AS_AFTER, BEFORE_KNOWN, UNTIMED, Gap, GapReason
 from .file import COLUMNS as ROW
 from .file import check_entry, sealed
 
-FIRST, LAST = (0, 0), (2**62, 2**62)
+LAST = (2**62, 2**62)
 MOST_GAPS = 100
 """The most gaps that an answer lists."""
 _UNREADABLE_SCOPE = 0

@@ -1,6 +1,6 @@
 """One BatchUpdatePolicies call: hands its changes to their namespaces, and waits until each has its result.
 
-Changes of one policy key are made in the order of the batch. Permissions are checked once for each namespace. What goes wrong with one
+Changes of one policy key are made in the order of the batch. Permissions are checked by namespace, not by change. What goes wrong with one
 change, or with one namespace, concerns no other. At the call's deadline, and when the server stops, every change that has no result gets
 the one that is certain by then, so that the others' results are not lost.
 """
@@ -8,7 +8,7 @@ the one that is certain by then, so that the others' results are not lost.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from time import perf_counter
 from typing import TypeAlias
 
@@ -146,18 +146,22 @@ class Batch:
         begin = 0
         while begin < len(self._changes):
             end = begin + await self._granted(len(self._changes) - begin)
-            by_namespace: dict[str, list[Request]] = {}
-            over = self._loop.time() + TURN_SECONDS
-            for index in range(begin, end):
-                if (request := self._read(index)) is not None:
-                    by_namespace.setdefault(self._namespaces[request], []).append(request)
-                if self._loop.time() > over:
-                    await asyncio.sleep(0)
-                    over = self._loop.time() + TURN_SECONDS
-            await asyncio.gather(*(self._make(name, together) for name, together in by_namespace.items()))
+            await self._submit(range(begin, end))
             begin = end
         if self._forwarding is not None:
             await self._forward(self._forwarding)
+
+    async def _submit(self, indexes: Iterable[int]) -> None:
+        """Reads changes and submits them, all namespaces at once."""
+        by_namespace: dict[str, list[Request]] = {}
+        over = self._loop.time() + TURN_SECONDS
+        for index in indexes:
+            if (request := self._read(index)) is not None:
+                by_namespace.setdefault(self._namespaces[request], []).append(request)
+            if self._loop.time() > over:
+                await asyncio.sleep(0)
+                over = self._loop.time() + TURN_SECONDS
+        await asyncio.gather(*(self._make(name, together) for name, together in by_namespace.items()))
 
     async def _forward(self, forwarding: Forwarding) -> None:
         """Forwards changes to their leaders. Those that leaders certainly did not make are made here, or forwarded, after a pause."""
@@ -176,11 +180,7 @@ class Batch:
                     del refused[index]
                     self._answer(index, answer)
                 await asyncio.sleep(PAUSE_SECONDS if refused else 0)
-                by_namespace: dict[str, list[Request]] = {}
-                for index in refused:
-                    if (request := self._read(index)) is not None:
-                        by_namespace.setdefault(self._namespaces[request], []).append(request)
-                await asyncio.gather(*(self._make(name, together) for name, together in by_namespace.items()))
+                await self._submit(refused)
             else:
                 for index, error in refused.items():
                     self._answer(index, error)
