@@ -3,7 +3,7 @@
 import gc
 import os
 import signal
-from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -58,6 +58,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Has the longest come first, and then what waits for brokers and other programs: what only computes fills the processors meanwhile."""
-    waiting: set[Path] = {item.path for item in items if item.get_closest_marker("broker") or item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (not item.nodeid.startswith(ONE_PROCESS), item.path not in waiting))
+    """Mixes the files; the folders of one process come first, as they take longest.
+
+    Those of a folder often start brokers and other programs. All at once, these would be too many for the processors, and miss deadlines.
+    """
+    items.sort(key=lambda item: (not item.nodeid.startswith(ONE_PROCESS), crc32(item.nodeid.partition("::")[0].encode())))
