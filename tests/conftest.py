@@ -39,8 +39,8 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-ONE_PROCESS = ("tests/spark/", "tests/promises/plugin/")
-"""Folders whose tests all run in one process: they share a Spark session, or a broker with the plug-in."""
+ONE_PROCESS = ("tests/spark/", "tests/promises/plugin/", "tests/promises/exclusive/")
+"""Folders whose tests all run in one process: they share a Spark session, or a broker with settings of its own."""
 
 
 class ByFile(LoadFileScheduling):  # type: ignore[misc]

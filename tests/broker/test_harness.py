@@ -1,34 +1,15 @@
-"""The brokers of tests and measurements: start, stop, security, compaction on request, and cleaning up."""
+"""The brokers of tests and measurements: versions, messages, errors, and compaction on request."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import httpx
 import pulsar
 import pytest
 
 from tests.broker import pulsar_broker
 from tests.broker.admin import CHANGE_EVENTS, Admin, AdminError
-from tests.broker.configuration import Security
-from tests.broker.credentials import Authority, TokenKey
-from tests.broker.fixtures import BrokerOf, MakeBroker
-from tests.broker.jars import LATEST, BrokerUnavailableError
-from tests.broker.pulsar_broker import Broker, OwnBroker
-
-_OWNER = """
-import subprocess, time
-from tests.broker import pulsar_broker
-child = subprocess.Popen(["sleep", "600"])
-watchdog = pulsar_broker._watchdog(child.pid)
-print(child.pid, watchdog.pid, flush=True)
-time.sleep(600)
-"""
-_RETENTION = {"retentionTimeInMinutes": 10, "retentionSizeInMB": 20}
+from tests.broker.fixtures import BrokerOf
+from tests.broker.jars import LATEST
+from tests.broker.pulsar_broker import Broker
 
 
 def _alive(pid: int) -> bool:
@@ -36,15 +17,6 @@ def _alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except OSError:
         return False
-
-
-def _eventually(holds: Callable[[], bool], timeout_s: float = 10) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while not holds():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.05)
-    return True
 
 
 def test_a_new_home_is_made_even_if_another_process_removes_an_abandoned_one_meanwhile(
@@ -110,116 +82,3 @@ def test_change_events_are_compacted_on_request(admin: Admin, partitions: int) -
     kept = sum(state["compactedLedger"]["entries"] for state in states if state["compactedLedger"]["ledgerId"] >= 0)
     assert written >= 12
     assert kept == 4
-
-
-@pytest.fixture(scope="module")
-def own() -> Iterator[OwnBroker]:
-    """A running broker that the tests of this module may stop, kill and pause; they leave it running."""
-    with OwnBroker(settings={"allowAutoTopicCreationType": "partitioned", "defaultNumPartitions": "2"}) as broker:
-        yield broker
-
-
-@pytest.mark.broker
-def test_a_paused_broker_does_not_answer_until_it_is_resumed(own: OwnBroker) -> None:
-    own.pause()
-    with pytest.raises(httpx.ReadTimeout):
-        httpx.get(f"{own.admin_url}/admin/v2/clusters", timeout=1, trust_env=False)
-    own.resume()
-    with own.admin() as admin:
-        assert admin.call("GET", "clusters") == ["standalone"]
-
-
-@pytest.mark.broker
-@pytest.mark.timeout(600)
-def test_a_broker_keeps_its_data_and_ports_over_restarts_and_loses_its_data_when_wiped(own: OwnBroker) -> None:
-    with own.admin() as admin:
-        namespace = admin.create_namespace()
-        topic = f"{namespace}/kept"
-        admin.create_topic(topic)
-        admin.call("POST", f"persistent/{topic}/retention", _RETENTION)
-        # The broker has the extra settings: topics that it creates by itself have two partitions.
-        assert len(admin.partitions_of(f"{namespace}/{CHANGE_EVENTS}")) == 2
-
-        own.pause()
-        for end in (own.stop, own.kill):  # the first of them ends a paused broker
-            first = own.pid or 0
-            end()
-            assert own.pid is None
-            assert not _alive(first)
-            own.start()
-            assert admin.call("GET", f"persistent/{topic}/retention") == _RETENTION
-
-        own.kill()
-        own.start(wipe=True)
-        assert namespace not in admin.call("GET", "namespaces/public")
-
-
-def test_a_secured_broker_serves_only_clients_with_a_valid_token_and_trust_in_its_authority(
-    make_broker: MakeBroker, tmp_path: Path
-) -> None:
-    authority = Authority(tmp_path)
-    stranger = Authority(tmp_path / "stranger")
-    broker = make_broker(security=Security(TokenKey(), authority))
-    broker.start()
-
-    with broker.admin() as admin:
-        topic = f"{admin.create_namespace()}/secret"
-        admin.create_topic(topic)
-    with Admin(broker.admin_url_tls, token=broker.token(), trust=authority.trust) as admin:
-        assert admin.call("GET", "clusters") == ["standalone"]
-    with Admin(broker.admin_url_tls, token=broker.token(), trust=stranger.trust) as admin, pytest.raises(httpx.ConnectError):
-        admin.call("GET", "clusters")
-    with Admin(broker.admin_url) as admin, pytest.raises(AdminError) as refused:
-        admin.call("GET", "clusters")
-    assert refused.value.status == 401
-    with broker.admin("somebody") as admin, pytest.raises(AdminError) as refused:
-        admin.create_topic(topic + "-2")
-    assert refused.value.status == 403
-    with Admin(broker.admin_url, token=TokenKey().token("admin")) as admin, pytest.raises(AdminError) as refused:
-        admin.call("GET", "clusters")
-    assert refused.value.status == 401
-
-    def publish(token: str | None, trust: Path) -> None:
-        client = pulsar.Client(
-            broker.service_url_tls,
-            authentication=None if token is None else pulsar.AuthenticationToken(token),
-            tls_trust_certs_file_path=str(trust),
-            tls_validate_hostname=True,
-            operation_timeout_seconds=3,
-            logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error),
-        )
-        try:
-            client.create_producer(f"persistent://{topic}").send(b"sealed")
-        finally:
-            client.close()
-
-    publish(broker.token(), authority.trust)
-    with pytest.raises(pulsar.PulsarException):
-        publish(None, authority.trust)
-    with pytest.raises(pulsar.PulsarException):
-        publish(broker.token(), stranger.trust)
-
-
-def test_a_broker_that_cannot_start_reports_why_and_leaves_no_process_running(make_broker: MakeBroker) -> None:
-    broker = make_broker(settings={"metadataStoreUrl": "nonsense://here", "brokerServicePort": "not a number"})
-    with pytest.raises(BrokerUnavailableError, match="not a number"):
-        broker.start()
-    assert broker.pid is None
-
-
-def test_a_broker_does_not_outlive_the_process_that_started_it() -> None:
-    owner = subprocess.Popen(
-        [
-            sys.executable,
-            "-c",
-            _OWNER,
-        ],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert owner.stdout is not None
-    child, watchdog = (int(number) for number in owner.stdout.readline().split())
-    assert _alive(child)
-    os.kill(owner.pid, signal.SIGKILL)
-    owner.communicate()
-    assert _eventually(lambda: not _alive(child) and not _alive(watchdog))

@@ -27,7 +27,7 @@ MORE_SEEDS = {"shared": 200, "interrupted": 70, "compacted": 130, "forgetful": 7
 answers`` never in 20, ``batches broken`` 4 times in 40, and in ``forgetful`` never in 20 of 100.
 """
 
-LEAST_SEEDS = 8
+LEAST_SEEDS = 5
 """How many seeds of each profile are run at least; further ones are run until all faults have occurred that have to."""
 
 ALWAYS = (

@@ -107,7 +107,7 @@ def undone(steps: Steps) -> int:
     return sum(last[0] != middle[0] and last[1] == first[1] for first, middle, last in triples)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, 1, pytest.param(2, marks=pytest.mark.evidence), pytest.param(3, marks=pytest.mark.evidence)])
 def test_state_attribution_drift_and_churn_are_those_of_a_plain_computation(spark: SparkSession, seed: int) -> None:
     changes = random_changes(seed)
     shuffled = random.Random(seed).sample(changes, len(changes))

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
 _ROOT = Path(__file__).resolve().parents[2]
-KILLS = 2
+KILLS = 1
 TOPICS = [f"t{number}" for number in range(4)]
 
 

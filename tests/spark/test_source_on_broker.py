@@ -142,7 +142,7 @@ def test_filters_and_options_limit_the_rows_that_are_read(spark: SparkSession, b
     assert _batch(spark, broker, namespace, until=future, topics=f"persistent://{namespace}/a").count() == 1
 
 
-@pytest.mark.parametrize("partitions", [0, 3])
+@pytest.mark.parametrize("partitions", [pytest.param(0, marks=pytest.mark.evidence), 3])
 def test_a_stream_reads_every_event_once_in_batches_of_bounded_size(
     spark: SparkSession, broker: Broker, admin: Admin, tmp_path: Path, partitions: int
 ) -> None:

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	pb "topicpolicies.example/clients/go/topicpolicies/v1"
@@ -17,7 +18,7 @@ func TestACacheFollowsThroughARestartOfTheServer(t *testing.T) {
 	set := func(value int32) {
 		t.Helper()
 		request := &pb.UpdatePolicyRequest{Topic: namespace + "/x", Policies: &pb.TopicPolicies{MaxProducerPerTopic: proto.Int32(value)}}
-		if _, err := client.UpdatePolicy(t.Context(), request); err != nil {
+		if _, err := client.UpdatePolicy(t.Context(), request, grpc.WaitForReady(true)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -19,9 +19,9 @@ from topicpolicies_server.core.names import Scope
 
 SEEDS = 100
 """At most so many seeds of each kind are run."""
-LEAST_SEEDS = 30
+LEAST_SEEDS = 15
 """So many seeds of the kinds in ``HAPPENS`` are always run, then more until everything required has happened."""
-FEWER = {"joining": 60, "late repairs": 120, "late guards": 120, "late repairs, recalled": 60}
+FEWER = {"joining": 30, "late repairs": 60, "late guards": 120, "late repairs, recalled": 60}
 """How many seeds of kinds that take longer are run."""
 CANNOT_BE_PROMISED = {
     "undone, it changed nothing",  # a call cleared a setting that was already unset in the document that the broker saw

@@ -184,7 +184,7 @@ func load(stub pb.TopicPoliciesServiceClient, topic, name string, ended context.
 		}
 		what["errors"] = errors
 		say(what)
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

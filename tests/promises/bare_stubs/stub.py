@@ -119,7 +119,7 @@ def load(stub: Any, topic: str, name: str, ended: threading.Event) -> None:
             done, failure = attempt(stub, update, batched=value % 3 == 0)
             errors += [failure] if failure else []
         say(call="load", name=name, value=value, errors=errors, **(result(done) if done is not None else {}))
-        time.sleep(0.01)
+        time.sleep(0.05)
 
 
 def main(service_config: str, addresses: str, command: str, *arguments: str) -> None:

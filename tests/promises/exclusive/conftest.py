@@ -66,9 +66,9 @@ class Cluster:
                     return
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def quick_broker() -> Iterator[Broker]:
-    """A broker with short sessions, shared by the tests of a module.
+    """A broker with short sessions, shared by the tests of this folder.
 
     It does not compact by itself: a request id whose event was compacted away is remembered for 16 more requests of its key only, and a
     client that waited for a suspended leader repeats its request later than that.

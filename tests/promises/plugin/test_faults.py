@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pulsar
@@ -22,24 +22,32 @@ _LOAD_TIMEOUT_S = 5
 
 
 @pytest.fixture
-def without_sidecar(pair: Pair, topic: str) -> Iterator[None]:
-    """Kills the sidecar after the test's topic was created; starts it again after the test, if the test has not done so."""
+def killing(pair: Pair, topic: str) -> Iterator[Callable[[], None]]:
+    """Kills the sidecar when it is called, after the test's topic was created; after the test a sidecar runs, however the test ended."""
     lives = pair.sidecar.lives
-    pair.sidecar.kill()
-    yield
+    yield pair.sidecar.kill
     if pair.sidecar.lives == lives:
+        pair.sidecar.kill()
         pair.start_sidecar()
 
 
-def test_without_the_sidecar_known_policies_hold_and_changes_are_refused(pair: Pair, own: Admin, topic: str, client: pulsar.Client) -> None:
+@pytest.fixture
+def without_sidecar(killing: Callable[[], None]) -> None:
+    """Kills the sidecar before the test."""
+    killing()
+
+
+def test_without_the_sidecar_known_policies_hold_and_changes_are_refused(
+    pair: Pair, own: Admin, topic: str, client: pulsar.Client, killing: Callable[[], None]
+) -> None:
     first = client.create_producer(f"persistent://{topic}")
     own.call("POST", f"persistent/{topic}/maxProducers", 1)
-    pair.sidecar.kill()
+    killing()
     assert own.call("GET", f"persistent/{topic}/maxProducers") == 1
     assert not admits_another_producer(client, topic)
     own.call("PUT", f"persistent/{topic}/unload")
     own.create_topic(f"{topic}-new")
-    soon(first.is_connected, "the unloaded topic loads again without the sidecar")
+    soon(lambda: _producers(own, topic) == 1, "the unloaded topic loads again without the sidecar")
     assert not admits_another_producer(client, topic), "the broker enforces the policies that it knows"
     with pytest.raises(AdminError, match="503"):
         own.call("POST", f"persistent/{topic}/maxProducers", 2)
@@ -51,9 +59,9 @@ def test_without_the_sidecar_known_policies_hold_and_changes_are_refused(pair: P
     first.close()
 
 
-def test_an_update_waits_for_a_sidecar_that_is_being_restarted(pair: Pair, own: Admin, topic: str) -> None:
+def test_an_update_waits_for_a_sidecar_that_is_being_restarted(pair: Pair, own: Admin, topic: str, killing: Callable[[], None]) -> None:
     own.call("POST", f"persistent/{topic}/maxProducers", 1)
-    pair.sidecar.kill()
+    killing()
     with ThreadPoolExecutor(1) as thread:
         waiting = thread.submit(own.call, "POST", f"persistent/{topic}/maxProducers", 2)
         pair.start_sidecar()
@@ -118,6 +126,15 @@ def test_a_restarted_broker_has_and_enforces_its_policies(pair: Pair, own: Admin
     client.create_producer(f"persistent://{topic}")
     assert not admits_another_producer(client, topic)
     client.close()
+
+
+def _producers(admin: Admin, topic: str) -> int:
+    """Returns how many producers a topic has at the broker. A client's own view of it is late after the topic was unloaded."""
+    try:
+        return len(admin.call("GET", f"persistent/{topic}/stats")["publishers"])
+    except AdminError as error:
+        assert error.status == 404, error
+        return 0
 
 
 def _loads(admin: Admin, topic: str) -> bool:
