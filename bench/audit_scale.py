@@ -22,7 +22,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from topicpolicies_spark.audit.attribution import changed, who
+from topicpolicies_spark.audit.changes import made, who
 from topicpolicies_spark.audit.churn import frequently_changed, reverted_fields
 from topicpolicies_spark.audit.session import session
 from topicpolicies_spark.audit.state import state
@@ -56,14 +56,15 @@ def made_up(spark: SparkSession, count: int) -> DataFrame:
         "namespace": F.concat(F.lit("acme/ns-"), topic % 20),
         "topic": F.concat(F.lit("persistent://acme/ns-"), topic % 20, F.lit("/topic-"), topic),
         "scope": F.lit("LOCAL"),
-        "partition": F.lit(0),
-        "position": F.concat(F.lit("b10i"), F.lpad(number.cast("string"), 9, "0")),
-        "ledger": F.lit(10),
-        "entry": number,
-        "published": F.timestamp_seconds(F.lit(1_700_000_000) + number / 10),
+        "position": F.lpad(number.cast("string"), 16, "0"),
+        "version": F.lpad(number.cast("string"), 16, "0"),
+        "time": F.timestamp_seconds(F.lit(1_700_000_000) + number / 10),
         "action": F.lit("UPDATE"),
-        "origin": F.lit("update"),
-        "producer": F.lit("sidecar"),
+        "kind": F.lit("UPDATE"),
+        "outcome": F.lit("APPLIED"),
+        "changed": F.array(
+            F.lit("max_producer_per_topic"), F.lit("message_ttl_in_seconds"), F.lit("retention_policies.retention_time_in_minutes")
+        ),
         "actor": F.concat(F.lit("bot-"), ((number / topics).cast("int") % 2 + topic % (_ACTORS - 1))),
         "policies": policies,
     }
@@ -85,8 +86,8 @@ def measure(count: int) -> dict[str, float]:
             questions: dict[str, Callable[[], DataFrame]] = {
                 "state": lambda: state(changes, middle),
                 "who": lambda: who(changes),
-                "churn": lambda: frequently_changed(changed(changes), 10),
-                "fights": lambda: reverted_fields(changed(changes), 2),
+                "churn": lambda: frequently_changed(made(changes), 10),
+                "fights": lambda: reverted_fields(made(changes), 2),
             }
             for name, question in questions.items():
                 began = time.perf_counter()

@@ -8,7 +8,7 @@ import pytest
 
 from topicpolicies_server.history import Bounds, History, file, open_history
 from topicpolicies_server.history.entries import Gap, GapReason
-from topicpolicies_server.history.following import LogPlace, Recorded, Stretch, UnknownLog
+from topicpolicies_server.history.following import LogPlace, Passed, Piece, Recorded, Stretch, UnknownLog
 from topicpolicies_server.history.trimming import trim
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, update
@@ -31,12 +31,24 @@ async def everything(history: History, place: LogPlace = BEGINNING, most: int = 
             return pieces, place
 
 
-def label_of(piece: Recorded | Gap) -> str:
-    return piece.reason.name if isinstance(piece, Gap) else piece.entry.position
+def label_of(piece: Piece) -> str:
+    if isinstance(piece, Gap):
+        return piece.reason.name
+    return piece.position if isinstance(piece, Passed) else piece.entry.position
 
 
 def rows(*numbers: int) -> list[str]:
     return list(map(position, numbers))
+
+
+async def test_passing_events_gives_their_places_in_the_order_of_reading_them(history: History) -> None:
+    reader = await reader_of(history)
+    reader.read(*(update(row, row) for row in range(1, 8)))
+    read, passed = await stretch_after(history), await history.stretch(NAMESPACE, BEGINNING, 100, passing=True)
+    assert list(map(label_of, passed.pieces)) == list(map(label_of, read.pieces)) == rows(*range(1, 8))
+    assert (passed.place, passed.more) == (read.place, read.more)
+    few = await history.stretch(NAMESPACE, BEGINNING, 3, passing=True)
+    assert list(map(label_of, few.pieces)) == rows(1, 2, 3) and few.more
 
 
 async def test_an_event_that_is_recorded_late_with_an_early_time_is_not_missed(history: History) -> None:

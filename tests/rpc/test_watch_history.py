@@ -258,3 +258,21 @@ async def test_a_malformed_request_is_refused_with_the_field(start: Start, reque
         refusal = Refusal(caught.value)
         assert refusal.code == grpc.StatusCode.INVALID_ARGUMENT and set(refusal.violations) == {field}
         assert (await serving.stub.ListPolicies(ListPoliciesRequest(namespace="a/b"))).resume_token
+
+
+async def test_bookmarks_divide_a_history_and_tell_its_end_without_events(start: Start) -> None:
+    async with start() as serving:
+        await serving.write(range(1, 24))
+        whole = [event.position for event in await serving.watch().whole() if event.HasField("entry")]
+        watch = serving.watch(bookmark_every=5)
+        marks = [event for event in await watch.until_synced() if not event.HasField("status")]
+        assert set(kinds(marks)) == {"bookmark"}
+        assert [event.position for event in marks] == [whole[number] for number in (4, 9, 14, 19, 22)]
+        await serving.write(range(24, 31))
+        assert (await watch.until(lambda event: event.HasField("bookmark") and event.position > whole[-1]))[-1].position > whole[-1]
+        watch.cancel()
+        assert values(await serving.watch(whole[-1]).whole()) == list(range(24, 31))
+        (end,) = [event for event in await serving.watch(whole[9], bookmark_every=1_000_000).until_synced() if event.HasField("bookmark")]
+        assert entries(await serving.watch(end.position).whole()) == []
+        with pytest.raises(grpc.aio.AioRpcError, match="must be from 1 to"):
+            await serving.watch(bookmark_every=-1).whole()

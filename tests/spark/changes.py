@@ -12,31 +12,35 @@ from topicpolicies_spark.rows import ARROW_SCHEMA, SPARK_SCHEMA, Change
 NAMESPACE = "acme/orders"
 
 
-def change(number: int, topic: str, policies: dict[str, Any] | None, **more: Any) -> Change:
-    """Returns the event ``number`` of its log, published ``number`` seconds after 1970-01-01."""
+def change(number: int, topic: str, policies: dict[str, Any] | None, changed: list[str] | None = None, **more: Any) -> Change:
+    """Returns event ``number`` of a history, ``number`` seconds after 1970-01-01. ``changed``: by default the fields of ``policies``."""
     actor = more.get("actor")
-    values: dict[str, Any] = {
+    values: dict[str, Any] = dict.fromkeys(Change._fields)
+    values |= {
         "namespace": NAMESPACE,
         "topic": f"persistent://{NAMESPACE}/{topic}",
         "scope": "LOCAL",
-        "partition": 0,
-        "position": f"b10{chr(ord('a') + len(str(number)) - 1)}{number}",
-        "ledger": 10,
-        "entry": number,
-        "published": number * 1_000_000,
-        "action": "UPDATE" if policies is not None else "TOMBSTONE",
-        "origin": "update" if actor else "broker",
+        "position": f"{number:016x}",
+        "version": f"v{number}",
+        "time": number * 1_000_000,
+        "action": "UPDATE" if policies is not None else "DELETE",
+        "kind": "UPDATE" if actor else "BROKER",
+        "outcome": "APPLIED",
         "producer": "standalone-0-1",
-        "actor": None,
-        "request_id": None,
-        "event_id": None,
-        "mask": None,
-        "base": None,
+        "changed": sorted(policies or {}) if changed is None else changed or None,
         "policies": policies,
-        "problem": None,
+        "replicated": False,
+        "unexplained": False,
+        "ambiguous": False,
     }
-    values |= more
-    return Change(**({"version": values["position"]} | values))
+    return Change(**(values | more))
+
+
+def gap(number: int, outcome: str, **more: Any) -> Change:
+    """Returns a gap of a history that ends ``number`` seconds after 1970-01-01, before the event with that number."""
+    values: dict[str, Any] = dict.fromkeys(("topic", "scope", "version", "kind", "producer"))
+    values |= {"action": "GAP", "outcome": outcome} | more
+    return change(number, "", None, [])._replace(**values)
 
 
 def frame(spark: SparkSession, changes: list[Change]) -> DataFrame:

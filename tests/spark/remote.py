@@ -6,7 +6,7 @@ import json
 import sys
 
 from topicpolicies_spark import NAME
-from topicpolicies_spark.audit.attribution import who
+from topicpolicies_spark.audit.changes import who
 from topicpolicies_spark.audit.session import session
 from topicpolicies_spark.audit.state import state
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from topicpolicies_spark.audit.attribution import changed, who
+from topicpolicies_spark.audit.changes import made, who
 from topicpolicies_spark.audit.churn import frequently_changed, reverted_fields
 from topicpolicies_spark.audit.declarations import declared
 from topicpolicies_spark.audit.drift import drift, undeclared
@@ -18,7 +18,7 @@ from topicpolicies_spark.audit.report import report
 from topicpolicies_spark.audit.state import before, since, state
 from topicpolicies_spark.options import time_of
 
-from .changes import NAMESPACE, change, frame
+from .changes import NAMESPACE, change, frame, gap
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,51 +36,64 @@ def _documents(spark: SparkSession, as_of: str = "") -> dict[str, int | None]:
     return {row[0].rpartition("/")[2]: row[1] for row in found}
 
 
+PRODUCERS, SECONDS = "max_producer_per_topic", "message_ttl_in_seconds"
 CHANGES = [
-    change(1, "a", {"max_producer_per_topic": 1}),
-    change(2, "b", {"max_producer_per_topic": 2}, actor="retention-bot"),
-    change(3, "a", {"max_producer_per_topic": 1, "message_ttl_in_seconds": 9}),
-    change(4, "a", {"max_producer_per_topic": 1, "message_ttl_in_seconds": 9}, origin="repair"),
-    change(5, "b", None, origin="tombstone"),
-    change(6, "c", {"max_producer_per_topic": 3}, action="INSERT"),
-    change(7, "c", {"max_producer_per_topic": 4}, action="INSERT"),
-    change(8, "a", {"max_producer_per_topic": 8}, action="NONE"),
-    change(9, "a", None, action="UNREADABLE", problem="broken")._replace(topic=None),
-    change(12, "a", {"max_producer_per_topic": 12}),
+    change(1, "a", {PRODUCERS: 1}),
+    change(2, "b", {PRODUCERS: 2}, actor="retention-bot", reason="GH-7"),
+    change(3, "a", {PRODUCERS: 1, SECONDS: 9}, [SECONDS]),
+    change(4, "a", {PRODUCERS: 1, SECONDS: 9}, [], action="NONE", kind="REPAIR", outcome="RESTATED"),
+    change(5, "b", None, [PRODUCERS], actor="cleaner", kind="DELETE"),
+    change(6, "b", None, [], action="NONE", kind="TOMBSTONE", outcome="RESTATED"),
+    change(7, "c", {PRODUCERS: 3}),
+    change(8, "a", {PRODUCERS: 8}, [], action="NONE", outcome="REJECTED", actor="late"),
+    change(9, "a", None, [], action="UNREADABLE", problem="broken")._replace(topic=None),
+    change(12, "a", {PRODUCERS: 12}, [PRODUCERS, SECONDS]),
 ]
-"""The twelfth event sorts last only because the numbers in positions are prefixed with their length (b10b12 after b10a9)."""
 
 
-def test_the_state_has_the_documents_that_brokers_applied(spark: SparkSession) -> None:
-    assert _documents(spark) == {"a": 12, "c": 3}, "an INSERT on a document changes nothing, a tombstone removes it"
+def test_the_state_has_the_documents_behind_the_last_changes(spark: SparkSession) -> None:
+    assert _documents(spark) == {"a": 12, "c": 3}, "what did not count changes nothing, a deletion removes"
     assert _documents(spark, AT(4)) == {"a": 1, "b": 2}
-    assert _documents(spark, AT(6)) == {"a": 1, "c": 3}
+    assert _documents(spark, AT(7)) == {"a": 1, "c": 3}
     assert _documents(spark, AT(0)) == {}
 
 
-def test_who_lists_the_author_and_the_fields_of_each_change(spark: SparkSession) -> None:
-    found = [(row.topic.rpartition("/")[2], row.who, row.fields) for row in who(frame(spark, CHANGES)).collect()]
+def test_who_lists_the_author_and_what_each_change_changed(spark: SparkSession) -> None:
+    found = [(row.topic.rpartition("/")[2], row.who, row.changed) for row in who(frame(spark, CHANGES)).collect()]
+    broker = "broker standalone-0-1"
     assert found == [
-        ("a", "broker standalone-0-1", ["max_producer_per_topic", "message_ttl_in_seconds"]),
-        ("c", "broker standalone-0-1", ["max_producer_per_topic"]),
-        ("a", "broker standalone-0-1", ["message_ttl_in_seconds"]),
-        ("b", "retention-bot", ["max_producer_per_topic"]),
-        ("a", "broker standalone-0-1", ["max_producer_per_topic"]),
-    ]
-    by_bot = who(frame(spark, CHANGES), by="retention-bot").collect()
-    assert [row.topic for row in by_bot] == [f"persistent://{NAMESPACE}/b"]
+        ("a", broker, [PRODUCERS, SECONDS]),
+        ("c", broker, [PRODUCERS]),
+        ("b", "cleaner", [PRODUCERS]),
+        ("a", broker, [SECONDS]),
+        ("b", "retention-bot", [PRODUCERS]),
+        ("a", broker, [PRODUCERS]),
+    ], "tombstones, repairs and what was rejected are nobody's changes"
+    (by_bot,) = who(frame(spark, CHANGES), by="retention-bot").collect()
+    assert (by_bot.topic, by_bot.reason) == (f"persistent://{NAMESPACE}/b", "GH-7")
     for topic in (f"persistent://{NAMESPACE}/a", f"{NAMESPACE}/a-partition-3"):
-        assert who(frame(spark, CHANGES), topic=topic, field="message_ttl_in_seconds").count() == 2
+        assert who(frame(spark, CHANGES), topic=topic, field=SECONDS).count() == 2
+
+
+def test_the_fields_of_a_change_are_the_first_parts_of_its_paths(spark: SparkSession) -> None:
+    paths = [
+        "dispatch_rate.dispatch_throttling_rate_in_msg",
+        "subscription_policies.`a.b`.dispatch_rate",
+        "subscription_policies.`c`",
+        "`new.er`",
+    ]
+    (row,) = made(frame(spark, [change(1, "a", {}, paths)])).collect()
+    assert row.fields == ["dispatch_rate", "subscription_policies", "new.er"]
+    assert who(frame(spark, [change(1, "a", {}, paths)]), field="subscription_policies").count() == 1
 
 
 def test_documents_of_a_log_that_was_replaced_are_gone(spark: SparkSession) -> None:
-    former = [*CHANGES[:3], change(4, "c", {"max_producer_per_topic": 4})]
-    gap = change(10, "", None, action="GAP", problem="events may be missing from a to b: log replaced")._replace(topic=None)
+    former = [*CHANGES[:3], change(4, "c", {PRODUCERS: 4})]
     logs = {
         "not replaced": former,
-        "empty": [*former, gap],
-        "begun anew": [*former, gap, change(12, "a", {"max_producer_per_topic": 9})],
-        "another gap": [*former, gap._replace(problem="events may be missing from a to b: compacted")],
+        "empty": [*former, gap(10, "LOG_REPLACED")],
+        "begun anew": [*former, gap(10, "LOG_REPLACED", position=f"{12:016x}"), change(12, "a", {PRODUCERS: 9})],
+        "another gap": [*former, gap(10, "COMPACTED")],
     }
     rows = frame(spark, [each._replace(namespace=name) for name, changes in logs.items() for each in changes])
 
@@ -93,22 +106,6 @@ def test_documents_of_a_log_that_was_replaced_are_gone(spark: SparkSession) -> N
     before = {"a": 1, "b": 2, "c": 4}
     assert shown() == {"not replaced": before, "begun anew": {"a": 9}, "another gap": before}
     assert shown(AT(4)) == dict.fromkeys(logs, before)
-    made = changed(rows).filter("namespace = 'begun anew' and topic like '%/a'")
-    producers, seconds = "max_producer_per_topic", "message_ttl_in_seconds"
-    assert sorted((row.position, *row.fields) for row in made.collect()) == [
-        ("b10a1", producers),
-        ("b10a3", seconds),
-        ("b10b12", producers),
-    ], "each event is compared with the one before it in its own log"
-
-
-def test_a_change_after_an_ignored_insert_is_compared_with_the_document_before_the_insert(spark: SparkSession) -> None:
-    rows = [
-        change(1, "a", {"max_producer_per_topic": 1}),
-        change(2, "a", {"max_producer_per_topic": 9, "message_ttl_in_seconds": 9}, action="INSERT"),
-        change(3, "a", {"max_producer_per_topic": 3}),
-    ]
-    assert [row.fields for row in who(frame(spark, rows)).collect()] == [["max_producer_per_topic"], ["max_producer_per_topic"]]
 
 
 def test_a_change_at_the_border_of_two_periods_is_counted_once(spark: SparkSession) -> None:
@@ -119,16 +116,11 @@ def test_a_change_at_the_border_of_two_periods_is_counted_once(spark: SparkSessi
 
 def test_nested_objects_maps_and_lists_are_compared_by_their_content(spark: SparkSession) -> None:
     two = [("s1", RATE), ("s2", RATE)]
-    rows = frame(
-        spark,
-        [
-            change(1, "a", {"subscription_policies": two, "shadow_topics": []}),
-            change(2, "a", {"subscription_policies": two[::-1]}),
-            change(3, "a", {"subscription_policies": two[:1], **RATE}),
-        ],
+    one = state(
+        frame(spark, [change(1, "a", {"subscription_policies": two, "shadow_topics": []}), change(1, "b", {"shadow_topics": ["x"]})])
     )
-    fields = [row.fields for row in changed(rows).orderBy("position").collect()]
-    assert fields == [["subscription_policies"], ["dispatch_rate", "subscription_policies"]]
+    other = state(frame(spark, [change(2, "a", {"subscription_policies": two[::-1]}), change(2, "b", {**RATE})]))
+    assert [(row.topic[-1], row.fields) for row in drift(one, other).collect()] == [("b", ["dispatch_rate", "shadow_topics"])]
 
 
 def test_drift_is_reported_between_two_times_and_against_a_file(spark: SparkSession, tmp_path: Path) -> None:
@@ -160,7 +152,7 @@ def test_churn_lists_frequently_changed_topics_and_fields_that_actors_revert_for
     ]
     teamwork = [change(30 + number, "shared", {"max_producer_per_topic": number + 1}, actor=f"bot-{number % 2}") for number in range(8)]
     alone = [change(50 + number, "alone", {"max_producer_per_topic": 5 + number % 2}, actor="one") for number in range(8)]
-    rows = changed(frame(spark, [*fight, *teamwork, *alone]))
+    rows = made(frame(spark, [*fight, *teamwork, *alone]))
     assert {row.topic.rpartition("/")[2]: row.changes for row in frequently_changed(rows, 5).collect()} == {
         "fought": 8,
         "shared": 8,
@@ -177,18 +169,16 @@ def test_churn_lists_frequently_changed_topics_and_fields_that_actors_revert_for
 
 
 def test_the_report_is_one_self_contained_page_with_plots_and_escaped_text(spark: SparkSession) -> None:
-    page = report(
-        changed(frame(spark, [*CHANGES, change(20, "<script>", {"compaction_threshold": 1}, actor="<b>bot</b>")])), "all of it", 2
-    )
+    page = report(made(frame(spark, [*CHANGES, change(20, "<script>", {"compaction_threshold": 1}, actor="<b>bot</b>")])), "all of it", 2)
     assert page.count("<svg") == 4
-    assert "6 changes by 3 actors" in page
+    assert "7 changes by 4 actors" in page
     assert "retention-bot" in page and "&lt;b&gt;bot" in page and "<b>bot" not in page
     assert "src=" not in page and "href=" not in page, "the page loads no other resources"
-    assert page.count("<circle") == 3, "an actor whose changes were all made in one hour is a point: a line of one point is not seen"
+    assert page.count("<circle") == 4, "an actor whose changes were all made in one hour is a point: a line of one point is not seen"
 
 
 def test_a_report_without_changes_says_so_for_each_of_its_parts(spark: SparkSession) -> None:
-    page = report(changed(frame(spark, CHANGES).filter("false")), "nothing", 2)
+    page = report(made(frame(spark, CHANGES).filter("false")), "nothing", 2)
     assert "0 changes by 0 actors" in page and "<svg" not in page
     assert page.count("<p>None.</p>") == page.count("<h2>") == 6
 
@@ -197,7 +187,7 @@ def test_the_times_of_a_report_are_utc_whatever_the_zones_of_python_and_of_the_s
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     autumn = time_of("2026-11-01T04:05:00Z")  # of these five hours, 05:05 and 06:05 are both 01:05 in New York
-    rows = changed(frame(spark, [change(n, "a", {"max_producer_per_topic": n}, published=autumn + n * HOUR) for n in range(5)]))
+    rows = made(frame(spark, [change(n, "a", {"max_producer_per_topic": n}, time=autumn + n * HOUR) for n in range(5)]))
     expected = report(rows, "autumn", 2)
     assert "<td>2026-11-01 08:05:00 UTC</td>" in expected
     (curve,) = re.findall(r'<polyline points="([^"]*)"', expected)
@@ -215,7 +205,7 @@ def test_the_times_of_a_report_are_utc_whatever_the_zones_of_python_and_of_the_s
 
 def test_a_report_of_centuries_is_as_short_as_one_of_days(spark: SparkSession) -> None:
     times = [time_of("1930-01-01"), time_of("2026-11-01"), time_of("2026-11-05"), time_of("9999-12-31T23:59:59Z") + 48 * HOUR]
-    rows = changed(frame(spark, [change(n, "a", {"max_producer_per_topic": n}, published=at) for n, at in enumerate(times)]))
+    rows = made(frame(spark, [change(n, "a", {"max_producer_per_topic": n}, time=at) for n, at in enumerate(times)]))
     page = report(rows, "centuries", 2)
     assert "4 changes by 1 actors" in page and "<td>9999-12-31 23:59:59 UTC</td>" in page
     assert len(page) < 10_000

@@ -77,7 +77,7 @@ def test_a_page_that_can_not_be_written_is_told_in_a_sentence(
     assert capsys.readouterr().err == f"Error: {tmp_path}: Is a directory\n"
 
 
-@pytest.mark.parametrize("command", ["", "ingest", "state", "who", "drift", "churn", "export", "report"])
+@pytest.mark.parametrize("command", ["", "ingest", "state", "who", "drift", "churn", "report"])
 def test_help_fits_80_columns_and_cuts_no_sentence_off(command: str) -> None:
     result = CliRunner(env={"COLUMNS": "80"}).invoke(commands.app, [*filter(None, [command]), "-h"])
     assert result.exit_code == 0
@@ -125,12 +125,12 @@ def test_a_damaged_file_of_an_archive_is_told_in_a_sentence(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mark: str
 ) -> None:
     archive = tmp_path / "archive"
-    frame(spark, CHANGES).withColumn("day", F.to_date("published")).write.partitionBy("day").parquet(f"{archive}/changes")
+    frame(spark, CHANGES).withColumn("day", F.to_date("time")).write.partitionBy("day").parquet(f"{archive}/changes")
     for damaged in archive.rglob("*.parquet"):
         damaged.write_bytes(damaged.read_bytes()[:300])
         (damaged.parent / f".{damaged.name}.crc").unlink()
     monkeypatch.setattr(commands, "_spark", lambda: contextlib.nullcontext(spark))
-    for arguments in (["state", str(archive)], ["who", str(archive)], ["export", str(archive), str(tmp_path / "out")]):
+    for arguments in (["state", str(archive)], ["who", str(archive)]):
         monkeypatch.setattr(sys, "argv", ["topicpolicies-audit", *arguments])
         with pytest.raises(SystemExit) as ended:
             commands.main()
@@ -162,9 +162,12 @@ def test_the_error_about_a_missing_archive_names_ingest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "given"),
     [
-        ((), {"failOnDataLoss": "true"}),
-        (("--allow-data-loss",), {"failOnDataLoss": "false"}),
-        (("--tls-trust-certs", "ca.pem", "--token-file", "token"), {"tlsTrustCertsFile": "ca.pem", "tokenFile": "token"}),
+        (("--namespaces", "acme/orders"), {"namespaces": "acme/orders"}),
+        (("--history-file", "h.db"), {"historyFile": "h.db"}),
+        (
+            ("--address", "sidecar:6680", "--admin-url", "https://broker:8443", "--ca-file", "ca.pem", "--token-file", "token"),
+            {"address": "sidecar:6680", "adminUrl": "https://broker:8443", "caFile": "ca.pem", "tokenFile": "token"},
+        ),
     ],
 )
 def test_ingest_passes_its_options_to_the_data_source(
@@ -178,29 +181,43 @@ def test_ingest_passes_its_options_to_the_data_source(
 
     monkeypatch.setattr(commands, "_spark", contextlib.nullcontext)
     monkeypatch.setattr(archive, "ingest", ingest)
-    _run("ingest", "archive", "--pulsar", "pulsar+ssl://broker:6651", "--admin-url", "https://broker:8443", *arguments)
+    _run("ingest", "archive", *arguments)
     (options,) = taken
     read_options(options)
     assert options.items() >= given.items()
 
 
+def test_brokers_without_an_admin_url_and_beside_a_sidecar_are_refused() -> None:
+    assert "leave out --address" in _run("ingest", "a", "--pulsar", "pulsar://b:1", "--address", "s:1").output.replace("\n", " ")
+    refused = _run("ingest", "a", "--pulsar", "pulsar://b:1", "--namespaces", "acme/orders")
+    assert refused.exit_code == 2 and "--admin-url" in refused.output
+
+
+def test_ctrl_c_ends_a_command_without_a_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(commands, "app", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        commands.main()
+    assert ended.value.code == 130 and capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
-def test_a_change_in_a_period_is_compared_with_the_document_before_the_period(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str
-) -> None:
+def test_a_period_has_what_was_changed_within_it(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
     rows = [
         change(1, "a", {"max_producer_per_topic": 1}, actor="one"),
         change(2, "b", {"max_producer_per_topic": 1}, actor="one"),
-        change(5, "a", {"max_producer_per_topic": 1}, actor="restating"),
-        change(6, "b", None, actor="deleting"),
-        change(7, "a", {"max_producer_per_topic": 1, "message_ttl_in_seconds": 5}, actor="one"),
+        change(5, "a", {"max_producer_per_topic": 1}, [], actor="restating"),
+        change(6, "b", None, ["max_producer_per_topic"], actor="deleting"),
+        change(7, "a", {"max_producer_per_topic": 1, "message_ttl_in_seconds": 5}, ["message_ttl_in_seconds"], actor="one"),
     ]
     archive = str(tmp_path / "archive")
-    frame(spark, rows).withColumn("day", F.to_date("published")).write.partitionBy("day").parquet(f"{archive}/changes")
+    frame(spark, rows).withColumn("day", F.to_date("time")).write.partitionBy("day").parquet(f"{archive}/changes")
     monkeypatch.setattr(commands, "_spark", lambda: contextlib.nullcontext(spark))
     period = ("--since", "1970-01-01T00:00:05Z")
     who = [json.loads(line) for line in _run("who", archive, *period, "-o", "json").output.splitlines()]
-    assert [(row["who"], row["fields"]) for row in who] == [("one", ["message_ttl_in_seconds"]), ("deleting", ["max_producer_per_topic"])]
+    assert [(row["who"], row["changed"]) for row in who] == [("one", ["message_ttl_in_seconds"]), ("deleting", ["max_producer_per_topic"])]
     churn = [json.loads(line) for line in _run("churn", archive, *period, "--at-least", "1", "-o", "json").output.splitlines()]
     assert [(row["topic"].rpartition("/")[2], row["changes"], row["actors"]) for row in churn] == [("a", 1, 1), ("b", 1, 1)]
     page = tmp_path / "report.html"
@@ -250,14 +267,14 @@ def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: P
 
     monkeypatch.setattr(commands, "_spark", shared)
     archive = str(tmp_path / "archive")
-    frame(spark, CHANGES).withColumn("day", F.to_date("published")).write.partitionBy("day").parquet(f"{archive}/changes")
+    frame(spark, CHANGES).withColumn("day", F.to_date("time")).write.partitionBy("day").parquet(f"{archive}/changes")
 
     assert archived(spark, archive).columns == list(Change._fields)
     state = _run("state", archive, "-o", "json", "--as-of", "1970-01-01T00:00:03Z")
     (only,) = map(json.loads, state.output.splitlines())
     assert (only["topic"], only["actor"], only["policies"]) == (f"persistent://{NAMESPACE}/a", "one", {"max_producer_per_topic": 1})
     who = [json.loads(line) for line in _run("who", archive, "--by", "one", "-o", "json").output.splitlines()]
-    assert [row["fields"] for row in who] == [["max_producer_per_topic"]] * 2
+    assert [row["changed"] for row in who] == [["max_producer_per_topic"]] * 2
     churn = [json.loads(line) for line in _run("churn", archive, "--at-least", "4", "-o", "json").output.splitlines()]
     assert [row.get("changes", row.get("times_undone")) for row in churn] == [4, 2]
 
@@ -271,6 +288,5 @@ def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: P
     page = tmp_path / "report.html"
     assert _run("report", archive, "--html", str(page)).exit_code == 0
     assert "5 changes by 3 actors" in page.read_text()
-    assert _run("export", archive, str(tmp_path / "out"), "--what", "state", "--format", "json").exit_code == 0
-    exported = spark.read.json(str(tmp_path / "out"))
-    assert {row.topic.rpartition("/")[2] for row in exported.collect()} == {"a", "b"}
+    few = _run("who", archive, "--limit", "2", "-o", "json")
+    assert len(few.output.splitlines()) == 3 and "There are more than 2" in few.output

@@ -163,10 +163,18 @@ class AsyncClient(BaseClient):
         return await self._call(self.history_stub.GetPolicyAsOf, as_of_request(topic, time_or_version, scope), timeout)
 
     def watch_history(
-        self, namespaces: Iterable[str], /, *, positions: Mapping[str, str] | None = None, **options: Unpack[WatchOptions]
+        self,
+        namespaces: Iterable[str],
+        /,
+        *,
+        positions: Mapping[str, str] | None = None,
+        bookmark_every: int = 0,
+        **options: Unpack[WatchOptions],
     ) -> AsyncWatch[history_pb2.WatchHistoryEvent]:
         """See ``Client.watch_history``."""
-        return self._opened(AsyncWatch(self.history_stub.WatchHistory, history_progress(namespaces, positions, **options)))
+        return self._opened(
+            AsyncWatch(self.history_stub.WatchHistory, history_progress(namespaces, positions, bookmark_every=bookmark_every, **options))
+        )
 
     async def _call(
         self, method: Callable[..., Awaitable[_Response]], request: Any, timeout: float | None, request_id: str = ""

@@ -258,10 +258,18 @@ class Client(BaseClient):
         return self._call(self.history_stub.GetPolicyAsOf, as_of_request(topic, time_or_version, scope), timeout)
 
     def watch_history(
-        self, namespaces: Iterable[str], /, *, positions: Mapping[str, str] | None = None, **options: Unpack[WatchOptions]
+        self,
+        namespaces: Iterable[str],
+        /,
+        *,
+        positions: Mapping[str, str] | None = None,
+        bookmark_every: int = 0,
+        **options: Unpack[WatchOptions],
     ) -> Watch[history_pb2.WatchHistoryEvent]:
         """Watches the history: every event as the server records it, from ``positions`` or the first one on; resumes as ``watch`` does."""
-        return self._opened(Watch(self.history_stub.WatchHistory, history_progress(namespaces, positions, **options)))
+        return self._opened(
+            Watch(self.history_stub.WatchHistory, history_progress(namespaces, positions, bookmark_every=bookmark_every, **options))
+        )
 
     def _call(self, method: Callable[..., _Response], request: Any, timeout: float | None, request_id: str = "") -> _Response:
         try:

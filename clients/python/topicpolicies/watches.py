@@ -160,10 +160,12 @@ def history_progress(
     bookmark_interval: float | None = None,
     until_synced: bool = False,
     patience: float | None = None,
+    bookmark_every: int = 0,
 ) -> Progress[WatchHistoryEvent]:
     """Begins a watch of the history; ``WatchOptions`` documents the arguments."""
     names = several(namespaces, "namespaces")
-    request = WatchHistoryRequest(namespaces=names, positions=positions, bookmark_interval=duration(bookmark_interval))
+    interval = duration(bookmark_interval)
+    request = WatchHistoryRequest(namespaces=names, positions=positions, bookmark_interval=interval, bookmark_every=bookmark_every)
     return Progress(request, "positions", names, until_synced=until_synced, patience=patience)
 
 

@@ -1,19 +1,16 @@
-"""Topic policies in Spark: the data source ``topic_policy_changes``, batch and streaming, over the brokers' ``__change_events``.
+"""Topic policies in Spark: the data source ``topic_policy_changes``, batch and streaming, over the history that a sidecar keeps.
 
     from topicpolicies_spark import register
 
     register(spark)
-    spark.read.format("topic_policy_changes").option("serviceUrl", ...).option("adminUrl", ...).option("tenants", "acme").load()
+    spark.read.format("topic_policy_changes").option("address", "sidecar:6680").option("namespaces", "acme/orders").load()
     spark.readStream.format("topic_policy_changes")...
 
-- ``options``: the options of the data source. ``source``: the classes that Spark calls.
-- ``brokers``: finds the logs, their ends and their ledgers through the admin API. ``offsets``: how far a stream has read the logs.
-  ``admission``: where the next batch of a stream ends.
-- ``reading``: reads one range of one log. ``rows``, ``documents``: events as rows, and documents as nested values.
-- ``sidecars``, ``copying``, ``history``, ``history_stream``: reads a sidecar's history instead, in batch and as a stream.
-- ``plots``: plots in SVG. ``audit``: reports about the changes, with a command line of its own.
+- ``options``: the options of the data source. ``source``: the classes that Spark calls; they divide a history into tasks and batches.
+- ``histories``: reads a sidecar's history, over ``WatchHistory`` or from its file. ``rows``, ``documents``: events as rows.
+- ``audit``: an archive of the changes, and questions about it, with a command line of its own. ``plots``: plots in SVG.
 
-Every executor needs the package with its extra, ``pip install 'topicpolicies[spark]'``, and must reach the brokers or the sidecar.
+Every executor needs the package with its extra, ``pip install 'topicpolicies[spark]'``, and must reach the sidecar.
 """
 
 from __future__ import annotations
@@ -30,8 +27,7 @@ __all__ = ["NAME", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Registers the data source with a session, and enables filter pushdown in it, for batch queries with the option ``pushFilters``."""
+    """Registers the data source with a session."""
     from .source import TopicPolicyChanges  # noqa: PLC0415 - workers that only read need no session
 
     spark.dataSource.register(TopicPolicyChanges)
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

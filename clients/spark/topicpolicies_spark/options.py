@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from topicpolicies.names import topic_name
-from topicpolicies_server.logs.pulsar.credentials import TlsOptions, TokenSource, token_from_file
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MODES = ("all", "compacted")
-_STARTS = ("earliest", "latest")
-NOTHING = "/"
-"""Stands for a choice of no namespace or of no topic, because no choice at all selects everything: nothing has this name."""
-_KNOWN = {"serviceurl", "adminurl", "tokenfile", "tenants", "namespaces", "topics", "mode", "startingoffsets", "since", "until"} | {
-    "maxrowspertrigger",
-    "pushfilters",
-    "address",
-    "cafile",
-    "path",
-    "tlstrustcertsfile",
-    "failondataloss",
-}
+DEFAULT_ADDRESS = "127.0.0.1:6680"
+EARLIEST, LATEST = "earliest", "latest"
+_KNOWN = frozenset(
+    {
+        "address", "historyfile", "cafile", "tokenfile", "namespaces", "adminurl", "tenants", "topics", "startingoffsets", "endingoffsets",
+        "startingtimestamp", "endingtimestamp", "maxrowspertrigger", "rowspertask",
+    }
+)  # fmt: skip
 
 
 class OptionError(ValueError):
@@ -34,59 +28,43 @@ class OptionError(ValueError):
 class Options:
     """The options of a query. Times are microseconds since 1970, as Spark has them. docs/spark.md documents the options by name."""
 
-    service_url: str
-    admin_url: str
-    address: str
-    """The ``host:port`` of a sidecar, whose history is read; empty: the brokers' logs are read."""
-    ca_file: str
-    """A PEM file with the certificate authorities for the sidecar's certificate; empty: no TLS."""
-    tls_trust_certs_file: str
-    """A PEM file with the certificate authorities for the brokers' certificates; empty: the system's."""
-    token_file: str
-    """A file with the bearer token for the brokers, which is read each time; empty: no token is sent."""
-    tenants: frozenset[str]
+    address: str = DEFAULT_ADDRESS
+    """The ``host:port`` of a sidecar, whose history is read."""
+    history_file: str = ""
+    """The file of a sidecar's history, which is read in place of a sidecar; empty: none is."""
+    ca_file: str = ""
+    """A PEM file with the certificate authorities for the sidecar's and the brokers' certificates; empty: no TLS to another machine."""
+    token_file: str = ""
+    """A file with the bearer token for the sidecar and the brokers, which is read for each call; empty: no token is sent."""
+    namespaces: frozenset[str] = frozenset()
+    """The namespaces to read, ``tenant/namespace``; empty: all of a file, or those that the brokers list for the tenants."""
+    admin_url: str = ""
+    """The brokers' admin API, which lists namespaces."""
+    tenants: frozenset[str] = frozenset()
     """The tenants whose namespaces are read; empty: all."""
-    namespaces: frozenset[str]
-    """The namespaces to read, ``tenant/namespace``; empty: all of the tenants."""
-    topics: frozenset[str]
+    topics: frozenset[str] = frozenset()
     """The full names of the topics whose events are read; empty: all."""
-    compacted: bool
-    """Whether only the newest event of each key is read, as compaction would leave it; otherwise every event that still exists."""
-    from_latest: bool
-    """Whether a new stream begins at the present end of each log, instead of the beginning."""
-    since: int | None
-    until: int | None
-    """Only events that were published at ``since`` or later, and before ``until``, are read; None: no limit."""
-    most_rows: int | None
-    """The most rows in one batch of a stream; None: no limit."""
-    fail_on_data_loss: bool
-    """Whether a query fails if a log is gone before it was read as far as planned; otherwise the query goes on without that log."""
-    push_filters: bool
-    """Whether the source applies a batch query's filters.
-
-    Off by default: Spark 4.3 keeps the filters of one query for later queries of the same DataFrame that push none, which then miss rows.
-    So ``load()`` again for each query. ``namespaces``, ``topics``, ``since`` and ``until`` do the same without that risk.
-    """
-
-    def token_source(self) -> TokenSource | None:
-        """Returns the source of the token for the brokers; None: no token is sent."""
-        return token_from_file(Path(self.token_file)) if self.token_file else None
-
-    def tls(self) -> TlsOptions:
-        """Returns how the brokers' certificates are checked."""
-        return TlsOptions(trust_certs=Path(self.tls_trust_certs_file) if self.tls_trust_certs_file else None)
-
-    def published(self, at: int) -> bool:
-        """Returns whether the options select events that were published at this time."""
-        return (self.since is None or at >= self.since) and (self.until is None or at < self.until)
+    starting: str | Mapping[str, str] = EARLIEST
+    """Where a batch or a new stream begins: ``EARLIEST``, ``LATEST``, or by namespace the position behind which it does."""
+    ending: str | Mapping[str, str] = LATEST
+    """Where a batch ends: ``LATEST``, or by namespace the position of the last event."""
+    since: int | None = None
+    until: int | None = None
+    """Only events at ``since`` or later, and before ``until``, are read; None: no limit."""
+    most_rows: int | None = None
+    """The most events in one batch of a stream; None: no limit."""
+    rows_per_task: int = 100_000
+    """The most events that one task reads of a namespace."""
 
     def includes(self, namespace: str) -> bool:
         """Returns whether the options select a namespace. What can't be the name of a namespace, they do not select."""
-        if not _is_namespace(namespace):
-            return False
-        if self.namespaces and namespace not in self.namespaces:
+        if not _is_namespace(namespace) or (self.namespaces and namespace not in self.namespaces):
             return False
         return not self.tenants or namespace.partition("/")[0] in self.tenants
+
+    def covers(self, time: int) -> bool:
+        """Returns whether the options select events of a time."""
+        return (self.since is None or time >= self.since) and (self.until is None or time < self.until)
 
 
 def read_options(given: Mapping[str, str]) -> Options:
@@ -97,63 +75,71 @@ def read_options(given: Mapping[str, str]) -> Options:
     """
     values = {name.lower(): value for name, value in given.items()}
     problems = [f"{name} is not an option" for name in sorted(values.keys() - _KNOWN)]
-    address, namespaces = values.get("address", ""), _names(values.get("namespaces", ""))
-    if address:
-        problems += ["namespaces is needed, or adminUrl to list them"] * (not namespaces and not values.get("adminurl"))
+    namespaces = _names(values.get("namespaces", ""))
+    if values.get("historyfile"):
+        problems += ["historyFile and address exclude each other"] * bool(values.get("address"))
     else:
-        problems += [f"{name} is needed" for name in ("serviceUrl", "adminUrl") if not values.get(name.lower())]
-    mode, start = values.get("mode", "all"), values.get("startingoffsets", "earliest")
-    if mode not in _MODES:
-        problems.append(f"mode must be one of {', '.join(_MODES)}, not {mode}")
-    if start not in _STARTS:
-        problems.append(f"startingOffsets must be one of {', '.join(_STARTS)}, not {start}")
+        problems += ["namespaces is needed, or adminUrl to list them"] * (not namespaces and not values.get("adminurl"))
     problems += [f'"{name}" is not a namespace: write tenant/namespace' for name in sorted(namespaces) if not _is_namespace(name)]
     times: dict[str, int | None] = {}
-    for name in ("since", "until"):
+    for name in ("startingTimestamp", "endingTimestamp"):
+        text = values.get(name.lower())
         try:
-            times[name] = time_of(values[name]) if name in values else None
+            times[name] = None if text is None else time_of(text)
         except ValueError:
-            problems.append(f"{name} must be a time such as 2030-01-31T12:00:00Z, not {values[name]}")
-    rows = values.get("maxrowspertrigger")
-    if rows is not None and not (rows.isascii() and rows.isdigit() and int(rows) > 0):
-        problems.append(f"maxRowsPerTrigger must be a positive number, not {rows}")
-    flags = {name: values.get(name.lower(), default).lower() for name, default in (("pushFilters", "false"), ("failOnDataLoss", "true"))}
-    problems += [f"{name} must be true or false, not {flag}" for name, flag in flags.items() if flag not in ("true", "false")]
+            problems.append(f"{name} must be milliseconds since 1970, or a time such as 2030-01-31T12:00:00Z, not {text}")
+    numbers: dict[str, int | None] = {}
+    for name in ("maxRowsPerTrigger", "rowsPerTask"):
+        text = values.get(name.lower())
+        if text is not None and not (text.isascii() and text.isdigit() and int(text) > 0):
+            problems.append(f"{name} must be a positive number, not {text}")
+        else:
+            numbers[name] = int(text) if text is not None else None
+    starting = _offsets("startingOffsets", values.get("startingoffsets", EARLIEST), (EARLIEST, LATEST), problems)
+    ending = _offsets("endingOffsets", values.get("endingoffsets", LATEST), (LATEST,), problems)
     if problems:
         raise OptionError("; ".join(problems))
     return Options(
-        service_url=values.get("serviceurl", ""),
-        admin_url=values.get("adminurl", "").rstrip("/"),
-        address=address,
+        address=values.get("address") or DEFAULT_ADDRESS,
+        history_file=values.get("historyfile", ""),
         ca_file=values.get("cafile", ""),
-        tls_trust_certs_file=values.get("tlstrustcertsfile", ""),
         token_file=values.get("tokenfile", ""),
-        tenants=_names(values.get("tenants", "")),
         namespaces=namespaces,
+        admin_url=values.get("adminurl", "").rstrip("/"),
+        tenants=_names(values.get("tenants", "")),
         topics=frozenset(map(topic_name, _names(values.get("topics", "")))),
-        compacted=mode == "compacted",
-        from_latest=start == "latest",
-        since=times["since"],
-        until=times["until"],
-        most_rows=int(rows) if rows is not None else None,
-        fail_on_data_loss=flags["failOnDataLoss"] == "true",
-        push_filters=flags["pushFilters"] == "true",
+        starting=starting,
+        ending=ending,
+        since=times["startingTimestamp"],
+        until=times["endingTimestamp"],
+        most_rows=numbers["maxRowsPerTrigger"],
+        rows_per_task=numbers["rowsPerTask"] or 100_000,
     )
 
 
+def _offsets(name: str, text: str, words: tuple[str, ...], problems: list[str]) -> str | dict[str, str]:
+    if text in words:
+        return text
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and all(isinstance(position, str) for position in found.values()):
+        return found
+    problems.append(f'{name} must be {" or ".join(words)}, or a position by namespace, such as {{"acme/orders": "..."}}, not {text}')
+    return words[0]
+
+
 def time_of(text: str) -> int:
-    """Returns an ISO time in microseconds since 1970; a time without a zone is UTC.
+    """Returns a time in microseconds since 1970. It is given in milliseconds since 1970, or as an ISO time; without a zone that is UTC.
 
     Raises:
-        ValueError: the text is not an ISO time.
+        ValueError: the text is no time.
     """
-    return microseconds(datetime.fromisoformat(text))
-
-
-def microseconds(time: datetime) -> int:
-    """Returns a time in microseconds since 1970; a time without a zone is UTC."""
-    aware = time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(microseconds=1)
+    if text.isascii() and text.isdigit():
+        return int(text) * 1_000
+    time = datetime.fromisoformat(text)
+    return ((time if time.tzinfo is not None else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
 
 
 def _is_namespace(name: str) -> bool:

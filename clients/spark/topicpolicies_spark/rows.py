@@ -1,131 +1,159 @@
-"""The rows of the data source: one for each event of a change log."""
+"""The rows of the data source: one for each event of a change log, as a sidecar's history has it, and one for each gap of the history."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import UTC
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import types
 
-from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.names import Scope
-from topicpolicies_server.core.policies import secrets
-from topicpolicies_server.core.policies.events import Event
-from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
+from topicpolicies.v1.events_pb2 import ActorStanding
+from topicpolicies.v1.history_pb2 import HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome
+from topicpolicies.v1.policies_pb2 import Scope
+from topicpolicies.values import enum_name
 
 from . import documents
 
 _BATCH_ROWS = 2_000
 _BATCH_CHARACTERS = 16 << 20
 """A batch ends behind the row with which its documents, as texts, have so many characters: documents can have megabytes."""
-_LATEST_MS = 253_402_300_799_999
-"""The end of the year 9999, in milliseconds since 1970: no database and no language has later times in common."""
 
 
 class Change(NamedTuple):
-    """One row; the fields are the columns."""
+    """One row; the fields are the columns. Null: not known, or there is none."""
 
     namespace: str
     topic: str | None
     """The topic's full name; null if the entry could not be read, and for a gap."""
     scope: str | None
     """LOCAL or GLOBAL."""
-    partition: int
     position: str
-    """The event's position in the log, or in the history: for one key, string order is log order. For a gap that of what comes next."""
+    """Where the history stands behind the event: string order is the order of the history. For a gap that of what comes next."""
     version: str | None
-    """The version of the document after the event; null for a gap and for an entry that can't be read."""
-    ledger: int | None
-    entry: int | None
-    """Null, like ``ledger``, in a history."""
-    published: int
-    """Microseconds since 1970, by the log's clock; a time after the year 9999 is the last one of that year, and ``problem`` tells it."""
+    """The version of the document after the event."""
+    time: int
+    """When the event happened, in microseconds since 1970; for a gap, its end."""
     action: str
-    """INSERT, UPDATE, DELETE, TOMBSTONE or NONE; UNREADABLE for an entry that can't be read; GAP where a history may miss events."""
-    origin: str
-    """``broker``, or the kind of a sidecar's event: ``update``, ``delete``, ``tombstone`` or ``repair``; ``history`` for a gap."""
-    producer: str
+    """What became of the document: UPDATE, DELETE (there is none any more), or NONE if the event changed nothing, as a repair, a tombstone
+    and a change whose precondition failed. UNREADABLE for an entry that can't be read, GAP where the history may miss events."""
+    kind: str | None
+    """Who wrote the event: BROKER, or the kind of a sidecar's event: UPDATE, DELETE, TOMBSTONE or REPAIR."""
+    outcome: str
+    """APPLIED, REJECTED, SKIPPED, DUPLICATE, RESTATED or IGNORED; of a gap why events may be missing, such as COMPACTED."""
     actor: str | None
-    """Who made the change; null: not named."""
+    """Who made the change."""
+    standing: str | None
+    """What is known of the actor: AUTHENTICATED or UNAUTHENTICATED."""
+    principal: str | None
+    """Whose credentials were verified: the actor's, or those of a proxy that called for the actor."""
+    claimed_actor: str | None
+    """The name that an authenticated caller gave itself."""
+    reason: str | None
+    """Why the change was made."""
     request_id: str | None
-    event_id: str | None
+    producer: str | None
+    """The producer that wrote the event: of a broker's event, all that is known of its author."""
     mask: list[str] | None
-    """The mask of a sidecar's event; null for a broker's event in the log. In a history a broker's has what it was taken to change."""
-    base: str | None
-    """The event that a sidecar's event was computed from: its version, or its id if it was in flight. Null in a history."""
+    """What the event was to change; of a broker's event, what it was taken to change."""
+    changed: list[str] | None
+    """What the event changed: the paths in which ``previous`` and ``policies`` differ; null if it changed nothing."""
+    previous_version: str | None
+    previous: dict[str, Any] | None
+    """The document before the event."""
     policies: dict[str, Any] | None
-    """The whole document as its writer wrote it, in a history the document after the event; without secrets. Null: there is none."""
+    """The document after the event, without secrets."""
+    replicated: bool
+    """Whether the event came from another cluster."""
+    unexplained: bool
+    """Whether no recent document explains a broker's event."""
+    ambiguous: bool
+    """Whether two recent documents explain a broker's event differently."""
     problem: str | None
-    """What is wrong with the entry, or what a gap may miss; null: nothing."""
+    """Why the entry could not be read, or what a gap may miss."""
 
 
-SPARK_SCHEMA = types.StructType(
-    [
-        types.StructField("namespace", types.StringType()),
-        types.StructField("topic", types.StringType()),
-        types.StructField("scope", types.StringType()),
-        types.StructField("partition", types.IntegerType()),
-        types.StructField("position", types.StringType()),
-        types.StructField("version", types.StringType()),
-        types.StructField("ledger", types.LongType()),
-        types.StructField("entry", types.LongType()),
-        types.StructField("published", types.TimestampType()),
-        types.StructField("action", types.StringType()),
-        types.StructField("origin", types.StringType()),
-        types.StructField("producer", types.StringType()),
-        types.StructField("actor", types.StringType()),
-        types.StructField("request_id", types.StringType()),
-        types.StructField("event_id", types.StringType()),
-        types.StructField("mask", types.ArrayType(types.StringType())),
-        types.StructField("base", types.StringType()),
-        types.StructField("policies", documents.SPARK_TYPE),
-        types.StructField("problem", types.StringType()),
-    ]
-)
-_ARROW = {
-    "partition": pa.int32(),
-    "ledger": pa.int64(),
-    "entry": pa.int64(),
-    "published": pa.timestamp("us", tz="UTC"),
-    "mask": pa.list_(pa.string()),
-    "policies": documents.ARROW_TYPE,
+_SPARK: dict[str, types.DataType] = {
+    "time": types.TimestampType(),
+    "mask": types.ArrayType(types.StringType()),
+    "changed": types.ArrayType(types.StringType()),
+    "previous": documents.SPARK_TYPE,
+    "policies": documents.SPARK_TYPE,
+    **dict.fromkeys(("replicated", "unexplained", "ambiguous"), types.BooleanType()),
 }
+_ARROW: dict[str, pa.DataType] = {
+    "time": pa.timestamp("us", tz="UTC"),
+    "mask": pa.list_(pa.string()),
+    "changed": pa.list_(pa.string()),
+    "previous": documents.ARROW_TYPE,
+    "policies": documents.ARROW_TYPE,
+    **dict.fromkeys(("replicated", "unexplained", "ambiguous"), pa.bool_()),
+}
+SPARK_SCHEMA = types.StructType([types.StructField(name, _SPARK.get(name, types.StringType())) for name in Change._fields])
 ARROW_SCHEMA = pa.schema([pa.field(name, _ARROW.get(name, pa.string())) for name in Change._fields])
 
 
-def change_of(
-    namespace: str, partition: int, place: MessageId, published_ms: int, producer: str, event: Event | None, problem: str
-) -> Change:
-    """Returns the row of an entry of the log. ``event``: None if the entry could not be read; ``problem`` then says why."""
-    stamp = event.stamp if event is not None else None
-    document = event.document if event is not None else None
-    if published_ms > _LATEST_MS:  # producers choose the time themselves, among 64 bits
-        problem = "; ".join(filter(None, (problem, f"its publish time, {published_ms} ms since 1970, is after the year 9999")))
-        published_ms = _LATEST_MS
-    action = "UNREADABLE"
-    if event is not None:
-        action = event.action.name if event.document is not None or event.action.name != "DELETE" else "TOMBSTONE"
+def of_entry(namespace: str, position: str, entry: HistoryEntry) -> Change:
+    """Returns the row of an event."""
+    document, origin, known = entry.document, entry.origin, entry.HasField("document")
+    standing = enum_name(ActorStanding.DESCRIPTOR, origin.actor_standing) if origin.actor else None
     return Change(
         namespace=namespace,
-        topic=event.key.topic if event is not None else None,
-        scope=Scope(event.key.scope).name if event is not None else None,
-        partition=partition,
-        position=position_of(place),
-        version=position_of(place) if event is not None else None,
-        ledger=place.ledger,
-        entry=place.entry,
-        published=published_ms * 1_000,
-        action=action,
-        origin=stamp.kind.value if stamp is not None else "broker",
-        producer=producer,
-        actor=stamp.actor or None if stamp is not None else None,
-        request_id=stamp.request_id or None if stamp is not None else None,
-        event_id=stamp.event_id if stamp is not None else None,
-        mask=list(stamp.mask) if stamp is not None else None,
-        base=stamp.base or None if stamp is not None else None,
-        policies=documents.value_of(TopicPolicies.FromString(secrets.wire(document))) if document is not None else None,
-        problem=problem or None,
+        topic=document.topic if known else None,
+        scope=enum_name(Scope.DESCRIPTOR, document.scope) if known else None,
+        position=position,
+        version=document.version if known else None,
+        time=entry.time.ToMicroseconds(),
+        action=_action(entry),
+        kind=None if entry.kind == HistoryKind.HISTORY_KIND_UNREADABLE else enum_name(HistoryKind.DESCRIPTOR, entry.kind),
+        outcome=enum_name(HistoryOutcome.DESCRIPTOR, entry.outcome),
+        actor=origin.actor or None,
+        standing=standing,
+        principal=origin.principal or None,
+        claimed_actor=origin.claimed_actor or None,
+        reason=origin.reason or None,
+        request_id=origin.request_id or None,
+        producer=origin.producer_name or None,
+        mask=list(origin.update_mask.paths) if origin.HasField("update_mask") else None,
+        changed=list(entry.changed.paths) if entry.changed.paths else None,
+        previous_version=entry.previous.version if entry.HasField("previous") else None,
+        previous=documents.value_of(entry.previous.policies) if entry.previous.HasField("policies") else None,
+        policies=documents.value_of(document.policies) if document.HasField("policies") else None,
+        replicated=entry.replicated,
+        unexplained=entry.unexplained,
+        ambiguous=entry.ambiguous,
+        problem=entry.problem or None,
+    )
+
+
+def _action(entry: HistoryEntry) -> str:
+    if entry.kind == HistoryKind.HISTORY_KIND_UNREADABLE:
+        return "UNREADABLE"
+    if entry.outcome != HistoryOutcome.HISTORY_OUTCOME_APPLIED:
+        return "NONE"
+    return "UPDATE" if entry.document.HasField("policies") else "DELETE"
+
+
+def of_gap(namespace: str, position: str, gap: HistoryGap) -> Change:
+    """Returns the row of a gap."""
+    reason = enum_name(HistoryGapReason.DESCRIPTOR, gap.reason)
+    begin, end = (time.ToDatetime(UTC).isoformat(timespec="milliseconds") for time in (gap.start_time, gap.end_time))
+    begin = begin if gap.HasField("start_time") else "the beginning"
+    nothing: dict[str, Any] = dict.fromkeys(Change._fields)
+    return Change(
+        **nothing
+        | {
+            "namespace": namespace,
+            "position": position,
+            "time": gap.end_time.ToMicroseconds(),
+            "action": "GAP",
+            "outcome": reason,
+            "replicated": False,
+            "unexplained": False,
+            "ambiguous": False,
+            "problem": f"events may be missing from {begin} to {end}: {reason.lower().replace('_', ' ')}",
+        }
     )
 
 
@@ -135,7 +163,7 @@ def batches(changes: Iterable[Change]) -> Iterator[pa.RecordBatch]:
     characters = 0
     for change in changes:
         waiting.append(change)
-        characters += len(str(change.policies))
+        characters += len(str(change.policies)) + len(str(change.previous))
         if len(waiting) == _BATCH_ROWS or characters >= _BATCH_CHARACTERS:
             yield _batch(waiting)
             waiting, characters = [], 0

@@ -1,41 +1,48 @@
-"""The data source: the classes that Spark calls."""
+"""The data source: the classes that Spark calls.
+
+An offset has for each namespace the position up to which its history was taken. The events between two offsets are the same whenever they
+are read, so a batch that was interrupted is read again unchanged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import types
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
+from topicpolicies.v1.history_pb2 import HistoryEntry
+
 from . import NAME, rows
-from .admission import admit
-from .brokers import Brokers, Ledgers, Log, Place
-from .offsets import DataLossError, Range, missing, offset_of, places_of, ranges
-from .options import NOTHING, Options, microseconds, read_options
+from .histories import Content, History, opened
+from .options import EARLIEST, Options, read_options
+
+FORMAT = 1
+_NAMESPACES_A_TASK = 16
+"""How many namespaces with few new events one task reads."""
+_ENDLESS = 1_000_000_000
+"""A number of events that no namespace has between two bookmarks, so that the only one is its end."""
 
 
-class RangePartition(InputPartition):
-    """One range, which one task reads."""
+class HistoryRange(NamedTuple):
+    """The history of a namespace between two positions."""
 
-    def __init__(self, part: Range) -> None:
-        super().__init__(part)
-        self.range = part
+    namespace: str
+    start: str
+    """Empty: the beginning of the history."""
+    end: str
+
+
+class Task(InputPartition):
+    """The ranges that one task reads."""
+
+    def __init__(self, ranges: Sequence[HistoryRange]) -> None:
+        super().__init__(tuple(ranges))
+        self.ranges = tuple(ranges)
 
 
 class TopicPolicyChanges(DataSource):
@@ -52,204 +59,156 @@ class TopicPolicyChanges(DataSource):
 
     def reader(self, schema: types.StructType) -> DataSourceReader:  # noqa: ARG002 - it is always ours
         """Returns the reader of a batch query."""
-        options = read_options(self.options)
-        if options.address:
-            return HistoryReader(options)
-        return PushingReader(options) if options.push_filters else BatchReader(options)
+        return HistoryReader(read_options(self.options))
 
     def streamReader(self, schema: types.StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
         """Returns the reader of a streaming query."""
-        options = read_options(self.options)
-        if options.address:
-            from .history_stream import HistoryStreamReader  # noqa: PLC0415 - what reads is needed where it is read
-
-            return HistoryStreamReader(options)
-        return StreamReader(options)
-
-
-class BatchReader(DataSourceReader):
-    """Reads everything that the brokers' logs hold when the query begins."""
-
-    def __init__(self, options: Options) -> None:
-        self.options = options
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Returns one task for each log."""
-        found = _held(self.options)
-        ends = {log.name: ledgers.end for log, ledgers in found.items()}
-        firsts = {log.name: ledgers.first for log, ledgers in found.items()}
-        return [RangePartition(part) for part in ranges(found, {}, ends, firsts) if part.end.ledger >= 0]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads one log."""
-        return _read(self.options, partition)
-
-
-class PushingReader(BatchReader):
-    """A batch reader that applies filters: equality and ``IN`` of ``namespace`` and ``topic``, and bounds of ``published``.
-
-    Namespaces that the filters exclude are not read, and events that they exclude are not made into rows.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
-        """Takes over the filters that this reader can apply. Yields the others, which Spark applies."""
-        for each in filters:
-            narrowed = _narrowed(self.options, each)
-            if narrowed is None:
-                yield each
-            else:
-                self.options = narrowed
+        return HistoryStreamReader(read_options(self.options))
 
 
 class HistoryReader(DataSourceReader):
-    """Reads the histories of namespaces that a sidecar has when the query begins."""
+    """Reads the histories of namespaces from one place to another: by default all that they have when the query begins."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Returns one task for each namespace."""
-        from .sidecars import namespaces_of  # noqa: PLC0415 - what reads is needed where it is read
-
-        return [InputPartition(namespace) for namespace in namespaces_of(self.options)]
+        """Returns the tasks: one for so many events of a large history, or for so many small ones."""
+        with opened(self.options) as history:
+            start = _beginnings(self.options, history)
+            return _tasks(self.options, history, start, None if isinstance(self.options.ending, str) else self.options.ending)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads one namespace."""
-        from .history import read_history  # noqa: PLC0415 - what reads is needed where it is read
-
-        if partition.value is None:  # Spark makes such a task if there is nothing to read
-            return iter(())
-        return rows.batches(read_history(self.options, partition.value))
+        """Reads the ranges of a task."""
+        return _read(self.options, partition)
 
 
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads the brokers' logs as a stream, from their beginnings or from now on.
-
-    An offset has the place of the last entry that was taken from each log. Namespaces that appear later join the stream, from the
-    beginnings of their logs.
-    """
+class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the histories of namespaces, and what is added to them, as a stream. Namespaces that appear later join it."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._target: dict[str, Place] | None = None
-        """The place where the query ends, by log; None: it goes on without end."""
-        self._firsts: dict[str, Place | None] = {}
-        """The first entry that each log had when it was last looked at."""
-        self._ahead: dict[str, tuple[Place, Place]] = {}
-        """By log, the place up to which it was taken, at the end of a ledger, and the beginning of the next ledger, which is as good."""
+        self._target: dict[str, str] | None = None
+        """The position where the query ends, by namespace; None: it goes on without end."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Returns the offset where a new stream begins."""
-        if not self.options.from_latest:
-            return offset_of({})
-        held = self._ledgers().items()
-        return offset_of({name: ledgers.settled(ledgers.end) for name, ledgers in held if ledgers.end.ledger >= 0})
+        with opened(self.options) as history:
+            return offset_of({} if self.options.starting == EARLIEST else _beginnings(self.options, history))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Returns the limit of a batch: the option ``maxRowsPerTrigger``."""
         return ReadAllAvailable() if self.options.most_rows is None else ReadMaxRows(self.options.most_rows)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Returns the offset where the next batch ends.
-
-        Raises:
-            DataLossError: a log is gone that was to be read up to the query's end.
-        """
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        logs, taken, target = self._ledgers(), places_of(start), self._target
-        wanted = logs
-        if target is not None:
-            self._fail_if_missing(logs, taken, target)
-            wanted = {name: each._replace(end=min(each.end, target[name])) for name, each in logs.items() if name in target}
-        for name, place in self._begins(taken).items():
-            if name in logs:
-                self._ahead[name] = taken[name], logs[name].settled(place)
-        begins = self._begins(taken)
-        ends = admit(begins, wanted, most)
-        return offset_of({name: taken[name] if end == begins.get(name) else end for name, end in ends.items()})
+        """Returns the offset where the next batch ends. Namespaces share its rows equally, and get at least one if they have new events."""
+        taken = positions_of(start)
+        with opened(self.options) as history:
+            behind = {name: taken.get(name, "") for name in history.namespaces() if self._target is None or name in self._target}
+            most = limit.max_rows if isinstance(limit, ReadMaxRows) else _ENDLESS
+            marks = history.bookmarks(behind, most)
+            new = [name for name, found in marks.items() if found[-1] != behind[name]]
+            if isinstance(limit, ReadMaxRows) and len(new) > 1:
+                marks |= history.bookmarks({name: behind[name] for name in new}, max(1, most // len(new)), first=True)
+        ends = {name: found[0] for name, found in marks.items()}
+        if self._target is not None:
+            ends = {name: max(behind[name], min(end, self._target[name])) for name, end in ends.items()}
+        return offset_of(taken | ends)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Makes the present ends of the logs the end of the query."""
-        self._target = {name: ledgers.end for name, ledgers in self._ledgers().items() if ledgers.end.ledger >= 0}
+        """Makes the present ends of the histories the end of the query."""
+        with opened(self.options) as history:
+            self._target = _ends(history)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Returns one task for each log that has something new.
-
-        Raises:
-            DataLossError: a log that has something new is gone.
-        """
-        first, last = places_of(start), places_of(end)
-        if first == last:
+        """Returns the tasks of a batch."""
+        first, last = positions_of(start), positions_of(end)
+        behind = {name: first.get(name, "") for name, position in last.items() if first.get(name, "") != position}
+        if not behind:
             return []
-        first = self._begins(first)
-        with Brokers(self.options) as brokers:
-            logs = brokers.logs()
-        self._fail_if_missing({log.name for log in logs}, first, last)
-        return [RangePartition(part) for part in ranges(logs, first, last, self._firsts)]
+        few = self.options.most_rows is not None and self.options.most_rows <= self.options.rows_per_task
+        with opened(self.options) as history:
+            return _tasks(self.options, None if few else history, behind, last)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads one range."""
+        """Reads the ranges of a task."""
         return _read(self.options, partition)
 
-    def _begins(self, taken: Mapping[str, Place]) -> dict[str, Place]:
-        """Returns the places where the next batch begins: those up to which the logs were taken, or what ``_ahead`` has for them."""
-        ahead = {name: self._ahead.get(name, (None, place)) for name, place in taken.items()}
-        return {name: ahead[name][1] if ahead[name][0] == place else place for name, place in taken.items()}
 
-    def _fail_if_missing(self, there: Container[str], start: Mapping[str, Place], end: Mapping[str, Place]) -> None:
-        """Raises DataLossError if a log that has entries between two offsets is not in ``there``, unless ``failOnDataLoss`` is off."""
-        if self.options.fail_on_data_loss and (gone := missing(there, start, end)):
-            raise DataLossError(gone)
-
-    def _ledgers(self) -> dict[str, Ledgers]:
-        found = {log.name: ledgers for log, ledgers in _held(self.options).items()}
-        self._firsts = {name: ledgers.first for name, ledgers in found.items()}
-        return found
+def offset_of(positions: Mapping[str, str]) -> dict[str, Any]:
+    """Returns an offset in the form in which Spark stores it."""
+    return {"format": FORMAT, "history": dict(sorted(positions.items()))}
 
 
-def _held(options: Options) -> dict[Log, Ledgers]:
-    """Returns the logs that the options select, and their ledgers as they are now."""
-    with Brokers(options) as brokers:
-        asked = [(log, brokers.ledgers(log)) for log in brokers.logs()]
-    return {log: ledgers for log, ledgers in asked if ledgers is not None}  # None: the log was deleted meanwhile
+def positions_of(offset: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the positions of an offset, by namespace.
+
+    Raises:
+        ValueError: it is not an offset of this source.
+    """
+    found = offset.get("history")
+    if offset.get("format") == FORMAT and isinstance(found, Mapping) and all(isinstance(each, str) for each in found.values()):
+        return dict(found)
+    raise ValueError(f"not an offset of {NAME}, so this query needs another checkpoint: {offset}")
+
+
+def _ends(history: History) -> dict[str, str]:
+    marks = history.bookmarks(dict.fromkeys(history.namespaces(), ""), _ENDLESS)
+    return {name: found[-1] for name, found in marks.items()}
+
+
+def _beginnings(options: Options, history: History) -> dict[str, str]:
+    """Returns by namespace the position behind which a query begins."""
+    if options.starting == EARLIEST:
+        return dict.fromkeys(history.namespaces(), "")
+    if isinstance(options.starting, str):
+        return _ends(history)
+    return {name: options.starting.get(name, "") for name in history.namespaces()}
+
+
+def _tasks(options: Options, history: History | None, behind: Mapping[str, str], until: Mapping[str, str] | None) -> list[InputPartition]:
+    """Divides what follows some positions into tasks.
+
+    Args:
+        options: how many events of a namespace a task may have.
+        history: tells where to divide; None: nothing is divided.
+        behind: by namespace, the position behind which to begin.
+        until: by namespace, the position where to end; None: the present ends of the histories.
+    """
+    marks = history.bookmarks(behind, options.rows_per_task) if history is not None else {name: [] for name in behind}
+    if until is not None:
+        marks = {name: [*(mark for mark in marks[name] if mark < until[name]), until[name]] for name in behind if name in until}
+    tasks: list[InputPartition] = []
+    small: list[HistoryRange] = []
+    for name, found in marks.items():
+        ranges = [HistoryRange(name, first, last) for first, last in pairwise([behind[name], *found]) if first != last]
+        if len(ranges) > 1:
+            tasks += [Task([each]) for each in ranges]
+        else:
+            small += ranges
+    return tasks + [Task(small[first : first + _NAMESPACES_A_TASK]) for first in range(0, len(small), _NAMESPACES_A_TASK)]
 
 
 def _read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    from .reading import read  # noqa: PLC0415 - what reads is needed where it is read
-
-    if not isinstance(partition, RangePartition):  # Spark makes such a task if there is nothing to read
-        return iter(())
-    return rows.batches(read(options, partition.range))
+    return rows.batches(_changes(options, partition.ranges)) if isinstance(partition, Task) else iter(())
 
 
-def _narrowed(options: Options, each: Filter) -> Options | None:
-    """Returns the options narrowed by a filter; None: the filter is none of those that can be applied here."""
-    attribute = getattr(each, "attribute", ())
-    if isinstance(each, EqualTo):
-        return _named(options, attribute, [each.value])
-    if isinstance(each, In):
-        return _named(options, attribute, list(each.value))
-    if attribute != ("published",):
-        return None
-    if isinstance(each, GreaterThanOrEqual):
-        return replace(options, since=max(_time(each.value), options.since or 0))
-    if isinstance(each, GreaterThan):
-        return replace(options, since=max(_time(each.value) + 1, options.since or 0))
-    if isinstance(each, LessThan):
-        until = _time(each.value)
-        return replace(options, until=until if options.until is None else min(until, options.until))
-    return None
+def _changes(options: Options, ranges: Sequence[HistoryRange]) -> Iterator[rows.Change]:
+    with opened(options) as history:
+        for each in ranges:
+            for position, content in history.copy(*each):
+                if not _selects(options, content):
+                    continue
+                if isinstance(content, HistoryEntry):
+                    yield rows.of_entry(each.namespace, position, content)
+                else:
+                    yield rows.of_gap(each.namespace, position, content)
 
 
-def _named(options: Options, attribute: tuple[str, ...], values: list[Any]) -> Options | None:
-    if attribute not in (("namespace",), ("topic",)) or None in values:
-        return None
-    wanted = frozenset(map(str, values))
-    if attribute == ("namespace",):
-        namespaces = wanted & options.namespaces if options.namespaces else wanted
-        return replace(options, namespaces=namespaces or frozenset({NOTHING}))  # an empty set would select all
-    return replace(options, topics=(wanted & options.topics or frozenset({NOTHING})) if options.topics else wanted)
-
-
-def _time(value: Any) -> int:
-    return microseconds(value) if isinstance(value, datetime) else int(value)
+def _selects(options: Options, content: Content) -> bool:
+    """Returns whether the options select an entry, or an entry that they select may be missing in a gap."""
+    if isinstance(content, HistoryEntry):
+        return options.covers(content.time.ToMicroseconds()) and (not options.topics or content.document.topic in options.topics)
+    if options.since is not None and content.end_time.ToMicroseconds() <= options.since:
+        return False
+    return options.until is None or not content.HasField("start_time") or content.start_time.ToMicroseconds() < options.until

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import heapq
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from ..core.policies.events import Position
@@ -38,7 +39,15 @@ class Recorded(NamedTuple):
     partition: int
 
 
-Piece: TypeAlias = Recorded | Gap
+class Passed(NamedTuple):
+    """An entry of which only the place was asked for."""
+
+    id: int
+    partition: int
+    position: Position
+
+
+Piece: TypeAlias = Recorded | Passed | Gap
 
 
 class Stretch(NamedTuple):
@@ -69,8 +78,8 @@ class _Hole(NamedTuple):
     gap: Gap
 
 
-def stretch(connection: sqlite3.Connection, namespace: str, place: LogPlace, most: int) -> Stretch:
-    """Returns at most ``most`` events behind a place, of all topics of the namespace and all actors.
+def stretch(connection: sqlite3.Connection, namespace: str, place: LogPlace, most: int, *, passing: bool = False) -> Stretch:
+    """Returns at most ``most`` events behind a place, of all topics of the namespace and all actors. ``passing``: their places only.
 
     Raises:
         UnknownLog: the history knows no such log of the namespace.
@@ -85,9 +94,8 @@ def stretch(connection: sqlite3.Connection, namespace: str, place: LogPlace, mos
         return Stretch([], place, more=False, whole=True)
     if place.log not in logs:
         raise UnknownLog(f"the history has no such log of {namespace}")
-    return _of_log(
-        connection, namespace, [stream for stream in streams if stream.log == place.log], _successor(logs, place.log), place, most
-    )
+    here = [stream for stream in streams if stream.log == place.log]
+    return _of_log(connection, namespace, here, _successor(logs, place.log), place, most, _pass if passing else _walk)
 
 
 def _successor(logs: list[str], log: str) -> str:
@@ -96,27 +104,32 @@ def _successor(logs: list[str], log: str) -> str:
 
 
 def _of_log(
-    connection: sqlite3.Connection, namespace: str, streams: list[_StreamRow], successor: str, place: LogPlace, most: int
+    connection: sqlite3.Connection,
+    namespace: str,
+    streams: list[_StreamRow],
+    successor: str,
+    place: LogPlace,
+    most: int,
+    walk: Callable[[sqlite3.Connection, _StreamRow, Position, int], Iterator[tuple[int, int, Position, Recorded | Passed]]],
 ) -> Stretch:
     here = {stream.partition: _position(place, stream.partition) for stream in streams}
     begins = not place.positions
     holes = {stream.id: _holes(connection, namespace, stream, here[stream.partition], begins=begins) for stream in streams}
     whole = not any(holes.values())
-    walks = [_walk(connection, stream, here[stream.partition], most) for stream in streams]
+    walks = [walk(connection, stream, here[stream.partition], most) for stream in streams]
     pieces: list[Piece] = []
-    by_id = {stream.id: stream for stream in streams}
+    by_partition = {stream.partition: stream for stream in streams}
     size, more = 0, False
-    for count, entry in enumerate(heapq.merge(*walks, key=lambda entry: entry.id)):
+    for count, (_, bytes_, position, piece) in enumerate(heapq.merge(*walks, key=itemgetter(0))):
         if count == most or size >= MOST_BYTES:
             more = True
             break
-        size += entry.size
-        stream = by_id[entry.stream]
-        waiting = holes[stream.id]
-        while waiting and entry.position > waiting[0].position:
+        size += bytes_
+        waiting = holes[by_partition[piece.partition].id]
+        while waiting and position > waiting[0].position:
             pieces.append(waiting.pop(0).gap)
-        pieces.append(Recorded(entry, stream.partition))
-        here[stream.partition] = entry.position
+        pieces.append(piece)
+        here[piece.partition] = position
     if not more:
         for stream in streams:
             pieces += [hole.gap for hole in holes[stream.id]]
@@ -135,12 +148,20 @@ def _positions(place: LogPlace, here: dict[int, Position]) -> tuple[Position, ..
     return tuple(here.get(partition, _position(place, partition)) for partition in range(count))
 
 
-def _walk(connection: sqlite3.Connection, stream: _StreamRow, behind: Position, most: int) -> Iterator[Entry]:
-    sql = f"SELECT {COLUMNS} FROM entries INDEXED BY by_position WHERE stream = ? AND position > ? ORDER BY position LIMIT ?"  # noqa: S608 (ours)
-    return (
-        found(row, lambda entry: entry.stream == stream.id and entry.position > behind)
-        for row in connection.execute(sql, (stream.id, behind, most + 1))
-    )
+def _walk(connection: sqlite3.Connection, stream: _StreamRow, behind: Position, most: int) -> Iterator[tuple[int, int, Position, Recorded]]:
+    """Yields the entries of a stream behind a position: the id, the size, the position and the entry."""
+    for row in connection.execute(f"SELECT {COLUMNS} {_BEHIND}", (stream.id, behind, most + 1)):
+        entry = found(row, lambda entry: entry.stream == stream.id and entry.position > behind)
+        yield entry.id, entry.size, entry.position, Recorded(entry, stream.partition)
+
+
+def _pass(connection: sqlite3.Connection, stream: _StreamRow, behind: Position, most: int) -> Iterator[tuple[int, int, Position, Passed]]:
+    """Yields the places of the entries of a stream behind a position, from its index alone."""
+    for number, position in connection.execute(f"SELECT id, position {_BEHIND}", (stream.id, behind, most + 1)):
+        yield number, 0, position, Passed(number, stream.partition, position)
+
+
+_BEHIND = "FROM entries INDEXED BY by_position WHERE stream = ? AND position > ? ORDER BY position LIMIT ?"
 
 
 def _holes(connection: sqlite3.Connection, namespace: str, stream: _StreamRow, behind: Position, *, begins: bool) -> list[_Hole]:

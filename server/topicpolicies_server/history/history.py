@@ -106,8 +106,8 @@ class History:
         gaps = [gap for gap in unwritten if gap.until >= query.start and (gap.since is None or gap.since < query.end)]
         return page._replace(gaps=[*gaps, *page.gaps])
 
-    async def stretch(self, namespace: str, place: LogPlace, most: int) -> Stretch:
-        """Returns what follows a place, after the events that were folded before the call are written (see ``following``).
+    async def stretch(self, namespace: str, place: LogPlace, most: int, *, passing: bool = False) -> Stretch:
+        """Returns what follows a place, after the events that were folded before the call are written (see ``following.stretch``).
 
         Raises:
             PolicyError: UNAVAILABLE: the file can't be read, or not be written, or not in time.
@@ -115,7 +115,7 @@ class History:
         """
         if await self._settle(namespace):
             raise _unavailable("it can't be written")
-        return await self._read(lambda connection: following.stretch(connection, namespace, place, most))
+        return await self._read(lambda connection: following.stretch(connection, namespace, place, most, passing=passing))
 
     async def past(
         self, namespace: str, key: PolicyKey, head: Head | None, *, at: int = 0, version: str = "", followed: bool = True

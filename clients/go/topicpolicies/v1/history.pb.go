@@ -531,8 +531,11 @@ type WatchHistoryRequest struct {
 	Positions map[string]string `protobuf:"bytes,2,rep,name=positions,proto3" json:"positions,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// The time between two bookmarks of a namespace. Unset: 10 seconds. From 1 second to 1 hour.
 	BookmarkInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=bookmark_interval,json=bookmarkInterval,proto3" json:"bookmark_interval,omitempty"`
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// No events and gaps, but a bookmark behind every so many events: to divide a copy into parts, or, with a large number, to learn where the
+	// record ends. Unset: events and gaps. At most 1,000,000,000.
+	BookmarkEvery int32 `protobuf:"varint,4,opt,name=bookmark_every,json=bookmarkEvery,proto3" json:"bookmark_every,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *WatchHistoryRequest) Reset() {
@@ -584,6 +587,13 @@ func (x *WatchHistoryRequest) GetBookmarkInterval() *durationpb.Duration {
 		return x.BookmarkInterval
 	}
 	return nil
+}
+
+func (x *WatchHistoryRequest) GetBookmarkEvery() int32 {
+	if x != nil {
+		return x.BookmarkEvery
+	}
+	return 0
 }
 
 // A batch of events. How events are distributed over batches has no meaning.
@@ -1038,13 +1048,14 @@ const file_topicpolicies_v1_history_proto_rawDesc = "" +
 	"\x05scope\x18\x02 \x01(\x0e2\x17.topicpolicies.v1.ScopeR\x05scope\x120\n" +
 	"\x04time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampH\x00R\x04time\x12\x1a\n" +
 	"\aversion\x18\x04 \x01(\tH\x00R\aversionB\a\n" +
-	"\x05as_of\"\x8f\x02\n" +
+	"\x05as_of\"\xb6\x02\n" +
 	"\x13WatchHistoryRequest\x12\x1e\n" +
 	"\n" +
 	"namespaces\x18\x01 \x03(\tR\n" +
 	"namespaces\x12R\n" +
 	"\tpositions\x18\x02 \x03(\v24.topicpolicies.v1.WatchHistoryRequest.PositionsEntryR\tpositions\x12F\n" +
-	"\x11bookmark_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x10bookmarkInterval\x1a<\n" +
+	"\x11bookmark_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x10bookmarkInterval\x12%\n" +
+	"\x0ebookmark_every\x18\x04 \x01(\x05R\rbookmarkEvery\x1a<\n" +
 	"\x0ePositionsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"S\n" +

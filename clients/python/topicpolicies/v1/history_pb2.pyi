@@ -304,6 +304,11 @@ class WatchHistoryRequest(_message.Message):
     NAMESPACES_FIELD_NUMBER: _builtins.int
     POSITIONS_FIELD_NUMBER: _builtins.int
     BOOKMARK_INTERVAL_FIELD_NUMBER: _builtins.int
+    BOOKMARK_EVERY_FIELD_NUMBER: _builtins.int
+    bookmark_every: _builtins.int
+    """No events and gaps, but a bookmark behind every so many events: to divide a copy into parts, or, with a large number, to learn where the
+    record ends. Unset: events and gaps. At most 1,000,000,000.
+    """
     @_builtins.property
     def namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The namespaces: "tenant/namespace". At least 1, at most 10,000 unless the server is configured otherwise."""
@@ -324,10 +329,11 @@ class WatchHistoryRequest(_message.Message):
         namespaces: _abc.Iterable[_builtins.str] | None = ...,
         positions: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         bookmark_interval: _duration_pb2.Duration | None = ...,
+        bookmark_every: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark_interval", b"bookmark_interval", "namespaces", b"namespaces", "positions", b"positions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bookmark_every", b"bookmark_every", "bookmark_interval", b"bookmark_interval", "namespaces", b"namespaces", "positions", b"positions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

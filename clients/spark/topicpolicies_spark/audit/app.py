@@ -23,46 +23,35 @@ from topicpolicies_server.escaping import printable
 
 from ..options import OptionError, read_options, time_of
 from . import archive as archives
-from .attribution import changed, who
+from .changes import made, who
 from .churn import frequently_changed, reverted_fields
 from .declarations import declared
 from .differences import FIELDS
 from .drift import drift, undeclared
 from .report import report
 from .session import session
-from .state import before, since, state
+from .sidecar import NotStartedError, sidecar
+from .state import state
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="What happened to topic policies: copy the brokers' change logs into an archive, and query it.",
+    help="What happened to topic policies: copy a sidecar's history into an archive, and query it.",
 )
 
 
 _DIFFERENT = 7
 """The exit code if documents differ, as that of ``topicpolicies diff``."""
+_INCOMPLETE = 8
+"""The exit code of an ingest whose history may miss events."""
 
 
 class Output(enum.Enum):
     """How results are written."""
 
     TABLE = "table"
-    JSON = "json"
-
-
-class What(enum.Enum):
-    """What is exported."""
-
-    CHANGES = "changes"
-    STATE = "state"
-
-
-class Format(enum.Enum):
-    """The format of an export."""
-
-    PARQUET = "parquet"
     JSON = "json"
 
 
@@ -92,37 +81,69 @@ def settings(
 @app.command()
 def ingest(  # noqa: PLR0913, PLR0917 - options
     archive: Archive,
-    pulsar: Annotated[str, typer.Option("--pulsar", metavar="pulsar://HOST:PORT", help="The brokers.")],
-    admin_url: Annotated[str, typer.Option("--admin-url", metavar="http://HOST:PORT", help="Their admin API.")],
+    address: Annotated[str, typer.Option("--address", metavar="HOST:PORT", help="The sidecar whose history is copied.")] = "",
+    history_file: Annotated[str, typer.Option("--history-file", metavar="FILE", help="The file of a history, in place of a sidecar.")] = "",
+    pulsar: Annotated[
+        str, typer.Option("--pulsar", metavar="pulsar://HOST:PORT", help="Brokers beside which no sidecar runs; needs --admin-url.")
+    ] = "",
+    admin_url: Annotated[
+        str, typer.Option("--admin-url", metavar="http://HOST:PORT", help="The brokers' admin API, which lists the namespaces.")
+    ] = "",
     tenants: Annotated[str, typer.Option("--tenants", metavar="TENANT,...", help="Only these tenants, separated by commas.")] = "",
     namespaces: Annotated[
         str, typer.Option("--namespaces", metavar="NAMESPACE,...", help="Only these namespaces, separated by commas.")
     ] = "",
-    token_file: Annotated[str, typer.Option("--token-file", metavar="FILE", help="A file with the token for the brokers.")] = "",
-    tls_trust_certs: Annotated[
-        str, typer.Option("--tls-trust-certs", metavar="FILE", help="The authorities of the brokers' certificates, PEM.")
+    token_file: Annotated[
+        str, typer.Option("--token-file", metavar="FILE", help="A file with the token for the sidecar and the brokers.")
     ] = "",
-    allow_data_loss: Annotated[
-        bool, typer.Option("--allow-data-loss", help="Continue without a log that was deleted before it was read to its end.")
-    ] = False,
+    ca_file: Annotated[
+        str, typer.Option("--ca-file", metavar="FILE", help="The authorities of the sidecar's and the brokers' certificates, PEM.")
+    ] = "",
     every: Annotated[
         float, typer.Option("--every", min=0, metavar="SECONDS", help="Repeat, with this time between two batches; 0: run once.")
     ] = 0,
-    most_rows: Annotated[int, typer.Option("--most-rows", min=1, metavar="N", help="The most rows of one batch.")] = 100_000,
+    most_rows: Annotated[int, typer.Option("--most-rows", min=1, metavar="N", help="The most rows of one batch.")] = 1_000_000,
 ) -> None:
     """Copy changes into an archive, each exactly once.
 
-    Run again, even after it was killed, it continues where it was. Brokers compact their logs and drop superseded events: an archive has
-    what still existed when it was filled. So let it run: --every 30.
+    They come from the history of a sidecar: of one at 127.0.0.1:6680 unless you say otherwise. Run again, even after it was killed, it
+    continues where it was. The exit code is 8 if the history may miss events: the message says which.
+
+    With --pulsar it runs a sidecar of its own, which reads the brokers' logs and keeps its history in the archive. Brokers compact their
+    logs and drop superseded events: what was gone before it was read is a gap. So let it run: --every 30.
     """
-    options = {"serviceUrl": pulsar, "adminUrl": admin_url, "maxRowsPerTrigger": str(most_rows)}
-    named = {"tenants": tenants, "namespaces": namespaces, "tokenFile": token_file, "tlsTrustCertsFile": tls_trust_certs}
-    options |= {name: value for name, value in named.items() if value}
-    options["failOnDataLoss"] = str(not allow_data_loss).lower()
+    if pulsar and (address or history_file):
+        raise typer.BadParameter("--pulsar is for brokers without a sidecar: leave out --address and --history-file.")
+    if pulsar and not admin_url:
+        raise typer.BadParameter("--pulsar needs --admin-url, the brokers' admin API.")
+    named = {"address": address, "historyFile": history_file, "namespaces": namespaces, "adminUrl": admin_url, "tenants": tenants}
+    named |= {"tokenFile": token_file, "caFile": ca_file, "maxRowsPerTrigger": str(most_rows)}
+    options = {name: value for name, value in named.items() if value}
     read_options(options)
-    with _spark() as spark:
-        query = archives.ingest(spark, archive, options, every_seconds=every or None)
+    with _source(archive, pulsar, options) as chosen, _spark() as spark:
+        query = archives.ingest(spark, archive, chosen, every_seconds=every or None)
         typer.echo(f"{archives.copied(query):,} changes copied", err=True)
+        unknown = archives.gaps(spark, archive, chosen)
+    if unknown:
+        typer.echo("Not all that happened is known:", err=True)
+        for line in unknown:
+            typer.echo(f"  {printable(line)}", err=True)
+        raise typer.Exit(_INCOMPLETE)
+
+
+@contextlib.contextmanager
+def _source(archive: str, pulsar: str, options: Mapping[str, str]) -> Iterator[Mapping[str, str]]:
+    """Yields the options of the data source; with ``pulsar``, a sidecar of our own runs meanwhile."""
+    if not pulsar:
+        yield options
+        return
+    directory = Path(archive)
+    directory.mkdir(parents=True, exist_ok=True)
+    wanted = ["--pulsar", pulsar, "--admin-url", options["adminUrl"], "--history", str(directory / "history.db")]
+    given = {"--token-file": options.get("tokenFile"), "--tls-trust-certs": options.get("caFile")}
+    wanted += [word for name, value in given.items() if value for word in (name, value)]
+    with sidecar(wanted) as address:
+        yield {name: value for name, value in options.items() if name not in ("tokenFile", "caFile")} | {"address": address}
 
 
 @app.command("state")
@@ -160,8 +181,8 @@ def show_who(
     _check(since_time, until_time)
     if field and field not in FIELDS:
         raise typer.BadParameter(f'"{field}" is not a field: the names are those of the API, such as retention_policies.')
-    with _changes(archive) as changes:
-        _show(_period(who(changes, topic=topic, by=by, field=field), since_time, until_time), limit, output, "Changes")
+    with _changes(archive, since_time, until_time) as changes:
+        _show(who(changes, topic=topic, by=by, field=field), limit, output, "Changes")
 
 
 @app.command("drift")
@@ -206,32 +227,10 @@ def show_churn(
     Such fields are changed back and forth, as by two automations that want different values.
     """
     _check(since_time, until_time)
-    with _changes(archive) as changes:
-        within = _period(changed(changes), since_time, until_time)
+    with _changes(archive, since_time, until_time) as changes:
+        within = made(changes)
         _show(frequently_changed(within, at_least), limit, output, "Topics that change often")
         _show(reverted_fields(within, fights_at_least), limit, output, "Fields that are changed back")
-
-
-@app.command()
-def export(
-    archive: Archive,
-    to: Annotated[str, typer.Argument(metavar="TO", help="A new directory, or any place that Spark can write to.")],
-    what: Annotated[
-        What, typer.Option("--what", metavar="changes|state", help="The changes with their fields, or the documents.")
-    ] = What.CHANGES,
-    form: Annotated[Format, typer.Option("--format", metavar="parquet|json", help="The format of the files.")] = Format.PARQUET,
-    as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="The time of the documents.")] = "",
-    since_time: Since = "",
-    until_time: Until = "",
-) -> None:
-    """Write changes or documents for other tools.
-
-    They are written without the secrets of object storages.
-    """
-    _check(as_of, since_time, until_time)
-    with _changes(archive) as changes:
-        found = state(changes, as_of) if what is What.STATE else _period(changed(changes), since_time, until_time)
-        found.write.format(form.value).mode("errorifexists").save(to)
 
 
 @app.command("report")
@@ -246,15 +245,19 @@ def write_report(
     It also shows where, and which fields are changed back. It needs no other file.
     """
     _check(since_time, until_time)
-    with _changes(archive) as changes:
-        period = f"{since_time or 'the beginning'} to {until_time or 'now'}"
-        html.write_text(report(_period(changed(changes), since_time, until_time), period), encoding="utf-8")
+    with _changes(archive, since_time, until_time) as changes:
+        html.write_text(report(made(changes), f"{since_time or 'the beginning'} to {until_time or 'now'}"), encoding="utf-8")
 
 
 def main() -> None:
     """Runs a command. An error is one sentence on standard error; the exit code is 2 if the command was wrong, and 1 if Spark failed."""
     try:
         app(standalone_mode=True)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except NotStartedError as error:
+        typer.echo(str(error), err=True)
+        sys.exit(1)
     except OSError as error:
         typer.echo(f"Error: {f'{error.filename}: {error.strerror}' if error.filename else error}", err=True)
         sys.exit(2)
@@ -289,17 +292,11 @@ def _spark() -> Iterator[SparkSession]:
 
 
 @contextlib.contextmanager
-def _changes(archive: str) -> Iterator[DataFrame]:
+def _changes(archive: str, since_time: str = "", until_time: str = "") -> Iterator[DataFrame]:
     if not _Settings.remote:  # before Spark is started; a Connect server has directories of its own
         archives.check(archive)
     with _spark() as spark:
-        yield archives.changes(spark, archive)
-
-
-def _period(changes: DataFrame, since_time: str, until_time: str) -> DataFrame:
-    if since_time:
-        changes = since(changes, since_time)
-    return before(changes, until_time) if until_time else changes
+        yield archives.changes(spark, archive, since_time, until_time)
 
 
 def _check(*times: str) -> None:
@@ -311,13 +308,16 @@ def _check(*times: str) -> None:
 
 
 def _show(found: DataFrame, limit: int, output: Output, title: str) -> int:
-    """Prints at most ``limit`` rows. Returns how many were printed."""
-    rows = [json.loads(row["value"]) for row in found.limit(limit).select(F.to_json(F.struct("*")).alias("value")).collect()]
+    """Prints at most ``limit`` rows, and says if there are more. Returns how many were printed."""
+    read = found.limit(limit + 1).select(F.to_json(F.struct("*")).alias("value")).collect()
+    rows = [json.loads(row["value"]) for row in read[:limit]]
     if output is Output.JSON:
         for row in rows:
             typer.echo(json.dumps(row))
-        return len(rows)
-    print_table(title, found.columns, rows)
+    else:
+        print_table(title, found.columns, rows)
+    if len(read) > limit:
+        typer.echo(f"There are more than {limit:,}: see further ones with --limit.", err=True)
     return len(rows)
 
 

@@ -9,19 +9,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.streaming.query import StreamingQuery
 
 from .. import NAME
-from ..rows import SPARK_SCHEMA
+from ..histories import opened
+from ..options import read_options, time_of
+from ..rows import SPARK_SCHEMA, of_gap
+from .state import before
+from .state import since as _since
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 """The beginning of a place that is no directory of this machine, such as ``s3a://`` or ``dbfs:/``."""
 _CHANGES, _CHECKPOINT = "changes", "checkpoint"
+_FILES = types.StructType([*SPARK_SCHEMA.fields, types.StructField("day", types.DateType())])
+"""The columns of the files; each day has a directory."""
 _LONGEST_SECONDS = 1e12
 """The longest time between two batches, in seconds: Spark counts microseconds in 64 bits."""
 _LOOK_SECONDS = 1
@@ -39,7 +46,7 @@ def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, eve
     """
     stream = spark.readStream.format(NAME).options(**options).load()
     writer = (
-        stream.withColumn("day", F.to_date("published"))
+        stream.withColumn("day", F.to_date("time"))
         .writeStream.format("parquet")
         .partitionBy("day")
         .option("path", _place(archive, _CHANGES))
@@ -88,15 +95,42 @@ def check(archive: str) -> None:
         raise FileNotFoundError(f'"{archive}" is not an archive: fill it with `topicpolicies-audit ingest` first.')
 
 
-def changes(spark: SparkSession, archive: str) -> DataFrame:
+def changes(spark: SparkSession, archive: str, since: str = "", until: str = "") -> DataFrame:
     """Returns the changes of an archive; their columns are those of ``rows.Change``.
+
+    Args:
+        spark: the session.
+        archive: the archive.
+        since: an ISO time; only changes at that time or after it. Files of earlier days are not read. Empty: from the beginning.
+        until: an ISO time; only changes before it. Empty: all.
 
     Raises:
         FileNotFoundError: there is no archive on this machine. A Connect server has directories of its own, which Spark checks.
     """
     if not type(spark).__module__.startswith("pyspark.sql.connect"):
         check(archive)
-    return spark.read.schema(SPARK_SCHEMA).parquet(_place(archive, _CHANGES)).select(*SPARK_SCHEMA.names)
+    found = spark.read.schema(_FILES).parquet(_place(archive, _CHANGES))
+    for time, outside in ((since, "<"), (until, ">")):
+        if time:
+            found = found.filter(f"NOT day {outside} date'{datetime.fromtimestamp(time_of(time) / 1e6, UTC):%Y-%m-%d}'")
+    found = _since(found, since) if since else found
+    return (before(found, until) if until else found).select(*SPARK_SCHEMA.names)
+
+
+def gaps(spark: SparkSession, archive: str, options: Mapping[str, str]) -> list[str]:
+    """Returns what an archive can't know: a line for each gap that is in it, or in the history that it was filled from.
+
+    Args:
+        spark: the session.
+        archive: the archive.
+        options: the options of the data source.
+    """
+    rows = changes(spark, archive).filter("action = 'GAP'").select("namespace", "problem").collect()
+    found = {f"{row.namespace}: {row.problem}" for row in rows}
+    with opened(read_options(options)) as history:
+        for name in history.namespaces():
+            found |= {f"{name}: {of_gap(name, '', gap).problem}" for gap in history.gaps(name)}
+    return sorted(found)
 
 
 def _place(archive: str, part: str) -> str:

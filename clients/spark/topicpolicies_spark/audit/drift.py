@@ -13,21 +13,21 @@ from .state import KEY
 def drift(before: DataFrame, after: DataFrame) -> DataFrame:
     """Returns the documents that differ: ``how`` (``appeared``, ``vanished`` or ``changed``), and in which ``fields``.
 
-    ``published`` and ``by`` say when the later document was written, and by whom; null for a document that vanished.
+    ``time`` and ``by`` say when the later document was written, and by whom; null for a document that vanished.
     """
     one = before.select(*KEY, F.col("policies").alias("one"))
-    other = after.select(*KEY, F.col("policies").alias("other"), "published", "actor", "producer")
+    other = after.select(*KEY, F.col("policies").alias("other"), "time", "actor", "producer")
     joined = one.join(other, list(KEY), "full_outer").withColumn("fields", differing("one", "other"))
     how = F.when(F.col("one").isNull(), "appeared").when(F.col("other").isNull(), "vanished").otherwise("changed")
     differs = (F.size("fields") > 0) | F.col("one").isNull() | F.col("other").isNull()
     by = F.coalesce("actor", "producer")
-    return joined.filter(differs).select(*KEY, how.alias("how"), "fields", "published", by.alias("by")).orderBy(*KEY)
+    return joined.filter(differs).select(*KEY, how.alias("how"), "fields", "time", by.alias("by")).orderBy(*KEY)
 
 
 def undeclared(wanted: DataFrame, live: DataFrame) -> DataFrame:
     """Returns the declared documents that the live ones do not match: ``live`` may have other documents, and further fields set."""
     one = wanted.select(*KEY, F.col("policies").alias("one"))
-    other = live.select(*KEY, F.col("policies").alias("other"), "published", "actor", "producer")
+    other = live.select(*KEY, F.col("policies").alias("other"), "time", "actor", "producer")
     joined = one.join(other, list(KEY), "left")
     names = [
         F.when(comparable("one", field).isNotNull() & ~comparable("one", field).eqNullSafe(comparable("other", field)), F.lit(field))
@@ -36,4 +36,4 @@ def undeclared(wanted: DataFrame, live: DataFrame) -> DataFrame:
     fields = F.array_compact(F.array(*names))
     how = F.when(F.col("other").isNull(), "missing").otherwise("differs")
     found = joined.withColumn("fields", fields).filter(F.size("fields") > 0)
-    return found.select(*KEY, how.alias("how"), "fields", "published", F.coalesce("actor", "producer").alias("by")).orderBy(*KEY)
+    return found.select(*KEY, how.alias("how"), "fields", "time", F.coalesce("actor", "producer").alias("by")).orderBy(*KEY)

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from ..plots import Bar, Line, bars, lines
 from .churn import frequently_changed, reverted_fields
+from .state import KEY
 
 _TOP = 12
 _ACTORS = 5
@@ -27,19 +28,19 @@ th,td{padding:.2rem .8rem;text-align:left;border-bottom:1px solid #e4e4e4}svg{wi
 """
 
 
-def report(made: DataFrame, period: str, churn_at_least: int = 10, reverts_at_least: int = 2) -> str:
+def report(rows: DataFrame, period: str, churn_at_least: int = 10, reverts_at_least: int = 2) -> str:
     """Returns the report as HTML; its times are UTC.
 
     Args:
-        made: the changes of documents, as ``attribution.changed`` returns them, of the period only.
+        rows: the changes of documents, as ``changes.made`` returns them, of the period only.
         period: the period, for the title.
         churn_at_least: how many changes a topic must have to be named.
         reverts_at_least: how many times changes of a field must have been undone for the field to be named.
     """
-    made = made.drop("before", "request_id", "action").cache()
+    made = rows.select(*KEY, "position", "time", "who", "fields", "policies").cache()
     try:
         count = made.count()
-        hour = F.floor(F.unix_seconds("published") / 3600).alias("hour")
+        hour = F.floor(F.unix_seconds("time") / 3600).alias("hour")
         hours = made.groupBy(hour, "who").count().orderBy("hour").collect()
         actors = _counts(made.groupBy("who"))
         fields = _counts(made.select(F.explode("fields").alias("field")).groupBy("field"))

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from .. import register
 
 TASK_FAILURES = 4
-"""How many failures of a task end the job, as on a cluster: a broker that hands a topic over to another one refuses readers for a moment. A
-local master would end the job at the first failure, unless its name says otherwise."""
+"""How many failures of a task end the job, as on a cluster: a sidecar that is restarted refuses readers for a moment. A local master would
+end the job at the first failure, unless its name says otherwise."""
 
 
 def session(master: str, remote: str, memory: str) -> SparkSession:
@@ -35,10 +35,11 @@ def session(master: str, remote: str, memory: str) -> SparkSession:
             .config("spark.driver.memory", memory)
             .config("spark.ui.enabled", "false")
             .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.shuffle.partitions", "8")
             .config("spark.log.level", "ERROR")
             .getOrCreate()
         )
+        if master.startswith("local"):  # a cluster has a number of its own
+            spark.conf.set("spark.sql.shuffle.partitions", "8")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     register(spark)
     return spark

@@ -6,7 +6,8 @@ The namespace is kept loaded meanwhile, so that its history goes on. A failure i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from topicpolicies.v1 import history_pb2
@@ -16,9 +17,9 @@ from ...core.names import parse_namespace
 from ...core.policies import secrets
 from ...core.policies.documents import record
 from ...core.reading.watch import Token
-from ...core.reasons import Reason
+from ...core.reasons import Reason, ViolationReason
 from ...history.entries import Gap
-from ...history.following import LogPlace, Stretch, UnknownLog
+from ...history.following import LogPlace, Passed, Recorded, Stretch, UnknownLog
 from ...history.queries import Entry
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
@@ -35,6 +36,9 @@ from .status import ASSUMED, failed_status, status_of
 
 _STRETCH = 256
 """The most events that are read from the history at a time."""
+_PASSED_AT_ONCE = 20_000
+"""The same, if only their places are asked for."""
+MOST_EVERY = 1_000_000_000
 _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
 
@@ -45,6 +49,8 @@ class HistoryWatch(NamedTuple):
     positions: Mapping[str, str | None]
     """By namespace: the position to go on from; None: the beginning of the history."""
     bookmark_seconds: float
+    every: int = 0
+    """Behind how many events there is a bookmark, instead of the events; 0: the events are sent."""
 
 
 def read_history_watch(message: history_pb2.WatchHistoryRequest, most: int, default_interval: float) -> HistoryWatch:
@@ -64,8 +70,10 @@ def read_history_watch(message: history_pb2.WatchHistoryRequest, most: int, defa
     selected: dict[str, str | None] = {name: None for name in names if name is not None}
     positions = read_tokens(message.positions, "positions", _checked, selected, problems)
     interval = read_interval(message, default_interval, problems)
+    if not 0 <= message.bookmark_every <= MOST_EVERY:
+        problems.add("bookmark_every", ViolationReason.OUT_OF_BOUNDS, f"bookmark_every must be from 1 to {MOST_EVERY:,}, or unset.")
     problems.check()
-    return HistoryWatch(selected | positions, interval)
+    return HistoryWatch(selected | positions, interval, message.bookmark_every)
 
 
 def _checked(position: str) -> str:
@@ -98,6 +106,9 @@ class Copying:
         self._records = Records(wake)
         self._position = watch.positions[name] or resume_tokens.write_position(0, Token("", ()))
         """Where the client stands once it has the records that wait."""
+        self._every = watch.every
+        self._passed = 0
+        """How many events were passed, if only bookmarks are sent."""
         self._synced = False
         self._confirmed_ms = 0
         """As of when every event was handed to the stream, in milliseconds since 1970; 0: that is not known."""
@@ -204,6 +215,8 @@ class Copying:
         self._wake()
 
     async def _copy(self, namespace: Namespace) -> None:
+        with suppress(PolicyError):
+            await namespace.ready()  # what may be missing is recorded once the log was read to its end, behind the events
         token = resume_tokens.read_position(self._position)
         place = LogPlace(token.log, token.positions)
         gaps: set[Gap] = set()
@@ -214,7 +227,8 @@ class Copying:
             if ready and namespace.is_beyond(Token(place.log, place.positions)):
                 place = self._begin_anew("it is ahead of the log")
             try:
-                stretch = await histories.of(self._registry).stretch(self.name, place, _STRETCH)
+                most = _PASSED_AT_ONCE if self._every else _STRETCH
+                stretch = await histories.of(self._registry).stretch(self.name, place, most, passing=bool(self._every))
             except UnknownLog as error:
                 if not ready:  # until the namespace is loaded, the identity of its log is not known
                     await self._new_entries(namespace)
@@ -226,14 +240,7 @@ class Copying:
             if self._failure is not None:
                 self._failure = None
                 self._wake()
-            token = Token(stretch.log, place.positions if stretch.log == place.log else ())
-            for piece in stretch.pieces:
-                if isinstance(piece, Gap):
-                    if piece not in gaps:
-                        self._records.add(self._record(history_pb2.WatchHistoryEvent(gap=recorded.gap(piece))))
-                else:
-                    token = token.at(piece.partition, piece.entry.position)
-                    self._add(piece.entry, token)
+            self._add_all(stretch, Token(stretch.log, place.positions if stretch.log == place.log else ()), gaps)
             gaps = {piece for piece in stretch.pieces if isinstance(piece, Gap)}
             place = stretch.place
             if not stretch.more and ready:
@@ -268,10 +275,32 @@ class Copying:
 
     # --- what is sent ---------------------------------------------------------------------------------------------
 
+    def _add_all(self, stretch: Stretch, token: Token, told: Container[Gap]) -> None:
+        """Adds what a stretch has, or bookmarks in its place. ``token``: the place before it; ``told``: gaps that were sent before."""
+        passed = 0
+        for piece in stretch.pieces:
+            if isinstance(piece, Passed):
+                token, passed = token.at(piece.partition, piece.position), piece.id
+                self._pass(passed, token)
+            elif isinstance(piece, Recorded):
+                token = token.at(piece.partition, piece.entry.position)
+                self._add(piece.entry, token)
+            elif piece not in told and not self._every:
+                self._records.add(self._record(history_pb2.WatchHistoryEvent(gap=recorded.gap(piece))))
+        if passed:
+            self._position = resume_tokens.write_position(passed, token)
+
     def _add(self, entry: Entry, token: Token) -> None:
         self._position = resume_tokens.write_position(entry.id, token)
         head = record(_NAMESPACE, self.name.encode()) + record(_POSITION, self._position.encode())
         self._records.add(record(_EVENTS, head + record(_ENTRY, recorded.entry(entry))))
+
+    def _pass(self, number: int, token: Token) -> None:
+        """Passes an event of which only the place counts; behind every so many there is a bookmark."""
+        self._passed += 1
+        if self._passed % self._every == 0:
+            self._position = resume_tokens.write_position(number, token)
+            self._records.add(self._bookmark(synced=False))
 
     def _bookmark(self, *, synced: bool) -> bytes:
         bookmark = bookmark_message(self._confirmed_ms, self._registry.now(), synced=synced)

@@ -19,9 +19,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from bench.harness.targets import Target, running, sqlite
 from topicpolicies import Client, OutOfRange, Unavailable
 from topicpolicies_spark import NAME
-from topicpolicies_spark.history import read_history
-from topicpolicies_spark.history_stream import FORMAT, HistoryPartition, HistoryStreamReader, offset_of, positions_of
-from topicpolicies_spark.options import OptionError, read_options
+from topicpolicies_spark.histories import opened
+from topicpolicies_spark.options import read_options
+from topicpolicies_spark.source import FORMAT, HistoryReader, HistoryStreamReader, Task, offset_of, positions_of
 
 ONE, TWO, THREE = "acme/one", "acme/two", "other/three"
 KILLED = ("acme/killed", "acme/killed-too")
@@ -30,7 +30,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 _PROGRAM = """
 import sys
 from bench.harness.session import session
-from tests.spark.test_history_stream import stream_into
+from tests.spark.test_stream import stream_into
 address, directory = sys.argv[1:]
 with session("local[1]") as spark:
     from topicpolicies_spark import register
@@ -63,7 +63,6 @@ def read(reader: HistoryStreamReader, start: dict[str, Any], end: dict[str, Any]
     """Returns the values of a batch by namespace, in order."""
     found: dict[str, list[int]] = {}
     for part in reader.partitions(start, end):
-        assert isinstance(part, HistoryPartition)
         for batch in reader.read(part):
             for row in batch.to_pylist():
                 found.setdefault(row["namespace"], []).append(row["policies"]["max_producer_per_topic"])
@@ -79,12 +78,6 @@ def batches(reader: HistoryStreamReader, start: dict[str, Any]) -> Iterator[tupl
 
 def of(name: str, parts: Iterable[tuple[dict[str, Any], dict[str, list[int]]]]) -> list[list[int]]:
     return [values.get(name, []) for _, values in parts]
-
-
-def test_a_history_stream_needs_namespaces_or_an_admin_url() -> None:
-    with pytest.raises(OptionError, match="namespaces is needed, or adminUrl"):
-        read_options({"address": "127.0.0.1:6680", "tenants": "acme"})
-    assert read_options({"address": "127.0.0.1:6680", "adminUrl": "http://broker:8080", "tenants": "acme"}).tenants == {"acme"}
 
 
 def test_offsets_are_parsed_back_and_other_texts_are_refused() -> None:
@@ -131,9 +124,9 @@ def test_a_stream_may_be_limited_to_topics_and_times_and_may_begin_at_the_latest
     namespace = "acme/narrow"
     for number in range(1, 7):
         client.update(topic(namespace, f"t{number % 2}"), max_producer_per_topic=number)
-    (_, values), *more = batches(reader_of(target, namespace, topics=topic(namespace, "t0"), maxRowsPerTrigger="3"), offset_of({}))
-    assert values == {namespace: [2, 4, 6]} and not any(each for _, each in more)
-    for nothing in ({"since": "2999-01-01"}, {"until": "2000-01-01"}):
+    taken = of(namespace, batches(reader_of(target, namespace, topics=topic(namespace, "t0"), maxRowsPerTrigger="3"), offset_of({})))
+    assert taken == [[2], [4, 6]], "a batch counts what is read"
+    for nothing in ({"startingTimestamp": "2999-01-01"}, {"endingTimestamp": "2000-01-01"}):
         assert not any(values for _, values in batches(reader_of(target, namespace, **nothing), offset_of({})))
     later = reader_of(target, namespace, startingOffsets="latest")
     start = later.initialOffset()
@@ -157,6 +150,29 @@ def test_a_query_of_the_events_available_now_ends_with_them(target: Target, clie
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
+def test_a_large_history_is_divided_and_many_small_ones_are_read_by_one_task(target: Target, client: Client) -> None:
+    small = [f"small/n{number}" for number in range(20)]
+    for number in range(1, 26):
+        client.update(topic("small/large"), max_producer_per_topic=number)
+    for namespace in small[:-1]:
+        client.update(topic(namespace), max_producer_per_topic=1)
+    names = ",".join(["small/large", *small])
+    reader = HistoryReader(read_options({"address": target.address, "namespaces": names, "rowsPerTask": "10"}))
+    parts = [part for part in reader.partitions() if isinstance(part, Task)]
+    assert sorted(len(part.ranges) for part in parts) == [1, 1, 1, 4, 16]
+    rows = [row for part in parts for batch in reader.read(part) for row in batch.to_pylist()]
+    large = [row["policies"]["max_producer_per_topic"] for row in rows if row["namespace"] == "small/large"]
+    assert large == list(range(1, 26)) and len(rows) == 25 + 19
+    positions = [row["position"] for row in rows if row["namespace"] == "small/large"]
+    between = {"startingOffsets": f'{{"small/large": "{positions[4]}"}}', "endingOffsets": f'{{"small/large": "{positions[14]}"}}'}
+    options = read_options({"address": target.address, "namespaces": "small/large", "rowsPerTask": "4", **between})
+    part_of = HistoryReader(options)
+    taken = [row for part in part_of.partitions() for batch in part_of.read(part) for row in batch.to_pylist()]
+    assert [row["position"] for row in taken] == positions[5:15]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
 def test_the_history_of_another_log_is_refused(target: Target, client: Client) -> None:
     client.update(topic(ONE), max_producer_per_topic=1)
     offset = reader_of(target, ONE).latestOffset(offset_of({}), ReadMaxRows(10))
@@ -170,9 +186,11 @@ def test_the_history_of_another_log_is_refused(target: Target, client: Client) -
 def test_a_history_that_ends_before_the_end_of_a_batch_is_an_error(target: Target, client: Client) -> None:
     namespace = "acme/short"
     client.update(topic(namespace), max_producer_per_topic=1)
-    options = read_options({"address": target.address, "namespaces": namespace})
-    with pytest.raises(Unavailable, match="ends before"):
-        list(read_history(options, namespace, "", "~"))
+    with (
+        opened(read_options({"address": target.address, "namespaces": namespace})) as history,
+        pytest.raises(Unavailable, match="ends before"),
+    ):
+        list(history.copy(namespace, "", "~"))
 
 
 @pytest.mark.slow

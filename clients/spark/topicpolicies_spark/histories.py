@@ -1,0 +1,287 @@
+"""The histories that rows are made from: a sidecar's, over ``WatchHistory``, or the file in which a sidecar keeps its history.
+
+A position in a history is the same in both, and string order is the order of the history.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple, Self, TypeAlias
+
+from grpc import StatusCode
+
+from topicpolicies import Client, OutOfRange, Tls, TokenFile, Unavailable, reason_name
+from topicpolicies.v1.history_pb2 import HISTORY_GAP_REASON_TRIMMED, HistoryEntry, HistoryGap, WatchHistoryEvent
+from topicpolicies.v1.service_pb2 import NAMESPACE_STATE_READY
+from topicpolicies_server.core.reading.watch import Token
+from topicpolicies_server.history import file, following, queries
+from topicpolicies_server.history.entries import Gap
+from topicpolicies_server.history.following import LogPlace, Passed, Recorded, Stretch, UnknownLog
+from topicpolicies_server.logs.pulsar.admin import Admin
+from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
+from topicpolicies_server.rpc import recorded, resume_tokens
+
+from .options import OptionError, Options
+
+PATIENCE_SECONDS = 60.0
+"""How many seconds a sidecar may be out of reach, or unable to read a namespace's log, before reading fails."""
+_NAMESPACES_A_WATCH = 5_000
+_ENTRIES = 1_000
+_PASSED = 100_000
+"""How many entries are read from a file at a time, and how many places of entries."""
+_ADMIN_SECONDS = 30.0
+"""How many seconds a request to the brokers is repeated while they do not answer."""
+
+Content: TypeAlias = HistoryEntry | HistoryGap
+
+
+class Piece(NamedTuple):
+    """A piece of a history."""
+
+    position: str
+    """The position behind the piece; of a gap that of what comes next."""
+    content: Content
+
+
+class History(ABC):
+    """A history that can be read. Use it as a context manager."""
+
+    @abstractmethod
+    def namespaces(self) -> list[str]:
+        """Returns the namespaces that the options select.
+
+        Raises:
+            LogError: the brokers, which list them, do not answer.
+        """
+
+    @abstractmethod
+    def bookmarks(self, behind: Mapping[str, str], every: int, *, first: bool = False) -> dict[str, list[str]]:
+        """Returns positions of namespaces, without reading their events: behind every so many events, and the present end.
+
+        Args:
+            behind: by namespace, the position behind which to begin; empty: the beginning.
+            every: behind how many events.
+            first: whether only the first position of each is needed.
+
+        Raises:
+            OutOfRange: the history does not know a position.
+            TopicPoliciesError: the history can't be read.
+        """
+
+    @abstractmethod
+    def copy(self, namespace: str, behind: str, until: str) -> Iterator[Piece]:
+        """Yields the history of a namespace behind a position, up to and including another, in its order. Raises as ``bookmarks``."""
+
+    @abstractmethod
+    def gaps(self, namespace: str) -> list[HistoryGap]:
+        """Returns the periods in which a namespace's history may miss events, also behind its last event; not what was trimmed since."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    @abstractmethod
+    def __exit__(self, *error: object) -> None:
+        """Closes it."""
+
+
+def opened(options: Options) -> History:
+    """Returns the history that the options name."""
+    return HistoryFile(options) if options.history_file else SidecarHistory(options)
+
+
+class SidecarHistory(History):
+    """The history of a running sidecar."""
+
+    def __init__(self, options: Options) -> None:
+        """Makes a client that connects on first use."""
+        self._options = options
+        tls = Tls(ca_file=Path(options.ca_file)) if options.ca_file else None
+        token = TokenFile(options.token_file) if options.token_file else None
+        self._client = Client(options.address, tls=tls, token=token)
+
+    def __exit__(self, *error: object) -> None:
+        """Closes it."""
+        self._client.close()
+
+    def namespaces(self) -> list[str]:
+        """See ``History``."""
+        options = self._options
+        names: Iterable[str] = options.namespaces or asyncio.run(_listed(options))
+        return sorted(filter(options.includes, names))
+
+    def bookmarks(self, behind: Mapping[str, str], every: int, *, first: bool = False) -> dict[str, list[str]]:
+        """See ``History``."""
+        found: dict[str, list[str]] = {}
+        names = list(behind)
+        for number in range(0, len(names), _NAMESPACES_A_WATCH):
+            waiting = set(names[number : number + _NAMESPACES_A_WATCH])
+            with closing(self._events({name: behind[name] for name in waiting}, every)) as events:
+                for event in events:
+                    marks = found.setdefault(event.namespace, [])
+                    if not marks or event.position > marks[-1]:
+                        marks.append(event.position)
+                    if first or event.bookmark.synced:
+                        waiting.discard(event.namespace)
+                    if not waiting:
+                        break
+        return found
+
+    def copy(self, namespace: str, behind: str, until: str) -> Iterator[Piece]:
+        """See ``History``."""
+        gaps: list[HistoryGap] = []
+        with closing(self._events({namespace: behind})) as events:
+            for event in events:
+                if event.HasField("gap"):
+                    gaps.append(event.gap)
+                    continue
+                yield from (Piece(event.position, gap) for gap in gaps)
+                gaps.clear()
+                if event.HasField("entry") and event.position <= until:
+                    yield Piece(event.position, event.entry)
+                if event.position >= until:
+                    return
+                if event.bookmark.synced:
+                    break
+        raise _ends_early(namespace)
+
+    def gaps(self, namespace: str) -> list[HistoryGap]:
+        """See ``History``."""
+        return _unknown(next(self._client.history_pages(namespace=namespace, page_size=1)).gaps)
+
+    def _events(self, behind: Mapping[str, str], every: int = 0) -> Generator[WatchHistoryEvent, None, None]:
+        """Yields entries, gaps and bookmarks. Fails if a namespace can't be read for ``PATIENCE_SECONDS``."""
+        problems: dict[str, str] = {}
+        waiting: threading.Timer | None = None
+        positions = {name: position for name, position in behind.items() if position}
+        with self._client.watch_history(behind, positions=positions, patience=PATIENCE_SECONDS, bookmark_every=every) as watch:
+            try:
+                for event in watch:
+                    match event.WhichOneof("content"):
+                        case "status":
+                            problems.pop(event.namespace, None)
+                            if event.status.state != NAMESPACE_STATE_READY:
+                                problems[event.namespace] = event.status.message
+                            if waiting is not None and not problems:
+                                waiting.cancel()
+                                waiting = None
+                            if waiting is None and problems:
+                                waiting = threading.Timer(PATIENCE_SECONDS, watch.close)
+                                waiting.daemon = True
+                                waiting.start()
+                        case "reset":
+                            reason = reason_name(event.reset.reason)
+                            raise OutOfRange(
+                                f"The history was replaced: {event.reset.message}", code=StatusCode.OUT_OF_RANGE, reason=reason
+                            )
+                        case "entry" | "gap" | "bookmark":
+                            yield event
+            finally:
+                if waiting is not None:
+                    waiting.cancel()
+        raise Unavailable(next(iter(problems.values()), "The sidecar ended the stream."), code=StatusCode.UNAVAILABLE)
+
+
+class HistoryFile(History):
+    """The file of a history, on a machine's own disk. A sidecar may write it meanwhile."""
+
+    def __init__(self, options: Options) -> None:
+        """Opens the file.
+
+        Raises:
+            OptionError: there is no such file.
+        """
+        self._options = options
+        path = Path(options.history_file)
+        if not path.is_file():
+            raise OptionError(f"historyFile: there is no file {path}")
+        file.look(path)
+        self._connection = file.connect(path, read_only=True)
+
+    def __exit__(self, *error: object) -> None:
+        """Closes it."""
+        self._connection.close()
+
+    def namespaces(self) -> list[str]:
+        """See ``History``."""
+        return sorted(filter(self._options.includes, file.marks(self._connection)))
+
+    def bookmarks(self, behind: Mapping[str, str], every: int, *, first: bool = False) -> dict[str, list[str]]:
+        """See ``History``."""
+        found: dict[str, list[str]] = {}
+        for name, position in behind.items():
+            marks, passed, last = [], 0, position
+            for here, piece in self._pieces(name, position, _PASSED, passing=True):
+                if isinstance(piece, Passed):
+                    passed, last = passed + 1, here
+                    if passed % every == 0:
+                        marks.append(here)
+                        if first:
+                            break
+            found[name] = marks if marks and marks[-1] == last else [*marks, last or resume_tokens.write_position(0, Token("", ()))]
+        return found
+
+    def copy(self, namespace: str, behind: str, until: str) -> Iterator[Piece]:
+        """See ``History``."""
+        gaps: list[HistoryGap] = []
+        for position, piece in self._pieces(namespace, behind, _ENTRIES):
+            if isinstance(piece, Recorded):
+                yield from (Piece(position, gap) for gap in gaps)
+                gaps.clear()
+                if position <= until:
+                    yield Piece(position, HistoryEntry.FromString(recorded.entry(piece.entry)))
+                if position >= until:
+                    return
+            elif isinstance(piece, Gap):
+                gaps.append(recorded.gap(piece))
+        yield from (Piece(until, gap) for gap in gaps)
+        if behind < until and int(until[:16], 16):
+            raise _ends_early(namespace)
+
+    def gaps(self, namespace: str) -> list[HistoryGap]:
+        """See ``History``."""
+        return _unknown(map(recorded.gap, queries.page(self._connection, queries.Query(namespace, most=1)).gaps))
+
+    def _pieces(self, namespace: str, behind: str, most: int, *, passing: bool = False) -> Iterator[tuple[str, following.Piece]]:
+        """Yields what follows a position, each with the position behind it; of a gap, that is of what came before."""
+        token = resume_tokens.read_position(behind) if behind else Token("", ())
+        place, here, more = LogPlace(token.log, token.positions), behind, True
+        while more:
+            try:
+                stretch: Stretch = following.stretch(self._connection, namespace, place, most, passing=passing)
+            except UnknownLog as error:
+                raise OutOfRange(f"The history was replaced: {error}", code=StatusCode.OUT_OF_RANGE, reason="TOKEN_OUT_OF_RANGE") from error
+            token = Token(stretch.log, place.positions if stretch.log == place.log else ())
+            for piece in stretch.pieces:
+                if isinstance(piece, Passed):
+                    token = token.at(piece.partition, piece.position)
+                    here = resume_tokens.write_position(piece.id, token)
+                elif isinstance(piece, Recorded):
+                    token = token.at(piece.partition, piece.entry.position)
+                    here = resume_tokens.write_position(piece.entry.id, token)
+                yield here, piece
+            place, more = stretch.place, stretch.more
+
+
+def _unknown(gaps: Iterable[HistoryGap]) -> list[HistoryGap]:
+    return [gap for gap in gaps if gap.reason != HISTORY_GAP_REASON_TRIMMED]
+
+
+def _ends_early(namespace: str) -> Unavailable:
+    return Unavailable(f"The history of {namespace} ends before what was to be read of it.", code=StatusCode.UNAVAILABLE)
+
+
+async def _listed(options: Options) -> Iterable[str]:
+    """Returns the namespaces that the brokers list for the selected tenants."""
+    tls = TlsOptions(trust_certs=Path(options.ca_file) if options.ca_file else None)
+    token = token_from_file(Path(options.token_file)) if options.token_file else None
+    admin = Admin(options.admin_url, token=token, tls=tls)
+    try:
+        tenants = sorted(options.tenants) or await admin.get("tenants", seconds=_ADMIN_SECONDS) or []
+        return [name for tenant in tenants for name in await admin.get("namespaces", tenant, seconds=_ADMIN_SECONDS) or []]
+    finally:
+        await admin.close()
