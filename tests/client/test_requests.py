@@ -19,9 +19,9 @@ from topicpolicies.masks import format_path, set_paths
 from topicpolicies.requests import (
     ChangeOptions,
     HistoryOptions,
+    HistoryWatchOptions,
     Selection,
     UpdateOptions,
-    WatchOptions,
     delete_request,
     history_request,
     update_request,
@@ -324,7 +324,7 @@ def test_the_typed_options_are_the_keyword_arguments_of_their_functions() -> Non
         (UpdateOptions, update_request),
         (ChangeOptions, delete_request),
         (Selection, policy_progress),
-        (WatchOptions, history_progress),
+        (HistoryWatchOptions, history_progress),
         (HistoryOptions, history_request),
     ):
         keywords = {name for name, each in inspect.signature(function).parameters.items() if each.kind is each.KEYWORD_ONLY}

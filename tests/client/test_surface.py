@@ -14,7 +14,7 @@ from topicpolicies_server.config import DEFAULT_PORT
 def test_every_public_class_and_function_is_documented() -> None:
     shown = {name: each for name, each in vars(topicpolicies).items() if getattr(each, "__module__", "").startswith("topicpolicies.")}
     own = {name: each for name, each in shown.items() if not each.__module__.startswith("topicpolicies.v1")}
-    assert len(own) == 30
+    assert {"Client", "AsyncClient", "PolicyCache", "update_request"} <= own.keys()
     assert [name for name, each in own.items() if not each.__doc__] == []
     assert {"TopicPolicies", "ChangeResult", "HistoryEntry", "PulsarEvent", "ErrorReason"} <= set(vars(topicpolicies))
 

@@ -19,10 +19,10 @@ from .requests import (
     ChangeRequest,
     EditOptions,
     HistoryOptions,
+    HistoryWatchOptions,
     Policies,
     Selection,
     UpdateArguments,
-    WatchOptions,
     as_of_request,
     complete,
     delete_request,
@@ -168,13 +168,10 @@ class AsyncClient(BaseClient):
         /,
         *,
         positions: Mapping[str, str] | None = None,
-        bookmark_every: int = 0,
-        **options: Unpack[WatchOptions],
+        **options: Unpack[HistoryWatchOptions],
     ) -> AsyncWatch[history_pb2.WatchHistoryEvent]:
         """See ``Client.watch_history``."""
-        return self._opened(
-            AsyncWatch(self.history_stub.WatchHistory, history_progress(namespaces, positions, bookmark_every=bookmark_every, **options))
-        )
+        return self._opened(AsyncWatch(self.history_stub.WatchHistory, history_progress(namespaces, positions, **options)))
 
     async def _call(
         self, method: Callable[..., Awaitable[_Response]], request: Any, timeout: float | None, request_id: str = ""

@@ -21,10 +21,10 @@ from .requests import (
     ChangeRequest,
     EditOptions,
     HistoryOptions,
+    HistoryWatchOptions,
     Policies,
     Selection,
     UpdateArguments,
-    WatchOptions,
     as_of_request,
     complete,
     delete_request,
@@ -263,13 +263,10 @@ class Client(BaseClient):
         /,
         *,
         positions: Mapping[str, str] | None = None,
-        bookmark_every: int = 0,
-        **options: Unpack[WatchOptions],
+        **options: Unpack[HistoryWatchOptions],
     ) -> Watch[history_pb2.WatchHistoryEvent]:
         """Watches the history: every event as the server records it, from ``positions`` or the first one on; resumes as ``watch`` does."""
-        return self._opened(
-            Watch(self.history_stub.WatchHistory, history_progress(namespaces, positions, bookmark_every=bookmark_every, **options))
-        )
+        return self._opened(Watch(self.history_stub.WatchHistory, history_progress(namespaces, positions, **options)))
 
     def _call(self, method: Callable[..., _Response], request: Any, timeout: float | None, request_id: str = "") -> _Response:
         try:

@@ -23,7 +23,8 @@ from .v1.policies_pb2 import SCOPE_LOCAL, Scope, TopicPolicies
 from .values import ValueProblem, assign, locate
 
 __all__ = [
-    "ChangeOptions", "EditOptions", "HistoryOptions", "Selection", "UpdateArguments", "WatchOptions", "delete_request", "update_request",
+    "ChangeOptions", "EditOptions", "HistoryOptions", "HistoryWatchOptions", "Selection", "UpdateArguments", "WatchOptions",
+    "delete_request", "update_request",
 ]  # fmt: skip
 
 Policies: TypeAlias = TopicPolicies | Mapping[str, Any]
@@ -91,6 +92,13 @@ class WatchOptions(TypedDict, total=False):
     """Whether the watch ends once every namespace has sent its SYNCED."""
     patience: float | None
     """How many seconds the watch tries to get a stream again before it raises the error; None: without limit."""
+
+
+class HistoryWatchOptions(WatchOptions, total=False):
+    """The options of a watch of the history."""
+
+    bookmark_every: int
+    """Behind how many events there is a bookmark, in place of events: to divide a copy, or learn where the record ends. 0: events."""
 
 
 class Selection(WatchOptions, total=False):

@@ -162,7 +162,7 @@ def history_progress(
     patience: float | None = None,
     bookmark_every: int = 0,
 ) -> Progress[WatchHistoryEvent]:
-    """Begins a watch of the history; ``WatchOptions`` documents the arguments."""
+    """Begins a watch of the history; ``HistoryWatchOptions`` documents the arguments."""
     names = several(namespaces, "namespaces")
     interval = duration(bookmark_interval)
     request = WatchHistoryRequest(namespaces=names, positions=positions, bookmark_interval=interval, bookmark_every=bookmark_every)
