@@ -6,8 +6,9 @@ import argparse
 import contextlib
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from secrets import token_hex
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -15,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from .page import page
 from .run import Options, Report, run
 from .scenarios import SCENARIOS, Scenario
-from .session import session
+from .session import session, slots_of
 from .summary import as_json, show
 from .targets import Target, admin_rest, pulsar, sqlite
 
@@ -23,9 +24,22 @@ TARGETS = ("sqlite", "pulsar", "admin-rest", "running")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs one scenario against one or several targets. Returns 1 if a promise was broken."""
+    """Runs one scenario against one or several targets. Returns 1 if a promise was broken, and 130 if Ctrl-C ended it."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    try:
+        return _run(parser, options)
+    except KeyboardInterrupt:
+        print("Interrupted: nothing was judged.", file=sys.stderr)
+        return 130
+
+
+def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    slots = slots_of(options.master)
+    if slots and (options.workers or 0) > slots:
+        parser.error(
+            f"all workers must run at once, and {options.master} runs {slots}: --workers {slots}, or --master local[{options.workers}]"
+        )
     names = options.target.split(",")
     if unknown := [name for name in names if name not in TARGETS]:
         parser.error(f"no such target: {', '.join(unknown)}; there are {', '.join(TARGETS)}")
@@ -99,6 +113,15 @@ def _progress(console: Console) -> Progress:
     return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console)
 
 
+def _at_least(least: int) -> Callable[[str], int]:
+    def number(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text} is not a number from {least} on")
+        return int(text)
+
+    return number
+
+
 def _parser() -> argparse.ArgumentParser:
     about = "\n".join(f"  {each.name:12} {each.about}; {each.operations:,} operations" for each in SCENARIOS.values())
     parser = argparse.ArgumentParser(
@@ -111,15 +134,15 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("scenario", choices=SCENARIOS)
     parser.add_argument("--target", default="sqlite", help=f"one of {', '.join(TARGETS)}, or several with commas (default: %(default)s)")
-    parser.add_argument("--operations", type=int, help="how many, all workers together")
-    parser.add_argument("--topics", type=int, help="how many topics")
-    parser.add_argument("--watchers", type=int, help="how many watchers, beside the auditor")
+    parser.add_argument("--operations", type=_at_least(1), help="how many, all workers together")
+    parser.add_argument("--topics", type=_at_least(1), help="how many topics")
+    parser.add_argument("--watchers", type=_at_least(0), help="how many watchers, beside the auditor")
     parser.add_argument("--seed", type=int, default=1, help="of everything random (default: %(default)s)")
     parser.add_argument("--no-limits", action="store_true", help="leave out what the machine could do at best")
     cluster = parser.add_argument_group("Spark")
     cluster.add_argument("--master", default="local[2]", help="local[N], or a cluster's master (default: %(default)s)")
     cluster.add_argument("--driver-memory", default="1g", help="(default: %(default)s)")
-    cluster.add_argument("--workers", type=int, help="how many workers; all must run at once (default: the cluster's cores)")
+    cluster.add_argument("--workers", type=_at_least(1), help="how many workers; all must run at once (default: the cluster's cores)")
     cluster.add_argument(
         "--driver-host", default="127.0.0.1", help="where executors reach this machine, for the display (default: %(default)s)"
     )
@@ -130,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
     services.add_argument("--admin-url", default="", metavar="URL", help="its admin API")
     services.add_argument("--address", default="", metavar="HOST:PORT", help="a running sidecar, for the target `running`")
     services.add_argument("--namespace", default="", help="the namespace to use there")
-    services.add_argument("--prefix", default="load", help="what topics' names begin with; a running sidecar wants a new one each time")
+    services.add_argument("--prefix", default=f"load-{token_hex(3)}", help="what topics' names begin with (default: a new one each time)")
     output = parser.add_argument_group("output")
     output.add_argument("--output", choices=("table", "json"), default="table")
     output.add_argument("--json", type=Path, metavar="FILE", help="write the report for programs")

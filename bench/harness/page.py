@@ -51,7 +51,7 @@ def _run(report: Report) -> str:
     )
     parts = [
         f"<h2>{escape(report.target)}: {escape(scenario.name)}</h2>",
-        f"<p>{escape(about)}</p>",
+        f"<p>{escape(about)}</p><p>{escape(str(report.circumstances))}</p>",
         _proof(report),
         _table(report),
         "<h3>Latency distribution</h3>",

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from . import figures
+from .circumstances import Circumstances, circumstances
 from .limits import Limit, broadcast_limit, log_limit
 from .plan import Plan
 from .progress import ProgressReceiver
@@ -47,6 +48,7 @@ class Options:
     driver_host: str = "127.0.0.1"
     """The driver's address, to which workers report their progress."""
     prefix: str = "load"
+    """What the topics' names begin with; each run against a running sidecar needs another one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class Report:
     loading_seconds: float | None
     """Seconds from the first read of a namespace that was not loaded to its answer; None if the start was not cold."""
     took_seconds: float
+    circumstances: Circumstances
 
 
 def run(spark: SparkSession, target: Target, options: Options, show: Show = lambda *_: None) -> Report:
@@ -101,7 +104,11 @@ def run(spark: SparkSession, target: Target, options: Options, show: Show = lamb
             load = made if load is None else load.unionByName(made)
     assert load is not None, "there is at least one stage"
     load = load.cache()
-    proof = prove(load, shards=2 * options.workers, skew=options.skew) if target.kind == "sidecar" else None
+    proof = (
+        prove(load, shards=2 * options.workers, parts=1 if options.scenario.topics > 1 else options.workers, skew=options.skew)
+        if target.kind == "sidecar"
+        else None
+    )
     return Report(
         target=target.name,
         scenario=options.scenario,
@@ -113,6 +120,7 @@ def run(spark: SparkSession, target: Target, options: Options, show: Show = lamb
         proof=proof,
         loading_seconds=_loading(load) if options.scenario.cold else None,
         took_seconds=time.monotonic() - began,
+        circumstances=circumstances(options.seed, spark.version),
     )
 
 
@@ -161,6 +169,7 @@ def _drive(spark: SparkSession, plan: Plan, options: Options, receiver: Progress
     path = str(options.directory / "records" / f"{plan.target}-{plan.phase or 'load'}")
     parts = spark.range(0, plan.workers, 1, plan.workers)
     parts.mapInArrow(partial(_task, plan=plan), SPARK_SCHEMA, barrier=True).write.mode("overwrite").parquet(path)
+    shown.finish()
     return spark.read.schema(SPARK_SCHEMA).parquet(path)
 
 
@@ -189,6 +198,10 @@ class _Shown:
     def stage(self, name: str, total: int) -> None:
         self._name, self._total = name, total
         self._show(name, 0, total)
+
+    def finish(self) -> None:
+        """Shows that the stage has ended: the last datagrams of the workers may be missing."""
+        self._show(self._name, self._total, self._total)
 
     def tell(self, done: int) -> None:
         self._show(self._name, done, self._total)

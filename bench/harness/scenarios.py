@@ -36,8 +36,8 @@ class Scenario:
         """Returns the scenario with other numbers, where they are given."""
         return replace(
             self,
-            operations=operations or self.operations,
-            topics=topics or self.topics,
+            operations=self.operations if operations is None else operations,
+            topics=self.topics if topics is None else topics,
             watchers=self.watchers if watchers is None else watchers,
         )
 

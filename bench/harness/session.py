@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import tempfile
 import zipfile
@@ -21,6 +22,14 @@ _PACKAGES = (
     _ROOT / "bench",
     _ROOT / "tests",
 )
+
+
+def slots_of(master: str) -> int:
+    """Returns how many tasks a local master runs at once; 0: it is a cluster's, which is not known before it runs."""
+    local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", master)
+    if local is None:
+        return 0
+    return os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
 
 
 @contextlib.contextmanager

@@ -10,6 +10,9 @@ from rich.table import Table
 
 from .run import Report
 
+_MOST_EXAMPLE = 300
+"""The most characters of an example of a breach on the terminal; the report for programs has all."""
+
 
 def ratios(report: Report) -> dict[str, float]:
     """Returns the results as shares of the limits of the same run."""
@@ -33,6 +36,7 @@ def as_json(reports: list[Report]) -> str:
 def _named(report: Report) -> dict[str, object]:
     proof = report.proof
     return {
+        "circumstances": report.circumstances._asdict(),
         "limits": [limit._asdict() for limit in report.limits],
         "proof": None
         if proof is None
@@ -44,6 +48,7 @@ def show(reports: list[Report], console: Console) -> None:
     """Prints the reports as tables."""
     for report in reports:
         console.print(_calls(report))
+        console.print(str(report.circumstances), markup=False, highlight=False)
         for limit in report.limits:
             console.print(f"Limit: {limit.name}: {limit.per_second:,.0f}/s ({limit.about})")
         for name, ratio in ratios(report).items():
@@ -89,7 +94,7 @@ def _show_proof(report: Report, console: Console) -> None:
         if verdict.broken:
             console.print(f"[red]broken {verdict.broken:,} times[/]: {verdict.promise}: {verdict.about}")
             for example in verdict.examples:
-                console.print(f"    {example}", markup=False, highlight=False)
+                console.print(f"    {example[:_MOST_EXAMPLE]}", markup=False, highlight=False)
     if proof.holds:
         console.print("[green]every promise holds[/]")
     elif not proof.calls or not proof.keys:
