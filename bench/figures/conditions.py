@@ -39,12 +39,17 @@ class Conditions(NamedTuple):
         return self.load <= QUIET
 
     @property
+    def machine(self) -> str:
+        """The machine in one line."""
+        hardware = f"{self.cores} cores ({self.processor}), {self.memory_gb:.0f} GB"
+        return f"{hardware}; {self.system}, {self.disk}, Python {self.python}"
+
+    @property
     def line(self) -> str:
         """The conditions in one line."""
         state = "quiet" if self.quiet else "BUSY"
         parts = (
-            f"{self.cores} cores ({self.processor}), {self.memory_gb:.0f} GB",
-            f"{self.system}, {self.disk}, Python {self.python}",
+            self.machine,
             f"etcd {self.etcd}" if self.etcd else "no etcd",
             f"load average {self.load:.1f} before: {state}",
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
+
+from bench.figures.conditions import here
 
 _ROOT = Path(__file__).parents[2]
 
@@ -34,6 +34,6 @@ def circumstances(seed: int, spark: str) -> Circumstances:
     described = subprocess.run(
         ["git", "describe", "--always", "--dirty=+"], cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
     )
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.release()}, Python {platform.python_version()}, Spark {spark}"
+    machine = f"{here().machine}, Spark {spark}"
     now = datetime.now(UTC).isoformat(sep=" ", timespec="seconds")
     return Circumstances(now, seed, version("topicpolicies-server"), described.stdout.strip(), machine)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from google.protobuf.message import Message
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 
 from bench.harness.targets import running
 from topicpolicies import Client, TopicPoliciesError
@@ -139,10 +139,6 @@ def archive(spark: SparkSession, address: str, workload: Workload, directory: Pa
 
 def _key(row: Row) -> Key:
     return row.topic, Scope.Value(f"SCOPE_{row.scope}")
-
-
-def _versions(found: DataFrame) -> dict[Key, str]:
-    return {_key(row): row.version for row in found.collect()}
 
 
 def test_who_names_each_change_with_what_it_changed_and_nobody_else(

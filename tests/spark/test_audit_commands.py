@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from typer.testing import CliRunner, Result
 
+from tests.broker.credentials import Authority
 from topicpolicies_spark.audit import app as commands
 from topicpolicies_spark.audit import archive
 from topicpolicies_spark.audit.archive import changes as archived
@@ -191,6 +193,27 @@ def test_brokers_without_an_admin_url_and_beside_a_sidecar_are_refused() -> None
     assert "leave out --address" in _run("ingest", "a", "--pulsar", "pulsar://b:1", "--address", "s:1").output.replace("\n", " ")
     refused = _run("ingest", "a", "--pulsar", "pulsar://b:1", "--namespaces", "acme/orders")
     assert refused.exit_code == 2 and "--admin-url" in refused.output
+    elsewhere = _run("ingest", "s3a://bucket/a", "--pulsar", "pulsar://b:1", "--admin-url", "http://b:2")
+    assert elsewhere.exit_code == 2 and "on this machine" in elsewhere.output
+
+
+def test_the_sidecar_of_an_ingest_gets_the_options_for_brokers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given: list[str] = []
+
+    @contextlib.contextmanager
+    def started(options: list[str]) -> Iterator[str]:
+        given.extend(options)
+        yield "127.0.0.1:1"
+
+    monkeypatch.setattr(commands, "sidecar", started)
+    token = tmp_path / "token"
+    token.write_text("secret")
+    token.chmod(0o600)
+    options = {"adminUrl": "https://b:2", "tokenFile": str(token), "adminCaFile": str(Authority(tmp_path).trust)}
+    with commands._source(str(tmp_path), "pulsar+ssl://b:1", options) as chosen:
+        assert chosen == {**options, "address": "127.0.0.1:1"}
+    serve = [sys.executable, "-m", "topicpolicies_server", "config", *given]
+    assert subprocess.run(serve, stdout=subprocess.DEVNULL, check=False).returncode == 0
 
 
 def test_ctrl_c_ends_a_command_without_a_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from topicpolicies.v1.service_pb2 import NAMESPACE_STATE_READY
 from topicpolicies_server.core.reading.watch import Token
 from topicpolicies_server.history import file, following, queries
 from topicpolicies_server.history.entries import Gap
-from topicpolicies_server.history.following import LogPlace, Passed, Recorded, Stretch, UnknownLog
+from topicpolicies_server.history.following import LogPlace, Passed, Recorded, UnknownLog
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
 from topicpolicies_server.rpc import recorded, resume_tokens
@@ -214,30 +214,32 @@ class HistoryFile(History):
         """See ``History``."""
         found: dict[str, list[str]] = {}
         for name, position in behind.items():
-            marks, passed, last = [], 0, position
-            for here, piece in self._pieces(name, position, _PASSED, passing=True):
+            marks, passed, last, token = [], 0, 0, Token("", ())
+            for piece, token in self._pieces(name, position, _PASSED, passing=True):
                 if isinstance(piece, Passed):
-                    passed, last = passed + 1, here
+                    passed, last = passed + 1, piece.id
                     if passed % every == 0:
-                        marks.append(here)
+                        marks.append(resume_tokens.write_position(last, token))
                         if first:
                             break
-            found[name] = marks if marks and marks[-1] == last else [*marks, last or resume_tokens.write_position(0, Token("", ()))]
+            end = resume_tokens.write_position(last, token) if last or not position else position
+            found[name] = marks if marks and marks[-1] == end else [*marks, end]
         return found
 
     def copy(self, namespace: str, behind: str, until: str) -> Iterator[Piece]:
         """See ``History``."""
         gaps: list[HistoryGap] = []
-        for position, piece in self._pieces(namespace, behind, _ENTRIES):
-            if isinstance(piece, Recorded):
+        for piece, token in self._pieces(namespace, behind, _ENTRIES):
+            if isinstance(piece, Gap):
+                gaps.append(recorded.gap(piece))
+            elif isinstance(piece, Recorded):
+                position = resume_tokens.write_position(piece.id, token)
                 yield from (Piece(position, gap) for gap in gaps)
                 gaps.clear()
                 if position <= until:
                     yield Piece(position, HistoryEntry.FromString(recorded.entry(piece.entry)))
                 if position >= until:
                     return
-            elif isinstance(piece, Gap):
-                gaps.append(recorded.gap(piece))
         yield from (Piece(until, gap) for gap in gaps)
         if behind < until and int(until[:16], 16):
             raise _ends_early(namespace)
@@ -246,24 +248,16 @@ class HistoryFile(History):
         """See ``History``."""
         return _unknown(map(recorded.gap, queries.page(self._connection, queries.Query(namespace, most=1)).gaps))
 
-    def _pieces(self, namespace: str, behind: str, most: int, *, passing: bool = False) -> Iterator[tuple[str, following.Piece]]:
-        """Yields what follows a position, each with the position behind it; of a gap, that is of what came before."""
-        token = resume_tokens.read_position(behind) if behind else Token("", ())
-        place, here, more = LogPlace(token.log, token.positions), behind, True
+    def _pieces(self, namespace: str, behind: str, most: int, *, passing: bool = False) -> Iterator[tuple[following.Piece, Token]]:
+        """Yields what follows a position, each with the token behind it."""
+        begin = resume_tokens.read_position(behind) if behind else Token("", ())
+        place, more = LogPlace(begin.log, begin.positions), True
         while more:
             try:
-                stretch: Stretch = following.stretch(self._connection, namespace, place, most, passing=passing)
+                stretch = following.stretch(self._connection, namespace, place, most, passing=passing)
             except UnknownLog as error:
                 raise OutOfRange(f"The history was replaced: {error}", code=StatusCode.OUT_OF_RANGE, reason="TOKEN_OUT_OF_RANGE") from error
-            token = Token(stretch.log, place.positions if stretch.log == place.log else ())
-            for piece in stretch.pieces:
-                if isinstance(piece, Passed):
-                    token = token.at(piece.partition, piece.position)
-                    here = resume_tokens.write_position(piece.id, token)
-                elif isinstance(piece, Recorded):
-                    token = token.at(piece.partition, piece.entry.position)
-                    here = resume_tokens.write_position(piece.entry.id, token)
-                yield here, piece
+            yield from following.with_tokens(stretch, place)
             place, more = stretch.place, stretch.more
 
 
@@ -277,7 +271,7 @@ def _ends_early(namespace: str) -> Unavailable:
 
 async def _listed(options: Options) -> Iterable[str]:
     """Returns the namespaces that the brokers list for the selected tenants."""
-    tls = TlsOptions(trust_certs=Path(options.ca_file) if options.ca_file else None)
+    tls = TlsOptions(trust_certs=Path(options.admin_ca_file) if options.admin_ca_file else None)
     token = token_from_file(Path(options.token_file)) if options.token_file else None
     admin = Admin(options.admin_url, token=token, tls=tls)
     try:

@@ -14,7 +14,8 @@ DEFAULT_ADDRESS = "127.0.0.1:6680"
 EARLIEST, LATEST = "earliest", "latest"
 _KNOWN = frozenset(
     {
-        "address", "historyfile", "cafile", "tokenfile", "namespaces", "adminurl", "tenants", "topics", "startingoffsets", "endingoffsets",
+        "address", "historyfile", "cafile", "tokenfile", "namespaces", "adminurl", "admincafile", "tenants", "topics", "startingoffsets",
+        "endingoffsets",
         "startingtimestamp", "endingtimestamp", "maxrowspertrigger", "rowspertask",
     }
 )  # fmt: skip
@@ -33,13 +34,15 @@ class Options:
     history_file: str = ""
     """The file of a sidecar's history, which is read in place of a sidecar; empty: none is."""
     ca_file: str = ""
-    """A PEM file with the certificate authorities for the sidecar's and the brokers' certificates; empty: no TLS to another machine."""
+    """A PEM file with the certificate authorities for the sidecar's certificate; empty: the client's default."""
     token_file: str = ""
     """A file with the bearer token for the sidecar and the brokers, which is read for each call; empty: no token is sent."""
     namespaces: frozenset[str] = frozenset()
     """The namespaces to read, ``tenant/namespace``; empty: all of a file, or those that the brokers list for the tenants."""
     admin_url: str = ""
     """The brokers' admin API, which lists namespaces."""
+    admin_ca_file: str = ""
+    """A PEM file with the certificate authorities for the brokers' certificates; empty: the system's."""
     tenants: frozenset[str] = frozenset()
     """The tenants whose namespaces are read; empty: all."""
     topics: frozenset[str] = frozenset()
@@ -106,6 +109,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         token_file=values.get("tokenfile", ""),
         namespaces=namespaces,
         admin_url=values.get("adminurl", "").rstrip("/"),
+        admin_ca_file=values.get("admincafile", ""),
         tenants=_names(values.get("tenants", "")),
         topics=frozenset(map(topic_name, _names(values.get("topics", "")))),
         starting=starting,

@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
 from ..core.policies.events import Position
+from ..core.reading.watch import Token
 from ..sqlite_file import Damaged
 from .entries import Gap, GapReason
 from .file import sealed
@@ -37,6 +38,16 @@ class Recorded(NamedTuple):
 
     entry: Entry
     partition: int
+
+    @property
+    def id(self) -> int:
+        """The entry's number in the record."""
+        return self.entry.id
+
+    @property
+    def position(self) -> Position:
+        """The event's position in its partition."""
+        return self.entry.position
 
 
 class Passed(NamedTuple):
@@ -76,6 +87,15 @@ class _StreamRow(NamedTuple):
 class _Hole(NamedTuple):
     position: Position
     gap: Gap
+
+
+def with_tokens(stretch: Stretch, before: LogPlace) -> Iterator[tuple[Piece, Token]]:
+    """Yields the pieces of a stretch that follows a place, each with the token behind it; a gap has that of what came before."""
+    token = Token(stretch.log, before.positions if stretch.log == before.log else ())
+    for piece in stretch.pieces:
+        if not isinstance(piece, Gap):
+            token = token.at(piece.partition, piece.position)
+        yield piece, token
 
 
 def stretch(connection: sqlite3.Connection, namespace: str, place: LogPlace, most: int, *, passing: bool = False) -> Stretch:

@@ -96,8 +96,9 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
     token_file: Annotated[
         str, typer.Option("--token-file", metavar="FILE", help="A file with the token for the sidecar and the brokers.")
     ] = "",
-    ca_file: Annotated[
-        str, typer.Option("--ca-file", metavar="FILE", help="The authorities of the sidecar's and the brokers' certificates, PEM.")
+    ca_file: Annotated[str, typer.Option("--ca-file", metavar="FILE", help="The authorities of the sidecar's certificate, PEM.")] = "",
+    admin_ca_file: Annotated[
+        str, typer.Option("--admin-ca-file", metavar="FILE", help="The authorities of the brokers' certificates, PEM.")
     ] = "",
     every: Annotated[
         float, typer.Option("--every", min=0, metavar="SECONDS", help="Repeat, with this time between two batches; 0: run once.")
@@ -116,8 +117,10 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
         raise typer.BadParameter("--pulsar is for brokers without a sidecar: leave out --address and --history-file.")
     if pulsar and not admin_url:
         raise typer.BadParameter("--pulsar needs --admin-url, the brokers' admin API.")
+    if pulsar and not (archives.is_local(archive) and _Settings.master.startswith("local") and not _Settings.remote):
+        raise typer.BadParameter("--pulsar runs a sidecar on this machine, so Spark and the archive must be here.")
     named = {"address": address, "historyFile": history_file, "namespaces": namespaces, "adminUrl": admin_url, "tenants": tenants}
-    named |= {"tokenFile": token_file, "caFile": ca_file, "maxRowsPerTrigger": str(most_rows)}
+    named |= {"tokenFile": token_file, "caFile": ca_file, "adminCaFile": admin_ca_file, "maxRowsPerTrigger": str(most_rows)}
     options = {name: value for name, value in named.items() if value}
     read_options(options)
     with _source(archive, pulsar, options) as chosen, _spark() as spark:
@@ -140,10 +143,10 @@ def _source(archive: str, pulsar: str, options: Mapping[str, str]) -> Iterator[M
     directory = Path(archive)
     directory.mkdir(parents=True, exist_ok=True)
     wanted = ["--pulsar", pulsar, "--admin-url", options["adminUrl"], "--history", str(directory / "history.db")]
-    given = {"--token-file": options.get("tokenFile"), "--tls-trust-certs": options.get("caFile")}
+    given = {"--pulsar-token-file": options.get("tokenFile"), "--pulsar-tls-trust-certs": options.get("adminCaFile")}
     wanted += [word for name, value in given.items() if value for word in (name, value)]
     with sidecar(wanted) as address:
-        yield {name: value for name, value in options.items() if name not in ("tokenFile", "caFile")} | {"address": address}
+        yield {**options, "address": address}
 
 
 @app.command("state")
@@ -154,9 +157,9 @@ def show_state(
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
-    """The documents of the whole cluster as of a time.
+    """The documents of the whole archive as of a time.
 
-    They are those that its brokers applied then.
+    They are those that `topicpolicies get --as-of` shows.
     """
     _check(as_of)
     with _changes(archive) as changes:

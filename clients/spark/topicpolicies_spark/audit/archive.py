@@ -85,13 +85,18 @@ def copied(query: Progressing) -> int:
     return rows
 
 
+def is_local(archive: str) -> bool:
+    """Returns whether an archive is a directory of this machine."""
+    return not _URL.match(archive)
+
+
 def check(archive: str) -> None:
     """Checks that there is an archive, if its place is a directory on this machine.
 
     Raises:
         FileNotFoundError: there is no archive.
     """
-    if not _URL.match(archive) and not (Path(archive) / _CHANGES).exists():
+    if is_local(archive) and not (Path(archive) / _CHANGES).exists():
         raise FileNotFoundError(f'"{archive}" is not an archive: fill it with `topicpolicies-audit ingest` first.')
 
 

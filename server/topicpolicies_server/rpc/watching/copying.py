@@ -19,7 +19,7 @@ from ...core.policies.documents import record
 from ...core.reading.watch import Token
 from ...core.reasons import Reason, ViolationReason
 from ...history.entries import Gap
-from ...history.following import LogPlace, Passed, Recorded, Stretch, UnknownLog
+from ...history.following import LogPlace, Passed, Recorded, Stretch, UnknownLog, with_tokens
 from ...history.queries import Entry
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
@@ -240,7 +240,7 @@ class Copying:
             if self._failure is not None:
                 self._failure = None
                 self._wake()
-            self._add_all(stretch, Token(stretch.log, place.positions if stretch.log == place.log else ()), gaps)
+            self._add_all(stretch, place, gaps)
             gaps = {piece for piece in stretch.pieces if isinstance(piece, Gap)}
             place = stretch.place
             if not stretch.more and ready:
@@ -275,16 +275,18 @@ class Copying:
 
     # --- what is sent ---------------------------------------------------------------------------------------------
 
-    def _add_all(self, stretch: Stretch, token: Token, told: Container[Gap]) -> None:
-        """Adds what a stretch has, or bookmarks in its place. ``token``: the place before it; ``told``: gaps that were sent before."""
-        passed = 0
-        for piece in stretch.pieces:
-            if isinstance(piece, Passed):
-                token, passed = token.at(piece.partition, piece.position), piece.id
-                self._pass(passed, token)
-            elif isinstance(piece, Recorded):
-                token = token.at(piece.partition, piece.entry.position)
+    def _add_all(self, stretch: Stretch, before: LogPlace, told: Container[Gap]) -> None:
+        """Adds what a stretch has, or bookmarks in its place. ``told``: gaps that were sent before."""
+        passed, token = 0, Token("", ())
+        for piece, token in with_tokens(stretch, before):
+            if isinstance(piece, Recorded):
                 self._add(piece.entry, token)
+            elif isinstance(piece, Passed):
+                passed = piece.id
+                self._passed += 1
+                if self._passed % self._every == 0:
+                    self._position = resume_tokens.write_position(passed, token)
+                    self._records.add(self._bookmark(synced=False))
             elif piece not in told and not self._every:
                 self._records.add(self._record(history_pb2.WatchHistoryEvent(gap=recorded.gap(piece))))
         if passed:
@@ -294,13 +296,6 @@ class Copying:
         self._position = resume_tokens.write_position(entry.id, token)
         head = record(_NAMESPACE, self.name.encode()) + record(_POSITION, self._position.encode())
         self._records.add(record(_EVENTS, head + record(_ENTRY, recorded.entry(entry))))
-
-    def _pass(self, number: int, token: Token) -> None:
-        """Passes an event of which only the place counts; behind every so many there is a bookmark."""
-        self._passed += 1
-        if self._passed % self._every == 0:
-            self._position = resume_tokens.write_position(number, token)
-            self._records.add(self._bookmark(synced=False))
 
     def _bookmark(self, *, synced: bool) -> bytes:
         bookmark = bookmark_message(self._confirmed_ms, self._registry.now(), synced=synced)
