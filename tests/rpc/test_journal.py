@@ -162,7 +162,7 @@ async def test_a_change_whose_deadline_passes_before_it_is_submitted_is_recorded
     assert refusal.code in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)  # the client's deadline, or the server's error
     (line,) = await recording.lines()
     assert line["topic"] == TOPIC
-    assert line["outcome"] in ("GIVEN_UP", "UNAVAILABLE")
+    assert line["outcome"] in ("GIVEN_UP", "UNAVAILABLE", "DEADLINE_EXCEEDED")  # of whoever noticed first
 
 
 async def test_each_change_of_a_batch_has_a_line_with_its_own_outcome(recording: Recording, client: AsyncStub) -> None:
