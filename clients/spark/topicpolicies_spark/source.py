@@ -88,8 +88,10 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self._bounded = False
+        """Whether the query ends with the events that there are at its first batch."""
         self._target: dict[str, str] | None = None
-        """The position where the query ends, by namespace; None: it goes on without end."""
+        """The position where such a query ends, by namespace."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Returns the offset where a new stream begins."""
@@ -103,22 +105,23 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Returns the offset where the next batch ends. Namespaces share its rows equally, and get at least one if they have new events."""
         taken = positions_of(start)
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else _ENDLESS
         with opened(self.options) as history:
-            behind = {name: taken.get(name, "") for name in history.namespaces() if self._target is None or name in self._target}
-            most = limit.max_rows if isinstance(limit, ReadMaxRows) else _ENDLESS
-            marks = history.bookmarks(behind, most)
-            new = [name for name, found in marks.items() if found[-1] != behind[name]]
-            if isinstance(limit, ReadMaxRows) and len(new) > 1:
-                marks |= history.bookmarks({name: behind[name] for name in new}, max(1, most // len(new)), first=True)
-        ends = {name: found[0] for name, found in marks.items()}
+            behind = {name: taken.get(name, "") for name in history.namespaces()}
+            if self._bounded:
+                self._target = _ends(history, behind) if self._target is None else self._target
+                behind = {name: position for name, position in behind.items() if position < self._target.get(name, "")}
+            ends = _nearest(history, behind, most)
+            new = {name: behind[name] for name, end in ends.items() if end != behind[name]}
+            if len(new) > 1 and most < _ENDLESS:
+                ends |= _nearest(history, new, max(1, most // len(new)))
         if self._target is not None:
-            ends = {name: max(behind[name], min(end, self._target[name])) for name, end in ends.items()}
+            ends = {name: min(end, self._target[name]) for name, end in ends.items()}
         return offset_of(taken | ends)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Makes the present ends of the histories the end of the query."""
-        with opened(self.options) as history:
-            self._target = _ends(history)
+        """Makes the ends that the histories have at the first batch the end of the query."""
+        self._bounded = True
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Returns the tasks of a batch."""
@@ -152,18 +155,23 @@ def positions_of(offset: Mapping[str, Any]) -> dict[str, str]:
     raise ValueError(f"not an offset of {NAME}, so this query needs another checkpoint: {offset}")
 
 
-def _ends(history: History) -> dict[str, str]:
-    marks = history.bookmarks(dict.fromkeys(history.namespaces(), ""), _ENDLESS)
-    return {name: found[-1] for name, found in marks.items()}
+def _nearest(history: History, behind: Mapping[str, str], most: int) -> dict[str, str]:
+    """Returns by namespace the position that is at most so many events behind another one: fewer if the history ends before."""
+    return {name: found[0] for name, found in history.bookmarks(behind, most, first=True).items()}
+
+
+def _ends(history: History, behind: Mapping[str, str]) -> dict[str, str]:
+    return _nearest(history, behind, _ENDLESS)
 
 
 def _beginnings(options: Options, history: History) -> dict[str, str]:
     """Returns by namespace the position behind which a query begins."""
+    begin = dict.fromkeys(history.namespaces(), "")
     if options.starting == EARLIEST:
-        return dict.fromkeys(history.namespaces(), "")
+        return begin
     if isinstance(options.starting, str):
-        return _ends(history)
-    return {name: options.starting.get(name, "") for name in history.namespaces()}
+        return _ends(history, begin)
+    return {name: options.starting.get(name, "") for name in begin}
 
 
 def _tasks(options: Options, history: History | None, behind: Mapping[str, str], until: Mapping[str, str] | None) -> list[InputPartition]:
