@@ -1,9 +1,10 @@
-"""How the audit's time and memory grow with the number of changes.
+"""How long the audit takes, by the number of changes.
 
-    python -m bench.audit_scale [--sizes 10000,100000,1000000]
+    python -m bench.audit_scale [--sizes 500,100000,10000000] [--directory DIR]
 
-Changes are generated, with a tenth as many topics as changes, and written as the Parquet files of an archive. Then each query of the audit
-is run, in a new process for each size, so that the memory is that of one size. The memory is the maximum of the driver, including its JVM.
+For each size a history of thirty days is made: ten namespaces share the changes, and three hundred others have one each. Then the history
+is copied into an archive, by a sidecar that serves it and from its file, and each command of the audit runs: in a process of its own
+(cold, with the start of Spark), again in a session that has already run it (warm), and as plain Python over the same files.
 """
 
 from __future__ import annotations
@@ -14,155 +15,95 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+from pyspark.sql import DataFrame
+from rich.console import Console
+from rich.table import Table
 
-from topicpolicies_spark.audit.changes import made, who
-from topicpolicies_spark.audit.churn import frequently_changed, reverted_fields
-from topicpolicies_spark.audit.session import session
-from topicpolicies_spark.audit.state import state
-from topicpolicies_spark.rows import SPARK_SCHEMA
+from bench.harness.targets import running
+from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.history import file
+from topicpolicies_server.history.entries import AS_AFTER, BEFORE_KNOWN, Followed, Stream
 
 _ROOT = Path(__file__).parents[1]
+_LARGE, _SMALL = 10, 300
+"""How many namespaces share the changes, and how many have one each."""
 _ACTORS = 20
-_PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
+_DAYS = 30
+_MASK = '["max_producer_per_topic","message_ttl_in_seconds"]'
+_CHANGED = '["max_producer_per_topic"]'
 
 
-def made_up(spark: SparkSession, count: int) -> DataFrame:
-    """Generates this many changes: each topic has ten, by two of twenty actors in turn, of three fields."""
-    topics = max(count // 10, 1)
-    number = F.col("id")
-    topic = number % topics
-    policies = F.struct(
-        *[
-            {
-                "max_producer_per_topic": F.when(topic % 50 == 0, number / topics % 2).otherwise(number).cast("int"),
-                "message_ttl_in_seconds": (number % 1000).cast("int"),
-                "retention_policies": F.struct(
-                    (number % 100).cast("int").alias("retention_time_in_minutes"), F.lit(100).alias("retention_size_in_mb")
-                ),
-            }.get(field.name, F.lit(None).cast(field.dataType))
-            .cast(field.dataType)
-            .alias(field.name)
-            for field in SPARK_SCHEMA["policies"].dataType.fields  # type: ignore[attr-defined]
-        ]
-    )
-    columns = {
-        "namespace": F.concat(F.lit("acme/ns-"), topic % 20),
-        "topic": F.concat(F.lit("persistent://acme/ns-"), topic % 20, F.lit("/topic-"), topic),
-        "scope": F.lit("LOCAL"),
-        "position": F.lpad(number.cast("string"), 16, "0"),
-        "version": F.lpad(number.cast("string"), 16, "0"),
-        "time": F.timestamp_seconds(F.lit(1_700_000_000) + number / 10),
-        "action": F.lit("UPDATE"),
-        "kind": F.lit("UPDATE"),
-        "outcome": F.lit("APPLIED"),
-        "changed": F.array(
-            F.lit("max_producer_per_topic"), F.lit("message_ttl_in_seconds"), F.lit("retention_policies.retention_time_in_minutes")
-        ),
-        "actor": F.concat(F.lit("bot-"), ((number / topics).cast("int") % 2 + topic % (_ACTORS - 1))),
-        "policies": policies,
-    }
-    chosen = [columns.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in SPARK_SCHEMA.fields]
-    return spark.range(count).select(*chosen)
+def fill(path: Path, changes: int) -> None:
+    """Writes a history. A topic has about a hundred changes; of one topic in fifty, two actors change the value back and forth."""
+    connection = file.prepare(path)
+    connection.executescript("PRAGMA synchronous = OFF; PRAGMA cache_size = -1000000; PRAGMA wal_autocheckpoint = 10000")
+    indexes = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'entries'").fetchall()
+    for name, _ in indexes:  # it is faster to build them at the end
+        connection.execute(f"DROP INDEX {name}")
+    names = [f"acme/ns-{number}" for number in range(_LARGE)] + [f"small/ns-{number}" for number in range(_SMALL)]
+    namespaces = {name: file.namespace_id(connection, name) for name in names}
+    streams = {name: file.stream_id(connection, number, Stream(name, "bench", 0)) for name, number in namespaces.items()}
+    last: dict[str, tuple[str, int]] = {}
+    waiting: list[tuple[int, Any]] = []
+    for number, (name, row) in enumerate(_changes(names, changes), 1):
+        row |= {"stream": streams[name], "namespace": namespaces[name]}
+        last[name] = row["position"], row["at"]
+        waiting.append((number, tuple(row[column] for column in file.COLUMNS)))
+        if len(waiting) == file.ROWS:
+            file.insert(connection, waiting)
+            waiting.clear()
+    if waiting:
+        file.insert(connection, waiting)
+    now = time.time_ns() // 1_000_000
+    for name, (position, at) in last.items():
+        file.note_stream(connection, streams[name], position, at)
+        file.note_followed(connection, namespaces[name], Followed(name, now))
+    for _, sql in indexes:
+        connection.execute(sql)
+    connection.commit()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    connection.close()
 
 
-def measure(count: int) -> dict[str, float]:
-    """Returns the seconds of each query, and the maximum memory in megabytes."""
-    memory = _Memory()
-    spark = session("local[2]", "", "2g")
-    try:
-        with tempfile.TemporaryDirectory() as directory:
-            made_up(spark, count).write.parquet(f"{directory}/changes")
-            changes = spark.read.schema(SPARK_SCHEMA).parquet(f"{directory}/changes")
-            changes.count()  # the first job pays for the start
-            found: dict[str, float] = {"changes": count}
-            middle = "2023-11-14T22:13:20Z" if count < 10 else _middle(count)
-            questions: dict[str, Callable[[], DataFrame]] = {
-                "state": lambda: state(changes, middle),
-                "who": lambda: who(changes),
-                "churn": lambda: frequently_changed(made(changes), 10),
-                "fights": lambda: reverted_fields(made(changes), 2),
-            }
-            for name, question in questions.items():
-                began = time.perf_counter()
-                question().write.format("noop").mode("overwrite").save()
-                found[f"{name} s"] = round(time.perf_counter() - began, 2)
-    finally:
-        spark.stop()
-        found_mb = memory.stop()
-    return {**found, "MB": found_mb}
+def _changes(names: list[str], changes: int) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yields the columns of each entry, with its namespace."""
+    step = _DAYS * 86_400_000 / changes
+    begin = time.time_ns() // 1_000_000 - _DAYS * 86_400_000
+    topics = max(changes // 100, _LARGE)
+    constant = {
+        "scope": 1, "kind": 1, "outcome": 1, "standing": 2, "reason": "", "mask": _MASK, "producer": "", "problem": "", "principal": "",
+        "claimed": "", "trace_parent": "", "action": 3, "clusters": '[""]', "written": None,
+    }  # fmt: skip
+    for number in range(changes + _SMALL):
+        which, turn = number % topics, number // topics
+        name, position = names[which % _LARGE if number < changes else number - changes + _LARGE], f"{number + 1:012d}"
+        turn = turn if number < changes else 0
+        at = begin + int(min(number, changes) * step)
+        yield name, constant | {
+            "position": position,
+            "version": position,
+            "topic": f"persistent://{name}/topic-{which}",
+            "at": at,
+            "published_at": at,
+            "actor": f"bot-{(which + turn % 2) % _ACTORS}",
+            "request_id": f"{number:032x}",
+            "previous": f"{number + 1 - topics:012d}" if turn else "0",
+            "flags": AS_AFTER | BEFORE_KNOWN,
+            "before": _document(which, turn - 1) if turn else None,
+            "after": _document(which, turn),
+            "changed": _CHANGED if turn else _MASK,
+        }
 
 
-def _middle(count: int) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(1_700_000_000 + count / 20))
-
-
-class _Memory:
-    """Watches the resident memory of this process and its children."""
-
-    def __init__(self) -> None:
-        self._most = 0
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-        self._thread.start()
-
-    def _watch(self) -> None:
-        while not self._stopping.wait(0.2):
-            self._most = max(self._most, sum(map(_resident_kb, _family(os.getpid()))))
-
-    def stop(self) -> int:
-        """Stops watching. Returns the maximum so far, in MB."""
-        self._stopping.set()
-        self._thread.join()
-        return self._most // 1024
-
-
-def _family(root: int) -> set[int]:
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue  # the process has ended
-    family = {root}
-    while more := {pid for pid, parent in parents.items() if parent in family} - family:
-        family |= more
-    return family
-
-
-def _resident_kb(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_KB
-    except OSError:
-        return 0
-
-
-def main() -> None:
-    """Measures each size in its own process, and prints a table in Markdown."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="10000,100000,1000000")
-    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        print(json.dumps(measure(options.one)))
-        return
-    paths = os.pathsep.join(str(_ROOT / part) for part in (".", "server", "clients/python", "clients/spark"))
-    lines = []
-    for size in options.sizes.split(","):
-        command = [sys.executable, "-m", "bench.audit_scale", "--one", size]
-        ran = subprocess.run(command, env={**os.environ, "PYTHONPATH": paths}, stdout=subprocess.PIPE, text=True, check=True)
-        lines.append(json.loads(ran.stdout.splitlines()[-1]))
-    print("| " + " | ".join(lines[0]) + " |")
-    print("|" + "---|" * len(lines[0]))
-    for line in lines:
-        print("| " + " | ".join(f"{value:,}" for value in line.values()) + " |")
-
-
-if __name__ == "__main__":
-    main()
+def _document(topic: int, turn: int) -> bytes:
+    value = turn % 2 if topic % 50 == 0 else turn
+    return TopicPolicies(max_producer_per_topic=value, message_ttl_in_seconds=60).SerializeToString()

@@ -12,6 +12,8 @@ from topicpolicies.names import topic_name
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DEFAULT_ADDRESS = "127.0.0.1:6680"
 EARLIEST, LATEST = "earliest", "latest"
+ROWS_PER_TASK = 20_000
+"""So many that a task takes some seconds."""
 _KNOWN = frozenset(
     {
         "address", "historyfile", "cafile", "tokenfile", "namespaces", "adminurl", "admincafile", "tenants", "topics", "startingoffsets",
@@ -56,8 +58,8 @@ class Options:
     """Only events at ``since`` or later, and before ``until``, are read; None: no limit."""
     most_rows: int | None = None
     """The most events in one batch of a stream; None: no limit."""
-    rows_per_task: int = 100_000
-    """The most events that one task reads of a namespace."""
+    rows_per_task: int = ROWS_PER_TASK
+    """The most events that one task reads."""
 
     def includes(self, namespace: str) -> bool:
         """Returns whether the options select a namespace. What can't be the name of a namespace, they do not select."""
@@ -117,7 +119,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         since=times["startingTimestamp"],
         until=times["endingTimestamp"],
         most_rows=numbers["maxRowsPerTrigger"],
-        rows_per_task=numbers["rowsPerTask"] or 100_000,
+        rows_per_task=numbers["rowsPerTask"] or ROWS_PER_TASK,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC
+from functools import cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from topicpolicies.values import enum_name
 
 from . import documents
 
+_name = cache(enum_name)
 _BATCH_ROWS = 2_000
 _BATCH_CHARACTERS = 16 << 20
 """A batch ends behind the row with which its documents, as texts, have so many characters: documents can have megabytes."""
@@ -97,17 +99,17 @@ ARROW_SCHEMA = pa.schema([pa.field(name, _ARROW.get(name, pa.string())) for name
 def of_entry(namespace: str, position: str, entry: HistoryEntry) -> Change:
     """Returns the row of an event."""
     document, origin, known = entry.document, entry.origin, entry.HasField("document")
-    standing = enum_name(ActorStanding.DESCRIPTOR, origin.actor_standing) if origin.actor else None
+    standing = _name(ActorStanding.DESCRIPTOR, origin.actor_standing) if origin.actor else None
     return Change(
         namespace=namespace,
         topic=document.topic if known else None,
-        scope=enum_name(Scope.DESCRIPTOR, document.scope) if known else None,
+        scope=_name(Scope.DESCRIPTOR, document.scope) if known else None,
         position=position,
         version=document.version if known else None,
         time=entry.time.ToMicroseconds(),
         action=_action(entry),
-        kind=None if entry.kind == HistoryKind.HISTORY_KIND_UNREADABLE else enum_name(HistoryKind.DESCRIPTOR, entry.kind),
-        outcome=enum_name(HistoryOutcome.DESCRIPTOR, entry.outcome),
+        kind=None if entry.kind == HistoryKind.HISTORY_KIND_UNREADABLE else _name(HistoryKind.DESCRIPTOR, entry.kind),
+        outcome=_name(HistoryOutcome.DESCRIPTOR, entry.outcome),
         actor=origin.actor or None,
         standing=standing,
         principal=origin.principal or None,
@@ -137,7 +139,7 @@ def _action(entry: HistoryEntry) -> str:
 
 def of_gap(namespace: str, position: str, gap: HistoryGap) -> Change:
     """Returns the row of a gap."""
-    reason = enum_name(HistoryGapReason.DESCRIPTOR, gap.reason)
+    reason = _name(HistoryGapReason.DESCRIPTOR, gap.reason)
     begin, end = (time.ToDatetime(UTC).isoformat(timespec="milliseconds") for time in (gap.start_time, gap.end_time))
     begin = begin if gap.HasField("start_time") else "the beginning"
     nothing: dict[str, Any] = dict.fromkeys(Change._fields)

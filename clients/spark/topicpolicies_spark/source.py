@@ -7,7 +7,8 @@ are read, so a batch that was interrupted is read again unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -22,8 +23,8 @@ from .histories import Content, History, opened
 from .options import EARLIEST, Options, read_options
 
 FORMAT = 1
-_NAMESPACES_A_TASK = 16
-"""How many namespaces with few new events one task reads."""
+_PARTS_A_TASK = 16
+"""Into how many parts divided what one task reads is told: parts of large namespaces, or small namespaces, which are one part each."""
 _ENDLESS = 1_000_000_000
 """A number of events that no namespace has between two bookmarks, so that the only one is its end."""
 
@@ -73,7 +74,7 @@ class HistoryReader(DataSourceReader):
         self.options = options
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Returns the tasks: one for so many events of a large history, or for so many small ones."""
+        """Returns the tasks: one for so many events, of one namespace or of several."""
         with opened(self.options) as history:
             start = _beginnings(self.options, history)
             return _tasks(self.options, history, start, None if isinstance(self.options.ending, str) else self.options.ending)
@@ -178,23 +179,24 @@ def _tasks(options: Options, history: History | None, behind: Mapping[str, str],
     """Divides what follows some positions into tasks.
 
     Args:
-        options: how many events of a namespace a task may have.
+        options: how many events a task may have.
         history: tells where to divide; None: nothing is divided.
         behind: by namespace, the position behind which to begin.
         until: by namespace, the position where to end; None: the present ends of the histories.
     """
-    marks = history.bookmarks(behind, options.rows_per_task) if history is not None else {name: [] for name in behind}
+    count = min(_PARTS_A_TASK, options.rows_per_task)
+    marks = history.bookmarks(behind, options.rows_per_task // count) if history is not None else {name: [] for name in behind}
     if until is not None:
         marks = {name: [*(mark for mark in marks[name] if mark < until[name]), until[name]] for name in behind if name in until}
-    tasks: list[InputPartition] = []
-    small: list[HistoryRange] = []
-    for name, found in marks.items():
-        ranges = [HistoryRange(name, first, last) for first, last in pairwise([behind[name], *found]) if first != last]
-        if len(ranges) > 1:
-            tasks += [Task([each]) for each in ranges]
-        else:
-            small += ranges
-    return tasks + [Task(small[first : first + _NAMESPACES_A_TASK]) for first in range(0, len(small), _NAMESPACES_A_TASK)]
+    between = {name: pairwise([behind[name], *found]) for name, found in marks.items()}
+    parts = [HistoryRange(name, *ends) for name, pairs in between.items() for ends in pairs if ends[0] != ends[1]]
+    return [Task(_joined(parts[first : first + count])) for first in range(0, len(parts), count)]
+
+
+def _joined(parts: Sequence[HistoryRange]) -> list[HistoryRange]:
+    """Returns one range for each namespace of some parts in a row."""
+    by_name = [list(each) for _, each in groupby(parts, attrgetter("namespace"))]
+    return [HistoryRange(each[0].namespace, each[0].start, each[-1].end) for each in by_name]
 
 
 def _read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
