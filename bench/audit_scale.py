@@ -10,28 +10,36 @@ is copied into an archive, by a sidecar that serves it and from its file, and ea
 from __future__ import annotations
 
 import argparse
-import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
-import pyarrow.dataset as pads
-from pyspark.sql import DataFrame
+import pyarrow.dataset as pa_dataset
+from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
 
 from bench.harness.targets import running
 from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies_server.cli.exits import ExitCode
 from topicpolicies_server.history import file
 from topicpolicies_server.history.entries import AS_AFTER, BEFORE_KNOWN, Followed, Stream
+from topicpolicies_spark.audit import archive as archives
+from topicpolicies_spark.audit.changes import made, who
+from topicpolicies_spark.audit.churn import frequently_changed, reverted_fields
+from topicpolicies_spark.audit.drift import drift
+from topicpolicies_spark.audit.report import report
+from topicpolicies_spark.audit.session import session
+from topicpolicies_spark.audit.state import state
 
 _ROOT = Path(__file__).parents[1]
 _LARGE, _SMALL = 10, 300
@@ -40,6 +48,10 @@ _ACTORS = 20
 _DAYS = 30
 _MASK = '["max_producer_per_topic","message_ttl_in_seconds"]'
 _CHANGED = '["max_producer_per_topic"]'
+_TOPIC = "persistent://acme/ns-7/topic-7"
+_COLUMNS = ("cold", "warm", "plain Python")
+_INCOMPLETE = 8
+"""The exit code of an ingest that has gaps: the sidecar's log is another one than that of the history that was made."""
 
 
 def fill(path: Path, changes: int) -> None:
@@ -49,7 +61,7 @@ def fill(path: Path, changes: int) -> None:
     indexes = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = 'entries'").fetchall()
     for name, _ in indexes:  # it is faster to build them at the end
         connection.execute(f"DROP INDEX {name}")
-    names = [f"acme/ns-{number}" for number in range(_LARGE)] + [f"small/ns-{number}" for number in range(_SMALL)]
+    names = _names()
     namespaces = {name: file.namespace_id(connection, name) for name in names}
     streams = {name: file.stream_id(connection, number, Stream(name, "bench", 0)) for name, number in namespaces.items()}
     last: dict[str, tuple[str, int]] = {}
@@ -74,6 +86,10 @@ def fill(path: Path, changes: int) -> None:
     connection.close()
 
 
+def _names() -> list[str]:
+    return [f"acme/ns-{number}" for number in range(_LARGE)] + [f"small/ns-{number}" for number in range(_SMALL)]
+
+
 def _changes(names: list[str], changes: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the columns of each entry, with its namespace."""
     step = _DAYS * 86_400_000 / changes
@@ -88,22 +104,171 @@ def _changes(names: list[str], changes: int) -> Iterator[tuple[str, dict[str, An
         name, position = names[which % _LARGE if number < changes else number - changes + _LARGE], f"{number + 1:012d}"
         turn = turn if number < changes else 0
         at = begin + int(min(number, changes) * step)
-        yield name, constant | {
-            "position": position,
-            "version": position,
-            "topic": f"persistent://{name}/topic-{which}",
-            "at": at,
-            "published_at": at,
-            "actor": f"bot-{(which + turn % 2) % _ACTORS}",
-            "request_id": f"{number:032x}",
-            "previous": f"{number + 1 - topics:012d}" if turn else "0",
-            "flags": AS_AFTER | BEFORE_KNOWN,
-            "before": _document(which, turn - 1) if turn else None,
-            "after": _document(which, turn),
-            "changed": _CHANGED if turn else _MASK,
-        }
+        yield (
+            name,
+            constant
+            | {
+                "position": position,
+                "version": position,
+                "topic": f"persistent://{name}/topic-{which}",
+                "at": at,
+                "published_at": at,
+                "actor": f"bot-{(which + turn % 2) % _ACTORS}",
+                "request_id": f"{number:032x}",
+                "previous": f"{number + 1 - topics:012d}" if turn else "0",
+                "flags": AS_AFTER | BEFORE_KNOWN,
+                "before": _document(which, turn - 1) if turn else None,
+                "after": _document(which, turn),
+                "changed": _CHANGED if turn else _MASK,
+            },
+        )
 
 
 def _document(topic: int, turn: int) -> bytes:
     value = turn % 2 if topic % 50 == 0 else turn
     return TopicPolicies(max_producer_per_topic=value, message_ttl_in_seconds=60).SerializeToString()
+
+
+def measure(size: int, directory: Path) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yields what was run, and its seconds: cold, warm and in plain Python."""
+    history, archive = directory / f"{size}.db", directory / f"{size}-archive"
+    if not history.exists():
+        fill(history, size)
+    if not archive.exists():
+        yield "ingest --history-file", {"cold": _cold("ingest", str(archive), "--history-file", str(history))}
+        yield "compact", {"cold": _cold("compact", str(archive))}
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
+        copy = shutil.copy(history, folder)
+        options = ("serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", f"{folder}/policies.db", "--history", copy)
+        with running("-m", "topicpolicies_server", *options) as program:
+            names = ",".join(_names())
+            took = _cold("ingest", f"{folder}/archive", "--address", program.address, "--namespaces", names, exits=_INCOMPLETE)
+    yield "ingest --address", {"cold": took}
+    now = time.time()
+    middle, yesterday = (datetime.fromtimestamp(now - days * 86_400, UTC).isoformat() for days in (_DAYS / 2, 1))
+    commands: dict[str, Sequence[str]] = {
+        "who --since yesterday": ("who", "--since", yesterday),
+        "who --topic": ("who", "--topic", _TOPIC),
+        "state": ("state",),
+        "state --as-of": ("state", "--as-of", middle),
+        "drift": ("drift", "--from", middle),
+        "churn": ("churn",),
+        "report": ("report", "--html", str(directory / "report.html")),
+    }
+    warm, plain = _warm(str(archive), middle, yesterday), _plain(archive, middle, yesterday)
+    for name, (command, *rest) in commands.items():
+        cold = _cold(command, str(archive), *rest, exits=ExitCode.DIFFERENT if command == "drift" else 0)
+        yield name, {"cold": cold, "warm": warm[name], **({"plain Python": plain[name]} if name in plain else {})}
+
+
+def _cold(*arguments: str, exits: int = 0) -> float:
+    """Runs a command of the audit, and returns the seconds that it took."""
+    began = time.perf_counter()
+    ran = subprocess.run(
+        [sys.executable, "-m", "topicpolicies_spark.audit.app", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if ran.returncode != exits:
+        raise RuntimeError(f"{arguments} exited with {ran.returncode}: {ran.stderr[-2000:]}")
+    return time.perf_counter() - began
+
+
+def _warm(archive: str, middle: str, yesterday: str) -> dict[str, float]:
+    """Returns the seconds of each query when it runs for the second time in a session."""
+
+    def first(found: DataFrame) -> None:
+        found.limit(101).collect()
+
+    def changes(since: str = "") -> DataFrame:
+        return archives.changes(spark, archive, since)
+
+    def churn() -> None:
+        first(frequently_changed(made(changes()), 10))
+        first(reverted_fields(made(changes()), 2))
+
+    spark: SparkSession = session("local[2]", "", "1g")
+    queries: dict[str, Callable[[], object]] = {
+        "who --since yesterday": lambda: first(who(changes(yesterday))),
+        "who --topic": lambda: first(who(changes(), topic=_TOPIC)),
+        "state": lambda: first(state(changes()).orderBy("topic", "scope")),
+        "state --as-of": lambda: first(state(changes(), middle).orderBy("topic", "scope")),
+        "drift": lambda: first(drift(state(changes(), middle), state(changes()))),
+        "churn": churn,
+        "report": lambda: report(made(changes()), ""),
+    }
+    try:
+        return {name: min(_timed(query), _timed(query)) for name, query in queries.items()}
+    finally:
+        spark.stop()
+
+
+def _timed(query: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    query()
+    return time.perf_counter() - began
+
+
+def _plain(archive: Path, middle: str, yesterday: str) -> dict[str, float]:
+    """Returns the seconds of the same questions in plain Python, one row after the other, from the same files."""
+    files = pa_dataset.dataset(archive / archives.CHANGES, partitioning="hive")
+
+    def rows(*columns: str) -> Iterator[tuple[Any, ...]]:
+        for batch in files.to_batches(columns=list(columns)):
+            yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+    def whose(begin: datetime | None) -> None:
+        names = ("time", "topic", "scope", "action", "actor", "changed", "reason", "version")
+        found = [row for row in rows(*names) if (row[0] >= begin if begin else row[1] == _TOPIC) and row[5]]
+        found.sort(reverse=True, key=itemgetter(0))
+
+    def documents(until: datetime | None) -> dict[tuple[str, str], tuple[str, Any]]:
+        found: dict[tuple[str, str], tuple[str, Any]] = {}
+        for topic, scope, position, at, action, policies in rows("topic", "scope", "position", "time", "action", "policies"):
+            if action not in {"UPDATE", "DELETE"} or (until is not None and at > until):
+                continue
+            if (topic, scope) not in found or position > found[topic, scope][0]:
+                found[topic, scope] = position, policies
+        return found
+
+    def differing() -> None:
+        then, now = documents(datetime.fromisoformat(middle)), documents(None)
+        [key for key in then.keys() | now.keys() if then.get(key) != now.get(key)]
+
+    def frequent() -> None:
+        Counter((topic, scope) for topic, scope, changed in rows("topic", "scope", "changed") if changed).most_common(100)
+
+    return {
+        "who --since yesterday": _timed(lambda: whose(datetime.fromisoformat(yesterday))),
+        "who --topic": _timed(lambda: whose(None)),
+        "state": _timed(lambda: documents(None)),
+        "state --as-of": _timed(lambda: documents(datetime.fromisoformat(middle))),
+        "drift": _timed(differing),
+        "churn": _timed(frequent),
+    }
+
+
+def main() -> None:
+    """Measures, and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", default="500,100000,10000000", help="numbers of changes (default: %(default)s)")
+    parser.add_argument("--directory", type=Path, help="where histories and archives are made, and kept for the next time")
+    options = parser.parse_args()
+    paths = os.pathsep.join(str(_ROOT / part) for part in (".", "server", "clients/python", "clients/spark"))
+    os.environ["PYTHONPATH"] = paths
+    table = Table(title="Seconds of the audit, by the number of changes")
+    for column in ("changes", "what", *_COLUMNS):
+        table.add_column(column, justify="left" if column == "what" else "right")
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = options.directory or Path(temporary)
+        for size in map(int, options.sizes.split(",")):
+            for name, seconds in measure(size, directory):
+                print(f"{size:,} {name}: {seconds}", file=sys.stderr)
+                table.add_row(f"{size:,}", name, *(f"{seconds[each]:,.1f}" if each in seconds else "" for each in _COLUMNS))
+    Console(width=100).print(table)
+
+
+if __name__ == "__main__":
+    main()
