@@ -13,7 +13,7 @@ from secrets import token_hex
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from .page import page
+from .page import as_page
 from .run import Options, Report, run
 from .scenarios import SCENARIOS, Scenario
 from .session import session, slots_of
@@ -84,7 +84,7 @@ def _run(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
 
 def _tell(reports: list[Report], options: argparse.Namespace) -> None:
     if options.html is not None:
-        options.html.write_text(page(reports), encoding="utf-8")
+        options.html.write_text(as_page(reports), encoding="utf-8")
     if options.json is not None:
         options.json.write_text(as_json(reports), encoding="utf-8")
     if options.output == "json":

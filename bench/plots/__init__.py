@@ -3,5 +3,5 @@
     python3 dev.py bench plots              draws them anew, and puts them behind the figures that they show
     python3 dev.py bench plots --check      lists those that differ from the page
 
-``tables`` reads the page's tables, ``svg`` draws bars and curves, ``drawn`` defines which table is drawn how.
+``tables`` reads the page's tables, ``drawn`` defines which table is drawn how.
 """

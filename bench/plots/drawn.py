@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.blocks import bodies, with_body
+from topicpolicies_spark.plots import PALETTE, Bar, Line, bars, lines
 
-from .svg import Bar, bars, curves
 from .tables import Table, number, tables
 
 FOLDER = "plots"
 """The folder of the plots, beside the page."""
+_MISSED, _REACHED = PALETTE[1:3]
 
 
 class Plot(NamedTuple):
@@ -33,22 +34,35 @@ def _reached(title: str, table: Table) -> str:
         if bound is None:
             continue
         if not bound or not value or state == "not measured":
-            rows.append(Bar(name, None, "not measured"))
+            rows.append(Bar(name, [], "not measured"))
         else:
             reach = value / bound if wanted.startswith(">=") else bound / value
             median, _, _ = told.partition(" \N{PLUS-MINUS SIGN}")
-            rows.append(Bar(name, reach, f"{median} ({wanted})", reached=state == "reached"))
-    return bars(title, rows, "what is wanted")
+            rows.append(Bar(name, [(reach, _REACHED if state == "reached" else _MISSED)], f"{median} ({wanted})"))
+    return bars(title, rows, target="what is wanted")
 
 
-def _over(x: str, y: str, names: Mapping[str, str], *, from_zero: bool = False) -> Callable[[str, Table], str]:
+def _over(x: str, y: str, names: Mapping[str, str]) -> Callable[[str, Table], str]:
     """Returns a function that draws curves of some columns over another one."""
 
     def draw(title: str, table: Table) -> str:
-        series = {name: _points(table.column(x), table.column(column)) for column, name in names.items()}
-        return curves(title, x, y, series, from_zero=from_zero)
+        return _curves(title, x, y, {name: _points(table.column(x), table.column(column)) for column, name in names.items()})
 
     return draw
+
+
+def _curves(title: str, x: str, y: str, series: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """Draws curves over logarithmic axes; the labels of the horizontal one are where points are."""
+    curves = [
+        Line(name, points, PALETTE[number % len(PALETTE)], dashed=number >= len(PALETTE))
+        for number, (name, points) in enumerate(series.items())
+    ]
+    ticks = {at: _short(at) for at in sorted({at for points in series.values() for at, _ in points})}
+    return lines(title, curves, x, y, log_x=True, log_y=True, x_ticks=ticks)
+
+
+def _short(value: float) -> str:
+    return f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1e3:g}k" if value >= 1e3 else f"{value:g}"
 
 
 def _points(xs: list[str], ys: list[str]) -> list[tuple[float, float]]:
@@ -61,13 +75,13 @@ def _in_flight(title: str, table: Table) -> str:
     for whom, topics, many, rate in zip(*map(table.column, ("whom", "topics", "in flight", "calls/s")), strict=True):
         name = f"{whom}, {topics} topic{'s' if topics != '1' else ''}" if topics else whom
         series.setdefault(name, []).extend(_points([many], [rate]))
-    return curves(title, "calls in flight", "calls a second", series)
+    return _curves(title, "calls in flight", "calls a second", series)
 
 
 def _by_keys(title: str, table: Table) -> str:
     sizes = table.columns[1:]
     series = {row[0]: _points(sizes, row[1:]) for row in table.rows}
-    return curves(title, "keys of the namespace", "microseconds", series)
+    return _curves(title, "keys of the namespace", "microseconds", series)
 
 
 PLOTS = (

@@ -8,7 +8,8 @@
 
 - ``options``: the options of the data source. ``source``: the classes that Spark calls; they divide a history into tasks and batches.
 - ``histories``: reads a sidecar's history, over ``WatchHistory`` or from its file. ``rows``, ``documents``: events as rows.
-- ``audit``: an archive of the changes, and questions about it, with a command line of its own. ``plots``: plots in SVG.
+- ``audit``: an archive of the changes, and questions about it, with a command line of its own.
+- ``page``, ``plots``: the one style of all reports.
 
 Every executor needs the package with its extra, ``pip install 'topicpolicies[spark]'``, and must reach the sidecar.
 """

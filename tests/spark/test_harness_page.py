@@ -1,0 +1,99 @@
+"""The page of the load harness: what a run measured, each kind of call in one colour."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from bench.harness.circumstances import Circumstances
+from bench.harness.figures import QUANTILES, FanOut, Second, Total
+from bench.harness.limits import Limit
+from bench.harness.page import as_page
+from bench.harness.proof import Proof, Verdict
+from bench.harness.run import Report
+from bench.harness.scenarios import SCENARIOS
+
+TAIL = [0.1 * (number + 1) for number in range(len(QUANTILES))]
+
+
+def _total(kind: str, calls: int) -> Total:
+    return Total(
+        kind=kind,
+        phase="steady",
+        calls=calls,
+        failed=3,
+        seconds=2.0,
+        per_second=calls / 2,
+        quantiles_ms=TAIL,
+        p50_ms=0.6,
+        p95_ms=0.9,
+        p99_ms=1.1,
+    )
+
+
+REPORT = Report(
+    target="sqlite",
+    scenario=SCENARIOS["mixed"],
+    workers=2,
+    totals=[_total("echo", 6_000), _total("update", 2_222), _total("read", 1_111)],
+    seconds=[
+        Second(second=second, phase="steady", kind=kind, calls=500 + second, p50_ms=0.6, p99_ms=9.0)
+        for second in range(3)
+        for kind in ("update", "read")
+    ],
+    fan_out=FanOut(watchers=8, deliveries=9_876, per_second=4_938.0, quantiles_ms=TAIL, p50_ms=0.6, p99_ms=1.1),
+    limits=[Limit("echo", 3_000, "empty calls"), Limit("log", 8_000, "appends"), Limit("broadcast", 20_000, "prepared bytes")],
+    proof=Proof([Verdict("links", "Versions are linked.", 0, [])], 3_333, 9_876, 64),
+    loading_seconds=None,
+    took_seconds=12.0,
+    circumstances=Circumstances("2030-01-31 12:00:00+00:00", 7, "0.1.0", "abc", "2 cores"),
+)
+
+
+def _texts(page: str) -> str:
+    return re.sub(r"<[^>]*>", "|", page)
+
+
+def test_the_page_has_what_a_run_measured_and_under_which_circumstances() -> None:
+    text = _texts(as_page([REPORT]))
+    assert "Every promise holds (3,333 calls and 9,876 deliveries on 64 documents)." in text
+    assert "2030-01-31 12:00:00+00:00, seed 7, version 0.1.0 (abc), 2 cores" in text
+    assert "2,222||3||1,111||0.60||0.90||1.10" in text
+    assert "updates of the log alone||0.14" in text
+    assert "9,876 changes to 8 watchers, 4,938 a second." in text
+    assert "99.9 %" in text and "8,000 (appends)" in text and "20,000 (prepared bytes)" in text
+
+
+def test_the_page_needs_no_other_file_and_its_ids_are_unique_with_several_runs() -> None:
+    page = as_page([REPORT, replace(REPORT, target="<pulsar>")])
+    assert "src=" not in page and " href=" not in page and "<script" not in page and "<pulsar>" not in page
+    ids = re.findall(r' id="([^"]*)"', page)
+    assert len(ids) == len(set(ids)) > 0
+
+
+def test_a_kind_of_call_has_one_colour_everywhere() -> None:
+    page = as_page([REPORT])
+    colours = {name: colour for colour, name in re.findall(r'<i style="background:(#\w{6})"></i>(\w+)', page)}
+    assert colours.keys() == {"echo", "update", "read"} and len(set(colours.values())) == 3
+    comparison, tails, calls, latencies, _, deliveries = page.split("<svg")[1:]
+    for plot in (tails, calls, latencies):
+        named = re.findall(r"stroke: (#\w{6})[^>]*/>(?:\s|<(?!text)[^>]*>)*<text[^>]*>(echo|update|read)\b", plot)
+        assert named and all(colours[kind] == colour for colour, kind in named)
+    filled = [re.findall(r'clip-path="[^"]*" style="fill: (#\w{6})"', plot) for plot in (comparison, deliveries)]
+    assert filled[0][:2] == [colours["update"], colours["echo"]]
+    assert len({*filled[0], *filled[1], colours["read"]}) == 6
+
+
+@pytest.mark.parametrize("holds", [True, False])
+def test_a_breach_is_shown_with_its_example_as_text(holds: bool) -> None:
+    broken = Verdict("links", "Versions are linked.", 0 if holds else 2, [] if holds else ["first\n  <b>second</b>"])
+    page = as_page([replace(REPORT, proof=Proof([broken], 10, 10, 1))])
+    for text in ("broken 2 times", "<details open>", "first\n  &lt;b&gt;second"):
+        assert (text in page) is not holds
+
+
+def test_a_run_without_proof_calls_or_limits_has_a_page_too() -> None:
+    page = as_page([replace(REPORT, proof=None, totals=[], seconds=[], fan_out=None, limits=[])])
+    assert "Nothing can be proven" in page and "<svg" not in page
