@@ -4,7 +4,7 @@
     python3 dev.py bench record plugin harness  only the commands that have one of these words
     python3 dev.py bench record --list          the commands, without running them
 
-A block has the output of its command (``bench/blocks.py``), and the plots that are drawn from it (``bench/plots``).
+A block has the output of its command (``bench/blocks.py``), and the plots that are drawn from it (``bench/plots.py``).
 
 A command has no time limit. If it fails, its block stays as it is; if it exits with 1, it has missed a target, and its output says so.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.blocks import DOCUMENT, commands_of, with_body
-from bench.plots.drawn import write
+from bench.plots import write
 
 _ROOT = Path(__file__).parents[1]
 _MISSED = 1

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
 
-from topicpolicies_spark.page import Html, details, example, marked, page, paragraph, plot, section, table, verdict
+from topicpolicies_spark.page import Html, alarm, listed, marked, page, paragraph, section, table
 from topicpolicies_spark.plots import PALETTE, Bar, Line, bars, lines
 
 from .figures import CALLS, QUANTILES
+from .proof import Proof
 from .run import Report
 from .summary import ratios
 
 _COLOURS = dict(zip((*CALLS, "log", "broadcast", "delivery"), PALETTE, strict=False))
 """The colours of the kinds of calls, and of what else is measured."""
 _TAIL = (0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
-_TICKS = {float(number): f"{each * 100:g} %" for number, each in enumerate(_TAIL)}
 
 
 def as_page(reports: list[Report]) -> str:
     """Returns one page for all runs."""
     title = f"Load: {', '.join(dict.fromkeys(report.scenario.name for report in reports))}"
-    return page(title, section("Beside the limits of the same run", plot(_comparison(reports))), *map(_run, reports))
+    return page(title, section("Beside the limits of the same run", _comparison(reports)), *map(_run, reports))
 
 
-def _comparison(reports: list[Report]) -> str:
+def _comparison(reports: list[Report]) -> Html:
     found = []
     for report in reports:
         changes = [each for each in report.totals if each["kind"] in ("update", "rest") and each["phase"] == "steady"]
@@ -49,9 +48,9 @@ def _run(report: Report) -> Html:
             f" with {scenario.clients} requests in flight each. Took {report.took_seconds:.0f} s."
         ),
         paragraph(str(report.circumstances)),
-        *_proof(report),
+        _verdict(report.proof),
         _totals(report),
-        table(("share", "is"), ratios(report).items()),
+        table(("share", "is"), list(ratios(report).items())),
     ]
     if report.loading_seconds is not None:
         parts.append(paragraph(f"The first read was answered after {report.loading_seconds:.1f} s."))
@@ -59,40 +58,40 @@ def _run(report: Report) -> Html:
     tails = [Line(f"{each['kind']}, {each['phase']}", _tail(each["quantiles_ms"]), _COLOURS[each["kind"]]) for each in measured]
     latencies = [*_over_time(report, "p50_ms"), *_over_time(report, "p99_ms", dashed=True)]
     parts += [
-        plot(lines(f"Latencies of calls, {target}", tails, "of all calls are faster", "ms", log_y=True, x_ticks=_TICKS)),
-        plot(lines(f"Calls a second over time, {target}", _over_time(report, "calls"), "seconds", "calls")),
-        plot(lines(f"Latencies over time, {target}", latencies, "seconds", "ms", log_y=True)),
+        lines(f"Latencies of calls, {target}", tails, "share of calls that are faster", "ms", "logit", "log"),
+        lines(f"Calls a second over time, {target}", _over_time(report, "calls"), "seconds", "calls"),
+        lines(f"Latencies over time, {target}", latencies, "seconds", "ms", y_scale="log"),
         *_fan_out(report),
+        _promises(report.proof),
     ]
     return section(f"{target}: {scenario.name}", *parts)
 
 
-def _fan_out(report: Report) -> Iterable[Html]:
+def _fan_out(report: Report) -> list[Html]:
     fan = report.fan_out
     if fan is None:
-        return
-    yield paragraph(f"{fan['deliveries']:,} changes to {fan['watchers']:,} watchers, {fan['per_second']:,.0f} a second.")
+        return []
     delays = [Line("delivery", _tail(fan["quantiles_ms"]), _COLOURS["delivery"])]
-    title = f"From the request to the watcher, {report.target}"
-    yield plot(lines(title, delays, "of all deliveries are faster", "ms", log_y=True, x_ticks=_TICKS))
-    limits = [limit for limit in report.limits if limit.name == "broadcast"]
     values = [_bar("delivery", "delivery", fan["per_second"])]
-    values += [_bar(f"limit, {limit.name}", limit.name, limit.per_second, limit.about) for limit in limits]
-    yield plot(bars(f"Deliveries a second, {report.target}", values))
-
-
-def _proof(report: Report) -> list[Html]:
-    proof = report.proof
-    if proof is None:
-        return [paragraph("Nothing can be proven of this target: its answers name no versions.")]
-    judged = f"{proof.calls:,} calls and {proof.deliveries:,} deliveries on {proof.keys:,} documents"
-    head = f"Every promise holds ({judged})." if proof.holds else f"Not every promise holds ({judged})."
-    verdicts = [
-        (each.about, verdict(f"broken {each.broken:,} times" if each.broken else "holds", good=not each.broken)) for each in proof.verdicts
+    values += [_bar("limit, broadcast", "broadcast", each.per_second, each.about) for each in report.limits if each.name == "broadcast"]
+    return [
+        paragraph(f"{fan['deliveries']:,} changes to {fan['watchers']:,} watchers, {fan['per_second']:,.0f} a second."),
+        lines(f"From the request to the watcher, {report.target}", delays, "share of deliveries that are faster", "ms", "logit", "log"),
+        bars(f"Deliveries a second, {report.target}", values),
     ]
-    examples = [example(text) for each in proof.verdicts for text in each.examples]
-    listed = details("The promises", table(("promise", "result"), verdicts), *examples, shown=not proof.holds)
-    return [paragraph(verdict(head, good=proof.holds)), listed]
+
+
+def _verdict(proof: Proof | None) -> Html:
+    if proof is None:
+        return paragraph("Nothing can be proven of this target: its answers name no versions.")
+    judged = f"({proof.calls:,} calls and {proof.deliveries:,} deliveries on {proof.keys:,} documents)"
+    return paragraph(f"Every promise holds {judged}." if proof.holds else alarm(f"Not every promise holds {judged}."))
+
+
+def _promises(proof: Proof | None) -> Html:
+    verdicts = [] if proof is None else proof.verdicts
+    rows = [(each.about, listed([alarm(f"broken {each.broken:,} times"), *each.examples]) if each.broken else "holds") for each in verdicts]
+    return table(("promise", "result"), rows)
 
 
 def _totals(report: Report) -> Html:
@@ -103,8 +102,7 @@ def _totals(report: Report) -> Html:
 
 
 def _tail(quantiles: list[float]) -> list[tuple[float, float]]:
-    """Returns points for a curve over the usual quantiles, at equal distances."""
-    return [(float(number), quantiles[QUANTILES.index(each)]) for number, each in enumerate(_TAIL)]
+    return [(each, quantiles[QUANTILES.index(each)]) for each in _TAIL]
 
 
 def _over_time(report: Report, figure: str, *, dashed: bool = False) -> list[Line]:

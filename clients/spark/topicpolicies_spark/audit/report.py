@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from ..page import Html, marked, page, paragraph, plot, section, table
-from ..plots import OTHERS, PALETTE, Bar, Layer, bars, over_time
+from ..page import Html, listed, marked, page, paragraph, section, table
+from ..plots import OTHERS, PALETTE, Bar, bars, over_time
 from .churn import frequently_changed, reverted_fields
 from .state import KEY
 
@@ -30,7 +32,7 @@ _EARLIEST, _LATEST = ((each - _EPOCH) // timedelta(seconds=1) for each in (datet
 
 
 def report(rows: DataFrame, period: str, churn_at_least: int = 10, reverts_at_least: int = 2) -> str:
-    """Returns the report as HTML; its times are UTC.
+    """Returns the report as HTML.
 
     An actor has the same colour everywhere in it. However many changes there are, only so many rows of results reach the driver.
 
@@ -55,33 +57,42 @@ def report(rows: DataFrame, period: str, churn_at_least: int = 10, reverts_at_le
         numbered = made.withColumn("number", F.array_position(F.lit(list(colours)), F.col("who")) - 1)
         if known.actors > len(legend):
             legend.append((f"{known.actors - len(legend):,} others", OTHERS))
-        reverted = reverted_fields(made, reverts_at_least).withColumn("several", F.size("actors"))
-        reverted = reverted.withColumn("actors", F.slice("actors", 1, _MOST_NAMES))
-        what = _bars("Changes by field and actor", numbered.withColumn("field", F.explode("fields")), "field", legend)
-        where = _bars("Changes by namespace and actor", numbered, "namespace", legend)
+        frequent = _first(frequently_changed(made, churn_at_least))
+        reverted = _first(reverted_fields(made, reverts_at_least).withColumn("actors", F.slice("actors", 1, _MOST_NAMES + 1)))
+        by_field = numbered.withColumn("field", F.explode("fields"))
         return page(
             title,
-            paragraph(f"{known.changes:,} changes by {known.actors:,} actors."),
-            section("When", plot(_over_time(numbered, known.first, known.last, legend))),
-            section("Who", *_actors(actors, colours)),
-            section("What", plot(what)),
-            section("Where", plot(where)),
-            section(f"Topics that changed {churn_at_least} times or more", *_frequent(_first(frequently_changed(made, churn_at_least)))),
-            section("Fields that are changed back", *_reverted(_first(reverted), colours)),
+            paragraph(f"{known.changes:,} changes by {known.actors:,} actors. Times are UTC."),
+            section("When", _over_time(numbered, known.first, known.last, legend)),
+            section("Who", *_table(("who", "changes", "first", "last"), actors, colours)),
+            section("What", _bars("Changes by field and actor", by_field, "field", legend)),
+            section("Where", _bars("Changes by namespace and actor", numbered, "namespace", legend)),
+            section(
+                f"Topics that changed {churn_at_least} times or more",
+                *_table(("topic", "scope", "changes", "actors", "last"), frequent, colours),
+            ),
+            section(
+                "Fields that are changed back",
+                *_table(("topic", "scope", "field", "times_undone", "actors", "last"), reverted, colours),
+            ),
         )
     finally:
         made.unpersist()
 
 
-def _over_time(numbered: DataFrame, first: int, last: int, legend: Sequence[tuple[str, str]]) -> str:
+def _first(found: DataFrame) -> list[Row]:
+    return found.limit(_MOST_ROWS + 1).collect()
+
+
+def _over_time(numbered: DataFrame, first: int, last: int, legend: Sequence[tuple[str, str]]) -> Html:
     width = _width(last - first)
-    begin, end = first // width, last // width + 1
-    layers = [Layer(name, colour, [0] * (end - begin)) for name, colour in legend]
-    for row in numbered.groupBy(F.floor(F.col("time") / width).alias("column"), "number").count().collect():
-        layers[row.number].counts[row.column - begin] = row["count"]
-    edges = [_moment(min(each * width, _LATEST + 1)) for each in range(begin, end + 1)]
+    periods = range(first // width, last // width + 1)
+    counts = _counts(numbered, F.floor(F.col("time") / width), legend)
+    edges = [_moment(min(each * width, _LATEST + 1)) for each in (*periods, periods.stop)]
     size, unit = next((width // size, unit) for size, unit in _UNITS if width >= size)
-    return over_time(f"Changes per {unit if size == 1 else f'{size:,} {unit}s'}, by actor", edges, layers)
+    return over_time(
+        f"Changes per {unit if size == 1 else f'{size:,} {unit}s'}, by actor", edges, [counts[each] for each in periods], legend
+    )
 
 
 def _width(seconds: int) -> int:
@@ -90,49 +101,37 @@ def _width(seconds: int) -> int:
     return next((each for each in _WIDTHS if each >= least), -(-least // _DAY) * _DAY)
 
 
-def _bars(title: str, numbered: DataFrame, column: str, legend: Sequence[tuple[str, str]]) -> str:
+def _bars(title: str, numbered: DataFrame, column: str, legend: Sequence[tuple[str, str]]) -> Html:
     """Returns bars of the most frequent values of a column, each divided by actor."""
-    most = numbered.groupBy(column).count().orderBy(F.col("count").desc(), column).limit(_TOP).collect()
-    lengths = {row[0]: [0] * len(legend) for row in most}
-    for row in numbered.filter(F.col(column).isin(list(lengths))).groupBy(column, "number").count().collect():
-        lengths[row[0]][row.number] = row["count"]
+    most = [row[0] for row in numbered.groupBy(column).count().orderBy(F.col("count").desc(), column).limit(_TOP).collect()]
+    counts = _counts(numbered.filter(F.col(column).isin(most)), F.col(column), legend)
     colours = [colour for _, colour in legend]
-    rows = [Bar(row[0], list(zip(lengths[row[0]], colours, strict=True)), f"{row['count']:,}") for row in most]
+    rows = [Bar(value, list(zip(counts[value], colours, strict=True)), f"{sum(counts[value]):,}") for value in most]
     return bars(title, rows, legend)
 
 
-def _first(found: DataFrame) -> list[Row]:
-    return found.limit(_MOST_ROWS + 1).collect()
+def _counts(numbered: DataFrame, key: Column, legend: Sequence[tuple[str, str]]) -> Mapping[Any, list[int]]:
+    """Returns the number of changes by a key, each for all entries of the legend."""
+    counts: defaultdict[Any, list[int]] = defaultdict(lambda: [0] * len(legend))
+    for row in numbered.groupBy(key.alias("key"), "number").count().collect():
+        counts[row.key][row.number] = row["count"]
+    return counts
 
 
-def _actors(rows: Sequence[Row], colours: Mapping[str, str]) -> list[Html]:
-    cells = [(_named(row.who, colours), row.changes, _moment(row.first), _moment(row.last)) for row in rows]
-    return _table(("actor", "changes", "first (UTC)", "last (UTC)"), cells)
-
-
-def _frequent(rows: Sequence[Row]) -> list[Html]:
-    cells = [(row.topic, row.scope, row.changes, row.actors, _moment(row.last)) for row in rows]
-    return _table(("topic", "scope", "changes", "actors", "last (UTC)"), cells)
-
-
-def _reverted(rows: Sequence[Row], colours: Mapping[str, str]) -> list[Html]:
-    cells = [(row.topic, row.scope, row.field, row.times_undone, _several(row, colours), _moment(row.last)) for row in rows]
-    return _table(("topic", "scope", "field", "times undone", "actors", "last (UTC)"), cells)
-
-
-def _several(row: Row, colours: Mapping[str, str]) -> Html:
-    more = row.several - len(row.actors)
-    return Html("<br>".join([_named(actor, colours) for actor in row.actors] + ([f"and {more:,} more"] if more else [])))
-
-
-def _named(actor: str, colours: Mapping[str, str]) -> Html:
-    return marked(actor, colours.get(actor, OTHERS))
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[Html]:
+def _table(columns: Sequence[str], rows: Sequence[Row], colours: Mapping[str, str]) -> list[Html]:
     """Returns a table of the first rows, and says if there are more."""
+    cells = [[_cell(name, row[name], colours) for name in columns] for row in rows[:_MOST_ROWS]]
     more = [paragraph(f"There are more than these {_MOST_ROWS}.")] if len(rows) > _MOST_ROWS else []
-    return [table(columns, rows[:_MOST_ROWS]), *more]
+    return [table([name.replace("_", " ") for name in columns], cells), *more]
+
+
+def _cell(name: str, value: Any, colours: Mapping[str, str]) -> object:
+    if name == "who":
+        return marked(value, colours.get(value, OTHERS))
+    if isinstance(value, list):
+        more = ["and more"] if len(value) > _MOST_NAMES else []
+        return listed([marked(each, colours.get(each, OTHERS)) for each in value[:_MOST_NAMES]] + more)
+    return _moment(value) if name in ("first", "last") else value
 
 
 def _moment(seconds: int) -> datetime:
