@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator
 
 import grpc
 import uvloop
 
+from .targets import running
+
 METHOD = "/bench.Broadcast/Watch"
+_DELIVERIES = 40_000
+_MESSAGE_BYTES = 250
+"""About the size of one change of a small document."""
 
 
 class _Hub:
@@ -43,6 +49,27 @@ async def _serve(port: int) -> None:
     server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
     await server.wait_for_termination()
+
+
+def deliveries_per_second(watchers: int) -> tuple[float, str]:
+    """Measures deliveries of prepared bytes to this many server streams. Returns how many a second, and what they were."""
+    with running("-m", "bench.harness.broadcast", "PORT") as program:
+        rate = asyncio.run(_deliveries(program.address, watchers, max(10, _DELIVERIES // watchers)))
+    return rate, f"deliveries of {_MESSAGE_BYTES} prepared bytes to {watchers} streams"
+
+
+async def _deliveries(address: str, watchers: int, messages: int) -> float:
+    async with grpc.aio.insecure_channel(address) as channel:
+        watch: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(METHOD)
+        first: list[float] = []
+
+        async def one() -> None:
+            async for _ in watch(f"{watchers} {messages} {_MESSAGE_BYTES}".encode()):
+                if not first:
+                    first.append(time.perf_counter())
+
+        await asyncio.gather(*(one() for _ in range(watchers)))
+        return watchers * messages / (time.perf_counter() - first[0])
 
 
 if __name__ == "__main__":

@@ -1,197 +1,167 @@
-"""Single requests of a worker, each of which becomes a record."""
+"""The calls of a worker's clients, each of which becomes a record; of a batch, each of its updates."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import grpc
-import httpx
 
 from bench.echo import METHOD as ECHO
-from topicpolicies.errors import from_rpc_error
+from tests.simulation.clients import Wish
+from tests.simulation.traffic import Traffic
+from tests.validators.records import Key
+from topicpolicies.errors import TopicPoliciesError, from_rpc_error, from_status
 from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub
 
-from .plan import Plan
-from .records import Record
-from .traffic import Draft, Traffic, edit_json
+from .records import Record, edit_json
+from .scenarios import Plan
 
-TIMEOUT = 60.0
+_TIMEOUT = 60.0
 _IMPATIENT = (0.0005, 0.004)
 """The range of timeouts of an impatient caller, in seconds: too short to learn the outcome."""
-_SETTLING = 20
+_REPEATS = 20
 """How often a request is repeated before its outcome counts as unsettled."""
-_REST_NAMES = {
-    "max_producer_per_topic": "maxProducers",
-    "max_consumer_per_topic": "maxConsumers",
-    "max_consumers_per_subscription": "maxConsumersPerSubscription",
-    "max_subscriptions_per_topic": "maxSubscriptionsPerTopic",
-    "message_ttl_in_seconds": "messageTTL",
-    "compaction_threshold": "compactionThreshold",
-    "deduplication_snapshot_interval_seconds": "deduplicationSnapshotInterval",
-}
-"""The names in the admin API of the plain settings that can be compared."""
+_UNKNOWN = ("DEADLINE_EXCEEDED", "UNAVAILABLE")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class WorkerContext:
-    """What all of a worker's clients share."""
+    """What all clients and watchers of a worker share."""
 
     plan: Plan
     worker: int
-    now: Callable[[], float]
+    channel: grpc.aio.Channel
     records: list[Record] = field(default_factory=list)
     known_versions: dict[str, str] = field(default_factory=dict)
     """The last version of each topic that somebody here was answered."""
 
 
-@dataclass(slots=True)
-class Wish:
-    """An update, which is sent until its outcome is known."""
-
-    topic: str
-    draft: Draft
-    request_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-
-    def update(self) -> service_pb2.UpdatePolicyRequest:
-        """The update as a request."""
-        request = service_pb2.UpdatePolicyRequest(topic=self.topic, policies=self.draft.policies, request_id=self.request_id)
-        request.update_mask.paths.extend(self.draft.mask)
-        return request
-
-    def delete(self) -> service_pb2.DeletePolicyRequest:
-        """The request that deletes the LOCAL document."""
-        return service_pb2.DeletePolicyRequest(topic=self.topic, request_id=self.request_id)
-
-
 class Caller:
-    """One client, which makes one request at a time."""
+    """One client, which makes one call at a time. No two clients write the same values, so all changes can be distinguished."""
 
-    def __init__(self, context: WorkerContext, channel: grpc.aio.Channel, name: str, traffic: Traffic, chance: random.Random) -> None:
+    def __init__(self, context: WorkerContext, number: int) -> None:
+        plan = context.plan
         self._context = context
-        self._stub = TopicPoliciesServiceStub(channel)
-        self._name = name
-        self._traffic = traffic
-        self._chance = chance
+        self._stub = TopicPoliciesServiceStub(context.channel)
+        self._echo: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = context.channel.unary_unary(ECHO)
+        self._name = f"{context.worker}.{number}"
+        self._chance = random.Random(f"{plan.seed} {plan.stage} {self._name}")
+        clients = plan.scenario.clients
+        self._traffic = Traffic(self._chance, plan.scenario.deletes, context.worker * clients + number, clients * plan.workers)
 
-    async def next_operation(self, phase: str) -> None:
-        """The next operation, whatever it is."""
-        scenario = self._context.plan.scenario
-        topic = self._context.plan.topic(self._chance.randrange(scenario.topics))
-        if self._chance.random() < scenario.reads:
-            await self.read(topic, phase, at_least=self._context.known_versions.get(topic, "") if self._chance.random() < 0.5 else "")
-            return
-        wish = Wish(topic, self._traffic.draft())
-        patience = self._chance.uniform(*_IMPATIENT) if self._chance.random() < scenario.impatient else TIMEOUT
-        if not await self.send(wish, phase, patience):
-            await self._settle(wish)
+    async def call(self, operations: Sequence[int], intended: float | None = None) -> None:
+        """Makes the next operations, in one call.
 
-    async def _settle(self, wish: Wish) -> None:
-        """Repeats an update until an answer says what became of it."""
-        for _ in range(_SETTLING):
-            if await self.send(wish, "settle", TIMEOUT):
+        Args:
+            operations: their numbers; several only if the plan says so.
+            intended: when the call should begin, at a given rate.
+        """
+        plan = self._context.plan
+        phase = plan.phase(operations[0])
+        if plan.stage == "echo":
+            start = time.time()
+            await self._echo(b"")
+            self._context.records.append(Record("echo", phase, self._context.worker, self._name, start, end=time.time()))
+        elif plan.stage != "fill" and self._chance.random() < plan.scenario.reads:
+            topic = self._topic()
+            at_least = self._context.known_versions.get(topic, "") if self._chance.random() < 0.5 else ""
+            await self.read(topic, phase, intended, at_least=at_least)
+        else:
+            await self._change([self._wish(number) for number in operations], phase, intended)
+
+    def _topic(self) -> str:
+        plan = self._context.plan
+        return plan.topic(self._chance.randrange(plan.scenario.topics))
+
+    def _wish(self, number: int) -> Wish:
+        plan, request_id = self._context.plan, uuid.uuid4().hex
+        if plan.stage == "fill":
+            return Wish(Key(plan.topic(number)), self._traffic.scalar(), request_id)
+        draft = self._traffic.draft()
+        while draft.edit.needs:  # it would be refused where there is nothing to change
+            draft = self._traffic.draft()
+        return Wish(Key(self._topic()), draft, request_id)
+
+    async def _change(self, wishes: Sequence[Wish], phase: str, intended: float | None) -> None:
+        """Sends changes, and repeats those whose outcome is not known until an answer says what became of them."""
+        impatient = self._chance.random() < self._context.plan.scenario.impatient
+        unknown = await self._send(wishes, phase, self._chance.uniform(*_IMPATIENT) if impatient else _TIMEOUT, intended)
+        for repeat in range(_REPEATS):
+            if not unknown:
                 return
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.1 if repeat else 0)
+            unknown = await self._send(unknown, "settle", _TIMEOUT)
 
-    async def send(self, wish: Wish, phase: str, patience: float) -> bool:
-        """Sends a request once; whether its outcome is known then."""
+    async def _send(self, wishes: Sequence[Wish], phase: str, timeout: float, intended: float | None = None) -> list[Wish]:
+        """Sends changes once, in one call. Returns those whose outcome is not known then."""
         context = self._context
-        kind = "delete" if wish.draft.edit.delete else "update"
-        record = Record(
-            kind, phase, context.worker, self._name, context.now(), topic=wish.topic, scope=1,
-            mask=wish.draft.mask, edit=edit_json(wish.draft.edit), request_id=wish.request_id,
-        )  # fmt: skip
+        batch = wishes[0].request_id if len(wishes) > 1 else None
+        start = time.time()
+        results: Sequence[service_pb2.ChangeResult | TopicPoliciesError]
         try:
-            if kind == "delete":
-                result = await self._stub.DeletePolicy(wish.delete(), timeout=patience)
-            else:
-                result = await self._stub.UpdatePolicy(wish.update(), timeout=patience)
-            record = answered(record, result, context.now())
+            results = await self._results(wishes, timeout)
         except grpc.aio.AioRpcError as error:
-            record = refused(record, error, context.now())
-        context.records.append(record)
-        if record.version:
-            context.known_versions[wish.topic] = max(context.known_versions.get(wish.topic, ""), record.version)
-        return record.end is not None and record.code not in ("DEADLINE_EXCEEDED", "UNAVAILABLE")
+            results = [from_rpc_error(error)] * len(wishes)
+        end, unknown = time.time(), []
+        for sequence, (wish, result) in enumerate(zip(wishes, results, strict=True)):
+            edit, topic = wish.draft.edit, wish.key.topic
+            kind = "delete" if edit.delete else "update"
+            record = Record(
+                kind, phase, context.worker, self._name, start, intended, topic=topic, scope=wish.key.scope, edit=edit_json(edit),
+                request_id=wish.request_id, stream=batch, sequence=sequence,
+            )  # fmt: skip
+            if isinstance(result, TopicPoliciesError):
+                record = _refused(record, result, end)
+                if record.end is None or record.code in _UNKNOWN:
+                    unknown.append(wish)
+            else:
+                record = record._replace(
+                    end=end, version=result.version, previous=result.previous_version, document=policies_of(result.document),
+                    outcome=int(result.outcome), repeated=result.replayed,
+                )  # fmt: skip
+                context.known_versions[topic] = max(context.known_versions.get(topic, ""), result.version)
+            context.records.append(record)
+        return unknown
 
-    async def read(self, topic: str, phase: str, *, at_least: str = "", final: bool = False) -> None:
+    async def _results(self, wishes: Sequence[Wish], timeout: float) -> list[service_pb2.ChangeResult | TopicPoliciesError]:
+        first = wishes[0]
+        if len(wishes) == 1 and first.draft.edit.delete:
+            return [await self._stub.DeletePolicy(first.delete(), timeout=timeout)]
+        if len(wishes) == 1:
+            return [await self._stub.UpdatePolicy(first.update(), timeout=timeout)]
+        request = service_pb2.BatchUpdatePoliciesRequest(changes=[wish.change() for wish in wishes])
+        response = await self._stub.BatchUpdatePolicies(request, timeout=timeout)
+        return [
+            from_status(each.error.code, each.error.message, each.error.details) if each.HasField("error") else each.success
+            for each in response.results
+        ]
+
+    async def read(self, topic: str, phase: str, intended: float | None = None, *, at_least: str = "", final: bool = False) -> None:
         """Reads a document."""
         context = self._context
-        request = service_pb2.GetPolicyRequest(topic=topic)
-        if at_least:
-            request.at_least_version = at_least
+        request = service_pb2.GetPolicyRequest(topic=topic, at_least_version=at_least)
         record = Record(
-            "read", phase, context.worker, self._name, context.now(), topic=topic, scope=1, at_least=at_least or None, final=final
+            "read", phase, context.worker, self._name, time.time(), intended, topic=topic, scope=1, at_least=at_least or None, final=final
         )  # fmt: skip
         try:
-            document = await self._stub.GetPolicy(request, timeout=TIMEOUT)
+            document = await self._stub.GetPolicy(request, timeout=_TIMEOUT)
+            record = record._replace(end=time.time(), version=document.version, document=policies_of(document))
         except grpc.aio.AioRpcError as error:
-            context.records.append(refused(record, error, context.now()))
-            return
-        context.records.append(record._replace(end=context.now(), version=document.version, document=policies_of(document)))
+            record = _refused(record, from_rpc_error(error), time.time())
+        context.records.append(record)
 
 
-def refused(record: Record, error: grpc.aio.AioRpcError, now: float) -> Record:
+def _refused(record: Record, error: TopicPoliciesError, now: float) -> Record:
     """Returns the record of a call that ended with an error; it has no ``end`` if the service did not answer."""
-    said = from_rpc_error(error)
-    return record._replace(end=now if said.reason else None, code=error.code().name, reason=said.reason)
-
-
-def answered(record: Record, result: service_pb2.ChangeResult, now: float) -> Record:
-    """Returns the record of a change that was answered."""
-    return record._replace(
-        end=now,
-        version=result.version,
-        previous=result.previous_version,
-        document=policies_of(result.document),
-        outcome=int(result.outcome),
-        repeated=result.replayed,
-    )
+    return record._replace(end=now if error.reason else None, code=error.code.name, reason=error.reason)
 
 
 def policies_of(document: policies_pb2.PolicyDocument) -> bytes | None:
     """Returns a document's policies as they are recorded; None if it has none."""
     return document.policies.SerializeToString() if document.HasField("policies") else None
-
-
-class EchoCaller:
-    """A client of the empty echo, which is the limit of every unary call."""
-
-    def __init__(self, context: WorkerContext, channel: grpc.aio.Channel, name: str) -> None:
-        self._context = context
-        self._echo: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(ECHO)
-        self._name = name
-
-    async def next_operation(self, phase: str) -> None:
-        """One call."""
-        start = self._context.now()
-        await self._echo(b"")
-        self._context.records.append(Record("echo", phase, self._context.worker, self._name, start, self._context.now()))
-
-
-class RestCaller:
-    """A client of a broker's admin REST, which changes one plain setting at a time. Its answers carry no versions."""
-
-    def __init__(self, context: WorkerContext, http: httpx.AsyncClient, name: str, chance: random.Random) -> None:
-        self._context = context
-        self._http = http
-        self._name = name
-        self._chance = chance
-        self._number = 0
-
-    async def next_operation(self, phase: str) -> None:
-        """One change."""
-        context = self._context
-        topic = context.plan.topic(self._chance.randrange(context.plan.scenario.topics))
-        self._number += 1
-        path, name = self._chance.choice(list(_REST_NAMES.items()))
-        start = context.now()
-        answer = await self._http.post(f"/admin/v2/persistent/{topic.removeprefix('persistent://')}/{name}", json=self._number)
-        code = "OK" if answer.is_success else str(answer.status_code)
-        context.records.append(
-            Record("rest", phase, context.worker, self._name, start, context.now(), code, topic=topic, scope=1, mask=(path,))
-        )  # fmt: skip

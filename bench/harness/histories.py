@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from tests.simulation.traffic import flat
 from tests.validators.documents import Document
 from tests.validators.records import (
     ABSENT,
@@ -25,8 +26,7 @@ from tests.validators.records import (
 )
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
-from .records import Record
-from .traffic import edit_of, flat
+from .records import Record, edit_of
 from .watching import AUDITOR
 
 _SIDECAR = "sidecar"
@@ -60,10 +60,9 @@ def history_of(records: Iterable[Record], skew: float = 0.0) -> History:
     messages: defaultdict[str, list[tuple[int, Message]]] = defaultdict(list)
     heads: dict[tuple[Key, str], Head] = {}
     for record in sorted(records, key=lambda each: each.start):
-        if record.kind in ("change", "head"):
+        if record.kind == "change":
             key = _key(record)
-            if record.kind == "change":
-                messages[record.stream or ""].append((record.sequence or 0, _change(record, key, documents)))
+            messages[record.stream or ""].append((record.sequence or 0, _change(record, key, documents)))
             if record.client == AUDITOR:
                 heads.setdefault((key, record.version or ""), _head(record, key, documents))
         elif record.kind == "bookmark":

@@ -26,7 +26,7 @@ def as_page(reports: list[Report]) -> str:
 def _comparison(reports: list[Report]) -> Html:
     found = []
     for report in reports:
-        changes = [each for each in report.totals if each["kind"] in ("update", "rest") and each["phase"] == "steady"]
+        changes = [each for each in report.totals if each["kind"] == "update" and each["phase"] == "steady"]
         found += [_bar(f"{report.target}: {each['kind']}", each["kind"], each["per_second"]) for each in changes]
         found += [
             _bar(f"{report.target}: limit, {limit.name}", limit.name, limit.per_second, limit.about)
@@ -81,16 +81,13 @@ def _fan_out(report: Report) -> list[Html]:
     ]
 
 
-def _verdict(proof: Proof | None) -> Html:
-    if proof is None:
-        return paragraph("Nothing can be proven of this target: its answers name no versions.")
+def _verdict(proof: Proof) -> Html:
     judged = f"({proof.calls:,} calls and {proof.deliveries:,} deliveries on {proof.keys:,} documents)"
     return paragraph(f"Every promise holds {judged}." if proof.holds else alarm(f"Not every promise holds {judged}."))
 
 
-def _promises(proof: Proof | None) -> Html:
-    verdicts = [] if proof is None else proof.verdicts
-    rows = [(each.about, listed([alarm(f"broken {each.broken:,} times"), *each.examples]) if each.broken else "holds") for each in verdicts]
+def _promises(proof: Proof) -> Html:
+    rows = [(each.about, listed([alarm(f"broken {each.broken:,} times"), *each.examples]) if each.broken else "holds") for each in proof.verdicts]
     return table(("promise", "result"), rows)
 
 

@@ -1,14 +1,19 @@
 """The records of a run, in one table: every call, every watch stream and every message of it.
 
-Times are seconds of the run's clock (``plan.Clock``). Columns that do not apply to a kind of record are null.
+Times are seconds since 1970. Columns that do not apply to a kind of record are null.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import fields
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from tests.validators.documents import Edit
 
 _BATCH = 20_000
 
@@ -17,12 +22,14 @@ class Record(NamedTuple):
     """One row."""
 
     kind: str
-    """Calls: update, delete, read, echo, rest. Watches: watch (a stream as a whole), change, bookmark, status. From the history: head."""
+    """Calls: update, delete, read, echo. Watches: watch (a stream as a whole), change, bookmark, status."""
     phase: str
     worker: int
     client: str
     start: float
     """When the call was sent, the stream opened, or the message arrived."""
+    intended: float | None = None
+    """When the call should have been sent, at a given rate."""
     end: float | None = None
     """When the answer came or the stream ended; null if no answer came."""
     code: str = "OK"
@@ -31,9 +38,8 @@ class Record(NamedTuple):
     """The reason in the ErrorInfo."""
     topic: str | None = None
     scope: int | None = None
-    mask: Sequence[str] | None = None
     edit: str | None = None
-    """What an update does to a document (``traffic.edit_json``)."""
+    """What an update does to a document (``edit_json``)."""
     request_id: str | None = None
     version: str | None = None
     previous: str | None = None
@@ -45,7 +51,7 @@ class Record(NamedTuple):
     final: bool | None = None
     """Whether a read was made at the end, after all updates."""
     stream: str | None = None
-    """The watch, or the sequence of batches, to which the record belongs."""
+    """The watch, or the batch, to which the record belongs."""
     sequence: int | None = None
     """The record's place in its stream."""
     every: bool | None = None
@@ -61,45 +67,27 @@ class Record(NamedTuple):
     """When the change was written, by the log's clock."""
 
 
-SCHEMA = pa.schema(
-    [
-        pa.field("kind", pa.string()),
-        pa.field("phase", pa.string()),
-        pa.field("worker", pa.int32()),
-        pa.field("client", pa.string()),
-        pa.field("start", pa.float64()),
-        pa.field("end", pa.float64()),
-        pa.field("code", pa.string()),
-        pa.field("reason", pa.string()),
-        pa.field("topic", pa.string()),
-        pa.field("scope", pa.int32()),
-        pa.field("mask", pa.list_(pa.string())),
-        pa.field("edit", pa.string()),
-        pa.field("request_id", pa.string()),
-        pa.field("version", pa.string()),
-        pa.field("previous", pa.string()),
-        pa.field("document", pa.binary()),
-        pa.field("outcome", pa.int32()),
-        pa.field("repeated", pa.bool_()),
-        pa.field("at_least", pa.string()),
-        pa.field("final", pa.bool_()),
-        pa.field("stream", pa.string()),
-        pa.field("sequence", pa.int64()),
-        pa.field("every", pa.bool_()),
-        pa.field("drained", pa.bool_()),
-        pa.field("synced", pa.bool_()),
-        pa.field("log", pa.string()),
-        pa.field("positions", pa.list_(pa.string())),
-        pa.field("token", pa.string()),
-        pa.field("published", pa.float64()),
-    ]
-)
-SPARK_SCHEMA = (
-    "kind string, phase string, worker int, client string, start double, `end` double, code string, reason string, topic string, scope int,"
-    " mask array<string>, edit string, request_id string, version string, previous string, document binary, outcome int, repeated boolean,"
-    " at_least string, final boolean, stream string, sequence bigint, every boolean, drained boolean, synced boolean, log string,"
-    " positions array<string>, token string, published double"
-)
+_ARROW = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    bytes: pa.binary(),
+    Sequence[str]: pa.list_(pa.string()),
+}
+
+
+def schema_of(row: type) -> pa.Schema:
+    """Returns the Arrow schema of a ``NamedTuple``, from the types of its fields."""
+    return pa.schema([pa.field(name, _arrow(hint)) for name, hint in get_type_hints(row).items()])
+
+
+def _arrow(hint: Any) -> pa.DataType:
+    return next(_ARROW[each] for each in (hint, *get_args(hint)) if each in _ARROW)  # a field may be None, too
+
+
+SCHEMA = schema_of(Record)
+SPARK_SCHEMA = from_arrow_schema(SCHEMA)
 
 
 def batches(records: list[Record]) -> Iterator[pa.RecordBatch]:
@@ -114,3 +102,19 @@ def rows(table: pa.Table) -> Iterator[Record]:
     """Yields the rows of a table that has these columns."""
     columns = [table.column(name).to_pylist() for name in SCHEMA.names]
     return map(Record._make, zip(*columns, strict=True))
+
+
+def edit_json(edit: Edit) -> str:
+    """Returns the effect of a change as it is recorded: the parts that are not empty."""
+    return json.dumps({each.name: value for each in fields(edit) if (value := getattr(edit, each.name))})
+
+
+def edit_of(text: str) -> Edit:
+    """Returns the effect of a recorded change."""
+    return Edit(**_tuples(json.loads(text)))
+
+
+def _tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _tuples(each) for name, each in value.items()}
+    return tuple(value) if isinstance(value, list) else value

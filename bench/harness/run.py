@@ -2,53 +2,59 @@
 
 from __future__ import annotations
 
-import contextlib
 import shutil
+import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.figures.conditions import here
+
 from . import figures
-from .circumstances import Circumstances, circumstances
-from .limits import Limit, broadcast_limit, log_limit
-from .plan import Plan
-from .progress import ProgressReceiver
+from .broadcast import deliveries_per_second
+from .progress import ProgressBar
 from .proof import Proof, prove
 from .records import SPARK_SCHEMA, batches
-from .scenarios import Scenario
+from .scenarios import Plan, Scenario
 from .targets import Target, running
 
-if TYPE_CHECKING:
-    from pyspark import BarrierTaskContext
+_ROOT = Path(__file__).parents[2]
+_ECHO_CALLS = 6_000
 
-ECHO_CALLS = 6_000
-BROADCAST_DELIVERIES = 40_000
-Show = Callable[[str, int, int], None]
-"""Called with the name of a stage, the number of operations that are done, and their total."""
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What the machine could do at best, measured in the same run."""
+
+    name: str
+    """``echo`` or ``broadcast``."""
+    per_second: float
+    about: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """The settings of a run."""
+class Circumstances:
+    """What a reader must know to make a run again."""
 
-    scenario: Scenario
-    workers: int
-    directory: Path
-    """Records are written to ``directory/records``. Executors on other machines must be able to reach it."""
-    seed: int = 1
-    skew: float = 0.0
-    """How many seconds the clocks of the workers' machines may be apart."""
-    limits: bool = True
-    driver_host: str = "127.0.0.1"
-    """The driver's address, to which workers report their progress."""
-    prefix: str = "load"
-    """What the topics' names begin with; each run against a running sidecar needs another one."""
+    date: str
+    """When it ended, in UTC."""
+    seed: int
+    version: str
+    """The project's version."""
+    commit: str
+    """The commit, with a plus if files differ from it; empty: not known."""
+    machine: str
+
+    def __str__(self) -> str:
+        return f"{self.date}, seed {self.seed}, version {self.version}{f' ({self.commit})' if self.commit else ''}, {self.machine}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,123 +66,89 @@ class Report:
     workers: int
     totals: list[figures.Total]
     seconds: list[figures.Second]
+    rate: figures.Rate | None
+    """None: the calls had no given rate."""
     fan_out: figures.FanOut | None
     limits: list[Limit]
-    proof: Proof | None
-    """None: the target's answers carry nothing that can be proven."""
+    proof: Proof
     loading_seconds: float | None
     """Seconds from the first read of a namespace that was not loaded to its answer; None if the start was not cold."""
     took_seconds: float
     circumstances: Circumstances
 
 
-def run(spark: SparkSession, target: Target, options: Options, show: Show = lambda *_: None) -> Report:
-    """Makes a run against a target.
+def run(spark: SparkSession, target: Target, plan: Plan, directory: Path, *, skew: float = 0.0, limits: bool = True) -> Report:
+    """Makes a run against a target, and shows its progress on the terminal.
 
-    The records of an earlier run in the same directory are replaced.
+    Args:
+        spark: the session whose executors are the workers.
+        target: the service.
+        plan: the load.
+        directory: for the records; executors on other machines must be able to reach it. Those of an earlier run are replaced.
+        skew: how many seconds the clocks of the workers' machines may be apart.
+        limits: whether to measure what the machine could do at best.
 
     Raises:
         pyspark.errors.PySparkException: a worker failed.
+        ValueError: the start is to be cold, and the service is somebody else's.
     """
-    began = time.monotonic()
-    shutil.rmtree(options.directory / "records", ignore_errors=True)
-    receiver_show = _Shown(show)
-    with contextlib.closing(ProgressReceiver(options.driver_host, receiver_show.tell)) as receiver:
-        limits: list[Limit] = []
-        echo_total: list[figures.Total] = []
-        if options.limits:
-            with running("-m", "bench.echo", "PORT") as echo:
-                plan = _echo(options, echo.address, receiver.address)
-                records = _drive(spark, plan, options, receiver, receiver_show, "the empty echo")
-                echo_total = figures.totals(records.filter("phase = 'steady'"))
-            limits = [
-                Limit("echo", each["per_second"], f"empty calls, {options.scenario.clients} in flight a worker") for each in echo_total
-            ]
-            if target.kind == "sidecar":
-                limits.append(log_limit(target))
-                watchers = max(options.scenario.watchers, 1)
-                limits.append(broadcast_limit(watchers, max(10, BROADCAST_DELIVERIES // watchers)))
-            elif target.service_url:
-                limits.append(log_limit(target))
-        load: DataFrame | None = None
-        for plan, name in _stages(target, options, receiver.address):
-            made = _drive(spark, plan, options, receiver, receiver_show, name)
-            load = made if load is None else load.unionByName(made)
-    assert load is not None, "there is at least one stage"
-    load = load.cache()
-    proof = (
-        prove(load, shards=2 * options.workers, parts=1 if options.scenario.topics > 1 else options.workers, skew=options.skew)
-        if target.kind == "sidecar"
-        else None
-    )
-    return Report(
-        target=target.name,
-        scenario=options.scenario,
-        workers=options.workers,
-        totals=[*echo_total, *figures.totals(load)],
-        seconds=figures.seconds(load),
-        fan_out=figures.fan_out(load),
-        limits=limits,
-        proof=proof,
-        loading_seconds=_loading(load) if options.scenario.cold else None,
-        took_seconds=time.monotonic() - began,
-        circumstances=circumstances(options.seed, spark.version),
-    )
+    began, scenario = time.monotonic(), plan.scenario
+    shutil.rmtree(directory, ignore_errors=True)
+    with ProgressBar(target.name, spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")) as bar:
+
+        def drive(stage: Plan, name: str) -> DataFrame:
+            return _drive(spark, replace(stage, progress=bar.address), directory, bar, name)
+
+        echo: list[figures.Total] = []
+        found: list[Limit] = []
+        if limits:
+            with running("-m", "bench.echo", "PORT") as program:
+                calls = min(_ECHO_CALLS, max(1_000, scenario.operations))
+                empty = replace(plan, stage="echo", address=program.address, rate=0.0, scenario=replace(scenario, operations=calls))
+                echo = figures.totals(drive(empty, "the empty echo").filter("phase = 'steady'"))
+            found = [Limit("echo", each["per_second"], f"empty calls, {scenario.clients} in flight a worker") for each in echo]
+        if limits and scenario.watchers:
+            with bar.stage("the broadcast"):
+                found.append(Limit("broadcast", *deliveries_per_second(scenario.watchers)))
+        if scenario.cold:
+            if target.program is None:
+                raise ValueError("A cold start needs a service that may be started anew; this one is somebody else's.")
+            filled = drive(replace(plan, stage="fill", rate=0.0), "filling")
+            target.program.stop()
+            target.program.start()
+            load = filled.unionByName(drive(replace(plan, stage="cold"), scenario.name)).cache()
+        else:
+            load = drive(plan, scenario.name).cache()
+        with bar.stage("judging"):
+            proof = prove(load, shards=2 * plan.workers, parts=1 if scenario.topics > 1 else plan.workers, skew=skew)
+        with bar.stage("figures"):
+            return Report(
+                target=target.name,
+                scenario=scenario,
+                workers=plan.workers,
+                totals=[*echo, *figures.totals(load)],
+                seconds=figures.seconds(load),
+                rate=figures.rate(load, plan.rate),
+                fan_out=figures.fan_out(load),
+                limits=found,
+                proof=proof,
+                loading_seconds=_loading(load) if scenario.cold else None,
+                took_seconds=time.monotonic() - began,
+                circumstances=_circumstances(plan.seed, spark.version),
+            )
 
 
-def _stages(target: Target, options: Options, progress: tuple[str, int]) -> Iterator[tuple[Plan, str]]:
-    """Yields the stages of the load; between the two stages of a cold start the service is restarted."""
-    plan = Plan(
-        target=target.kind,
-        address=target.address,
-        namespace=target.namespace,
-        prefix=options.prefix,
-        scenario=options.scenario,
-        workers=options.workers,
-        seed=options.seed,
-        progress=progress,
-    )
-    if options.scenario.cold:
-        if target.program is None:
-            raise ValueError("A cold start needs a service that may be started anew; this one is somebody else's.")
-        yield replace(plan, phase="fill", fill=True), "filling"
-        target.program.stop()
-        target.program.start()
-        yield replace(plan, phase="cold"), options.scenario.name
-    else:
-        yield plan, options.scenario.name
-
-
-def _echo(options: Options, address: str, progress: tuple[str, int]) -> Plan:
-    calls = min(ECHO_CALLS, max(1_000, options.scenario.operations))
-    scenario = replace(options.scenario, operations=calls)
-    return Plan(
-        target="echo",
-        address=address,
-        namespace="",
-        prefix="",
-        scenario=scenario,
-        workers=options.workers,
-        audited=False,
-        progress=progress,
-    )
-
-
-def _drive(spark: SparkSession, plan: Plan, options: Options, receiver: ProgressReceiver, shown: _Shown, name: str) -> DataFrame:
+def _drive(spark: SparkSession, plan: Plan, directory: Path, bar: ProgressBar, name: str) -> DataFrame:
     """Has all workers do a stage, and writes what they record; from there it is read, for a load must not run twice."""
-    receiver.reset()
-    shown.stage(name, plan.scenario.topics if plan.fill else plan.scenario.operations)
-    path = str(options.directory / "records" / f"{plan.target}-{plan.phase or 'load'}")
-    parts = spark.range(0, plan.workers, 1, plan.workers)
-    parts.mapInArrow(partial(_task, plan=plan), SPARK_SCHEMA, barrier=True).write.mode("overwrite").parquet(path)
-    shown.finish()
+    path = str(directory / plan.stage)
+    with bar.stage(name, plan.operations):
+        parts = spark.range(0, plan.workers, 1, plan.workers)
+        parts.mapInArrow(partial(_task, plan=plan), SPARK_SCHEMA, barrier=True).write.mode("overwrite").parquet(path)
     return spark.read.schema(SPARK_SCHEMA).parquet(path)
 
 
 def _task(_: Iterator[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
     """Runs one worker's task; only its process imports and uses gRPC."""
-    from pyspark import BarrierTaskContext  # noqa: PLC0415
-
     from .worker import work  # noqa: PLC0415
 
     context: BarrierTaskContext = BarrierTaskContext.get()
@@ -188,20 +160,13 @@ def _loading(records: DataFrame) -> float | None:
     return None if row is None else row[0]
 
 
-class _Shown:
-    """Passes on the progress of the present stage."""
-
-    def __init__(self, show: Show) -> None:
-        self._show = show
-        self._name, self._total = "", 0
-
-    def stage(self, name: str, total: int) -> None:
-        self._name, self._total = name, total
-        self._show(name, 0, total)
-
-    def finish(self) -> None:
-        """Shows that the stage has ended: the last datagrams of the workers may be missing."""
-        self._show(self._name, self._total, self._total)
-
-    def tell(self, done: int) -> None:
-        self._show(self._name, done, self._total)
+def _circumstances(seed: int, spark: str) -> Circumstances:
+    command = ["git", "describe", "--always", "--dirty=+"]
+    described = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    return Circumstances(
+        date=datetime.now(UTC).isoformat(sep=" ", timespec="seconds"),
+        seed=seed,
+        version=version("topicpolicies-server"),
+        commit=described.stdout.strip(),
+        machine=f"{here().machine}, Spark {spark}",
+    )

@@ -1,8 +1,12 @@
-"""The kinds of load, by name."""
+"""The kinds of load, by name, and the instructions with which all workers make one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+BATCH = 64
+WARM_UP = 0.1
+"""The share of the operations that belong to the warm-up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,11 +15,13 @@ class Scenario:
 
     name: str
     about: str
-    operations: int
-    """The number of operations of all workers together, unless the run sets another one."""
+    operations: int = 100_000
+    """The number of operations of all workers together."""
     topics: int
-    clients: int
-    """Requests in flight per worker."""
+    clients: int = 32
+    """Calls in flight per worker."""
+    batch: int = 1
+    """How many updates each call has."""
     reads: float = 0.0
     """The share of operations that are reads; half of them name the version that they must reach."""
     deletes: float = 0.0
@@ -26,82 +32,87 @@ class Scenario:
     """LATEST watchers of the namespace, all workers together, beside the auditor."""
     restless: float = 0.0
     """The probability, per message with changes, that a watcher cancels its stream and resumes."""
-    batched: bool = False
-    """Whether updates are sent in batches instead of single calls."""
     bookmark_seconds: int = 1
     cold: bool = False
     """Whether the topics are filled first and the service is restarted, so that the operations meet a namespace that is not loaded."""
 
-    def scaled(self, operations: int | None, topics: int | None, watchers: int | None) -> Scenario:
-        """Returns the scenario with other numbers, where they are given."""
-        return replace(
-            self,
-            operations=self.operations if operations is None else operations,
-            topics=self.topics if topics is None else topics,
-            watchers=self.watchers if watchers is None else watchers,
-        )
+
+_ALL = (
+    Scenario(name="hot-key", about="everybody changes one document", topics=1, impatient=0.002, watchers=4),
+    Scenario(name="many-keys", about="updates of a thousand topics", topics=1_000, impatient=0.002, watchers=4),
+    Scenario(
+        name="mixed",
+        about="updates, deletions, reads, and watchers that come and go",
+        topics=64,
+        reads=0.4,
+        deletes=0.05,
+        impatient=0.005,
+        watchers=8,
+        restless=0.002,
+    ),
+    Scenario(
+        name="fan-out",
+        about="a thousand watchers of one namespace",
+        operations=1_000,
+        topics=10,
+        clients=1,
+        watchers=1_000,
+        bookmark_seconds=5,
+    ),
+    Scenario(
+        name="cold-start",
+        about="a namespace of 100,000 topics that nobody has loaded",
+        operations=10_000,
+        topics=100_000,
+        reads=0.9,
+        watchers=2,
+        cold=True,
+    ),
+    Scenario(name="bulk", about="updates over BatchUpdatePolicies", topics=1_000, clients=16, batch=BATCH, watchers=2),
+)
+SCENARIOS = {each.name: each for each in _ALL}
 
 
-SCENARIOS = {
-    each.name: each
-    for each in (
-        Scenario(
-            name="hot-key",
-            about="everybody changes one document",
-            operations=100_000,
-            topics=1,
-            clients=32,
-            impatient=0.002,
-            watchers=4,
-        ),
-        Scenario(
-            name="many-keys",
-            about="updates of a thousand topics",
-            operations=100_000,
-            topics=1_000,
-            clients=32,
-            impatient=0.002,
-            watchers=4,
-        ),
-        Scenario(
-            name="mixed",
-            about="updates, deletions, reads, and watchers that come and go",
-            operations=100_000,
-            topics=64,
-            clients=32,
-            reads=0.4,
-            deletes=0.05,
-            impatient=0.005,
-            watchers=8,
-            restless=0.002,
-        ),
-        Scenario(
-            name="fan-out",
-            about="a thousand watchers of one namespace",
-            operations=1_000,
-            topics=10,
-            clients=1,
-            watchers=1_000,
-            bookmark_seconds=5,
-        ),
-        Scenario(
-            name="cold-start",
-            about="a namespace of 100,000 topics that nobody has loaded",
-            operations=10_000,
-            topics=100_000,
-            clients=32,
-            reads=0.9,
-            watchers=2,
-            cold=True,
-        ),
-        Scenario(
-            name="bulk",
-            about="updates over BatchUpdatePolicies, several batches in flight",
-            operations=100_000,
-            topics=1_000,
-            clients=4,
-            watchers=2,
-            batched=True,
-        ),
-    )
-}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What all workers do together in one stage of a run."""
+
+    scenario: Scenario
+    workers: int
+    address: str
+    """``host:port`` of the sidecar, or of the echo."""
+    namespace: str = ""
+    prefix: str = ""
+    """How the topics' local names begin; each run has its own topics."""
+    stage: str = "load"
+    """``load``; or the stages of a cold start: ``fill``, in which each topic is updated once, and ``cold``; or ``echo``: empty calls."""
+    seed: int = 1
+    rate: float = 0.0
+    """How many operations begin each second, all workers together; 0: as many as are answered."""
+    progress: tuple[str, int] | None = None
+    """The address to which workers report their progress (UDP)."""
+
+    def topic(self, number: int) -> str:
+        """Returns a topic's full name."""
+        return f"{self.mine}{number}"
+
+    @property
+    def mine(self) -> str:
+        """How the full names of this run's topics begin."""
+        return f"persistent://{self.namespace}/{self.prefix}-"
+
+    @property
+    def operations(self) -> int:
+        """How many operations all workers make together."""
+        return self.scenario.topics if self.stage == "fill" else self.scenario.operations
+
+    @property
+    def batch(self) -> int:
+        """How many operations each call has."""
+        return BATCH if self.stage == "fill" else 1 if self.stage == "echo" else self.scenario.batch
+
+    def phase(self, operation: int) -> str:
+        """Returns the name of the phase to which an operation belongs, by its number."""
+        if self.stage in ("fill", "cold"):
+            return self.stage
+        return "warm-up" if operation < self.operations * WARM_UP else "steady"

@@ -10,19 +10,17 @@ from rich.table import Table
 
 from .run import Report
 
-_MOST_EXAMPLE = 300
-"""The most characters of an example of a breach on the terminal; the report for programs has all."""
+_EXAMPLES = 2
+"""How many examples of a breach are told on the terminal; the report for programs has more, with the records."""
 
 
 def ratios(report: Report) -> dict[str, float]:
     """Returns the results as shares of the limits of the same run."""
     limits = {limit.name: limit.per_second for limit in report.limits}
-    changes = [each for each in report.totals if each["kind"] in ("update", "rest") and each["phase"] in ("steady", "fill")]
+    changes = [each for each in report.totals if each["kind"] == "update" and each["phase"] in ("steady", "fill")]
     found = {}
     if changes and limits.get("echo"):
         found["updates of the echo"] = changes[-1]["per_second"] / limits["echo"]
-    if changes and limits.get("log"):
-        found["updates of the log alone"] = changes[-1]["per_second"] / limits["log"]
     if report.fan_out is not None and limits.get("broadcast"):
         found["deliveries of the broadcast"] = report.fan_out["per_second"] / limits["broadcast"]
     return found
@@ -30,18 +28,10 @@ def ratios(report: Report) -> dict[str, float]:
 
 def as_json(reports: list[Report]) -> str:
     """Returns the reports as JSON, for programs."""
-    return json.dumps({"runs": [{**asdict(report), **_named(report), "ratios": ratios(report)} for report in reports]}, indent=2)
-
-
-def _named(report: Report) -> dict[str, object]:
-    proof = report.proof
-    return {
-        "circumstances": report.circumstances._asdict(),
-        "limits": [limit._asdict() for limit in report.limits],
-        "proof": None
-        if proof is None
-        else {**proof._asdict(), "holds": proof.holds, "verdicts": [each._asdict() for each in proof.verdicts]},
-    }
+    runs = [asdict(report) | {"ratios": ratios(report)} for report in reports]
+    for each, report in zip(runs, reports, strict=True):
+        each["proof"]["holds"] = report.proof.holds
+    return json.dumps({"runs": runs}, indent=2)
 
 
 def show(reports: list[Report], console: Console) -> None:
@@ -49,6 +39,10 @@ def show(reports: list[Report], console: Console) -> None:
     for report in reports:
         console.print(_calls(report))
         console.print(str(report.circumstances), markup=False, highlight=False)
+        if report.rate is not None:
+            asked, achieved = report.rate["asked"], report.rate["achieved"]
+            held = "[green]held[/]" if report.rate["held"] else "[red]not held[/]"
+            console.print(f"Rate: {asked:,.0f}/s asked, {achieved:,.0f}/s sent: {held}; latencies count from when a call should have begun")
         for limit in report.limits:
             console.print(f"Limit: {limit.name}: {limit.per_second:,.0f}/s ({limit.about})")
         for name, ratio in ratios(report).items():
@@ -84,18 +78,17 @@ def _calls(report: Report) -> Table:
 
 def _show_proof(report: Report, console: Console) -> None:
     proof = report.proof
-    if proof is None:
-        console.print("Nothing can be proven of this target: its answers name no versions.")
-        return
     console.print(
         f"Judged: {proof.calls:,} calls and {proof.deliveries:,} deliveries on {proof.keys:,} documents, {len(proof.verdicts)} promises"
     )
     for verdict in proof.verdicts:
         if verdict.broken:
             console.print(f"[red]broken {verdict.broken:,} times[/]: {verdict.promise}: {verdict.about}")
-            for example in verdict.examples:
-                console.print(f"    {example[:_MOST_EXAMPLE]}", markup=False, highlight=False)
+            for example in verdict.examples[:_EXAMPLES]:
+                console.print(f"    {example.splitlines()[0]}", markup=False, highlight=False)
     if proof.holds:
         console.print("[green]every promise holds[/]")
     elif not proof.calls or not proof.keys:
         console.print("[red]nothing was judged[/]")
+    else:
+        console.print("The records of these breaches are in --json and --html.")

@@ -1,4 +1,4 @@
-"""The services that are measured; each is started for one run unless it already runs."""
+"""The programs that are measured; each is started for one run unless it already runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import httpx
 
@@ -94,29 +94,14 @@ def running(*arguments: str, program: str = sys.executable) -> Iterator[Program]
         started.stop()
 
 
-class Restartable(Protocol):
-    """A program that can be restarted."""
-
-    def start(self) -> None:
-        """Starts the program."""
-
-    def stop(self) -> None:
-        """Stops the program."""
-
-
 class Target(NamedTuple):
-    """A service, ready to be called."""
+    """A sidecar, ready to be called."""
 
-    kind: str
-    """``sidecar`` or ``rest``."""
     name: str
     address: str
     namespace: str
-    program: Restartable | None = None
+    program: Program | None = None
     """The program, if this run may stop and start it; None: it was started by others."""
-    service_url: str = ""
-    """Pulsar's service URL, if the log is Pulsar's."""
-    admin_url: str = ""
 
 
 @contextlib.contextmanager
@@ -125,7 +110,7 @@ def sqlite(module: Sequence[str] = ("-m", "topicpolicies_server"), options: Sequ
     with tempfile.TemporaryDirectory() as directory:
         data = str(Path(directory) / "policies.db")
         with running(*module, "serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", data, *options) as program:
-            yield Target("sidecar", "sqlite", program.address, "public/default", program)
+            yield Target("sqlite", program.address, "public/default", program)
 
 
 @contextlib.contextmanager
@@ -154,18 +139,7 @@ def pulsar(
             *options,
         )
         with running(*module, *arguments) as program:
-            yield Target("sidecar", "pulsar", program.address, namespace, program, service, admin)
-
-
-@contextlib.contextmanager
-def admin_rest(service_url: str, admin_url: str, prefix: str, topics: int) -> Iterator[Target]:
-    """Provides a broker's own admin API, with topics to change. Without URLs a broker is started."""
-    with _broker(service_url, admin_url) as (service, admin):
-        namespace = new_namespace(admin)
-        with httpx.Client(base_url=f"{admin}/admin/v2/", timeout=30, trust_env=False) as http:
-            for number in range(topics):
-                http.put(f"persistent/{namespace}/{prefix}-{number}").raise_for_status()
-        yield Target("rest", "admin-rest", admin, namespace, None, service, admin)
+            yield Target("pulsar", program.address, namespace, program)
 
 
 def new_namespace(admin_url: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
@@ -50,7 +51,7 @@ def _parsed(message: bytes) -> Record:
     if content == "bookmark":
         return Record("bookmark", "", 0, "", 0.0, token=event.resume_token, synced=event.bookmark.synced, **_place(event.resume_token))
     if content == "reset":
-        return Record("reset", "", 0, "", 0.0)
+        return Record("reset", "", 0, "", 0.0, reason=event.reset.message)
     state = service_pb2.NamespaceState.Name(event.status.state).removeprefix("NAMESPACE_STATE_")
     return Record("status", "", 0, "", 0.0, code=state)
 
@@ -66,116 +67,109 @@ def _place(token: str) -> dict[str, Any]:
 class Watcher:
     """Keeps one watch open until the load has ended, and resumes it if it ends before."""
 
-    def __init__(self, context: WorkerContext, channel: grpc.aio.Channel, name: str, phase: str, chance: random.Random | None) -> None:
-        """``chance``: decides when it cancels and resumes; None: never."""
+    def __init__(self, context: WorkerContext, name: str, *, restless: bool = False) -> None:
+        """``restless``: whether it now and then cancels its stream and resumes."""
+        plan = context.plan
         self._context = context
-        self._open: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(METHOD)
+        self._open: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = context.channel.unary_stream(METHOD)
         self._name = name
-        self._phase = phase
-        self._chance = chance
+        self._phase = plan.stage
+        self._every = name == AUDITOR
+        self._chance = random.Random(f"{plan.seed} {name}")
+        self._restless = plan.scenario.restless if restless else 0.0
         self._token = ""
         self._streams = 0
-        self._stream: Record | None = None
-        """The open stream. After a reset it counts as another stream, which began with a snapshot."""
-        self._told = 0
-        """Events of it."""
+        self._received = 0
+        """Events of the open stream."""
         self._draining_since = 0.0
         self.synced = asyncio.Event()
         """It has its first snapshot."""
-        self.was_reset = False
-        """Whether the service has reset it, so that it may have missed changes."""
 
     def drain(self) -> None:
         """Makes the watch end with the next bookmark that equals the one before it; the load must have ended.
 
         The first may have been on its way for long, where this process is busy; between two that are equal nothing was sent.
         """
-        self._draining_since = self._context.now()
+        self._draining_since = time.time()
 
     async def run(self) -> None:
-        """Watches."""
-        began = self._context.now()
+        """Watches.
+
+        Raises:
+            RuntimeError: the auditor was reset: it may have missed changes, so nothing can be proven.
+        """
+        began = time.time()
         while not await self._watch():
-            if self._draining_since and self._context.now() > max(began, self._draining_since) + _PATIENCE_SECONDS:
+            if self._draining_since and time.time() > max(began, self._draining_since) + _PATIENCE_SECONDS:
                 return
             await asyncio.sleep(0.05)
 
     async def _watch(self) -> bool:
         """Follows one stream. Returns whether it was open to the end."""
-        self._begin()
+        stream = self._stream()
         call = self._open(self._request().SerializeToString())
         drained = False
         try:
-            drained = await self._follow(call)
+            drained = await self._follow(call, stream)
         except grpc.aio.AioRpcError as error:
-            said = from_rpc_error(error)
-            assert self._stream is not None, "it has begun"
-            self._stream = self._stream._replace(code=error.code().name, reason=said.reason)
+            stream = stream._replace(code=error.code().name, reason=from_rpc_error(error).reason)
         finally:
             call.cancel()
-            self._end(drained=drained and not self._context.plan.fill)  # after filling, the run goes on
+            still_open = drained and self._context.plan.stage != "fill"  # after filling, the run goes on
+            self._context.records.append(stream._replace(end=time.time(), drained=still_open))
         return drained
 
-    def _begin(self) -> None:
-        context, token = self._context, self._token
+    def _stream(self) -> Record:
+        """Begins the record of a stream."""
         self._streams += 1
-        self._told = 0
-        self._stream = Record(
-            "watch", self._phase, context.worker, self._name, context.now(), stream=f"{self._name}/{self._phase}/{self._streams}",
-            sequence=self._streams, every=self._name == AUDITOR, **_place(token), drained=False,
+        self._received = 0
+        return Record(
+            "watch", self._phase, self._context.worker, self._name, time.time(), stream=f"{self._name}/{self._phase}/{self._streams}",
+            sequence=self._streams, every=self._every, **_place(self._token),
         )  # fmt: skip
 
-    def _end(self, *, drained: bool) -> None:
-        assert self._stream is not None, "it has begun"
-        self._context.records.append(self._stream._replace(end=self._context.now(), drained=drained))
-
-    async def _follow(self, call: grpc.aio.UnaryStreamCall[bytes, bytes]) -> bool:
-        """Records what comes; whether everything has come to rest."""
-        restless = self._context.plan.scenario.restless
+    async def _follow(self, call: grpc.aio.UnaryStreamCall[bytes, bytes], stream: Record) -> bool:
+        """Records what comes. Returns whether everything has come to rest; otherwise the client cancels, or the stream was reset."""
         marked = False
         async for message in call:
-            now = self._context.now()
-            changed = False
-            for event in events_of(message):
-                told = _parsed(event)
-                if told.kind == "reset":
-                    self._end(drained=False)
-                    self._token, self.was_reset = "", True
-                    self._begin()
-                    continue
-                before = self._token
-                self._take(told, now)
-                if told.kind == "bookmark":
-                    marked, alike = True, marked and before == self._token
-                    if self._draining_since and alike:
+            now, changed = time.time(), False
+            for each in map(_parsed, events_of(message)):
+                if each.kind == "reset":
+                    if self._every:
+                        raise RuntimeError(f"The auditor may have missed changes, so nothing can be proven: {each.reason}")
+                    self._token = ""  # the next stream begins with a snapshot, as this one would
+                    return False
+                unmoved = each.token == self._token
+                self._record(each, stream, now)
+                if each.kind == "bookmark":
+                    if self._draining_since and marked and unmoved:
                         return True
-                elif told.kind == "change":
+                    marked = True
+                elif each.kind == "change":
                     marked, changed = False, True
-            if changed and self._chance is not None and not self._draining_since and self._chance.random() < restless:
+            if changed and not self._draining_since and self._chance.random() < self._restless:
                 return False
         return False
 
-    def _take(self, told: Record, now: float) -> None:
-        """Records an event, and what it says of the place."""
-        context, stream = self._context, self._stream
-        assert stream is not None, "it has begun"
-        self._told += 1
-        self._token = told.token or self._token
-        if told.kind == "change" and not (told.topic or "").startswith(context.plan.mine):
-            return  # of somebody else who uses this namespace
-        told = told._replace(
-            start=now, client=self._name, phase=self._phase, worker=context.worker, stream=stream.stream, sequence=self._told
-        )
-        context.records.append(told)
-        if told.kind == "bookmark":
+    def _record(self, event: Record, stream: Record, now: float) -> None:
+        context = self._context
+        self._received += 1
+        self._token = event.token or self._token
+        if event.kind == "bookmark":
             self.synced.set()
+        if event.kind != "change" or (event.topic or "").startswith(context.plan.mine):  # others may use this namespace
+            context.records.append(
+                event._replace(
+                    start=now, client=self._name, phase=self._phase, worker=context.worker, stream=stream.stream, sequence=self._received
+                )
+            )
 
     def _request(self) -> service_pb2.WatchPoliciesRequest:
         plan = self._context.plan
         request = service_pb2.WatchPoliciesRequest(
             namespaces=[plan.namespace],
-            mode=service_pb2.WATCH_MODE_EVERY if self._name == AUDITOR else service_pb2.WATCH_MODE_LATEST,
-            bookmark_interval=Duration(seconds=plan.scenario.bookmark_seconds if self._name != AUDITOR else 1),
+            mode=service_pb2.WATCH_MODE_EVERY if self._every else service_pb2.WATCH_MODE_LATEST,
+            bookmark_interval=Duration(seconds=1 if self._every else plan.scenario.bookmark_seconds),
         )
         if self._token:
             request.resume_tokens[plan.namespace] = self._token

@@ -81,11 +81,12 @@ def message_of(values: Mapping[str, Value]) -> TopicPolicies:
 class Traffic:
     """Makes drafts, each with values that no other draft has."""
 
-    def __init__(self, chance: random.Random, deletes: float) -> None:
-        """``deletes``: the rate of deletions."""
+    def __init__(self, chance: random.Random, deletes: float, number: int = 0, of: int = 1) -> None:
+        """``deletes``: the rate of deletions. ``number``, ``of``: which of how many that share the values between them."""
         self._chance = chance
         self._deletes = deletes
-        self._number = 0
+        self._number = number
+        self._step = of
         self._kinds: tuple[Callable[[], Draft], ...] = (
             self.scalar,
             self.scalar,
@@ -123,7 +124,7 @@ class Traffic:
         return _sets({path: document[path]})
 
     def _new(self) -> int:
-        self._number += 1
+        self._number += self._step
         return self._number
 
     def scalar(self) -> Draft:
