@@ -10,8 +10,6 @@ from rich.table import Table
 
 from .run import Report
 
-_EXAMPLES = 2
-"""How many examples of a breach are told on the terminal; the report for programs has more, with the records."""
 
 
 def ratios(report: Report) -> dict[str, float]:
@@ -84,11 +82,11 @@ def _show_proof(report: Report, console: Console) -> None:
     for verdict in proof.verdicts:
         if verdict.broken:
             console.print(f"[red]broken {verdict.broken:,} times[/]: {verdict.promise}: {verdict.about}")
-            for example in verdict.examples[:_EXAMPLES]:
-                console.print(f"    {example.splitlines()[0]}", markup=False, highlight=False)
+            for line in verdict.examples[0].splitlines():
+                console.print(f"    {line}", markup=False, highlight=False, no_wrap=True, overflow="ellipsis")
     if proof.holds:
         console.print("[green]every promise holds[/]")
     elif not proof.calls or not proof.keys:
         console.print("[red]nothing was judged[/]")
     else:
-        console.print("The records of these breaches are in --json and --html.")
+        console.print("Further examples, with everything that was recorded, are in --json FILE and --html FILE.")
