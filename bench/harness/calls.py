@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 import grpc
 
 from bench.echo import METHOD as ECHO
-from tests.simulation.clients import Wish
-from tests.simulation.traffic import Traffic
+from tests.simulation.traffic import Traffic, Wish
 from tests.validators.records import Key
 from topicpolicies.errors import TopicPoliciesError, from_rpc_error, from_status
 from topicpolicies.v1 import policies_pb2, service_pb2

@@ -11,7 +11,6 @@ from rich.table import Table
 from .run import Report
 
 
-
 def ratios(report: Report) -> dict[str, float]:
     """Returns the results as shares of the limits of the same run."""
     limits = {limit.name: limit.per_second for limit in report.limits}

@@ -8,7 +8,8 @@ from tests.validators.records import Answer, Failure, Update
 from topicpolicies.v1 import service_pb2
 
 from .calls import Refused, failure_of, leader_in
-from .clients import Client, Wish, answer_of, grpc_name
+from .clients import Client, answer_of, grpc_name
+from .traffic import Wish
 
 
 class BatchWriter(Client):

@@ -12,8 +12,9 @@ from dataclasses import replace
 from tests.validators.records import Key, Outcome, Read
 
 from .calls import Refused
-from .clients import Client, Wish, answer_of
+from .clients import Client, answer_of
 from .sidecar import Sidecar
+from .traffic import Wish
 from .world import policy_key
 
 _PATIENCE = 10.0

@@ -18,13 +18,14 @@ from . import knowledge, terms
 from .batches import BatchWriter
 from .broker import Broker
 from .calls import Refused
-from .clients import Client, Reader, Wish, Writer
+from .clients import Client, Reader, Writer
 from .delays import Delays
 from .loop import SimulatedLoop
 from .nemesis import Nemesis
 from .passers import Passerby
 from .profile import PROFILES, Profile, varied
 from .sidecar import Sidecar
+from .traffic import Wish
 from .watchers import Watcher
 from .world import NAMESPACE, WINDOW_MS, World
 

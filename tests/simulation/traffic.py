@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.message import Message
 
 from tests.validators.documents import Document, Edit, Value
+from tests.validators.records import Key, Update
+from topicpolicies.v1 import policies_pb2, service_pb2
 from topicpolicies.v1.policies_pb2 import SubscriptionType, TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 
@@ -36,6 +40,69 @@ class Draft(NamedTuple):
     """Empty: the settings that ``policies`` has."""
     policies: TopicPolicies | None = None
     operations: Mapping[str, ListOperation.ValueType] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """An update or a deletion with its request id and its conditions, which may be sent several times."""
+
+    key: Key
+    draft: Draft
+    request_id: str
+    demanded: str = ""
+    must_be_absent: bool = False
+    skip_if_absent: bool = False
+    validate_only: bool = False
+
+    def update(self) -> service_pb2.UpdatePolicyRequest:
+        """Returns it as an UpdatePolicy request."""
+        return service_pb2.UpdatePolicyRequest(
+            topic=self.key.topic,
+            scope=policies_pb2.Scope.ValueType(self.key.scope),
+            policies=self.draft.policies,
+            update_mask=FieldMask(paths=self.draft.mask) if self.draft.mask else None,
+            precondition=self._precondition(),
+            skip_if_absent=self.skip_if_absent,
+            validate_only=self.validate_only,
+            request_id=self.request_id,
+            list_operations=self.draft.operations,
+        )
+
+    def delete(self) -> service_pb2.DeletePolicyRequest:
+        """Returns it as a DeletePolicy request."""
+        return service_pb2.DeletePolicyRequest(
+            topic=self.key.topic,
+            scope=policies_pb2.Scope.ValueType(self.key.scope),
+            precondition=self._precondition(),
+            validate_only=self.validate_only,
+            request_id=self.request_id,
+        )
+
+    def change(self) -> service_pb2.PolicyChangeRequest:
+        """Returns it as a part of a batch."""
+        if self.draft.edit.delete:
+            return service_pb2.PolicyChangeRequest(delete=self.delete())
+        return service_pb2.PolicyChangeRequest(update=self.update())
+
+    def _precondition(self) -> service_pb2.Precondition | None:
+        if self.must_be_absent:
+            return service_pb2.Precondition(exists=False)
+        return service_pb2.Precondition(version=self.demanded) if self.demanded else None
+
+    def record(self, client: str, sidecar: str, now: float) -> Update:
+        """Returns the record of an attempt that has no answer yet."""
+        return Update(
+            client=client,
+            sidecar=sidecar,
+            invoked=now,
+            key=self.key,
+            request_id=self.request_id,
+            edit=self.draft.edit,
+            demanded=self.demanded,
+            must_be_absent=self.must_be_absent,
+            skip_if_absent=self.skip_if_absent,
+            validate_only=self.validate_only,
+        )
 
 
 def flat(policies: Message) -> Document:
