@@ -12,7 +12,7 @@ from .proof import Proof
 from .run import Report
 from .summary import ratios
 
-_COLOURS = dict(zip((*CALLS, "log", "broadcast", "delivery"), PALETTE, strict=False))
+_COLOURS = dict(zip((*CALLS, "broadcast", "delivery"), PALETTE, strict=False))
 """The colours of the kinds of calls, and of what else is measured."""
 _TAIL = (0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999)
 
@@ -52,6 +52,10 @@ def _run(report: Report) -> Html:
         _totals(report),
         table(("share", "is"), list(ratios(report).items())),
     ]
+    if report.rate is not None:
+        asked, achieved, held = report.rate["asked"], report.rate["achieved"], report.rate["held"]
+        text = f"{asked:,.0f} operations a second were asked for, {achieved:,.0f} sent. Latencies count from when a call should have begun."
+        parts.append(paragraph(text if held else alarm(text)))
     if report.loading_seconds is not None:
         parts.append(paragraph(f"The first read was answered after {report.loading_seconds:.1f} s."))
     measured = [each for each in report.totals if each["phase"] in ("steady", "cold")]
@@ -87,7 +91,10 @@ def _verdict(proof: Proof) -> Html:
 
 
 def _promises(proof: Proof) -> Html:
-    rows = [(each.about, listed([alarm(f"broken {each.broken:,} times"), *each.examples]) if each.broken else "holds") for each in proof.verdicts]
+    rows = [
+        (each.about, listed([alarm(f"broken {each.broken:,} times"), *each.examples]) if each.broken else "holds")
+        for each in proof.verdicts
+    ]
     return table(("promise", "result"), rows)
 
 

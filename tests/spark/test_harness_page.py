@@ -7,12 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from bench.harness.circumstances import Circumstances
-from bench.harness.figures import QUANTILES, FanOut, Second, Total
-from bench.harness.limits import Limit
+from bench.harness.figures import QUANTILES, FanOut, Rate, Second, Total
 from bench.harness.page import as_page
 from bench.harness.proof import Proof, Verdict
-from bench.harness.run import Report
+from bench.harness.run import Circumstances, Limit, Report
 from bench.harness.scenarios import SCENARIOS
 
 TAIL = [0.1 * (number + 1) for number in range(len(QUANTILES))]
@@ -43,12 +41,13 @@ REPORT = Report(
         for second in range(3)
         for kind in ("update", "read")
     ],
+    rate=None,
     fan_out=FanOut(watchers=8, deliveries=9_876, per_second=4_938.0, quantiles_ms=TAIL, p50_ms=0.6, p99_ms=1.1),
-    limits=[Limit("echo", 3_000, "empty calls"), Limit("log", 8_000, "appends"), Limit("broadcast", 20_000, "prepared bytes")],
+    limits=[Limit("echo", 3_000, "empty calls"), Limit("broadcast", 20_000, "prepared bytes")],
     proof=Proof([Verdict("links", "Versions are linked.", 0, [])], 3_333, 9_876, 64),
     loading_seconds=None,
     took_seconds=12.0,
-    circumstances=Circumstances("2030-01-31 12:00:00+00:00", 7, "0.1.0", "abc", "2 cores"),
+    circumstances=Circumstances(date="2030-01-31 12:00:00+00:00", seed=7, version="0.1.0", commit="abc", machine="2 cores"),
 )
 
 
@@ -61,9 +60,9 @@ def test_the_page_has_what_a_run_measured_and_under_which_circumstances() -> Non
     assert "Every promise holds (3,333 calls and 9,876 deliveries on 64 documents)." in text
     assert "2030-01-31 12:00:00+00:00, seed 7, version 0.1.0 (abc), 2 cores" in text
     assert "2,222||3||1,111||0.60||0.90||1.10" in text
-    assert "updates of the log alone||0.14" in text
+    assert "updates of the echo||0.37" in text
     assert "9,876 changes to 8 watchers, 4,938 a second." in text
-    assert "|0.999|" in text and "8,000 (appends)" in text and "20,000 (prepared bytes)" in text
+    assert "|0.999|" in text and "20,000 (prepared bytes)" in text
 
 
 def test_the_page_needs_no_other_file_and_its_ids_are_unique_with_several_runs() -> None:
@@ -83,7 +82,7 @@ def test_a_kind_of_call_has_one_colour_everywhere() -> None:
         assert named and all(colours[kind] == colour for colour, kind in named)
     filled = [re.findall(r'clip-path="[^"]*" style="fill: (#\w{6})"', plot) for plot in (comparison, deliveries)]
     assert filled[0][:2] == [colours["update"], colours["echo"]]
-    assert len({*filled[0], *filled[1], colours["read"]}) == 6
+    assert len({*filled[0], *filled[1], colours["read"]}) == 5
 
 
 @pytest.mark.parametrize("holds", [True, False])
@@ -94,6 +93,12 @@ def test_a_breach_is_shown_with_its_example_as_text(holds: bool) -> None:
         assert (text in page) is not holds
 
 
-def test_a_run_without_proof_calls_or_limits_has_a_page_too() -> None:
-    page = as_page([replace(REPORT, proof=None, totals=[], seconds=[], fan_out=None, limits=[])])
-    assert "Nothing can be proven" in page and "<svg" not in page
+@pytest.mark.parametrize("held", [True, False])
+def test_a_rate_that_was_not_held_is_an_alarm(held: bool) -> None:
+    page = as_page([replace(REPORT, rate=Rate(asked=1_000, achieved=900, held=held))])
+    assert ("<strong>1,000 operations a second were asked for, 900 sent." in page) is not held and "900 sent" in page
+
+
+def test_a_run_without_calls_or_limits_has_a_page_too() -> None:
+    page = as_page([replace(REPORT, totals=[], seconds=[], fan_out=None, limits=[])])
+    assert "Every promise holds" in page and "<svg" not in page
