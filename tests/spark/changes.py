@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from topicpolicies_spark.rows import ARROW_SCHEMA, SPARK_SCHEMA, Change
 
@@ -44,7 +46,22 @@ def gap(number: int, outcome: str, **more: Any) -> Change:
 
 
 def frame(spark: SparkSession, changes: list[Change]) -> DataFrame:
-    """Returns the changes as a DataFrame."""
-    columns = zip(*changes, strict=True)
+    """Returns the changes as a DataFrame; ``previous`` is what the change before left."""
+    documents: dict[tuple[str | None, ...], Any] = {}
+    rows = []
+    for each in changes:
+        key = each.namespace, each.topic, each.scope
+        rows.append(each._replace(previous=documents.get(key)))
+        documents[key] = each.policies
+    columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, ARROW_SCHEMA, strict=True)]
     return spark.createDataFrame(pa.Table.from_arrays(arrays, schema=ARROW_SCHEMA), SPARK_SCHEMA)
+
+
+def fill(spark: SparkSession, archive: Path | str, changes: list[Change], batch: int = 0) -> None:
+    """Writes a batch of changes into an archive, and commits it."""
+    days = frame(spark, changes).withColumns({"day": F.to_date("time"), "batch": F.lit(batch)})
+    days.write.mode("append").partitionBy("day", "batch").parquet(f"{archive}/changes")
+    commits = Path(archive) / "checkpoint" / "commits"
+    commits.mkdir(parents=True, exist_ok=True)
+    (commits / str(batch)).write_text("v1\n{}")

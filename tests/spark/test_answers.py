@@ -133,7 +133,7 @@ def archive(spark: SparkSession, address: str, workload: Workload, directory: Pa
     """An archive of the sidecar's history, copied in several batches and tasks."""
     options = {"address": address, "namespaces": ",".join(NAMESPACES), "maxRowsPerTrigger": "700", "rowsPerTask": "100"}
     where = str(directory / "archive")
-    archives.copied(archives.ingest(spark, where, options, every_seconds=None))
+    archives.ingest(spark, where, options, every_seconds=None).awaitTermination()
     return where
 
 

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from topicpolicies_spark.audit.archive import changes as archived
 from topicpolicies_spark.audit.changes import made, who
 from topicpolicies_spark.audit.churn import frequently_changed, reverted_fields
 from topicpolicies_spark.audit.declarations import declared
-from topicpolicies_spark.audit.drift import drift, undeclared
+from topicpolicies_spark.audit.drift import drift
 from topicpolicies_spark.audit.report import _width, report
-from topicpolicies_spark.audit.state import before, since, state
+from topicpolicies_spark.audit.state import state
 from topicpolicies_spark.options import time_of
 
-from .changes import NAMESPACE, change, frame, gap
+from .changes import NAMESPACE, change, fill, frame, gap
 
 pytestmark = [
     pytest.mark.slow,
@@ -110,9 +111,9 @@ def test_documents_of_a_log_that_was_replaced_are_gone(spark: SparkSession) -> N
     assert shown(AT(4)) == dict.fromkeys(logs, before)
 
 
-def test_a_change_at_the_border_of_two_periods_is_counted_once(spark: SparkSession) -> None:
-    changes = frame(spark, CHANGES)
-    counted = before(changes, AT(4)).count(), since(changes, AT(4)).count()
+def test_a_change_at_the_border_of_two_periods_is_counted_once(spark: SparkSession, tmp_path: Path) -> None:
+    fill(spark, tmp_path, CHANGES)
+    counted = archived(spark, str(tmp_path), until=AT(4)).count(), archived(spark, str(tmp_path), AT(4)).count()
     assert counted == (3, len(CHANGES) - 3)
 
 
@@ -140,7 +141,10 @@ def test_drift_is_reported_between_two_times_and_against_a_file(spark: SparkSess
         {"topic": f"persistent://{NAMESPACE}/d", "scope": "GLOBAL", "policies": {"max_producer_per_topic": 5}},
     ]
     file.write_text("".join(json.dumps(each) + "\n" for each in wanted))
-    against = {row.topic.rpartition("/")[2]: (row.how, row.fields) for row in undeclared(declared(spark, str(file)), state(rows)).collect()}
+    against = {
+        row.topic.rpartition("/")[2]: (row.how, row.fields)
+        for row in drift(declared(spark, str(file)), state(rows), declared=True).collect()
+    }
     assert against == {
         "c": ("differs", ["max_producer_per_topic", "message_ttl_in_seconds"]),
         "d": ("missing", ["max_producer_per_topic"]),

@@ -12,19 +12,18 @@ from pathlib import Path
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from typer.testing import CliRunner, Result
 
 from tests.broker.credentials import Authority
 from topicpolicies_spark.audit import app as commands
 from topicpolicies_spark.audit import archive
 from topicpolicies_spark.audit.archive import changes as archived
-from topicpolicies_spark.audit.archive import copied, interval
+from topicpolicies_spark.audit.archive import interval
 from topicpolicies_spark.audit.session import retrying
 from topicpolicies_spark.options import OptionError, read_options
 from topicpolicies_spark.rows import Change
 
-from .changes import NAMESPACE, change, frame
+from .changes import NAMESPACE, change, fill
 
 CHANGES = [
     change(1, "a", {"max_producer_per_topic": 1}, actor="one"),
@@ -79,7 +78,7 @@ def test_a_page_that_can_not_be_written_is_told_in_a_sentence(
     assert capsys.readouterr().err == f"Error: {tmp_path}: Is a directory\n"
 
 
-@pytest.mark.parametrize("command", ["", "ingest", "state", "who", "drift", "churn", "report"])
+@pytest.mark.parametrize("command", ["", "ingest", "state", "who", "drift", "churn", "report", "sql", "compact"])
 def test_help_fits_80_columns_and_cuts_no_sentence_off(command: str) -> None:
     result = CliRunner(env={"COLUMNS": "80"}).invoke(commands.app, [*filter(None, [command]), "-h"])
     assert result.exit_code == 0
@@ -127,7 +126,7 @@ def test_a_damaged_file_of_an_archive_is_told_in_a_sentence(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mark: str
 ) -> None:
     archive = tmp_path / "archive"
-    frame(spark, CHANGES).withColumn("day", F.to_date("time")).write.partitionBy("day").parquet(f"{archive}/changes")
+    fill(spark, archive, CHANGES)
     for damaged in archive.rglob("*.parquet"):
         damaged.write_bytes(damaged.read_bytes()[:300])
         (damaged.parent / f".{damaged.name}.crc").unlink()
@@ -141,24 +140,15 @@ def test_a_damaged_file_of_an_archive_is_told_in_a_sentence(
         assert told.count("\n") == 1 and told.startswith("Error: ") and ".parquet" in told
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("--remote", "sc://server:15002", "state", "/data/archive"), ("state", "dbfs:/mnt/archive"), ("state", "s3a://bucket/archive")],
-)
-def test_an_archive_on_another_machine_is_looked_for_by_spark(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]) -> None:
-    def asked() -> None:
-        raise OptionError("Spark is asked")
-
-    monkeypatch.setattr(commands, "_spark", asked)
-    monkeypatch.setattr(commands._Settings, "remote", "")
-    result = _run(*arguments)
-    assert str(result.exception) == "Spark is asked"
-
-
-def test_the_error_about_a_missing_archive_names_ingest(tmp_path: Path) -> None:
-    result = _run("state", str(tmp_path / "none"))
-    assert isinstance(result.exception, FileNotFoundError)
-    assert "ingest" in str(result.exception)
+@pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
+def test_the_error_about_a_missing_archive_names_ingest(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str
+) -> None:
+    monkeypatch.setattr(commands, "_spark", lambda: contextlib.nullcontext(spark))
+    for place in (tmp_path / "none", f"file://{tmp_path}/none"):
+        result = _run("state", str(place))
+        assert isinstance(result.exception, archive.ArchiveError)
+        assert "ingest" in str(result.exception)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +226,7 @@ def test_a_period_has_what_was_changed_within_it(spark: SparkSession, tmp_path: 
         change(7, "a", {"max_producer_per_topic": 1, "message_ttl_in_seconds": 5}, ["message_ttl_in_seconds"], actor="one"),
     ]
     archive = str(tmp_path / "archive")
-    frame(spark, rows).withColumn("day", F.to_date("time")).write.partitionBy("day").parquet(f"{archive}/changes")
+    fill(spark, archive, rows)
     monkeypatch.setattr(commands, "_spark", lambda: contextlib.nullcontext(spark))
     period = ("--since", "1970-01-01T00:00:05Z")
     who = [json.loads(line) for line in _run("who", archive, *period, "-o", "json").output.splitlines()]
@@ -246,26 +236,6 @@ def test_a_period_has_what_was_changed_within_it(spark: SparkSession, tmp_path: 
     page = tmp_path / "report.html"
     _run("report", archive, *period, "--html", str(page))
     assert "2 changes by 2 actors" in page.read_text() and "restating" not in page.read_text()
-
-
-def test_the_copied_changes_are_counted_although_spark_forgets_the_progress_of_old_batches() -> None:
-    class Query:
-        """A query of 250 batches with 2 rows each, 40 between two looks; it remembers the progress of the last 100."""
-
-        batches = 0
-
-        def awaitTermination(self, timeout: int | None = None) -> bool:  # noqa: N802 - Spark's name
-            assert timeout is not None and timeout <= 1
-            self.batches = min(250, self.batches + 40)
-            return self.batches == 250
-
-        @property
-        def recentProgress(self) -> list[dict[str, object]]:  # noqa: N802 - Spark's name
-            idle = {"batchId": self.batches, "timestamp": f"{2 * self.batches:09}", "numInputRows": 0}
-            done = [{"batchId": each, "timestamp": f"{2 * each + 1:09}", "numInputRows": 2} for each in range(self.batches)]
-            return [*done, idle][-100:]
-
-    assert copied(Query()) == 500
 
 
 @pytest.mark.parametrize(
@@ -290,7 +260,7 @@ def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: P
 
     monkeypatch.setattr(commands, "_spark", shared)
     archive = str(tmp_path / "archive")
-    frame(spark, CHANGES).withColumn("day", F.to_date("time")).write.partitionBy("day").parquet(f"{archive}/changes")
+    fill(spark, archive, CHANGES)
 
     assert archived(spark, archive).columns == list(Change._fields)
     state = _run("state", archive, "-o", "json", "--as-of", "1970-01-01T00:00:03Z")

@@ -93,7 +93,7 @@ def test_who_and_state_are_those_of_the_server_and_of_the_callers_whatever_broke
         admin.compact_change_events(namespace)
         admin.call("PUT", f"persistent/{namespace}/__change_events/unload")
         archive = str(tmp_path / "archive")
-        archives.copied(archives.ingest(spark, archive, {"address": target.address, "namespaces": namespace}, every_seconds=None))
+        archives.ingest(spark, archive, {"address": target.address, "namespaces": namespace}, every_seconds=None).awaitTermination()
         changes = archives.changes(spark, archive).cache()
         found = made(changes).select("topic", "scope", "version", "who", "actor", "changed", "fields", "ambiguous").collect()
         with Client(target.address) as client:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from topicpolicies_spark.audit.declarations import DeclarationError, declared
-from topicpolicies_spark.audit.drift import undeclared
+from topicpolicies_spark.audit.drift import drift
 from topicpolicies_spark.audit.state import state
 
 from .changes import NAMESPACE, change, frame
@@ -63,9 +63,9 @@ def test_a_line_that_is_wrong_is_an_error_that_names_it(read: Read, wrong: Any, 
 def test_a_declaration_means_the_topic_by_any_of_its_names(read: Read, spark: SparkSession) -> None:
     live = state(frame(spark, [change(1, "t", {"max_producer_per_topic": 1}), change(2, "ü ", {"max_producer_per_topic": 1})]))
     same = read("\ufeff" + json.dumps({**GOOD, "topic": f"{NAMESPACE}/t"}), {**GOOD, "topic": f"{NAMESPACE}/ü "})
-    assert undeclared(same, live).collect() == []
+    assert drift(same, live, declared=True).collect() == []
     partition = read({"topic": f"{TOPIC}-partition-3", "policies": {"max_producer_per_topic": 2}})
-    assert [(row.topic, row.how) for row in undeclared(partition, live).collect()] == [(TOPIC, "differs")]
+    assert [(row.topic, row.how) for row in drift(partition, live, declared=True).collect()] == [(TOPIC, "differs")]
 
 
 def test_an_exported_state_is_a_declaration_without_drift(read: Read, spark: SparkSession) -> None:
@@ -78,9 +78,9 @@ def test_an_exported_state_is_a_declaration_without_drift(read: Read, spark: Spa
     }
     live = state(frame(spark, [change(1, "t", policies)]))
     exported = [json.loads(line) for (line,) in live.select(F.to_json(F.struct("*"))).collect()]
-    assert undeclared(read(*exported), live).collect() == []
+    assert drift(read(*exported), live, declared=True).collect() == []
     exported[0]["policies"]["offload_policies"]["s3_managed_ledger_offload_credential_secret"] = "a secret that the archive does not have"
-    assert undeclared(read(*exported), live).collect() == []
+    assert drift(read(*exported), live, declared=True).collect() == []
     exported[0]["policies"]["shadow_topics"] = ["b", "a"]
-    assert [row.fields for row in undeclared(read(*exported), live).collect()] == [["shadow_topics"]]
+    assert [row.fields for row in drift(read(*exported), live, declared=True).collect()] == [["shadow_topics"]]
     assert read().count() == 0

@@ -13,13 +13,15 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from bench.harness.targets import Target, running, sqlite
 from topicpolicies import Client, OutOfRange, Unavailable
-from topicpolicies_spark import NAME
+from topicpolicies_spark.audit import archive as archives
+from topicpolicies_spark.audit.compact import compact
 from topicpolicies_spark.histories import opened
 from topicpolicies_spark.options import read_options
 from topicpolicies_spark.source import FORMAT, HistoryReader, HistoryStreamReader, Task, offset_of, positions_of
@@ -36,7 +38,7 @@ address, directory = sys.argv[1:]
 with session("local[1]") as spark:
     from topicpolicies_spark import register
     register(spark)
-    stream_into(spark, address, directory, processingTime="200 milliseconds").awaitTermination()
+    stream_into(spark, address, directory, 0.2).awaitTermination()
 """
 
 
@@ -232,16 +234,15 @@ def server(directory: Path) -> Iterator[str]:
         yield program.address
 
 
-def stream_into(spark: SparkSession, address: str, directory: str, **trigger: Any) -> Any:
-    """Starts a query that writes the history of two namespaces to files."""
+def stream_into(spark: SparkSession, address: str, directory: str, every_seconds: float | None) -> Any:
+    """Starts a query that takes the history of two namespaces into an archive."""
     options = {
         "address": address,
         "namespaces": ",".join(KILLED),
         "topics": ",".join(topic(namespace, "k") for namespace in KILLED),
         "maxRowsPerTrigger": "60",
     }
-    writing = spark.readStream.format(NAME).options(**options).load().writeStream.format("parquet")
-    return writing.option("checkpointLocation", f"{directory}/checkpoint").option("path", f"{directory}/changes").trigger(**trigger).start()
+    return archives.ingest(spark, directory, options, every_seconds=every_seconds)
 
 
 @pytest.mark.slow
@@ -250,7 +251,7 @@ def stream_into(spark: SparkSession, address: str, directory: str, **trigger: An
 def test_a_stream_that_is_killed_and_restarted_writes_every_event_once(
     spark: SparkSession, target: Target, client: Client, tmp_path: Path
 ) -> None:
-    written_at = tmp_path / "changes" / "_spark_metadata"
+    committed_at = tmp_path / "checkpoint" / "commits"
     planned_at = tmp_path / "checkpoint" / "offsets"
     paths = [str(_ROOT / part) for part in ("", "clients/python", "clients/spark", "server")]
     with (tmp_path / "log").open("wb") as log:
@@ -267,22 +268,24 @@ def test_a_stream_that_is_killed_and_restarted_writes_every_event_once(
                 for namespace in KILLED:
                     client.update(topic(namespace, "k"), max_producer_per_topic=number)
                 time.sleep(0.2)
-                if 3 <= _count(written_at) < _count(planned_at):
+                if 3 <= _count(committed_at) < _count(planned_at):
                     os.killpg(killed.pid, signal.SIGSTOP)
-                    if _count(written_at) < _count(planned_at):
+                    if _count(committed_at) < _count(planned_at):
                         break
                     os.killpg(killed.pid, signal.SIGCONT)
         finally:
             os.killpg(killed.pid, signal.SIGKILL)
             killed.wait()
-    assert _count(written_at) < _count(planned_at), "it was killed during a batch"
+    assert _count(committed_at) < _count(planned_at), "it was killed during a batch"
     for namespace in KILLED:
         client.update(topic(namespace, "k"), max_producer_per_topic=number + 1)
-    query = stream_into(spark, target.address, str(tmp_path), availableNow=True)
+    query = stream_into(spark, target.address, str(tmp_path), None)
     query.awaitTermination(120)
     assert query.exception() is None
     assert max(int(each["numInputRows"]) for each in query.recentProgress) <= 60
-    taken = spark.read.parquet(str(tmp_path / "changes"))
+    assert compact(spark, str(tmp_path)) == 0, "today is not over"
+    taken = archives.changes(spark, str(tmp_path))
+    assert pq.ParquetDataset(tmp_path / "changes").read(["position"]).num_rows == taken.count(), "any program reads the same rows"
     for namespace in KILLED:
         rows = (
             taken.filter(taken.namespace == namespace).orderBy("position").selectExpr("policies.max_producer_per_topic as value", "actor")

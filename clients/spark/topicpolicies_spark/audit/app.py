@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-import enum
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from topicpolicies_server.cli.calls.moments import parse_time
+from topicpolicies_server.cli.exits import ExitCode
+from topicpolicies_server.cli.interrupts import INTERRUPTED
+from topicpolicies_server.cli.settings import Output
+from topicpolicies_server.cli.showing.rendering import console
 from topicpolicies_server.escaping import printable
 
-from ..options import OptionError, read_options, time_of
+from ..documents import SPARK_TYPE
+from ..options import OptionError, read_options
 from . import archive as archives
 from .changes import made, who
 from .churn import frequently_changed, reverted_fields
+from .compact import compact
 from .declarations import declared
-from .differences import FIELDS
-from .drift import drift, undeclared
+from .drift import drift
 from .report import report
 from .session import session
 from .sidecar import NotStartedError, sidecar
@@ -42,22 +47,23 @@ app = typer.Typer(
 )
 
 
-_DIFFERENT = 7
-"""The exit code if documents differ, as that of ``topicpolicies diff``."""
 _INCOMPLETE = 8
 """The exit code of an ingest whose history may miss events."""
 
 
-class Output(enum.Enum):
-    """How results are written."""
+def _moment(option: str, text: str) -> Any:
+    """Returns an option that takes a time, as ``topicpolicies`` reads it, and gives it in UTC."""
 
-    TABLE = "table"
-    JSON = "json"
+    def time(value: str) -> str:
+        return parse_time(value, option).astimezone(UTC).isoformat() if value else ""
+
+    return typer.Option(option, parser=time, metavar="TIME", help=text)
 
 
 Archive = Annotated[str, typer.Argument(metavar="ARCHIVE", help="The archive: a directory, or any place that Spark can reach.")]
-Since = Annotated[str, typer.Option("--since", metavar="TIME", help="Only from this time on, such as 2030-01-31T12:00:00Z.")]
-Until = Annotated[str, typer.Option("--until", metavar="TIME", help="Only before this time.")]
+Since = Annotated[str, _moment("--since", "Only from this time on, such as 2030-01-31T12:00:00Z or 2h-ago.")]
+Until = Annotated[str, _moment("--until", "Only before this time.")]
+AsOf = Annotated[str, _moment("--as-of", "The time; now if it is left out.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="The most rows to show.")]
 Out = Annotated[Output, typer.Option("--output", "-o", metavar="table|json", help="A table for people, or JSON lines for programs.")]
 
@@ -66,6 +72,7 @@ class _Settings:
     master = "local[2]"
     remote = ""
     memory = "1g"
+    conf: Mapping[str, str] = {}
 
 
 @app.callback()
@@ -73,9 +80,16 @@ def settings(
     master: Annotated[str, typer.Option("--master", metavar="MASTER", help="Spark's master: local[N], or a cluster's.")] = "local[2]",
     remote: Annotated[str, typer.Option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server, in place of --master.")] = "",
     driver_memory: Annotated[str, typer.Option("--driver-memory", metavar="SIZE", help="The driver's heap.")] = "1g",
+    conf: Annotated[
+        list[str] | None,
+        typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark, as of spark-submit; may be repeated."),
+    ] = None,
 ) -> None:
-    """Where Spark runs."""
+    """Where and how Spark runs."""
     _Settings.master, _Settings.remote, _Settings.memory = master, remote, driver_memory
+    if not all("=" in each for each in conf or ()):
+        raise typer.BadParameter("Write a setting of Spark as KEY=VALUE.", param_hint="--conf")
+    _Settings.conf = dict(each.split("=", 1) for each in conf or ())
 
 
 @app.command()
@@ -125,7 +139,8 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
     read_options(options)
     with _source(archive, pulsar, options) as chosen, _spark() as spark:
         query = archives.ingest(spark, archive, chosen, every_seconds=every or None)
-        typer.echo(f"{archives.copied(query):,} changes copied", err=True)
+        query.awaitTermination()
+        typer.echo(f"The archive has {archives.changes(spark, archive).count():,} events.", err=True)
         unknown = archives.gaps(spark, archive, chosen)
     if unknown:
         typer.echo("Not all that happened is known:", err=True)
@@ -152,7 +167,7 @@ def _source(archive: str, pulsar: str, options: Mapping[str, str]) -> Iterator[M
 @app.command("state")
 def show_state(
     archive: Archive,
-    as_of: Annotated[str, typer.Option("--as-of", metavar="TIME", help="The time; now if it is left out.")] = "",
+    as_of: AsOf = "",
     namespace: Annotated[str, typer.Option("--namespace", metavar="NAMESPACE", help="Only this namespace.")] = "",
     limit: Limit = 100,
     output: Out = Output.TABLE,
@@ -161,7 +176,6 @@ def show_state(
 
     They are those that `topicpolicies get --as-of` shows.
     """
-    _check(as_of)
     with _changes(archive) as changes:
         found = state(changes, as_of)
         if namespace:
@@ -181,8 +195,7 @@ def show_who(
     output: Out = Output.TABLE,
 ) -> None:
     """Who changed what, and when; the newest change first."""
-    _check(since_time, until_time)
-    if field and field not in FIELDS:
+    if field and field not in SPARK_TYPE.names:
         raise typer.BadParameter(f'"{field}" is not a field: the names are those of the API, such as retention_policies.')
     with _changes(archive, since_time, until_time) as changes:
         _show(who(changes, topic=topic, by=by, field=field), limit, output, "Changes")
@@ -191,8 +204,8 @@ def show_who(
 @app.command("drift")
 def show_drift(
     archive: Archive,
-    from_time: Annotated[str, typer.Option("--from", metavar="TIME", help="The earlier time.")] = "",
-    to_time: Annotated[str, typer.Option("--to", metavar="TIME", help="The later time; now if it is left out.")] = "",
+    from_time: Annotated[str, _moment("--from", "The earlier time.")] = "",
+    to_time: Annotated[str, _moment("--to", "The later time; now if it is left out.")] = "",
     file: Annotated[
         str, typer.Option("--declared", metavar="FILE", help="JSON lines with topic, scope and policies, in place of --from.")
     ] = "",
@@ -205,12 +218,11 @@ def show_drift(
     """
     if bool(from_time) == bool(file):
         raise typer.BadParameter("Give either --from TIME or --declared FILE.")
-    _check(from_time, to_time)
     with _changes(archive) as changes:
         later = state(changes, to_time)
-        found = undeclared(declared(changes.sparkSession, file), later) if file else drift(state(changes, from_time), later)
-        if _show(found, limit, output, "Drift"):
-            raise typer.Exit(_DIFFERENT)
+        one = declared(changes.sparkSession, file) if file else state(changes, from_time)
+        if _show(drift(one, later, declared=bool(file)), limit, output, "Drift"):
+            raise typer.Exit(ExitCode.DIFFERENT)
 
 
 @app.command("churn")
@@ -229,7 +241,6 @@ def show_churn(
 
     Such fields are changed back and forth, as by two automations that want different values.
     """
-    _check(since_time, until_time)
     with _changes(archive, since_time, until_time) as changes:
         within = made(changes)
         _show(frequently_changed(within, at_least), limit, output, "Topics that change often")
@@ -247,9 +258,37 @@ def write_report(
 
     It also shows where, and which fields are changed back. It needs no other file.
     """
-    _check(since_time, until_time)
     with _changes(archive, since_time, until_time) as changes:
         html.write_text(report(made(changes), f"{since_time or 'the beginning'} to {until_time or 'now'}"), encoding="utf-8")
+
+
+@app.command("sql")
+def query(
+    archive: Archive,
+    text: Annotated[str, typer.Argument(metavar="QUERY", help="The query.")],
+    as_of: AsOf = "",
+    limit: Limit = 100,
+    output: Out = Output.TABLE,
+) -> None:
+    """Ask an archive in SQL: the views are changes and state.
+
+    changes has a row for each event, and state the documents as of a time.
+    """
+    with _spark() as spark:
+        archives.views(spark, archive, as_of)
+        _show(spark.sql(text), limit, output, "Rows")
+
+
+@app.command("compact")
+def run_compact(archive: Archive) -> None:
+    """Make one file of each day that is over.
+
+    It is sorted by namespace and position. An ingest may run meanwhile. If it is interrupted, run it again.
+    """
+    if _Settings.remote:
+        raise typer.BadParameter("A Spark Connect server can't compact: leave out --remote.")
+    with _spark() as spark:
+        typer.echo(f"Compacted days: {compact(spark, archive):,}.", err=True)
 
 
 def main() -> None:
@@ -257,22 +296,23 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), ExitCode.USAGE)
+    except (OptionError, ValueError, archives.ArchiveError) as error:
+        _fail(str(error), ExitCode.USAGE)
     except NotStartedError as error:
         typer.echo(str(error), err=True)
-        sys.exit(1)
-    except OSError as error:
-        typer.echo(f"Error: {f'{error.filename}: {error.strerror}' if error.filename else error}", err=True)
-        sys.exit(2)
-    except (OptionError, ValueError) as error:
-        typer.echo(f"Error: {printable(str(error))}", err=True)
-        sys.exit(2)
+        sys.exit(ExitCode.ERROR)
     except PySparkException as error:
-        typer.echo(f"Error: {printable(_sentence(str(error)))}", err=True)
-        sys.exit(1)
+        _fail(_sentence(str(error)), ExitCode.ERROR)
     except Py4JJavaError as error:  # an exception of Java that PySpark does not convert, such as that of a file that can't be read
-        typer.echo(f"Error: {printable(_sentence(str(error).partition(chr(10))[2].removeprefix(': ')))}", err=True)
-        sys.exit(1)
+        _fail(_sentence(str(error).partition("\n")[2].removeprefix(": ")), ExitCode.ERROR)
+
+
+def _fail(problem: str, code: ExitCode) -> NoReturn:
+    typer.echo(f"Error: {printable(problem)}", err=True)
+    sys.exit(code)
 
 
 def _sentence(problem: str) -> str:
@@ -287,7 +327,7 @@ def _sentence(problem: str) -> str:
 
 @contextlib.contextmanager
 def _spark() -> Iterator[SparkSession]:
-    spark = session(_Settings.master, _Settings.remote, _Settings.memory)
+    spark = session(_Settings.master, _Settings.remote, _Settings.memory, _Settings.conf)
     try:
         yield spark
     finally:
@@ -296,18 +336,8 @@ def _spark() -> Iterator[SparkSession]:
 
 @contextlib.contextmanager
 def _changes(archive: str, since_time: str = "", until_time: str = "") -> Iterator[DataFrame]:
-    if not _Settings.remote:  # before Spark is started; a Connect server has directories of its own
-        archives.check(archive)
     with _spark() as spark:
         yield archives.changes(spark, archive, since_time, until_time)
-
-
-def _check(*times: str) -> None:
-    for time in filter(None, times):
-        try:
-            time_of(time)
-        except ValueError:
-            raise typer.BadParameter(f'"{time}" is not a time: write it like 2030-01-31T12:00:00Z.') from None
 
 
 def _show(found: DataFrame, limit: int, output: Output, title: str) -> int:
@@ -326,15 +356,12 @@ def _show(found: DataFrame, limit: int, output: Output, title: str) -> int:
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
     """Prints rows as a table, as they are: names and reasons come from outside. Elsewhere than on a terminal its lines are unbroken."""
-    console = Console(markup=False, highlight=False, emoji=False)
-    if not console.is_terminal:
-        console.width = 10_000
     table = Table(title=title if rows else f"{title}: none")
     for column in columns:
         table.add_column(column.replace("_", " "), overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(row.get(column))) for column in columns))
-    console.print(table)
+    console().print(table)
 
 
 def _cell(value: object) -> str:

@@ -1,18 +1,16 @@
-"""The archive: a directory with the changes in Parquet files, and the checkpoint up to which they were taken.
+"""The archive: a directory with the changes in Parquet files that any program can read, and the checkpoint up to which they were taken.
 
-Spark's file sink and its checkpoint make sure that each change is there exactly once: Spark writes the files of a batch, then lists them in
-``_spark_metadata``, then commits the offset. If the process is killed in between, the next run makes the same batch again from the same
-offsets, and files that are not listed are not read. So the archive must be read with ``changes``, not file by file.
+Each batch of the stream writes ``changes/day=2030-01-31/batch=7/`` and overwrites what is there. A batch that a kill interrupted is made
+again from the same offsets, so it replaces its own files, and each change is there exactly once.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Protocol
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.streaming.query import StreamingQuery
@@ -21,18 +19,22 @@ from .. import NAME
 from ..histories import opened
 from ..options import read_options, time_of
 from ..rows import SPARK_SCHEMA, of_gap
-from .state import before
-from .state import since as _since
+from .changes import described
+from .state import state
 
+CHANGES, CHECKPOINT, COMPACTED = "changes", "checkpoint", "compacted"
+FOLDERS = ("day", "batch")
+"""The columns that are the names of folders: the day of a change, in UTC, and the number of the batch that wrote it."""
+FILES = types.StructType([*SPARK_SCHEMA.fields, types.StructField("day", types.DateType()), types.StructField("batch", types.LongType())])
+"""The columns of an archive."""
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 """The beginning of a place that is no directory of this machine, such as ``s3a://`` or ``dbfs:/``."""
-_CHANGES, _CHECKPOINT = "changes", "checkpoint"
-_FILES = types.StructType([*SPARK_SCHEMA.fields, types.StructField("day", types.DateType())])
-"""The columns of the files; each day has a directory."""
 _LONGEST_SECONDS = 1e12
 """The longest time between two batches, in seconds: Spark counts microseconds in 64 bits."""
-_LOOK_SECONDS = 1
-"""How many seconds pass between two looks at the progress of a query."""
+
+
+class ArchiveError(Exception):
+    """A place has no archive that can be read; the message says what to do."""
 
 
 def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, every_seconds: float | None) -> StreamingQuery:
@@ -44,14 +46,16 @@ def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, eve
         options: the options of the data source.
         every_seconds: the time between the starts of two batches; None: the query takes what there is now, and ends.
     """
+    files = place(archive, CHANGES)
+
+    def write(changes: DataFrame, batch: int) -> None:
+        day = F.expr("date_from_unix_date(cast(floor(unix_seconds(time) / 86400) as int))")  # in any time zone of the session
+        rows = changes.withColumns({"day": day, "batch": F.lit(batch)})
+        rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(*FOLDERS).parquet(files)
+
+    spark.createDataFrame([], FILES).write.mode("append").partitionBy(*FOLDERS).parquet(files)  # an archive without changes is one, too
     stream = spark.readStream.format(NAME).options(**options).load()
-    writer = (
-        stream.withColumn("day", F.to_date("time"))
-        .writeStream.format("parquet")
-        .partitionBy("day")
-        .option("path", _place(archive, _CHANGES))
-        .option("checkpointLocation", _place(archive, _CHECKPOINT))
-    )
+    writer = stream.writeStream.foreachBatch(write).option("checkpointLocation", place(archive, CHECKPOINT))
     if every_seconds is None:
         return writer.trigger(availableNow=True).start()
     return writer.trigger(processingTime=interval(every_seconds)).start()
@@ -62,42 +66,9 @@ def interval(seconds: float) -> str:
     return f"{max(1, round(min(seconds, _LONGEST_SECONDS) * 1_000))} milliseconds"
 
 
-class Progressing(Protocol):
-    """A streaming query, as far as its progress is concerned."""
-
-    def awaitTermination(self, timeout: int | None = None) -> bool | None:  # noqa: N802 - Spark's name
-        """Waits at most ``timeout`` seconds, and returns whether the query has ended."""
-
-    @property
-    def recentProgress(self) -> Sequence[Any]:  # noqa: N802 - Spark's name
-        """The progress of the last batches, the oldest first."""
-
-
-def copied(query: Progressing) -> int:
-    """Waits until a query ends, and returns how many changes it has copied. Spark remembers the progress of the last 100 batches only."""
-    rows, last, ended = 0, (-1, ""), False
-    while not ended:
-        ended = bool(query.awaitTermination(_LOOK_SECONDS))
-        for progress in query.recentProgress:
-            at = int(progress["batchId"]), str(progress["timestamp"])
-            if at > last:
-                rows, last = rows + int(progress["numInputRows"]), at
-    return rows
-
-
 def is_local(archive: str) -> bool:
     """Returns whether an archive is a directory of this machine."""
     return not _URL.match(archive)
-
-
-def check(archive: str) -> None:
-    """Checks that there is an archive, if its place is a directory on this machine.
-
-    Raises:
-        FileNotFoundError: there is no archive.
-    """
-    if is_local(archive) and not (Path(archive) / _CHANGES).exists():
-        raise FileNotFoundError(f'"{archive}" is not an archive: fill it with `topicpolicies-audit ingest` first.')
 
 
 def changes(spark: SparkSession, archive: str, since: str = "", until: str = "") -> DataFrame:
@@ -110,16 +81,46 @@ def changes(spark: SparkSession, archive: str, since: str = "", until: str = "")
         until: an ISO time; only changes before it. Empty: all.
 
     Raises:
-        FileNotFoundError: there is no archive on this machine. A Connect server has directories of its own, which Spark checks.
+        ArchiveError: there is no archive, or a compaction has to be completed.
     """
-    if not type(spark).__module__.startswith("pyspark.sql.connect"):
-        check(archive)
-    found = spark.read.schema(_FILES).parquet(_place(archive, _CHANGES))
-    for time, outside in ((since, "<"), (until, ">")):
-        if time:
-            found = found.filter(f"NOT day {outside} date'{datetime.fromtimestamp(time_of(time) / 1e6, UTC):%Y-%m-%d}'")
-    found = _since(found, since) if since else found
-    return (before(found, until) if until else found).select(*SPARK_SCHEMA.names)
+    if _read(spark, f"{place(archive, COMPACTED)}/*/*/*.parquet") is not None:
+        raise ArchiveError(f'A compaction of "{archive}" was interrupted, or runs: `topicpolicies-audit compact` completes it.')
+    found = _read(spark, place(archive, CHANGES))
+    if found is None:
+        raise ArchiveError(f'"{archive}" is not an archive: fill it with `topicpolicies-audit ingest` first.')
+    for text, sign in ((since, ">="), (until, "<")):
+        if text:
+            time = time_of(text)
+            found = found.filter(f"time {sign} timestamp_micros({time})")
+            found = found.filter(f"day {sign.rstrip('=')}= date'{datetime.fromtimestamp(time / 1e6, UTC):%Y-%m-%d}'")
+    return found.select(*SPARK_SCHEMA.names)
+
+
+def _read(spark: SparkSession, files: str) -> DataFrame | None:
+    """Returns the rows of files; None: there are none."""
+    try:
+        found = spark.read.schema(FILES).parquet(files)
+        return found if found.columns else None  # a Connect server looks for the files when it is asked for the columns
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return None
+        raise
+
+
+def views(spark: SparkSession, archive: str, as_of: str = "") -> None:
+    """Makes temporary views for SQL: ``changes``, all events with the columns of ``changes.described``, and ``state``, the documents.
+
+    Args:
+        spark: the session.
+        archive: the archive.
+        as_of: an ISO time, of which ``state`` has the documents; empty: now.
+
+    Raises:
+        ArchiveError: as ``changes``.
+    """
+    found = changes(spark, archive)
+    described(found).createOrReplaceTempView("changes")
+    state(found, as_of).createOrReplaceTempView("state")
 
 
 def gaps(spark: SparkSession, archive: str, options: Mapping[str, str]) -> list[str]:
@@ -138,5 +139,6 @@ def gaps(spark: SparkSession, archive: str, options: Mapping[str, str]) -> list[
     return sorted(found)
 
 
-def _place(archive: str, part: str) -> str:
+def place(archive: str, part: str) -> str:
+    """Returns the place of a part of an archive."""
     return f"{archive.rstrip('/')}/{part}"

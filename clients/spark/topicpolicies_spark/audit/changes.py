@@ -17,15 +17,19 @@ def author() -> Column:
     return F.coalesce(F.col("actor"), broker, F.lit("(not said)"))
 
 
-def made(changes: DataFrame) -> DataFrame:
-    """Returns the events that changed a document, with two more columns: ``who``, and ``fields``, the fields that ``changed`` is in."""
-    acting = changes.filter(F.col("action").isin("UPDATE", "DELETE") & (F.size("changed") > 0))
+def described(changes: DataFrame) -> DataFrame:
+    """Returns events with two more columns: ``who`` made the change, and the ``fields`` that ``changed`` is in; null: none."""
     quoted = F.lit("`")
     field = F.transform(
         "changed",
         lambda path: F.when(path.startswith(quoted), F.split_part(path, quoted, F.lit(2))).otherwise(F.substring_index(path, ".", 1)),
     )
-    return acting.withColumns({"who": author(), "fields": F.array_distinct(field)})
+    return changes.withColumns({"who": author(), "fields": F.array_distinct(field)})
+
+
+def made(changes: DataFrame) -> DataFrame:
+    """Returns the events that changed a document, as ``described`` returns them."""
+    return described(changes.filter(F.col("action").isin("UPDATE", "DELETE") & (F.size("changed") > 0)))
 
 
 def who(changes: DataFrame, *, topic: str = "", by: str = "", field: str = "") -> DataFrame:

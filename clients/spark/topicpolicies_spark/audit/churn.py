@@ -5,7 +5,6 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from .differences import FIELDS, comparable
 from .state import KEY
 
 
@@ -29,18 +28,15 @@ def reverted_fields(rows: DataFrame, at_least: int) -> DataFrame:
         rows: the changes of documents, as ``changes.made`` returns them.
         at_least: how many times changes of a field must have been undone.
     """
-    values = F.array(*[F.struct(F.lit(field).alias("field"), comparable("policies", field).alias("value")) for field in FIELDS])
-    changed = F.filter(values, lambda each: F.array_contains("fields", each["field"]))
-    steps = rows.select(*KEY, "position", "time", "who", F.inline(changed))
-    in_order = Window.partitionBy(*KEY, "field").orderBy("position")
-    followed = steps.withColumns(
-        {
-            "other": F.lag("who").over(in_order),
-            "earlier": F.lag("value", 2).over(in_order),
-            "number": F.row_number().over(in_order),
-        }
+    before, after = (F.from_json(F.to_json(name), "map<string, string>").alias(name) for name in ("previous", "policies"))
+    steps = rows.select(*KEY, "position", "time", "who", F.explode("fields").alias("field"), before, after).withColumns(
+        {"before": F.col("previous")[F.col("field")], "after": F.col("policies")[F.col("field")]}
     )
-    undone = (F.col("number") > 2) & (F.col("who") != F.col("other")) & F.col("value").eqNullSafe(F.col("earlier"))
+    in_order = Window.partitionBy(*KEY, "field").orderBy("position")
+    followed = steps.drop("previous", "policies").withColumns(
+        {"other": F.lag("who").over(in_order), "earlier": F.lag("before").over(in_order)}
+    )
+    undone = "who <> other AND after <=> earlier AND NOT after <=> before"  # not a secret, or a field that only newer brokers know
     found = (
         followed.filter(undone)
         .groupBy(*KEY, "field")

@@ -13,7 +13,7 @@ from google.protobuf import json_format
 from pyspark.sql import DataFrame, SparkSession, types
 
 from topicpolicies.names import namespace_of, topic_name
-from topicpolicies.v1.policies_pb2 import TopicPolicies
+from topicpolicies.v1.policies_pb2 import PolicyDocument, TopicPolicies
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies import secrets
 from topicpolicies_server.core.policies.documents import split
@@ -21,9 +21,8 @@ from topicpolicies_server.core.policies.documents import split
 from .. import documents
 from .state import KEY, STATE
 
-_NEEDED = ("topic", "policies")
-_KNOWN = frozenset(STATE)
-"""The columns of a state too, so that an exported state is a declaration."""
+_DERIVED = frozenset(STATE) - {"topic", "scope", "policies"}
+"""Further columns of a state, so that an exported state is a declaration."""
 _ARROW = pa.schema([*(pa.field(name, pa.string()) for name in KEY), pa.field("policies", documents.ARROW_TYPE)])
 _SPARK = types.StructType(
     [*(types.StructField(name, types.StringType()) for name in KEY), types.StructField("policies", documents.SPARK_TYPE)]
@@ -66,16 +65,13 @@ def _row(line: str) -> dict[str, Any]:
     found = json.loads(line)
     if not isinstance(found, dict):
         raise DeclarationError("it is not an object")
-    unknown = [name for name in found if name not in _KNOWN]
-    if unknown:
-        raise DeclarationError(f"{', '.join(unknown)} is not one of {', '.join((*_NEEDED, 'scope'))}")
-    for name, kind in (("topic", str), ("policies", dict)):
-        if not isinstance(found.get(name), kind):
-            raise DeclarationError(f"it has no {name}")
     scope = found.get("scope") or Scope.LOCAL.name
     if scope not in Scope.__members__:
         raise DeclarationError(f"scope must be one of {', '.join(Scope.__members__)}, not {scope}")
-    topic = topic_name(found["topic"])
-    policies = json_format.ParseDict(found["policies"], TopicPolicies())
-    shown = TopicPolicies.FromString(secrets.wire(split(policies)))
+    given = {name: value for name, value in found.items() if name not in _DERIVED} | {"scope": f"SCOPE_{scope}"}
+    document = json_format.ParseDict(given, PolicyDocument())
+    if not document.topic or not document.HasField("policies"):
+        raise DeclarationError(f"it has no {'policies' if document.topic else 'topic'}")
+    topic = topic_name(document.topic)
+    shown = TopicPolicies.FromString(secrets.wire(split(document.policies)))
     return {"namespace": namespace_of(topic), "topic": topic, "scope": scope, "policies": documents.value_of(shown)}

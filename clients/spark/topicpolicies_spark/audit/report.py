@@ -44,7 +44,7 @@ def report(rows: DataFrame, period: str, churn_at_least: int = 10, reverts_at_le
     """
     title = f"Topic policies: {period}"
     seconds = F.least(F.greatest(F.unix_seconds("time"), F.lit(_EARLIEST)), F.lit(_LATEST)).alias("time")
-    made = rows.select(*KEY, "position", seconds, "who", "fields", "policies").cache()
+    made = rows.select(*KEY, "position", seconds, "who", "fields", "previous", "policies").cache()
     counts = (F.count("*").alias("changes"), F.min("time").alias("first"), F.max("time").alias("last"))
     try:
         (known,) = made.agg(*counts, F.count_distinct("who").alias("actors")).collect()

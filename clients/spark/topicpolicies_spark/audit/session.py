@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
@@ -15,32 +16,27 @@ TASK_FAILURES = 4
 end the job at the first failure, unless its name says otherwise."""
 
 
-def session(master: str, remote: str, memory: str) -> SparkSession:
+def session(master: str, remote: str, memory: str, conf: Mapping[str, str] | None = None) -> SparkSession:
     """Makes a session in which the data source is registered. The caller stops it.
 
     Args:
         master: ``local[2]``, or a cluster's master.
         remote: a Spark Connect server, such as ``sc://host:15002``, which is used instead of a master; empty: none.
         memory: the heap of the driver, such as ``1g``; not for a Connect server.
+        conf: further settings of Spark, by name, such as ``spark.jars.packages``.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {"spark.sql.session.timeZone": "UTC"}
     if remote:
-        spark = SparkSession.builder.remote(remote).getOrCreate()
+        builder = SparkSession.builder.remote(remote)
     else:
-        if master.startswith("local"):
+        builder = SparkSession.builder.master(retrying(master)).appName("topic policies: audit")
+        settings |= {"spark.driver.memory": memory, "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+        settings["spark.log.level"] = "ERROR"
+        if master.startswith("local"):  # a cluster has numbers of its own
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        spark = (
-            SparkSession.builder.master(retrying(master))
-            .appName("topic policies: audit")
-            .config("spark.driver.memory", memory)
-            .config("spark.ui.enabled", "false")
-            .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.log.level", "ERROR")
-            .getOrCreate()
-        )
-        if master.startswith("local"):  # a cluster has a number of its own
-            spark.conf.set("spark.sql.shuffle.partitions", "8")
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
+            settings["spark.sql.shuffle.partitions"] = "8"
+    spark: SparkSession = builder.config(map=settings | dict(conf or {})).getOrCreate()
     register(spark)
     return spark
 

@@ -23,25 +23,10 @@ def state(changes: DataFrame, as_of: str = "") -> DataFrame:
         changes: the changes of an archive.
         as_of: an ISO time; empty: now.
     """
-    known = until(changes, as_of) if as_of else changes
+    known = changes.filter(f"time <= timestamp_micros({time_of(as_of)})") if as_of else changes
     replaced = known.filter((F.col("action") == "GAP") & (F.col("outcome") == "LOG_REPLACED")).groupBy("namespace")
     begins = F.broadcast(replaced.agg(F.max("position").alias("begin")))
     acting = known.filter(F.col("action").isin("UPDATE", "DELETE")).join(begins, "namespace", "left")
     last = F.max_by(F.struct("action", *STATE[len(KEY) :]), "position").alias("last")
     found = acting.filter(F.col("begin").isNull() | (F.col("position") >= F.col("begin"))).groupBy(*KEY).agg(last)
     return found.filter("last.action = 'UPDATE'").select(*KEY, *(f"last.{name}" for name in STATE[len(KEY) :]))
-
-
-def until(changes: DataFrame, time: str) -> DataFrame:
-    """Returns the changes at a time or before it: those that a state as of the time rests on."""
-    return changes.filter(F.col("time") <= F.timestamp_micros(F.lit(time_of(time))))
-
-
-def before(changes: DataFrame, time: str) -> DataFrame:
-    """Returns the changes before a time: with ``since`` of the same time, all changes are returned once."""
-    return changes.filter(F.col("time") < F.timestamp_micros(F.lit(time_of(time))))
-
-
-def since(changes: DataFrame, time: str) -> DataFrame:
-    """Returns the changes at a time or after it."""
-    return changes.filter(F.col("time") >= F.timestamp_micros(F.lit(time_of(time))))
