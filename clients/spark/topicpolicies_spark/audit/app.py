@@ -13,6 +13,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from rich.table import Table
@@ -293,6 +294,7 @@ def run_compact(archive: Archive) -> None:
 
 def main() -> None:
     """Runs a command. An error is one sentence on standard error; the exit code is 2 if the command was wrong, and 1 if Spark failed."""
+    PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True  # it would print errors a second time, as JSON
     try:
         app(standalone_mode=True)
     except KeyboardInterrupt:

@@ -16,7 +16,7 @@ TASK_FAILURES = 4
 end the job at the first failure, unless its name says otherwise."""
 
 
-def session(master: str, remote: str, memory: str, conf: Mapping[str, str] | None = None) -> SparkSession:
+def session(master: str = "local[2]", remote: str = "", memory: str = "1g", conf: Mapping[str, str] | None = None) -> SparkSession:
     """Makes a session in which the data source is registered. The caller stops it.
 
     Args:
