@@ -179,6 +179,27 @@ def test_ingest_passes_its_options_to_the_data_source(
     assert options.items() >= given.items()
 
 
+def test_settings_of_spark_are_given_as_for_spark_submit(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[object, ...]] = []
+
+    def session(*arguments: object) -> SparkSession:
+        given.append(arguments)
+        raise OptionError("no session is needed")
+
+    monkeypatch.setattr(commands, "session", session)
+    conf = ("--conf", "spark.jars.packages=org.apache.hadoop:hadoop-aws:3.5.0", "--conf", "spark.hadoop.fs.s3a.endpoint=http://a/?b=c")
+    _run("--master", "yarn", *conf, "state", "s3a://bucket/archive")
+    settings = {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.5.0", "spark.hadoop.fs.s3a.endpoint": "http://a/?b=c"}
+    assert given == [("yarn", "", "1g", settings)]
+    refused = _run("--conf", "spark.jars", "state", "archive")
+    assert refused.exit_code == 2 and "KEY=VALUE" in refused.output
+
+
+def test_compaction_over_connect_is_refused() -> None:
+    refused = _run("--remote", "sc://server:15002", "compact", "archive")
+    assert refused.exit_code == 2 and "leave out --remote" in refused.output
+
+
 def test_brokers_without_an_admin_url_and_beside_a_sidecar_are_refused() -> None:
     assert "leave out --address" in _run("ingest", "a", "--pulsar", "pulsar://b:1", "--address", "s:1").output.replace("\n", " ")
     refused = _run("ingest", "a", "--pulsar", "pulsar://b:1", "--namespaces", "acme/orders")

@@ -61,6 +61,11 @@ def _moment(option: str, text: str) -> Any:
     return typer.Option(option, parser=time, metavar="TIME", help=text)
 
 
+def _text(option: str, metavar: str, text: str) -> Any:
+    """Returns an option that takes a text."""
+    return typer.Option(option, metavar=metavar, help=text)
+
+
 Archive = Annotated[str, typer.Argument(metavar="ARCHIVE", help="The archive: a directory, or any place that Spark can reach.")]
 Since = Annotated[str, _moment("--since", "Only from this time on, such as 2030-01-31T12:00:00Z or 2h-ago.")]
 Until = Annotated[str, _moment("--until", "Only before this time.")]
@@ -78,9 +83,9 @@ class _Settings:
 
 @app.callback()
 def settings(
-    master: Annotated[str, typer.Option("--master", metavar="MASTER", help="Spark's master: local[N], or a cluster's.")] = "local[2]",
-    remote: Annotated[str, typer.Option("--remote", metavar="sc://HOST:PORT", help="A Spark Connect server, in place of --master.")] = "",
-    driver_memory: Annotated[str, typer.Option("--driver-memory", metavar="SIZE", help="The driver's heap.")] = "1g",
+    master: Annotated[str, _text("--master", "MASTER", "Spark's master: local[N], or a cluster's.")] = "local[2]",
+    remote: Annotated[str, _text("--remote", "sc://HOST:PORT", "A Spark Connect server, in place of --master.")] = "",
+    driver_memory: Annotated[str, _text("--driver-memory", "SIZE", "The driver's heap.")] = "1g",
     conf: Annotated[
         list[str] | None,
         typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark, as of spark-submit; may be repeated."),
@@ -96,25 +101,15 @@ def settings(
 @app.command()
 def ingest(  # noqa: PLR0913, PLR0917 - options
     archive: Archive,
-    address: Annotated[str, typer.Option("--address", metavar="HOST:PORT", help="The sidecar whose history is copied.")] = "",
-    history_file: Annotated[str, typer.Option("--history-file", metavar="FILE", help="The file of a history, in place of a sidecar.")] = "",
-    pulsar: Annotated[
-        str, typer.Option("--pulsar", metavar="pulsar://HOST:PORT", help="Brokers beside which no sidecar runs; needs --admin-url.")
-    ] = "",
-    admin_url: Annotated[
-        str, typer.Option("--admin-url", metavar="http://HOST:PORT", help="The brokers' admin API, which lists the namespaces.")
-    ] = "",
-    tenants: Annotated[str, typer.Option("--tenants", metavar="TENANT,...", help="Only these tenants, separated by commas.")] = "",
-    namespaces: Annotated[
-        str, typer.Option("--namespaces", metavar="NAMESPACE,...", help="Only these namespaces, separated by commas.")
-    ] = "",
-    token_file: Annotated[
-        str, typer.Option("--token-file", metavar="FILE", help="A file with the token for the sidecar and the brokers.")
-    ] = "",
-    ca_file: Annotated[str, typer.Option("--ca-file", metavar="FILE", help="The authorities of the sidecar's certificate, PEM.")] = "",
-    admin_ca_file: Annotated[
-        str, typer.Option("--admin-ca-file", metavar="FILE", help="The authorities of the brokers' certificates, PEM.")
-    ] = "",
+    address: Annotated[str, _text("--address", "HOST:PORT", "The sidecar whose history is copied.")] = "",
+    history_file: Annotated[str, _text("--history-file", "FILE", "The file of a history, in place of a sidecar.")] = "",
+    pulsar: Annotated[str, _text("--pulsar", "pulsar://HOST:PORT", "Brokers beside which no sidecar runs; needs --admin-url.")] = "",
+    admin_url: Annotated[str, _text("--admin-url", "http://HOST:PORT", "The brokers' admin API, which lists the namespaces.")] = "",
+    tenants: Annotated[str, _text("--tenants", "TENANT,...", "Only these tenants, separated by commas.")] = "",
+    namespaces: Annotated[str, _text("--namespaces", "NAMESPACE,...", "Only these namespaces, separated by commas.")] = "",
+    token_file: Annotated[str, _text("--token-file", "FILE", "A file with the token for the sidecar and the brokers.")] = "",
+    ca_file: Annotated[str, _text("--ca-file", "FILE", "The authorities of the sidecar's certificate, PEM.")] = "",
+    admin_ca_file: Annotated[str, _text("--admin-ca-file", "FILE", "The authorities of the brokers' certificates, PEM.")] = "",
     every: Annotated[
         float, typer.Option("--every", min=0, metavar="SECONDS", help="Repeat, with this time between two batches; 0: run once.")
     ] = 0,
@@ -169,7 +164,7 @@ def _source(archive: str, pulsar: str, options: Mapping[str, str]) -> Iterator[M
 def show_state(
     archive: Archive,
     as_of: AsOf = "",
-    namespace: Annotated[str, typer.Option("--namespace", metavar="NAMESPACE", help="Only this namespace.")] = "",
+    namespace: Annotated[str, _text("--namespace", "NAMESPACE", "Only this namespace.")] = "",
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
@@ -187,9 +182,9 @@ def show_state(
 @app.command("who")
 def show_who(
     archive: Archive,
-    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="Only this topic.")] = "",
-    by: Annotated[str, typer.Option("--by", metavar="ACTOR", help="Only this actor's changes.")] = "",
-    field: Annotated[str, typer.Option("--field", metavar="FIELD", help="Only changes of this field, such as retention_policies.")] = "",
+    topic: Annotated[str, _text("--topic", "TOPIC", "Only this topic.")] = "",
+    by: Annotated[str, _text("--by", "ACTOR", "Only this actor's changes.")] = "",
+    field: Annotated[str, _text("--field", "FIELD", "Only changes of this field, such as retention_policies.")] = "",
     since_time: Since = "",
     until_time: Until = "",
     limit: Limit = 100,
@@ -207,9 +202,7 @@ def show_drift(
     archive: Archive,
     from_time: Annotated[str, _moment("--from", "The earlier time.")] = "",
     to_time: Annotated[str, _moment("--to", "The later time; now if it is left out.")] = "",
-    file: Annotated[
-        str, typer.Option("--declared", metavar="FILE", help="JSON lines with topic, scope and policies, in place of --from.")
-    ] = "",
+    file: Annotated[str, _text("--declared", "FILE", "JSON lines with topic, scope and policies, in place of --from.")] = "",
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
