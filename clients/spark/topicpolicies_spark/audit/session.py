@@ -26,7 +26,7 @@ def session(master: str = "local[2]", remote: str = "", memory: str = "1g", conf
         conf: further settings of Spark, by name, such as ``spark.jars.packages``.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {"spark.sql.session.timeZone": "UTC"}
+    settings: dict[str, bool | float | int | str | None] = {"spark.sql.session.timeZone": "UTC"}
     if remote:
         builder = SparkSession.builder.remote(remote)
     else:
@@ -36,7 +36,8 @@ def session(master: str = "local[2]", remote: str = "", memory: str = "1g", conf
         if master.startswith("local"):  # a cluster has numbers of its own
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             settings["spark.sql.shuffle.partitions"] = "8"
-    spark: SparkSession = builder.config(map=settings | dict(conf or {})).getOrCreate()
+    settings.update(conf or {})
+    spark: SparkSession = builder.config(map=settings).getOrCreate()
     register(spark)
     return spark
 
