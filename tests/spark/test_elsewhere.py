@@ -35,7 +35,7 @@ def test_the_audit_of_a_sidecars_history_runs_over_spark_connect(tmp_path: Path)
             client.update("persistent://public/default/orders", max_producer_per_topic=5)
         with Client(target.address, actor="cleaner") as client:
             client.update("persistent://public/default/bills", max_producer_per_topic=7)
-        command = [sys.executable, "-m", "tests.spark.remote", remote, target.address]
+        command = [sys.executable, "-m", "tests.spark.remote", remote, target.address, str(tmp_path / "archive")]
         ran = subprocess.run(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, timeout=_SECONDS, check=True)
     assert json.loads(ran.stdout) == {
         "documents": {"persistent://public/default/orders": 5, "persistent://public/default/bills": 7},
