@@ -137,13 +137,6 @@ def measure(size: int, directory: Path) -> Iterator[tuple[str, dict[str, float]]
     if not archive.exists():
         yield "ingest --history-file", {"cold": _cold("ingest", str(archive), "--history-file", str(history))}
         yield "compact", {"cold": _cold("compact", str(archive))}
-    with tempfile.TemporaryDirectory(dir=directory) as folder:
-        copy = shutil.copy(history, folder)
-        options = ("serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", f"{folder}/policies.db", "--history", copy)
-        with running("-m", "topicpolicies_server", *options) as program:
-            names = ",".join(_names())
-            took = _cold("ingest", f"{folder}/archive", "--address", program.address, "--namespaces", names, exits=_INCOMPLETE)
-    yield "ingest --address", {"cold": took}
     now = time.time()
     middle, yesterday = (datetime.fromtimestamp(now - days * 86_400, UTC).isoformat() for days in (_DAYS / 2, 1))
     commands: dict[str, Sequence[str]] = {
@@ -159,6 +152,13 @@ def measure(size: int, directory: Path) -> Iterator[tuple[str, dict[str, float]]
     for name, (command, *rest) in commands.items():
         cold = _cold(command, str(archive), *rest, exits=ExitCode.DIFFERENT if command == "drift" else 0)
         yield name, {"cold": cold, "warm": warm[name], **({"plain Python": plain[name]} if name in plain else {})}
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
+        copy = shutil.copy(history, folder)
+        options = ("serve", "--listen", "ADDRESS", "--log-level", "warning", "--data", f"{folder}/policies.db", "--history", copy)
+        with running("-m", "topicpolicies_server", *options) as program:
+            names = ",".join(_names())
+            took = _cold("ingest", f"{folder}/archive", "--address", program.address, "--namespaces", names, exits=_INCOMPLETE)
+    yield "ingest --address", {"cold": took}
 
 
 def _cold(*arguments: str, exits: int = 0) -> float:
@@ -211,8 +211,9 @@ def _timed(query: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _plain(archive: Path, middle: str, yesterday: str) -> dict[str, float]:
+def _plain(archive: Path, *times: str) -> dict[str, float]:
     """Returns the seconds of the same questions in plain Python, one row after the other, from the same files."""
+    middle, yesterday = (datetime.fromisoformat(text).replace(tzinfo=None) for text in times)  # as the files' times are, in UTC
     files = pa_dataset.dataset(archive / archives.CHANGES, partitioning="hive")
 
     def rows(*columns: str) -> Iterator[tuple[Any, ...]]:
@@ -234,17 +235,17 @@ def _plain(archive: Path, middle: str, yesterday: str) -> dict[str, float]:
         return found
 
     def differing() -> None:
-        then, now = documents(datetime.fromisoformat(middle)), documents(None)
+        then, now = documents(middle), documents(None)
         [key for key in then.keys() | now.keys() if then.get(key) != now.get(key)]
 
     def frequent() -> None:
         Counter((topic, scope) for topic, scope, changed in rows("topic", "scope", "changed") if changed).most_common(100)
 
     return {
-        "who --since yesterday": _timed(lambda: whose(datetime.fromisoformat(yesterday))),
+        "who --since yesterday": _timed(lambda: whose(yesterday)),
         "who --topic": _timed(lambda: whose(None)),
         "state": _timed(lambda: documents(None)),
-        "state --as-of": _timed(lambda: documents(datetime.fromisoformat(middle))),
+        "state --as-of": _timed(lambda: documents(middle)),
         "drift": _timed(differing),
         "churn": _timed(frequent),
     }

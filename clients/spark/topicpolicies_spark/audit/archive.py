@@ -50,7 +50,7 @@ def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, eve
 
     def write(changes: DataFrame, batch: int) -> None:
         day = F.expr("date_from_unix_date(cast(floor(unix_seconds(time) / 86400) as int))")  # in any time zone of the session
-        rows = changes.withColumns({"day": day, "batch": F.lit(batch)})
+        rows = changes.withColumns({"day": day, "batch": F.lit(batch)}).hint("rebalance", "day")  # few files a day
         rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(*FOLDERS).parquet(files)
 
     spark.createDataFrame([], FILES).write.mode("append").partitionBy(*FOLDERS).parquet(files)  # an archive without changes is one, too
