@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from topicpolicies_server.history import Bounds, History, file, open_history
 from topicpolicies_server.history.entries import Gap, GapReason
-from topicpolicies_server.history.following import LogPlace, Passed, Piece, Recorded, Stretch, UnknownLog
+from topicpolicies_server.history.following import LogPlace, Piece, Recorded, Stretch, UnknownLog, with_tokens
 from topicpolicies_server.history.trimming import trim
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, update
@@ -34,21 +36,30 @@ async def everything(history: History, place: LogPlace = BEGINNING, most: int = 
 def label_of(piece: Piece) -> str:
     if isinstance(piece, Gap):
         return piece.reason.name
-    return piece.position if isinstance(piece, Passed) else piece.entry.position
+    return piece.entry.position
 
 
 def rows(*numbers: int) -> list[str]:
     return list(map(position, numbers))
 
 
-async def test_passing_events_gives_their_places_in_the_order_of_reading_them(history: History) -> None:
-    reader = await reader_of(history)
-    reader.read(*(update(row, row) for row in range(1, 8)))
-    read, passed = await stretch_after(history), await history.stretch(NAMESPACE, BEGINNING, 100, passing=True)
-    assert list(map(label_of, passed.pieces)) == list(map(label_of, read.pieces)) == rows(*range(1, 8))
-    assert (passed.place, passed.more) == (read.place, read.more)
-    few = await history.stretch(NAMESPACE, BEGINNING, 3, passing=True)
-    assert list(map(label_of, few.pieces)) == rows(1, 2, 3) and few.more
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("every", [1, 4, 100])
+async def test_marks_divide_the_history_into_parts_of_so_many_events_at_most(history: History, partitions: int, every: int) -> None:
+    reader = await reader_of(history, Log(partitions=partitions))
+    chance = random.Random(every)
+    reader.read(*(update(row, row, partition=chance.randrange(partitions)) for row in range(1, 30)))
+    marks = await history.marks(NAMESPACE, BEGINNING, every, 1_000)
+    whole = await stretch_after(history)
+    tokens = [(piece.id, token) for piece, token in with_tokens(whole, BEGINNING) if isinstance(piece, Recorded)]
+    assert {(mark.id, mark.token) for mark in marks} <= set(tokens) and (marks[-1].id, marks[-1].token) == tokens[-1]
+    ids = [0, *(mark.id for mark in marks)]
+    sizes = [sum(first < number <= last for number, _ in tokens) for first, last in pairwise(ids)]
+    assert sum(sizes) == 29 and max(sizes) <= every and all(mark.full for mark in marks[:-1])
+    assert sizes == [every] * (29 // every) + [29 % every] * bool(29 % every) or partitions > 1
+    few = await history.marks(NAMESPACE, BEGINNING, every, 2)
+    rest = await history.marks(NAMESPACE, LogPlace(few[-1].token.log, few[-1].token.positions), every, 1_000)
+    assert few + rest == marks
 
 
 async def test_an_event_that_is_recorded_late_with_an_early_time_is_not_missed(history: History) -> None:

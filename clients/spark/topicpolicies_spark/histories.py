@@ -9,7 +9,8 @@ import asyncio
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self, TypeAlias
 
@@ -21,7 +22,7 @@ from topicpolicies.v1.service_pb2 import NAMESPACE_STATE_READY
 from topicpolicies_server.core.reading.watch import Token
 from topicpolicies_server.history import file, following, queries
 from topicpolicies_server.history.entries import Gap
-from topicpolicies_server.history.following import LogPlace, Passed, Recorded, UnknownLog
+from topicpolicies_server.history.following import LogPlace, Recorded, UnknownLog
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
 from topicpolicies_server.rpc import recorded, resume_tokens
@@ -32,8 +33,7 @@ PATIENCE_SECONDS = 60.0
 """How many seconds a sidecar may be out of reach, or unable to read a namespace's log, before reading fails."""
 _NAMESPACES_A_WATCH = 5_000
 _ENTRIES = 1_000
-_PASSED = 100_000
-"""How many entries are read from a file at a time, and how many places of entries."""
+"""How many entries are read from a file at a time."""
 _ADMIN_SECONDS = 30.0
 """How many seconds a request to the brokers is repeated while they do not answer."""
 
@@ -214,22 +214,16 @@ class HistoryFile(History):
         """See ``History``."""
         found: dict[str, list[str]] = {}
         for name, position in behind.items():
-            marks, passed, last, token = [], 0, 0, Token("", ())
-            for piece, token in self._pieces(name, position, _PASSED, passing=True):
-                if isinstance(piece, Passed):
-                    passed, last = passed + 1, piece.id
-                    if passed % every == 0:
-                        marks.append(resume_tokens.write_position(last, token))
-                        if first:
-                            break
-            end = resume_tokens.write_position(last, token) if last or not position else position
-            found[name] = marks if marks and marks[-1] == end else [*marks, end]
+            with self._known():
+                marks = following.marks(self._connection, name, self._place(position), every)
+                places = [resume_tokens.write_position(mark.id, mark.token) for mark in islice(marks, 1 if first else None)]
+            found[name] = places or [position or resume_tokens.write_position(0, Token("", ()))]
         return found
 
     def copy(self, namespace: str, behind: str, until: str) -> Iterator[Piece]:
         """See ``History``."""
         gaps: list[HistoryGap] = []
-        for piece, token in self._pieces(namespace, behind, _ENTRIES):
+        for piece, token in self._pieces(namespace, behind):
             if isinstance(piece, Gap):
                 gaps.append(recorded.gap(piece))
             elif isinstance(piece, Recorded):
@@ -248,17 +242,27 @@ class HistoryFile(History):
         """See ``History``."""
         return _unknown(map(recorded.gap, queries.page(self._connection, queries.Query(namespace, most=1)).gaps))
 
-    def _pieces(self, namespace: str, behind: str, most: int, *, passing: bool = False) -> Iterator[tuple[following.Piece, Token]]:
+    def _pieces(self, namespace: str, behind: str) -> Iterator[tuple[following.Piece, Token]]:
         """Yields what follows a position, each with the token behind it."""
-        begin = resume_tokens.read_position(behind) if behind else Token("", ())
-        place, more = LogPlace(begin.log, begin.positions), True
+        place, more = self._place(behind), True
         while more:
-            try:
-                stretch = following.stretch(self._connection, namespace, place, most, passing=passing)
-            except UnknownLog as error:
-                raise OutOfRange(f"The history was replaced: {error}", code=StatusCode.OUT_OF_RANGE, reason="TOKEN_OUT_OF_RANGE") from error
+            with self._known():
+                stretch = following.stretch(self._connection, namespace, place, _ENTRIES)
             yield from following.with_tokens(stretch, place)
             place, more = stretch.place, stretch.more
+
+    @staticmethod
+    def _place(position: str) -> LogPlace:
+        token = resume_tokens.read_position(position) if position else Token("", ())
+        return LogPlace(token.log, token.positions)
+
+    @staticmethod
+    @contextmanager
+    def _known() -> Iterator[None]:
+        try:
+            yield
+        except UnknownLog as error:
+            raise OutOfRange(f"The history was replaced: {error}", code=StatusCode.OUT_OF_RANGE, reason="TOKEN_OUT_OF_RANGE") from error
 
 
 def _unknown(gaps: Iterable[HistoryGap]) -> list[HistoryGap]:

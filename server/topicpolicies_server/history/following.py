@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
@@ -50,15 +50,7 @@ class Recorded(NamedTuple):
         return self.entry.position
 
 
-class Passed(NamedTuple):
-    """An entry of which only the place was asked for."""
-
-    id: int
-    partition: int
-    position: Position
-
-
-Piece: TypeAlias = Recorded | Passed | Gap
+Piece: TypeAlias = Recorded | Gap
 
 
 class Stretch(NamedTuple):
@@ -74,6 +66,16 @@ class Stretch(NamedTuple):
     """Whether it is certain that no event is missing between the two places."""
     log: str = ""
     """The identity of the log that the pieces belong to; "": there is no log yet."""
+
+
+class Mark(NamedTuple):
+    """A place behind an entry, at which a copy of the history can be divided."""
+
+    id: int
+    """The entry's number in the record."""
+    token: Token
+    full: bool
+    """Whether there were as many events as were asked for; otherwise it is behind the last one."""
 
 
 class _StreamRow(NamedTuple):
@@ -98,24 +100,42 @@ def with_tokens(stretch: Stretch, before: LogPlace) -> Iterator[tuple[Piece, Tok
         yield piece, token
 
 
-def stretch(connection: sqlite3.Connection, namespace: str, place: LogPlace, most: int, *, passing: bool = False) -> Stretch:
-    """Returns at most ``most`` events behind a place, of all topics of the namespace and all actors. ``passing``: their places only.
+def stretch(connection: sqlite3.Connection, namespace: str, place: LogPlace, most: int) -> Stretch:
+    """Returns at most ``most`` events behind a place, of all topics of the namespace and all actors.
 
     Raises:
         UnknownLog: the history knows no such log of the namespace.
     """
-    known = sealed(connection, "namespaces", "WHERE name = ?", (namespace,))
-    rows = sealed(connection, "streams", "WHERE namespace = ? ORDER BY id", (known[0][0],)) if known else []
-    streams = [_StreamRow(number, log, partition, position, dropped) for number, _, log, partition, position, _, dropped in rows]
-    logs = list(dict.fromkeys(stream.log for stream in streams))
-    if not place.log and logs:
-        place = LogPlace(logs[0], ())
+    logs, place = _logs(connection, namespace, place)
     if not place.log:
         return Stretch([], place, more=False, whole=True)
-    if place.log not in logs:
+    return _of_log(connection, namespace, logs[place.log], _successor(list(logs), place.log), place, most)
+
+
+def marks(connection: sqlite3.Connection, namespace: str, place: LogPlace, every: int) -> Iterator[Mark]:
+    """Yields marks behind a place, at most ``every`` events apart, and one behind the last event. It reads an index, and no events.
+
+    Raises:
+        UnknownLog: the history knows no such log of the namespace.
+    """
+    logs, place = _logs(connection, namespace, place)
+    while place.log:
+        yield from _marks(connection, logs[place.log], Token(place.log, place.positions), every)
+        place = LogPlace(_successor(list(logs), place.log), ())
+
+
+def _logs(connection: sqlite3.Connection, namespace: str, place: LogPlace) -> tuple[dict[str, list[_StreamRow]], LogPlace]:
+    """Returns the streams of a namespace by log, in order, and the place: the first log's beginning for that before every log."""
+    known = sealed(connection, "namespaces", "WHERE name = ?", (namespace,))
+    rows = sealed(connection, "streams", "WHERE namespace = ? ORDER BY id", (known[0][0],)) if known else []
+    logs: dict[str, list[_StreamRow]] = {}
+    for number, _, log, partition, position, _, dropped in rows:
+        logs.setdefault(log, []).append(_StreamRow(number, log, partition, position, dropped))
+    if not place.log and logs:
+        place = LogPlace(next(iter(logs)), ())
+    if place.log and place.log not in logs:
         raise UnknownLog(f"the history has no such log of {namespace}")
-    here = [stream for stream in streams if stream.log == place.log]
-    return _of_log(connection, namespace, here, _successor(logs, place.log), place, most, _pass if passing else _walk)
+    return logs, place
 
 
 def _successor(logs: list[str], log: str) -> str:
@@ -130,13 +150,12 @@ def _of_log(
     successor: str,
     place: LogPlace,
     most: int,
-    walk: Callable[[sqlite3.Connection, _StreamRow, Position, int], Iterator[tuple[int, int, Position, Recorded | Passed]]],
 ) -> Stretch:
     here = {stream.partition: _position(place, stream.partition) for stream in streams}
     begins = not place.positions
     holes = {stream.id: _holes(connection, namespace, stream, here[stream.partition], begins=begins) for stream in streams}
     whole = not any(holes.values())
-    walks = [walk(connection, stream, here[stream.partition], most) for stream in streams]
+    walks = [_walk(connection, stream, here[stream.partition], most) for stream in streams]
     pieces: list[Piece] = []
     by_partition = {stream.partition: stream for stream in streams}
     size, more = 0, False
@@ -170,18 +189,43 @@ def _positions(place: LogPlace, here: dict[int, Position]) -> tuple[Position, ..
 
 def _walk(connection: sqlite3.Connection, stream: _StreamRow, behind: Position, most: int) -> Iterator[tuple[int, int, Position, Recorded]]:
     """Yields the entries of a stream behind a position: the id, the size, the position and the entry."""
-    for row in connection.execute(f"SELECT {COLUMNS} {_BEHIND}", (stream.id, behind, most + 1)):
+    for row in connection.execute(f"SELECT {COLUMNS} {_BEHIND} LIMIT ?", (stream.id, behind, most + 1)):
         entry = found(row, lambda entry: entry.stream == stream.id and entry.position > behind)
         yield entry.id, entry.size, entry.position, Recorded(entry, stream.partition)
 
 
-def _pass(connection: sqlite3.Connection, stream: _StreamRow, behind: Position, most: int) -> Iterator[tuple[int, int, Position, Passed]]:
-    """Yields the places of the entries of a stream behind a position, from its index alone."""
-    for number, position in connection.execute(f"SELECT id, position {_BEHIND}", (stream.id, behind, most + 1)):
-        yield number, 0, position, Passed(number, stream.partition, position)
+def _marks(connection: sqlite3.Connection, streams: list[_StreamRow], token: Token, every: int) -> Iterator[Mark]:
+    step = max(1, every // len(streams))
+    behind = {stream.id: token.positions[stream.partition] if stream.partition < len(token.positions) else "" for stream in streams}
+    last = {each.id: _one(connection, _LAST, each.id, behind[each.id]) for each in streams}
+    ends = [found[0] for found in last.values() if found is not None]
+    while ends and step <= max(ends):  # ids are counted through all namespaces, so that no stream has more entries than that
+        ahead = [_one(connection, _AHEAD, each.id, behind[each.id], step - 1) for each in streams]
+        if not any(ahead):
+            break
+        number = min(found[0] for found in ahead if found is not None)
+        for stream in streams:
+            found = _one(connection, _UNTIL, stream.id, behind[stream.id], step, number)
+            if found is not None:
+                behind[stream.id] = found[1]
+                token = token.at(stream.partition, found[1])
+        yield Mark(number, token, full=True)
+    left = [(stream, found) for stream in streams if (found := last[stream.id]) is not None and found[1] > behind[stream.id]]
+    for stream, (_, position) in left:
+        token = token.at(stream.partition, position)
+    if left:
+        yield Mark(max(number for _, (number, _) in left), token, full=False)
 
 
-_BEHIND = "FROM entries INDEXED BY by_position WHERE stream = ? AND position > ? ORDER BY position LIMIT ?"
+def _one(connection: sqlite3.Connection, query: str, *values: int | str) -> tuple[int, Position] | None:
+    found: tuple[int, Position] | None = connection.execute(query, values).fetchone()
+    return found
+
+
+_BEHIND = "FROM entries INDEXED BY by_position WHERE stream = ? AND position > ? ORDER BY position"
+_LAST = f"SELECT id, position {_BEHIND} DESC LIMIT 1"
+_AHEAD = f"SELECT id, position {_BEHIND} LIMIT 1 OFFSET ?"
+_UNTIL = f"SELECT id, position FROM (SELECT id, position {_BEHIND} LIMIT ?) WHERE id <= ? ORDER BY position DESC LIMIT 1"  # noqa: S608 (ours)
 
 
 def _holes(connection: sqlite3.Connection, namespace: str, stream: _StreamRow, behind: Position, *, begins: bool) -> list[_Hole]:

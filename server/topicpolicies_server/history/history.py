@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
@@ -23,7 +24,7 @@ from ..threads import DaemonThreads
 from . import as_of, file, following, queries
 from .as_of import Past
 from .entries import Gap, GapReason, Marks
-from .following import LogPlace, Stretch
+from .following import LogPlace, Mark, Stretch
 from .queries import Entry, Page, Query
 from .scribe import Scribe, set_back
 from .trimming import Bounds
@@ -106,7 +107,7 @@ class History:
         gaps = [gap for gap in unwritten if gap.until >= query.start and (gap.since is None or gap.since < query.end)]
         return page._replace(gaps=[*gaps, *page.gaps])
 
-    async def stretch(self, namespace: str, place: LogPlace, most: int, *, passing: bool = False) -> Stretch:
+    async def stretch(self, namespace: str, place: LogPlace, most: int) -> Stretch:
         """Returns what follows a place, after the events that were folded before the call are written (see ``following.stretch``).
 
         Raises:
@@ -115,7 +116,13 @@ class History:
         """
         if await self._settle(namespace):
             raise _unavailable("it can't be written")
-        return await self._read(lambda connection: following.stretch(connection, namespace, place, most, passing=passing))
+        return await self._read(lambda connection: following.stretch(connection, namespace, place, most))
+
+    async def marks(self, namespace: str, place: LogPlace, every: int, most: int) -> list[Mark]:
+        """Returns at most ``most`` marks (see ``following.marks``). Raises as ``stretch``."""
+        if await self._settle(namespace):
+            raise _unavailable("it can't be written")
+        return await self._read(lambda connection: list(islice(following.marks(connection, namespace, place, every), most)))
 
     async def past(
         self, namespace: str, key: PolicyKey, head: Head | None, *, at: int = 0, version: str = "", followed: bool = True

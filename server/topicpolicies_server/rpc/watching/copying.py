@@ -18,8 +18,9 @@ from ...core.policies import secrets
 from ...core.policies.documents import record
 from ...core.reading.watch import Token
 from ...core.reasons import Reason, ViolationReason
+from ...history import History
 from ...history.entries import Gap
-from ...history.following import LogPlace, Passed, Recorded, Stretch, UnknownLog, with_tokens
+from ...history.following import LogPlace, Recorded, Stretch, UnknownLog, with_tokens
 from ...history.queries import Entry
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
@@ -36,8 +37,8 @@ from .status import ASSUMED, failed_status, status_of
 
 _STRETCH = 256
 """The most events that are read from the history at a time."""
-_PASSED_AT_ONCE = 20_000
-"""The same, if only their places are asked for."""
+_MARKS = 1_000
+"""The most marks, if only bookmarks are asked for."""
 MOST_EVERY = 1_000_000_000
 _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
@@ -107,8 +108,6 @@ class Copying:
         self._position = watch.positions[name] or resume_tokens.write_position(0, Token("", ()))
         """Where the client stands once it has the records that wait."""
         self._every = watch.every
-        self._passed = 0
-        """How many events were passed, if only bookmarks are sent."""
         self._synced = False
         self._confirmed_ms = 0
         """As of when every event was handed to the stream, in milliseconds since 1970; 0: that is not known."""
@@ -227,8 +226,8 @@ class Copying:
             if ready and namespace.is_beyond(Token(place.log, place.positions)):
                 place = self._begin_anew("it is ahead of the log")
             try:
-                most = _PASSED_AT_ONCE if self._every else _STRETCH
-                stretch = await histories.of(self._registry).stretch(self.name, place, most, passing=bool(self._every))
+                history = histories.of(self._registry)
+                stretch = await (self._divide(history, place) if self._every else history.stretch(self.name, place, _STRETCH))
             except UnknownLog as error:
                 if not ready:  # until the namespace is loaded, the identity of its log is not known
                     await self._new_entries(namespace)
@@ -275,22 +274,23 @@ class Copying:
 
     # --- what is sent ---------------------------------------------------------------------------------------------
 
+    async def _divide(self, history: History, place: LogPlace) -> Stretch:
+        """Adds bookmarks behind a place, and returns how far they go."""
+        marks = await history.marks(self.name, place, self._every, _MARKS)
+        for mark in marks:
+            self._position = resume_tokens.write_position(mark.id, mark.token)
+            place = LogPlace(mark.token.log, mark.token.positions)
+            if mark.full:
+                self._records.add(self._bookmark(synced=False))
+        return Stretch([], place, more=len(marks) == _MARKS, whole=True, log=place.log)
+
     def _add_all(self, stretch: Stretch, before: LogPlace, told: Container[Gap]) -> None:
-        """Adds what a stretch has, or bookmarks in its place. ``told``: gaps that were sent before."""
-        passed, token = 0, Token("", ())
+        """Adds what a stretch has. ``told``: gaps that were sent before."""
         for piece, token in with_tokens(stretch, before):
             if isinstance(piece, Recorded):
                 self._add(piece.entry, token)
-            elif isinstance(piece, Passed):
-                passed = piece.id
-                self._passed += 1
-                if self._passed % self._every == 0:
-                    self._position = resume_tokens.write_position(passed, token)
-                    self._records.add(self._bookmark(synced=False))
-            elif piece not in told and not self._every:
+            elif piece not in told:
                 self._records.add(self._record(history_pb2.WatchHistoryEvent(gap=recorded.gap(piece))))
-        if passed:
-            self._position = resume_tokens.write_position(passed, token)
 
     def _add(self, entry: Entry, token: Token) -> None:
         self._position = resume_tokens.write_position(entry.id, token)
