@@ -197,7 +197,7 @@ def _warm(archive: str, middle: str, yesterday: str) -> dict[str, float]:
         "state --as-of": lambda: first(state(changes(), middle).orderBy("topic", "scope")),
         "drift": lambda: first(drift(state(changes(), middle), state(changes()))),
         "churn": churn,
-        "report": lambda: report(made(changes()), ""),
+        "report": lambda: report(changes(), ""),
     }
     try:
         return {name: min(_timed(query), _timed(query)) for name, query in queries.items()}

@@ -34,6 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
         )
     if unknown := [name for name in options.target.split(",") if name not in TARGETS]:
         parser.error(f"no such target: {', '.join(unknown)}; there are {', '.join(TARGETS)}")
+    if bool(options.pulsar) != bool(options.admin_url):
+        parser.error("a running broker needs both --pulsar URL and --admin-url URL")
     if "running" in options.target.split(",") and not (options.address and options.namespace):
         parser.error("a running sidecar needs --address HOST:PORT and --namespace TENANT/NAMESPACE")
     try:

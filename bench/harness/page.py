@@ -87,6 +87,8 @@ def _fan_out(report: Report) -> list[Html]:
 
 def _verdict(proof: Proof) -> Html:
     judged = f"({proof.calls:,} calls and {proof.deliveries:,} deliveries on {proof.keys:,} documents)"
+    if not proof.calls or not proof.keys:
+        return paragraph(alarm("Nothing was judged."))
     return paragraph(f"Every promise holds {judged}." if proof.holds else alarm(f"Not every promise holds {judged}."))
 
 

@@ -189,7 +189,7 @@ def _marks(page: str) -> dict[str, set[str]]:
 
 
 def test_the_report_is_one_self_contained_page_with_plots_and_escaped_text(spark: SparkSession) -> None:
-    page = report(made(frame(spark, [*CHANGES, change(20, "<script>", {"compaction_threshold": 1}, actor="<b>bot</b>")])), "all of it", 1)
+    page = report(frame(spark, [*CHANGES, change(20, "<script>", {"compaction_threshold": 1}, actor="<b>bot</b>")]), "all of it", 1)
     assert page.count("<svg") == page.count('role="img" aria-label="') == 3
     assert "7 changes by 4 actors" in page
     assert "retention-bot" in page and "&lt;b&gt;bot" in page and "<b>bot" not in page
@@ -199,8 +199,27 @@ def test_the_report_is_one_self_contained_page_with_plots_and_escaped_text(spark
     assert len(ids) == len(set(ids)) > 0
 
 
+def test_changes_are_selected_by_a_path_and_by_what_is_in_it(spark: SparkSession) -> None:
+    minutes, size = "retention_policies.retention_time_in_minutes", "retention_policies.retention_size_in_mb"
+    whole = change(1, "a", {"retention_policies": {"retention_time_in_minutes": 5, "retention_size_in_mb": 6}}, ["retention_policies"])
+    rows = [whole, change(2, "a", whole.policies, [minutes]), change(3, "a", whole.policies, [size]), change(4, "a", {}, ["dispatch_rate"])]
+    found = {
+        field: sorted(row.version for row in who(frame(spark, rows), field=field).collect())
+        for field in (minutes, "retention_policies", "dispatch_rate", "dispatch")
+    }
+    assert found == {minutes: ["v1", "v2"], "retention_policies": ["v1", "v2", "v3"], "dispatch_rate": ["v4"], "dispatch": []}
+
+
+def test_a_report_says_what_is_not_known(spark: SparkSession) -> None:
+    problem = "events may be missing from the beginning to <then>"
+    for rows in ([*CHANGES, gap(30, "COMPACTED", problem=problem)], [gap(30, "COMPACTED", problem=problem)]):
+        page = report(frame(spark, rows), "gaps", 2)
+        assert "What is not known" in page and "the beginning to &lt;then&gt;" in page
+    assert "What is not known" not in report(frame(spark, CHANGES), "all", 2)
+
+
 def test_a_report_without_changes_says_so(spark: SparkSession) -> None:
-    page = report(made(frame(spark, CHANGES).filter("false")), "nothing", 2)
+    page = report(frame(spark, CHANGES).filter("false"), "nothing", 2)
     assert "<p>No changes.</p>" in page and "<svg" not in page and "<table" not in page
 
 
@@ -210,7 +229,7 @@ def test_an_actor_has_one_colour_everywhere_in_a_report(spark: SparkSession) -> 
     others = [
         change(30 + number, f"topic-{number}", {SECONDS: 1}, actor=f"single-{number:02}", namespace="acme/more") for number in range(12)
     ]
-    page = report(made(frame(spark, [*others, *fight])), "a fight", 2)
+    page = report(frame(spark, [*others, *fight]), "a fight", 2)
     when, what, where = _legends(page)
     assert when == what == where
     named = {name: colour for name, colour in when.items() if name != "5 others"}
@@ -226,7 +245,7 @@ def test_an_actor_has_one_colour_everywhere_in_a_report(spark: SparkSession) -> 
 def test_an_hour_of_a_report_has_many_columns_with_times_and_the_date_on_the_axis(spark: SparkSession) -> None:
     begin = time_of("2030-01-31T09:30:00Z")
     rows = [change(number, "a", {PRODUCERS: number}, time=begin + number * HOUR // 20) for number in range(20)]
-    page = report(made(frame(spark, rows)), "an hour", 2)
+    page = report(frame(spark, rows), "an hour", 2)
     assert "Changes per minute, by actor" in page
     labels = re.findall(r"<text[^>]*>([^<]*)</text>", page)
     assert {"09:40", "10:00", "10:20", "2030-Jan-31", "UTC"} <= set(labels)
@@ -246,7 +265,7 @@ def test_the_columns_of_a_report_are_as_wide_as_its_period_needs(seconds: int, w
 
 def test_a_report_lists_so_many_actors_and_topics_and_no_more(spark: SparkSession) -> None:
     rows = [change(number, f"topic-{number}", {PRODUCERS: 1}, actor=f"actor-{number:02}") for number in range(60)]
-    page = report(made(frame(spark, rows)), "many", 1)
+    page = report(frame(spark, rows), "many", 1)
     assert page.count("<tr>") == 2 * 51
     assert page.count("There are more than these 50.") == 2
     assert _legends(page)[0].keys() == {*(f"actor-{number:02}" for number in range(9)), "51 others"}
@@ -256,7 +275,7 @@ def test_the_times_of_a_report_are_utc_whatever_the_zones_of_python_and_of_the_s
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     autumn = time_of("2026-11-01T04:05:00Z")  # of these five hours, 05:05 and 06:05 are both 01:05 in New York
-    rows = made(frame(spark, [change(n, "a", {"max_producer_per_topic": n}, time=autumn + n * HOUR) for n in range(5)]))
+    rows = frame(spark, [change(n, "a", {"max_producer_per_topic": n}, time=autumn + n * HOUR) for n in range(5)])
     expected = report(rows, "autumn", 2)
     assert "<time>2026-11-01 08:05:00</time>" in expected
     labels = re.findall(r">(\d\d:\d\d)</text>", expected)
@@ -274,7 +293,7 @@ def test_the_times_of_a_report_are_utc_whatever_the_zones_of_python_and_of_the_s
 
 def test_a_report_of_centuries_is_as_short_as_one_of_days(spark: SparkSession) -> None:
     times = [time_of("1930-01-01"), time_of("2026-11-01"), time_of("2026-11-05"), time_of("9999-12-31T23:59:59Z") + 48 * HOUR]
-    rows = made(frame(spark, [change(n, "a", {"max_producer_per_topic": n}, time=at) for n, at in enumerate(times)]))
+    rows = frame(spark, [change(n, "a", {"max_producer_per_topic": n}, time=at) for n, at in enumerate(times)])
     page = report(rows, "centuries", 2)
     assert "4 changes by 1 actors" in page and "9999-12-30 23:59:59" in page
     assert len(page) < 30_000

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from pyspark.errors import PySparkException
@@ -47,6 +49,7 @@ def _run(*arguments: str) -> Result:
         ("drift", "nowhere", "--from", "2030-01-01", "--declared", "file"),
         ("who", "nowhere", "--since", "2030-13-01"),
         ("who", ".", "--field", "retention"),
+        ("ingest", "nowhere"),
         ("churn", "nowhere", "--at-least", "0"),
     ],
 )
@@ -55,6 +58,20 @@ def test_wrong_arguments_are_refused_before_spark_starts(arguments: tuple[str, .
     assert result.exit_code == 2
     assert "Error" in result.output or "Usage" in result.output
     assert arguments[-1] != "retention" or '"retention" is not a field' in result.output.replace("\n", " ")
+
+
+def test_a_sidecar_that_is_not_there_is_told_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    monkeypatch.setattr(sys, "argv", ["topicpolicies-audit", "ingest", "nowhere", "--address", address, "--namespaces", "acme/orders"])
+    with pytest.raises(SystemExit) as ended:
+        commands.main()
+    printed = capsys.readouterr().err
+    assert ended.value.code == 1 and address in printed and "Is a sidecar running there?" in printed and printed.count("\n") == 1
+    assert not Path("nowhere").exists()
 
 
 def test_what_comes_from_outside_is_shown_as_it_is_and_moves_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,6 +190,7 @@ def test_ingest_passes_its_options_to_the_data_source(
 
     monkeypatch.setattr(commands, "_spark", contextlib.nullcontext)
     monkeypatch.setattr(archive, "ingest", ingest)
+    monkeypatch.setattr(commands, "opened", lambda _: contextlib.nullcontext(Mock()))
     _run("ingest", "archive", *arguments)
     (options,) = taken
     read_options(options)
@@ -252,6 +270,9 @@ def test_a_period_has_what_was_changed_within_it(spark: SparkSession, tmp_path: 
     period = ("--since", "1970-01-01T00:00:05Z")
     who = [json.loads(line) for line in _run("who", archive, *period, "-o", "json").output.splitlines()]
     assert [(row["who"], row["changed"]) for row in who] == [("one", ["message_ttl_in_seconds"]), ("deleting", ["max_producer_per_topic"])]
+    values = [(row.get("before"), row.get("after")) for row in who]
+    assert values == [({}, {"message_ttl_in_seconds": "5"}), ({"max_producer_per_topic": "1"}, None)]
+    assert _run("who", archive, "--namespace", "acme/others", "-o", "json").output == ""
     churn = [json.loads(line) for line in _run("churn", archive, *period, "--at-least", "1", "-o", "json").output.splitlines()]
     assert [(row["topic"].rpartition("/")[2], row["changes"], row["actors"]) for row in churn] == [("a", 1, 1), ("b", 1, 1)]
     page = tmp_path / "report.html"
@@ -286,7 +307,7 @@ def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: P
     assert archived(spark, archive).columns == list(Change._fields)
     state = _run("state", archive, "-o", "json", "--as-of", "1970-01-01T00:00:03Z")
     (only,) = map(json.loads, state.output.splitlines())
-    assert (only["topic"], only["actor"], only["policies"]) == (f"persistent://{NAMESPACE}/a", "one", {"max_producer_per_topic": 1})
+    assert (only["topic"], only["who"], only["policies"]) == (f"persistent://{NAMESPACE}/a", "one", {"max_producer_per_topic": 1})
     who = [json.loads(line) for line in _run("who", archive, "--by", "one", "-o", "json").output.splitlines()]
     assert [row["changed"] for row in who] == [["max_producer_per_topic"]] * 2
     churn = [json.loads(line) for line in _run("churn", archive, "--at-least", "4", "-o", "json").output.splitlines()]

@@ -124,3 +124,18 @@ def test_what_a_killed_ingest_left_is_deleted_when_it_is_old(spark: SparkSession
     os.utime(old, (0, 0))
     compact(spark, archive)
     assert new.exists() and not old.exists()
+
+
+def test_a_day_becomes_one_file_whatever_the_settings_of_the_session(spark: SparkSession, archive: str) -> None:
+    expected = positions(spark, archive)
+    spark.conf.set("spark.sql.files.maxRecordsPerFile", "1")
+    try:
+        compact(spark, archive)
+    finally:
+        spark.conf.unset("spark.sql.files.maxRecordsPerFile")
+    assert positions(spark, archive) == expected and files(archive)["day=1970-01-01"] == 2, "the batch that is not committed stays"
+
+
+def test_a_place_without_archive_is_not_compacted(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(ArchiveError, match="is not an archive"):
+        compact(spark, str(tmp_path / "nothing"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from topicpolicies_spark.options import OptionError, read_options
+from topicpolicies_spark.rows import SPARK_SCHEMA
+from topicpolicies_spark.source import TopicPolicyChanges
 
 ONE = {"namespaces": "acme/orders"}
 
@@ -44,3 +46,8 @@ def test_a_query_begins_and_ends_at_positions() -> None:
 def test_what_is_wrong_is_named(given: dict[str, str], named: str) -> None:
     with pytest.raises(OptionError, match=named):
         read_options(given)
+
+
+def test_a_stream_has_no_end() -> None:
+    with pytest.raises(OptionError, match="endingOffsets is for batches"):
+        TopicPolicyChanges({**ONE, "endingOffsets": '{"acme/orders": "b"}'}).streamReader(SPARK_SCHEMA)

@@ -18,7 +18,7 @@ from grpc import StatusCode
 
 from topicpolicies import Client, OutOfRange, Tls, TokenFile, Unavailable, reason_name
 from topicpolicies.v1.history_pb2 import HISTORY_GAP_REASON_TRIMMED, HistoryEntry, HistoryGap, WatchHistoryEvent
-from topicpolicies.v1.service_pb2 import NAMESPACE_STATE_READY
+from topicpolicies.v1.service_pb2 import NAMESPACE_STATE_LOADING, NAMESPACE_STATE_READY
 from topicpolicies_server.core.reading.watch import Token
 from topicpolicies_server.history import file, following, queries
 from topicpolicies_server.history.entries import Gap
@@ -32,6 +32,7 @@ from .options import OptionError, Options
 PATIENCE_SECONDS = 60.0
 """How many seconds a sidecar may be out of reach, or unable to read a namespace's log, before reading fails."""
 _NAMESPACES_A_WATCH = 5_000
+_ANSWER_SECONDS = 5.0
 _ENTRIES = 1_000
 """How many entries are read from a file at a time."""
 _ADMIN_SECONDS = 30.0
@@ -50,6 +51,14 @@ class Piece(NamedTuple):
 
 class History(ABC):
     """A history that can be read. Use it as a context manager."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Checks that the history can be reached, without much patience.
+
+        Raises:
+            TopicPoliciesError: it can't; UNAVAILABLE or DEADLINE_EXCEEDED: no sidecar answers.
+        """
 
     @abstractmethod
     def namespaces(self) -> list[str]:
@@ -108,6 +117,10 @@ class SidecarHistory(History):
         """Closes it."""
         self._client.close()
 
+    def check(self) -> None:
+        """See ``History``."""
+        self._client.server_info(timeout=_ANSWER_SECONDS)
+
     def namespaces(self) -> list[str]:
         """See ``History``."""
         options = self._options
@@ -164,7 +177,7 @@ class SidecarHistory(History):
                     match event.WhichOneof("content"):
                         case "status":
                             problems.pop(event.namespace, None)
-                            if event.status.state != NAMESPACE_STATE_READY:
+                            if event.status.state not in (NAMESPACE_STATE_LOADING, NAMESPACE_STATE_READY):
                                 problems[event.namespace] = event.status.message
                             if waiting is not None and not problems:
                                 waiting.cancel()
@@ -205,6 +218,9 @@ class HistoryFile(History):
     def __exit__(self, *error: object) -> None:
         """Closes it."""
         self._connection.close()
+
+    def check(self) -> None:
+        """Does nothing: to open the file was the check."""
 
     def namespaces(self) -> list[str]:
         """See ``History``."""

@@ -20,7 +20,7 @@ from topicpolicies.v1.history_pb2 import HistoryEntry
 
 from . import NAME, rows
 from .histories import Content, History, opened
-from .options import EARLIEST, Options, read_options
+from .options import EARLIEST, LATEST, OptionError, Options, read_options
 
 FORMAT = 1
 _PARTS_A_TASK = 16
@@ -64,7 +64,10 @@ class TopicPolicyChanges(DataSource):
 
     def streamReader(self, schema: types.StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
         """Returns the reader of a streaming query."""
-        return HistoryStreamReader(read_options(self.options))
+        options = read_options(self.options)
+        if options.ending != LATEST:
+            raise OptionError("endingOffsets is for batches: a stream has no end")
+        return HistoryStreamReader(options)
 
 
 class HistoryReader(DataSourceReader):

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -19,14 +20,17 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from rich.table import Table
 from rich.text import Text
 
+from topicpolicies import DeadlineExceeded, TopicPoliciesError, Unavailable
 from topicpolicies_server.cli.calls.moments import parse_time
 from topicpolicies_server.cli.exits import ExitCode
 from topicpolicies_server.cli.interrupts import INTERRUPTED
 from topicpolicies_server.cli.settings import Output
 from topicpolicies_server.cli.showing.rendering import console
 from topicpolicies_server.escaping import printable
+from topicpolicies_server.logs.change_log import LogError
 
 from ..documents import SPARK_TYPE
+from ..histories import opened
 from ..options import OptionError, read_options
 from . import archive as archives
 from .changes import made, who
@@ -70,6 +74,7 @@ Archive = Annotated[str, typer.Argument(metavar="ARCHIVE", help="The archive: a 
 Since = Annotated[str, _moment("--since", "Only from this time on, such as 2030-01-31T12:00:00Z or 2h-ago.")]
 Until = Annotated[str, _moment("--until", "Only before this time.")]
 AsOf = Annotated[str, _moment("--as-of", "The time; now if it is left out.")]
+Namespace = Annotated[str, _text("--namespace", "NAMESPACE", "Only this namespace.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, metavar="N", help="The most rows to show.")]
 Out = Annotated[Output, typer.Option("--output", "-o", metavar="table|json", help="A table for people, or JSON lines for programs.")]
 
@@ -106,7 +111,14 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
     pulsar: Annotated[str, _text("--pulsar", "pulsar://HOST:PORT", "Brokers beside which no sidecar runs; needs --admin-url.")] = "",
     admin_url: Annotated[str, _text("--admin-url", "http://HOST:PORT", "The brokers' admin API, which lists the namespaces.")] = "",
     tenants: Annotated[str, _text("--tenants", "TENANT,...", "Only these tenants, separated by commas.")] = "",
-    namespaces: Annotated[str, _text("--namespaces", "NAMESPACE,...", "Only these namespaces, separated by commas.")] = "",
+    namespaces: Annotated[
+        str,
+        _text(
+            "--namespaces",
+            "NAMESPACE,...",
+            "Only these namespaces, separated by commas. Needed without --admin-url and --history-file.",
+        ),
+    ] = "",
     token_file: Annotated[str, _text("--token-file", "FILE", "A file with the token for the sidecar and the brokers.")] = "",
     ca_file: Annotated[str, _text("--ca-file", "FILE", "The authorities of the sidecar's certificate, PEM.")] = "",
     admin_ca_file: Annotated[str, _text("--admin-ca-file", "FILE", "The authorities of the brokers' certificates, PEM.")] = "",
@@ -132,17 +144,28 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
     named = {"address": address, "historyFile": history_file, "namespaces": namespaces, "adminUrl": admin_url, "tenants": tenants}
     named |= {"tokenFile": token_file, "caFile": ca_file, "adminCaFile": admin_ca_file, "maxRowsPerTrigger": str(most_rows)}
     options = {name: value for name, value in named.items() if value}
-    read_options(options)
+    if not (history_file or namespaces or admin_url):
+        raise typer.BadParameter("Name the --namespaces, or the --admin-url of the brokers that list them.")
+    with opened(read_options(options)) as history:
+        if not pulsar:
+            history.check()
     with _source(archive, pulsar, options) as chosen, _spark() as spark:
+        if every:  # only a signal ends it
+            _tell_gaps(archives.gaps_of_history(chosen))
         query = archives.ingest(spark, archive, chosen, every_seconds=every or None)
         query.awaitTermination()
         typer.echo(f"The archive has {archives.changes(spark, archive).count():,} events.", err=True)
         unknown = archives.gaps(spark, archive, chosen)
     if unknown:
-        typer.echo("Not all that happened is known:", err=True)
-        for line in unknown:
-            typer.echo(f"  {printable(line)}", err=True)
+        _tell_gaps(unknown)
         raise typer.Exit(_INCOMPLETE)
+
+
+def _tell_gaps(unknown: Sequence[str]) -> None:
+    if unknown:
+        typer.echo("Not all that happened is known:", err=True)
+    for line in unknown:
+        typer.echo(f"  {printable(line)}", err=True)
 
 
 @contextlib.contextmanager
@@ -164,7 +187,7 @@ def _source(archive: str, pulsar: str, options: Mapping[str, str]) -> Iterator[M
 def show_state(
     archive: Archive,
     as_of: AsOf = "",
-    namespace: Annotated[str, _text("--namespace", "NAMESPACE", "Only this namespace.")] = "",
+    namespace: Namespace = "",
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
@@ -172,28 +195,32 @@ def show_state(
 
     They are those that `topicpolicies get --as-of` shows.
     """
-    with _changes(archive) as changes:
-        found = state(changes, as_of)
-        if namespace:
-            found = found.filter(found.namespace == namespace)
-        _show(found.orderBy("topic", "scope"), limit, output, "Documents")
+    with _changes(archive, namespace=namespace) as changes:
+        _show(state(changes, as_of).orderBy("topic", "scope"), limit, output, "Documents")
 
 
 @app.command("who")
-def show_who(
+def show_who(  # noqa: PLR0913, PLR0917 - options
     archive: Archive,
     topic: Annotated[str, _text("--topic", "TOPIC", "Only this topic.")] = "",
-    by: Annotated[str, _text("--by", "ACTOR", "Only this actor's changes.")] = "",
-    field: Annotated[str, _text("--field", "FIELD", "Only changes of this field, such as retention_policies.")] = "",
+    by: Annotated[str, _text("--by", "WHO", "Only the changes of this actor, as the column `who` names it.")] = "",
+    field: Annotated[str, _text("--field", "PATH", "Only changes of this field, such as retention_policies, or of what is in it.")] = "",
+    namespace: Namespace = "",
     since_time: Since = "",
     until_time: Until = "",
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
-    """Who changed what, and when; the newest change first."""
-    if field and field not in SPARK_TYPE.names:
-        raise typer.BadParameter(f'"{field}" is not a field: the names are those of the API, such as retention_policies.')
-    with _changes(archive, since_time, until_time) as changes:
+    """Who changed what, and when; the newest change first.
+
+    Of an event that names no actor, `who` is "(not said)", or the producer if a broker wrote it. `standing` says whether the actor is
+    verified. `before` and `after` have the values of the fields that changed.
+    """
+    name = field.partition(".")[0]
+    if field and name not in SPARK_TYPE.names:
+        near = get_close_matches(name, SPARK_TYPE.names, 1) or ["retention_policies"]
+        raise typer.BadParameter(f'"{name}" is not a field: the names are those of the API, such as {near[0]}.')
+    with _changes(archive, since_time, until_time, namespace) as changes:
         _show(who(changes, topic=topic, by=by, field=field), limit, output, "Changes")
 
 
@@ -228,14 +255,16 @@ def show_churn(
     fights_at_least: Annotated[
         int, typer.Option("--fights-at-least", min=1, metavar="N", help="Fields changed back at least this often.")
     ] = 2,
+    namespace: Namespace = "",
     limit: Limit = 100,
     output: Out = Output.TABLE,
 ) -> None:
     """Topics that change often, and fields changed back.
 
-    Such fields are changed back and forth, as by two automations that want different values.
+    A field is changed back if one actor restores the value from before another actor's change, also by a deletion: two automations that
+    want different values do it again and again.
     """
-    with _changes(archive, since_time, until_time) as changes:
+    with _changes(archive, since_time, until_time, namespace) as changes:
         within = made(changes)
         _show(frequently_changed(within, at_least), limit, output, "Topics that change often")
         _show(reverted_fields(within, fights_at_least), limit, output, "Fields that are changed back")
@@ -247,13 +276,16 @@ def write_report(
     html: Annotated[Path, typer.Option("--html", metavar="FILE", help="The page to write.")],
     since_time: Since = "",
     until_time: Until = "",
+    namespace: Namespace = "",
 ) -> None:
     """Write a page with plots: who changed what, and when.
 
     It also shows where, and which fields are changed back. It needs no other file.
     """
-    with _changes(archive, since_time, until_time) as changes:
-        html.write_text(report(made(changes), f"{since_time or 'the beginning'} to {until_time or 'now'}"), encoding="utf-8")
+    period = f"{namespace and f'{namespace}, '}{since_time or 'the beginning'} to {until_time or 'now'}"
+    with _changes(archive, since_time, until_time, namespace) as changes:
+        html.write_text(report(changes, period), encoding="utf-8")
+    typer.echo(f"The report: {html}", err=True)
 
 
 @app.command("sql")
@@ -282,7 +314,7 @@ def run_compact(archive: Archive) -> None:
     if _Settings.remote:
         raise typer.BadParameter("A Spark Connect server can't compact: leave out --remote.")
     with _spark() as spark:
-        typer.echo(f"Compacted days: {compact(spark, archive):,}.", err=True)
+        typer.echo(f"Compacted days: {compact(spark, archive):,}. Today is not over, and other days have one file.", err=True)
 
 
 def main() -> None:
@@ -299,6 +331,13 @@ def main() -> None:
     except NotStartedError as error:
         typer.echo(str(error), err=True)
         sys.exit(ExitCode.ERROR)
+    except (Unavailable, DeadlineExceeded) as error:
+        _fail(
+            f"{str(error).rstrip('.')}. Is a sidecar running there? Start it with `topicpolicies serve`, or name its --address.",
+            ExitCode.ERROR,
+        )
+    except (TopicPoliciesError, LogError) as error:
+        _fail(str(error), ExitCode.ERROR)
     except PySparkException as error:
         _fail(_sentence(str(error)), ExitCode.ERROR)
     except Py4JJavaError as error:  # an exception of Java that PySpark does not convert, such as that of a file that can't be read
@@ -330,9 +369,12 @@ def _spark() -> Iterator[SparkSession]:
 
 
 @contextlib.contextmanager
-def _changes(archive: str, since_time: str = "", until_time: str = "") -> Iterator[DataFrame]:
+def _changes(archive: str, since_time: str = "", until_time: str = "", namespace: str = "") -> Iterator[DataFrame]:
+    if archives.is_local(archive) and not _Settings.remote and not (Path(archive) / archives.CHANGES).is_dir():
+        raise archives.missing(archive)  # before Spark is started
     with _spark() as spark:
-        yield archives.changes(spark, archive, since_time, until_time)
+        found = archives.changes(spark, archive, since_time, until_time)
+        yield found.filter(found.namespace == namespace) if namespace else found
 
 
 def _show(found: DataFrame, limit: int, output: Output, title: str) -> int:

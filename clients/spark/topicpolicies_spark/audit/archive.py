@@ -87,13 +87,18 @@ def changes(spark: SparkSession, archive: str, since: str = "", until: str = "")
         raise ArchiveError(f'A compaction of "{archive}" was interrupted, or runs: `topicpolicies-audit compact` completes it.')
     found = _read(spark, place(archive, CHANGES))
     if found is None:
-        raise ArchiveError(f'"{archive}" is not an archive: fill it with `topicpolicies-audit ingest` first.')
+        raise missing(archive)
     for text, sign in ((since, ">="), (until, "<")):
         if text:
             time = time_of(text)
             found = found.filter(f"time {sign} timestamp_micros({time})")
             found = found.filter(f"day {sign.rstrip('=')}= date'{datetime.fromtimestamp(time / 1e6, UTC):%Y-%m-%d}'")
     return found.select(*SPARK_SCHEMA.names)
+
+
+def missing(archive: str) -> ArchiveError:
+    """Returns the error of a place without an archive."""
+    return ArchiveError(f'"{archive}" is not an archive: fill it with `topicpolicies-audit ingest` first.')
 
 
 def _read(spark: SparkSession, files: str) -> DataFrame | None:
@@ -132,11 +137,13 @@ def gaps(spark: SparkSession, archive: str, options: Mapping[str, str]) -> list[
         options: the options of the data source.
     """
     rows = changes(spark, archive).filter("action = 'GAP'").select("namespace", "problem").collect()
-    found = {f"{row.namespace}: {row.problem}" for row in rows}
+    return sorted({f"{row.namespace}: {row.problem}" for row in rows}.union(gaps_of_history(options)))
+
+
+def gaps_of_history(options: Mapping[str, str]) -> list[str]:
+    """Returns the same of a history alone, also behind its last event."""
     with opened(read_options(options)) as history:
-        for name in history.namespaces():
-            found |= {f"{name}: {of_gap(name, '', gap).problem}" for gap in history.gaps(name)}
-    return sorted(found)
+        return [f"{name}: {of_gap(name, '', gap).problem}" for name in history.namespaces() for gap in history.gaps(name)]
 
 
 def place(archive: str, part: str) -> str:

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from topicpolicies.names import topic_name
 
-WHO = ("time", "who", "topic", "scope", "action", "changed", "reason", "request_id", "version")
+WHO = ("time", "who", "standing", "topic", "scope", "action", "changed", "before", "after", "reason", "request_id", "version")
 """The columns that ``who`` returns."""
 
 
@@ -35,7 +35,8 @@ def made(changes: DataFrame) -> DataFrame:
 def who(changes: DataFrame, *, topic: str = "", by: str = "", field: str = "") -> DataFrame:
     """Returns changes, the newest first.
 
-    ``topic`` (by any of its names), ``by`` (an actor) and ``field``: only changes of these; empty: of all.
+    ``topic`` (by any of its names), ``by`` (an actor) and ``field`` (a path, and what is in it): only changes of these; empty: of all.
+    ``before`` and ``after`` are the values of the fields that changed, objects as JSON.
     """
     found = made(changes)
     if topic:
@@ -43,5 +44,11 @@ def who(changes: DataFrame, *, topic: str = "", by: str = "", field: str = "") -
     if by:
         found = found.filter(F.col("who") == by)
     if field:
-        found = found.filter(F.array_contains("fields", field))
+        within = F.lit(f"{field}.")
+        found = found.filter(
+            F.exists("changed", lambda path: (path == field) | path.startswith(within) | within.startswith(F.concat(path, F.lit("."))))
+        )
+    for column, name in (("previous", "before"), ("policies", "after")):
+        values = F.from_json(F.to_json(column), "map<string, string>")
+        found = found.withColumn(name, F.map_filter(values, lambda each, _: F.array_contains("fields", each)))
     return found.orderBy(F.col("time").desc(), F.col("position").desc()).select(*WHO)

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from .archive import CHANGES, CHECKPOINT, COMPACTED, FILES, FOLDERS, place
+from .archive import CHANGES, CHECKPOINT, COMPACTED, FILES, FOLDERS, missing, place
 
 _ABANDONED_SECONDS = 86_400
 """How old unfinished files are that no running ingest will complete."""
@@ -64,8 +64,13 @@ def compact(spark: SparkSession, archive: str) -> int:
 
     Returns:
         the number of days that were compacted; not those that have one file.
+
+    Raises:
+        ArchiveError: there is no archive.
     """
     folders = Folders(spark, archive)
+    if not folders.names(CHANGES):
+        raise missing(archive)
     days = _complete(folders)
     last = max(map(int, filter(str.isdigit, folders.names(f"{CHECKPOINT}/commits"))), default=-1)
     for day in folders.names(CHANGES, "day="):
@@ -74,7 +79,7 @@ def compact(spark: SparkSession, archive: str) -> int:
         if day < f"day={datetime.now(UTC):%Y-%m-%d}" and len(list(files)) > 1:
             rows = spark.read.schema(FILES).option("basePath", place(archive, CHANGES)).parquet(place(archive, f"{CHANGES}/{day}"))
             taken = rows.filter(rows.batch <= last).drop(*FOLDERS).coalesce(1).sortWithinPartitions("namespace", "position")
-            taken.write.mode("overwrite").parquet(place(archive, f"{COMPACTED}/{day}/batch={last}"))
+            taken.write.mode("overwrite").option("maxRecordsPerFile", 0).parquet(place(archive, f"{COMPACTED}/{day}/batch={last}"))
             days += _complete(folders)
     for name in folders.names(CHANGES, ".spark-staging-", older_seconds=_ABANDONED_SECONDS):
         folders.delete(f"{CHANGES}/{name}")

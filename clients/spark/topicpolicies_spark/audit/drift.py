@@ -12,7 +12,7 @@ from .state import KEY
 def drift(one: DataFrame, other: DataFrame, *, declared: bool = False) -> DataFrame:
     """Returns the documents that differ, with ``how`` and in which ``fields`` they do.
 
-    ``time`` and ``by`` say when the other document was written, and by whom; null if there is none.
+    ``time`` and ``who`` say when the other document was written, and by whom; null if there is none.
 
     Args:
         one: the earlier state, or what is declared.
@@ -21,9 +21,8 @@ def drift(one: DataFrame, other: DataFrame, *, declared: bool = False) -> DataFr
             more fields set. Else ``how`` is ``appeared``, ``vanished`` or ``changed``.
     """
     before, after = F.col("one"), F.col("other")
-    by = F.coalesce("actor", "producer").alias("by")
     joined = one.select(*KEY, F.col("policies").alias("one")).join(
-        other.select(*KEY, F.col("policies").alias("other"), "time", by), list(KEY), "left" if declared else "full_outer"
+        other.select(*KEY, F.col("policies").alias("other"), "time", "who"), list(KEY), "left" if declared else "full_outer"
     )
     fields = []
     for field in SPARK_TYPE.names:
@@ -36,7 +35,7 @@ def drift(one: DataFrame, other: DataFrame, *, declared: bool = False) -> DataFr
     else:
         how = F.when(before.isNull(), "appeared").when(after.isNull(), "vanished").otherwise("changed")
         differing = (F.size("fields") > 0) | before.isNull() | after.isNull()
-    return found.filter(differing).select(*KEY, how.alias("how"), "fields", "time", "by").orderBy(*KEY)
+    return found.filter(differing).select(*KEY, how.alias("how"), "fields", "time", "who").orderBy(*KEY)
 
 
 def _comparable(document: str, field: str) -> Column:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from ..page import Html, listed, marked, page, paragraph, section, table
 from ..plots import OTHERS, PALETTE, Bar, bars, over_time
+from .changes import made
 from .churn import frequently_changed, reverted_fields
 from .state import KEY
 
@@ -31,38 +32,40 @@ _EARLIEST, _LATEST = ((each - _EPOCH) // timedelta(seconds=1) for each in (datet
 """The times that can be shown, in seconds since 1970: Spark has earlier and later ones."""
 
 
-def report(rows: DataFrame, period: str, churn_at_least: int = 10, reverts_at_least: int = 2) -> str:
+def report(changes: DataFrame, period: str, churn_at_least: int = 10, reverts_at_least: int = 2) -> str:
     """Returns the report as HTML.
 
     An actor has the same colour everywhere in it. However many changes there are, only so many rows of results reach the driver.
 
     Args:
-        rows: the changes of documents, as ``changes.made`` returns them, of the period only.
+        changes: the changes of an archive, of the period only.
         period: the period, for the title.
         churn_at_least: how many changes a topic must have to be named.
         reverts_at_least: how many times changes of a field must have been undone for the field to be named.
     """
     title = f"Topic policies: {period}"
     seconds = F.least(F.greatest(F.unix_seconds("time"), F.lit(_EARLIEST)), F.lit(_LATEST)).alias("time")
-    made = rows.select(*KEY, "position", seconds, "who", "fields", "previous", "policies").cache()
+    rows = made(changes).select(*KEY, "position", seconds, "who", "fields", "previous", "policies").cache()
     counts = (F.count("*").alias("changes"), F.min("time").alias("first"), F.max("time").alias("last"))
+    gaps = _gaps(changes)
     try:
-        (known,) = made.agg(*counts, F.count_distinct("who").alias("actors")).collect()
+        (known,) = rows.agg(*counts, F.count_distinct("who").alias("actors")).collect()
         if not known.changes:
-            return page(title, paragraph("No changes."))
-        actors = _first(made.groupBy("who").agg(*counts).orderBy(F.col("changes").desc(), "who"))
+            return page(title, paragraph("No changes."), *gaps)
+        actors = _first(rows.groupBy("who").agg(*counts).orderBy(F.col("changes").desc(), "who"))
         legend = [(row.who, colour) for row, colour in zip(actors, PALETTE, strict=False)]
         colours = dict(legend)
         # An actor's place in the legend; -1, its last entry, for all actors without a colour of their own.
-        numbered = made.withColumn("number", F.array_position(F.lit(list(colours)), F.col("who")) - 1)
+        numbered = rows.withColumn("number", F.array_position(F.lit(list(colours)), F.col("who")) - 1)
         if known.actors > len(legend):
             legend.append((f"{known.actors - len(legend):,} others", OTHERS))
-        frequent = _first(frequently_changed(made, churn_at_least))
-        reverted = _first(reverted_fields(made, reverts_at_least).withColumn("actors", F.slice("actors", 1, _MOST_NAMES + 1)))
+        frequent = _first(frequently_changed(rows, churn_at_least))
+        reverted = _first(reverted_fields(rows, reverts_at_least).withColumn("actors", F.slice("actors", 1, _MOST_NAMES + 1)))
         by_field = numbered.withColumn("field", F.explode("fields"))
         return page(
             title,
             paragraph(f"{known.changes:,} changes by {known.actors:,} actors. Times are UTC."),
+            *gaps,
             section("When", _over_time(numbered, known.first, known.last, legend)),
             section("Who", *_table(("who", "changes", "first", "last"), actors, colours)),
             section("What", _bars("Changes by field and actor", by_field, "field", legend)),
@@ -77,7 +80,12 @@ def report(rows: DataFrame, period: str, churn_at_least: int = 10, reverts_at_le
             ),
         )
     finally:
-        made.unpersist()
+        rows.unpersist()
+
+
+def _gaps(changes: DataFrame) -> list[Html]:
+    rows = _first(changes.filter("action = 'GAP'").select("namespace", "problem").distinct().orderBy("namespace", "problem"))
+    return [section("What is not known", *_table(("namespace", "problem"), rows, {}))] if rows else []
 
 
 def _first(found: DataFrame) -> list[Row]:
