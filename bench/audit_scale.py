@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 from rich.table import Table
 
-from bench.harness.targets import running
+from bench.targets import running
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.cli.exits import ExitCode
 from topicpolicies_server.history import file

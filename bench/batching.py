@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.echo import METHOD
-from bench.harness.targets import Program, running, sqlite
 from bench.load import Calls, closed_loop, echo_calls, update_calls
+from bench.targets import Program, running, sqlite
 from bench.verdicts import print_verdict
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies

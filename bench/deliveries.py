@@ -30,10 +30,10 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.batching import BATCH, TOPICS, batches, send
-from bench.harness.broadcast import METHOD
-from bench.harness.targets import Program, running, sqlite
+from bench.broadcast import METHOD
 from bench.harness.watching import METHOD as WATCH_POLICIES
 from bench.harness.watching import events_of
+from bench.targets import Program, running, sqlite
 from topicpolicies.v1 import service_pb2
 
 CHANGES = {1: 16_384, 100: 4_096, 1_000: 512}
@@ -181,7 +181,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="rounds (default: %(default)s)")
     options = parser.parse_args()
     with (
-        running("-m", "bench.harness.broadcast", "PORT") as broadcast,
+        running("-m", "bench.broadcast", "PORT") as broadcast,
         sqlite() as target,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):

@@ -29,7 +29,7 @@ from bench.embedded_log import Waiting
 from bench.figures.conditions import here
 from bench.figures.filling import an_update
 from bench.figures.processors import seconds_of
-from bench.harness.targets import Program
+from bench.targets import Program
 from tests.broker.admin import Admin
 from tests.broker.pulsar_broker import Broker, OwnBroker
 from tests.logs.pulsar.foreign import ForeignWriter

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import grpc
 import jwt
 
-from bench.harness.targets import Program, sqlite
+from bench.targets import Program, sqlite
 from topicpolicies.errors import from_rpc_error
 from topicpolicies.v1 import service_pb2, service_pb2_grpc
 from topicpolicies.v1.policies_pb2 import TopicPolicies

@@ -28,9 +28,9 @@ from rich.table import Table
 
 from bench import history
 from bench.brokers import topics_that_stay
-from bench.harness.targets import Program, Target, new_namespace, pulsar, running, sqlite
 from bench.load import Calls, Sample, closed_loop, echo_calls, rest_calls, update_calls
 from bench.stages import Stage, measure
+from bench.targets import Program, Target, new_namespace, pulsar, running, sqlite
 from tests.broker.pulsar_broker import OwnBroker
 
 IN_FLIGHT = (1, 8, 64)

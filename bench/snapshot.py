@@ -23,8 +23,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.embedded_log import NAMESPACE, Waiting, updates
-from bench.harness.targets import running
 from bench.harness.watching import METHOD as WATCH_POLICIES
+from bench.targets import running
 from topicpolicies import AsyncClient, Client
 from topicpolicies.v1 import service_pb2
 from topicpolicies_server.logs.sqlite import SqliteLog

@@ -29,8 +29,8 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.batching import BATCH, TOPICS, batches, send
-from bench.harness.targets import Program, running
 from bench.harness.watching import METHOD as WATCH_POLICIES
+from bench.targets import Program, running
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 

@@ -13,8 +13,8 @@ import uvloop
 
 from bench.batching import BATCH, TOPICS, batches, send
 from bench.framing import records
-from bench.harness.targets import Program, sqlite
 from bench.load import closed_loop
+from bench.targets import Program, sqlite
 from topicpolicies.v1 import service_pb2
 
 from . import etcd

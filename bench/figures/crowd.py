@@ -22,9 +22,9 @@ import uvloop
 from google.protobuf.duration_pb2 import Duration
 
 from bench.batching import BATCH, batches, send
-from bench.harness.targets import Program, sqlite
 from bench.harness.watching import METHOD
 from bench.load import update_calls
+from bench.targets import Program, sqlite
 from topicpolicies.v1 import service_pb2
 
 from .figure import Figure, Measured, Want

@@ -18,8 +18,8 @@ from collections.abc import Awaitable, Iterator
 
 import grpc
 
-from bench.harness.targets import Program, running
 from bench.load import Calls
+from bench.targets import Program, running
 from tests.ports import free_port
 
 PUT = "/etcdserverpb.KV/Put"

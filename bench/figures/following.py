@@ -18,9 +18,9 @@ from typing import Any
 import grpc
 import pulsar
 
-from bench.harness.targets import Program
-from bench.harness.targets import pulsar as on_pulsar
 from bench.sidecar_events import Events
+from bench.targets import Program
+from bench.targets import pulsar as on_pulsar
 from tests.broker.admin import CHANGE_EVENTS, Admin
 from tests.logs.pulsar.foreign import ForeignWriter
 from topicpolicies.v1 import service_pb2

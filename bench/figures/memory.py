@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from bench import memory as namespaces
-from bench.harness.targets import Program
+from bench.targets import Program
 from topicpolicies_server.core.policies.documents import wire
 
 from . import filling

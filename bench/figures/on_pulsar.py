@@ -18,8 +18,8 @@ import uvloop
 
 from bench.batching import BATCH, TOPICS, batches, send
 from bench.brokers import topics_that_stay
-from bench.harness.targets import Program, new_namespace, pulsar, running
 from bench.load import Sample, closed_loop, echo_calls, rest_calls, update_calls
+from bench.targets import Program, new_namespace, pulsar, running
 
 from .figure import Figure, Measured, Want
 from .library import client

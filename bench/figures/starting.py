@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import grpc
 
-from bench.harness.targets import Program
 from bench.loading import write
+from bench.targets import Program
 from tests.broker.admin import CHANGE_EVENTS, Admin
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.service_pb2_grpc import TopicPoliciesServiceStub

@@ -9,8 +9,8 @@ from collections import defaultdict
 import grpc
 import uvloop
 
-from bench.harness.targets import running, sqlite
 from bench.load import Sample, closed_loop, echo_calls, update_calls
+from bench.targets import running, sqlite
 
 from .figure import Figure, Measured, Want
 from .scale import Say, Scale

@@ -10,7 +10,7 @@ from pathlib import Path
 import uvloop
 
 from bench import deliveries, snapshot
-from bench.harness.targets import Program, running, sqlite
+from bench.targets import Program, running, sqlite
 
 from .figure import Figure, Measured, Want
 from .scale import Say, Scale
@@ -31,7 +31,7 @@ def measure_deliveries(scale: Scale, say: Say) -> dict[str, Measured]:
     """Measures both, round by round."""
     say(f"{scale.watchers:,} watchers, {scale.few_rounds} rounds")
     with (
-        running("-m", "bench.harness.broadcast", "PORT") as broadcast,
+        running("-m", "bench.broadcast", "PORT") as broadcast,
         sqlite() as target,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):

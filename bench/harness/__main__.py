@@ -13,12 +13,13 @@ from secrets import token_hex
 
 from rich.console import Console
 
+from bench.targets import Target, pulsar, sqlite
+
 from .page import as_page
 from .run import Report, run
 from .scenarios import SCENARIOS, Plan
 from .session import session, slots_of
 from .summary import as_json, show
-from .targets import Target, pulsar, sqlite
 
 TARGETS = ("sqlite", "pulsar", "running")
 

@@ -16,15 +16,15 @@ import pyarrow as pa
 from pyspark import BarrierTaskContext
 from pyspark.sql import DataFrame, SparkSession
 
+from bench.broadcast import deliveries_per_second
 from bench.figures.conditions import here
+from bench.targets import Target, running
 
 from . import figures
-from .broadcast import deliveries_per_second
 from .progress import ProgressBar
 from .proof import Proof, prove
 from .records import SPARK_SCHEMA, batches
 from .scenarios import Plan, Scenario
-from .targets import Target, running
 
 _ROOT = Path(__file__).parents[2]
 _ECHO_CALLS = 6_000

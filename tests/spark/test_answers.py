@@ -13,7 +13,7 @@ import pytest
 from google.protobuf.message import Message
 from pyspark.sql import Row, SparkSession
 
-from bench.harness.targets import running
+from bench.targets import running
 from topicpolicies import Client, TopicPoliciesError
 from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.history_pb2 import HistoryOutcome

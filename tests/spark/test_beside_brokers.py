@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from bench.harness.targets import pulsar
+from bench.targets import pulsar
 from tests.broker.admin import Admin, AdminError
 from tests.broker.pulsar_broker import Broker
 from topicpolicies import Client, TopicPoliciesError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness.targets import sqlite
+from bench.targets import sqlite
 from topicpolicies import Client
 
 from .cluster import ROOT, cluster, connect_server, environment

@@ -18,7 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from bench.harness.targets import Target, running, sqlite
+from bench.targets import Target, running, sqlite
 from topicpolicies import Client, OutOfRange, Unavailable
 from topicpolicies_spark.audit import archive as archives
 from topicpolicies_spark.audit.compact import compact

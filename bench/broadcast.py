@@ -53,7 +53,7 @@ async def _serve(port: int) -> None:
 
 def deliveries_per_second(watchers: int) -> tuple[float, str]:
     """Measures deliveries of prepared bytes to this many server streams. Returns how many a second, and what they were."""
-    with running("-m", "bench.harness.broadcast", "PORT") as program:
+    with running("-m", "bench.broadcast", "PORT") as program:
         rate = asyncio.run(_deliveries(program.address, watchers, max(10, _DELIVERIES // watchers)))
     return rate, f"deliveries of {_MESSAGE_BYTES} prepared bytes to {watchers} streams"
 

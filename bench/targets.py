@@ -18,7 +18,7 @@ import httpx
 from tests.broker.pulsar_broker import OwnBroker
 from tests.ports import free_port
 
-_ROOT = Path(__file__).parents[2]
+_ROOT = Path(__file__).parents[1]
 _READY_SECONDS = 60.0
 _PAUSE_SECONDS = 0.01
 
