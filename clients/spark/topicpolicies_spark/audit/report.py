@@ -45,7 +45,8 @@ def report(changes: DataFrame, period: str, churn_at_least: int = 10, reverts_at
     """
     title = f"Topic policies: {period}"
     seconds = F.least(F.greatest(F.unix_seconds("time"), F.lit(_EARLIEST)), F.lit(_LATEST)).alias("time")
-    rows = made(changes).select(*KEY, "position", seconds, "who", "fields", "previous", "policies").cache()
+    whole = made(changes).select(*KEY, "position", seconds, "who", "fields", "previous", "policies")
+    rows = whole.drop("position", "previous", "policies").cache()  # documents are large, and needed once
     counts = (F.count("*").alias("changes"), F.min("time").alias("first"), F.max("time").alias("last"))
     gaps = _gaps(changes)
     try:
@@ -60,7 +61,7 @@ def report(changes: DataFrame, period: str, churn_at_least: int = 10, reverts_at
         if known.actors > len(legend):
             legend.append((f"{known.actors - len(legend):,} others", OTHERS))
         frequent = _first(frequently_changed(rows, churn_at_least))
-        reverted = _first(reverted_fields(rows, reverts_at_least).withColumn("actors", F.slice("actors", 1, _MOST_NAMES + 1)))
+        reverted = _first(reverted_fields(whole, reverts_at_least).withColumn("actors", F.slice("actors", 1, _MOST_NAMES + 1)))
         by_field = numbered.withColumn("field", F.explode("fields"))
         return page(
             title,
