@@ -102,7 +102,7 @@ async def test_report_only_logs_and_writes_nothing(old: Broker, tmp_path: Path) 
     place = Place(old, topics=4, partitions=0, prefix="reported")
     async with place.log() as log, guarding(old, tmp_path / "guard.log", place.namespace, "--report-only") as guard:
         await guard.loaded(1)
-        for _ in range(25):
+        for _ in range(100):
             await storm(old.admin, place.topics, 1)
             await guard.at_rest()
             if log.counts["stale"]:

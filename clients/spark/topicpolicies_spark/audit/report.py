@@ -14,7 +14,6 @@ from ..page import Html, listed, marked, page, paragraph, section, table
 from ..plots import OTHERS, PALETTE, Bar, bars, over_time
 from .changes import made
 from .churn import frequently_changed, reverted_fields
-from .state import KEY
 
 _TOP = 12
 _MOST_ROWS = 50
@@ -44,44 +43,40 @@ def report(changes: DataFrame, period: str, churn_at_least: int = 10, reverts_at
         reverts_at_least: how many times changes of a field must have been undone for the field to be named.
     """
     title = f"Topic policies: {period}"
-    seconds = F.least(F.greatest(F.unix_seconds("time"), F.lit(_EARLIEST)), F.lit(_LATEST)).alias("time")
-    whole = made(changes).select(*KEY, "position", seconds, "who", "fields", "previous", "policies")
-    rows = whole.drop("position", "previous", "policies").cache()  # documents are large, and needed once
+    seconds = F.least(F.greatest(F.unix_seconds("time"), F.lit(_EARLIEST)), F.lit(_LATEST))
+    rows = made(changes).withColumn("time", seconds)  # not cached: each question reads only the columns that it needs
     counts = (F.count("*").alias("changes"), F.min("time").alias("first"), F.max("time").alias("last"))
     gaps = _gaps(changes)
-    try:
-        (known,) = rows.agg(*counts, F.count_distinct("who").alias("actors")).collect()
-        if not known.changes:
-            return page(title, paragraph("No changes."), *gaps)
-        actors = _first(rows.groupBy("who").agg(*counts).orderBy(F.col("changes").desc(), "who"))
-        legend = [(row.who, colour) for row, colour in zip(actors, PALETTE, strict=False)]
-        colours = dict(legend)
-        # An actor's place in the legend; -1, its last entry, for all actors without a colour of their own.
-        numbered = rows.withColumn("number", F.array_position(F.lit(list(colours)), F.col("who")) - 1)
-        if known.actors > len(legend):
-            legend.append((f"{known.actors - len(legend):,} others", OTHERS))
-        frequent = _first(frequently_changed(rows, churn_at_least))
-        reverted = _first(reverted_fields(whole, reverts_at_least).withColumn("actors", F.slice("actors", 1, _MOST_NAMES + 1)))
-        by_field = numbered.withColumn("field", F.explode("fields"))
-        return page(
-            title,
-            paragraph(f"{known.changes:,} changes by {known.actors:,} actors. Times are UTC."),
-            *gaps,
-            section("When", _over_time(numbered, known.first, known.last, legend)),
-            section("Who", *_table(("who", "changes", "first", "last"), actors, colours)),
-            section("What", _bars("Changes by field and actor", by_field, "field", legend)),
-            section("Where", _bars("Changes by namespace and actor", numbered, "namespace", legend)),
-            section(
-                f"Topics that changed {churn_at_least} times or more",
-                *_table(("topic", "scope", "changes", "actors", "last"), frequent, colours),
-            ),
-            section(
-                "Fields that are changed back",
-                *_table(("topic", "scope", "field", "times_undone", "actors", "last"), reverted, colours),
-            ),
-        )
-    finally:
-        rows.unpersist()
+    (known,) = rows.agg(*counts, F.count_distinct("who").alias("actors")).collect()
+    if not known.changes:
+        return page(title, paragraph("No changes."), *gaps)
+    actors = _first(rows.groupBy("who").agg(*counts).orderBy(F.col("changes").desc(), "who"))
+    legend = [(row.who, colour) for row, colour in zip(actors, PALETTE, strict=False)]
+    colours = dict(legend)
+    # An actor's place in the legend; -1, its last entry, for all actors without a colour of their own.
+    numbered = rows.withColumn("number", F.array_position(F.lit(list(colours)), F.col("who")) - 1)
+    if known.actors > len(legend):
+        legend.append((f"{known.actors - len(legend):,} others", OTHERS))
+    frequent = _first(frequently_changed(rows, churn_at_least))
+    reverted = _first(reverted_fields(rows, reverts_at_least).withColumn("actors", F.slice("actors", 1, _MOST_NAMES + 1)))
+    by_field = numbered.withColumn("field", F.explode("fields"))
+    return page(
+        title,
+        paragraph(f"{known.changes:,} changes by {known.actors:,} actors. Times are UTC."),
+        *gaps,
+        section("When", _over_time(numbered, known.first, known.last, legend)),
+        section("Who", *_table(("who", "changes", "first", "last"), actors, colours)),
+        section("What", _bars("Changes by field and actor", by_field, "field", legend)),
+        section("Where", _bars("Changes by namespace and actor", numbered, "namespace", legend)),
+        section(
+            f"Topics that changed {churn_at_least} times or more",
+            *_table(("topic", "scope", "changes", "actors", "last"), frequent, colours),
+        ),
+        section(
+            "Fields that are changed back",
+            *_table(("topic", "scope", "field", "times_undone", "actors", "last"), reverted, colours),
+        ),
+    )
 
 
 def _gaps(changes: DataFrame) -> list[Html]:
