@@ -100,11 +100,11 @@ def _judge(table: pa.Table, promises: Sequence[Validator], skew: float) -> pa.Ta
     records = list(rows(table))
     history = history_of(records, skew)
     timeline = Timeline(history)
+    calls, deliveries = (sum(record.kind in kinds for record in records) for kinds in (_CALLS, ("change",)))
     judged = []
     for validate in promises:
         broken = [str(error) for error in validate(history, timeline)]
         examples = [text[:_MOST_CHARACTERS] for text in broken[:_EXAMPLES]]
-        calls, deliveries = (sum(record.kind in kinds for record in records) for kinds in (_CALLS, ("change",)))
         judged.append(_Judged(validate.__name__, len(broken), examples, calls, deliveries, len(timeline.heads)))
     return pa.Table.from_pylist([each._asdict() for each in judged], schema=_SCHEMA)
 

@@ -120,7 +120,7 @@ def marks(connection: sqlite3.Connection, namespace: str, place: LogPlace, every
     """
     logs, place = _logs(connection, namespace, place)
     while place.log:
-        yield from _marks(connection, logs[place.log], Token(place.log, place.positions), every)
+        yield from _marks(connection, logs[place.log], place, every)
         place = LogPlace(_successor(list(logs), place.log), ())
 
 
@@ -194,9 +194,9 @@ def _walk(connection: sqlite3.Connection, stream: _StreamRow, behind: Position, 
         yield entry.id, entry.size, entry.position, Recorded(entry, stream.partition)
 
 
-def _marks(connection: sqlite3.Connection, streams: list[_StreamRow], token: Token, every: int) -> Iterator[Mark]:
-    step = max(1, every // len(streams))
-    behind = {stream.id: token.positions[stream.partition] if stream.partition < len(token.positions) else "" for stream in streams}
+def _marks(connection: sqlite3.Connection, streams: list[_StreamRow], place: LogPlace, every: int) -> Iterator[Mark]:
+    token, step = Token(place.log, place.positions), max(1, every // len(streams))
+    behind = {stream.id: _position(place, stream.partition) for stream in streams}
     last = {each.id: _one(connection, _LAST, each.id, behind[each.id]) for each in streams}
     ends = [found[0] for found in last.values() if found is not None]
     while ends and step <= max(ends):  # ids are counted through all namespaces, so that no stream has more entries than that
