@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError, Message
+from google.protobuf.timestamp_pb2 import Timestamp
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthListRequest
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 
@@ -67,7 +69,7 @@ class Mutations:
             "GetServerInfo": GetServerInfoRequest,
             "ListPolicies": lambda: ListPoliciesRequest(namespace=self._namespace(), page_size=3),
             "ListHistory": lambda: ListHistoryRequest(namespace=self._namespace(), page_size=3),
-            "GetPolicyAsOf": lambda: GetPolicyAsOfRequest(topic=self._topic(), version=self._text()),
+            "GetPolicyAsOf": self._as_of,
             "WatchHistory": lambda: WatchHistoryRequest(namespaces=[self._namespace()]),
             "WatchPolicies": self._watch,
             "BatchUpdatePolicies": self._updates,
@@ -239,6 +241,11 @@ class Mutations:
 
     def _delete(self) -> DeletePolicyRequest:
         return DeletePolicyRequest(topic=self._topic(), scope=SCOPE_LOCAL, include_previous=True)
+
+    def _as_of(self) -> Message:
+        if self.random.random() < 0.5:
+            return GetPolicyAsOfRequest(topic=self._topic(), version=self._text())
+        return GetPolicyAsOfRequest(topic=self._topic(), time=Timestamp(seconds=int(time.time())))
 
     def _updates(self) -> BatchUpdatePoliciesRequest:
         changes = []
