@@ -66,7 +66,7 @@ def measure(updates: int) -> list[Stage]:
     def take(placed: Placed) -> tuple[Event, Folded, Settings | None]:
         assert placed.event is not None
         before = view.head(placed.event.key)
-        folded, change = view.take(placed, sequencer.computed_on(placed.event))
+        folded, change = view.take(placed)
         assert folded is not None and change is not None
         changes.append(change)
         return placed.event, folded, None if before is None else before.document

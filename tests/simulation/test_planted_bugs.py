@@ -322,10 +322,10 @@ def time_makes_knowledge(patch: pytest.MonkeyPatch) -> None:
     """A sidecar that joined takes its guess for certain W after the first event of the key that it saw."""
     original = fold.fold
 
-    def planted(state: KeyState, placed: Placed, context: FoldContext, computed_on: Settings | None = None) -> Folded:
+    def planted(state: KeyState, placed: Placed, context: FoldContext) -> Folded:
         if state.newest is not None and state.all_seen(placed.published_at, context.window_ms):
             state.since = ""
-        return original(state, placed, context, computed_on)
+        return original(state, placed, context)
 
     patch.setattr(view, "fold", planted)
 

@@ -15,7 +15,6 @@ from typing import Any
 
 from ..checkpoints import Keeper, Restored
 from ..core.fold.fold import FoldContext
-from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.lazy_view import UndecodedEntry
 from ..core.reading.readback import Disagreement, ReadBack
@@ -267,11 +266,9 @@ class Follower(LateFolding):
         fold, taken, keeper = self._fold, owner.taken, self.keeper
         if keeper is not None and keeper.to_copy:
             keeper.before(events)
-        ours = self._caught_up and self._context.sole_writer  # events that requests wait for may be among these; no other process writes
         try:
             for entry in events:
-                computed_on = owner.computed_on(entry.event) if ours and entry.event is not None else None
-                placed, before, folded, change = fold(entry, computed_on)
+                placed, before, folded, change = fold(entry)
                 if self._recorder is not None:
                     self._folded.append((placed, before, folded, change if change is not None else before))
                 taken(self, placed, folded, change, before)
@@ -291,12 +288,12 @@ class Follower(LateFolding):
         elif self._first and (refusal := self.share.refusal(self._namespace)) is not None:
             owner.refused(self, refusal)
 
-    def _fold(self, placed: Placed, computed_on: Settings | None = None) -> Step:
+    def _fold(self, placed: Placed) -> Step:
         """Folds an entry and counts it. An entry that can't be folded is treated as one that can't be read."""
         before = self.view.head(placed.event.key) if placed.event is not None else None
         folded = change = None
         try:
-            folded, change = self.view.take(placed, computed_on)
+            folded, change = self.view.take(placed)
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
             _LOG.exception("%s: the entry at %s can't be applied", self._namespace, placed.position)
             placed = placed._replace(event=None, problem=f"it can't be applied ({type(error).__name__})")

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeAlias, TypeVar
 
 from ..core.fold.fold import Folded
-from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.view import Head
 from ..logs.change_log import LogError, NamespaceLog
@@ -16,9 +15,6 @@ FollowerT_contra = TypeVar("FollowerT_contra", contravariant=True)
 
 class Owner(Protocol[FollowerT_contra]):
     """The part of a namespace that follows its log through a follower of this type (``reports``)."""
-
-    def computed_on(self, event: Event) -> Settings | None:
-        """Returns the document from which an event was computed, if a request here waits for it (``core/fold/fold``); else None."""
 
     def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
         """Takes note of events of ours that the log has acknowledged, and which may not count yet. Returns them."""

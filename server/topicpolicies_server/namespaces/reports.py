@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ..core.errors import Kind
 from ..core.fold.fold import Folded
 from ..core.names import PolicyKey, Scope
-from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Placed
 from ..core.reading.view import Before, Head
 from ..core.reading.watch import Token
@@ -46,10 +45,6 @@ class Reports:
         self._repair_publisher = repair_publisher
         self._freshness = freshness
         self._waiting = waiting
-
-    def computed_on(self, event: Event) -> Settings | None:
-        """Returns the document from which an event was computed, if a request here waits for it; else None."""
-        return self._updates.computed_on(event)
 
     def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
         """Takes note of events of ours that the log has acknowledged, and which may not count yet. Returns them."""

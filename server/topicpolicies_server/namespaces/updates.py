@@ -79,8 +79,6 @@ class Updates:
         """Makes the ids of events."""
         depth, queue = limits.max_in_flight_per_key, limits.max_waiting_per_key
         self.sequencer = Sequencer(self.state, self.new_id, applied=self._applied, shared=self.shared, depth=depth, queue=queue)
-        self.computed_on: Callable[[Event], Settings | None] = self.sequencer.computed_on
-        """The document from which an event was computed, if a request waits for that event (``core/fold/fold``)."""
         self._confirmations = Confirmations(name, limits.update_timeout_seconds / 2, self._confirmed, self._confirmation_failed)
 
     # --- requests -------------------------------------------------------------------------------------------------

@@ -35,7 +35,6 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..policies.documents import Settings
 from ..policies.events import Event, Remembered
 from .request import Request
 
@@ -117,8 +116,6 @@ class Link:
     carried: Remembered = NO_REQUEST
     """The request as later events carry it (``event.carried``) while its version is not known."""
     state: State = State.WAITING
-    before: Settings | None = None
-    """The document that the event was computed from."""
 
     @property
     def event_id(self) -> str:

@@ -197,12 +197,6 @@ class Sequencer:
         chain = self._chains.get(event.key)
         return chain is not None and event.stamp is not None and chain.expected(event.stamp.event_id) is not None
 
-    def computed_on(self, event: Event) -> Settings | None:
-        """Returns the document that an expected event was computed from (``core/fold/fold``); None: not known, or there was none."""
-        chain = self._chains.get(event.key)
-        link = chain.expected(event.stamp.event_id) if chain is not None and event.stamp is not None else None
-        return link.before if link is not None else None
-
     def reopened(self, found: Mapping[str, FoundEvent]) -> list[Effect]:
         """Handles a log that was opened anew and read to its end. Expected events that were not found are appended again, under their ids.
 

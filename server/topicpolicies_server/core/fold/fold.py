@@ -59,7 +59,7 @@ from .joining import (
     without_versions,
 )
 from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Noted, Owed, Superseded, absent_since, repair_due, restatement
-from .operation import Folded, Status, applies, apply, changed_by, judge, move, pipelined
+from .operation import Folded, Status, apply, changed_by, judge, move, pipelined
 from .overlap import OWED_MS, infer_overlapping
 from .whole_documents import continue_from_first, learn_from_operation
 
@@ -97,7 +97,7 @@ _ID: Callable[[Remembered], str] = itemgetter(0)
 """Returns a request's id."""
 
 
-def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED, computed_on: Settings | None = None) -> Folded:
+def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED) -> Folded:
     """Folds the next event of a key, in log order, into its state.
 
     Each position must be folded once: the caller skips positions that it has already folded.
@@ -106,8 +106,6 @@ def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED, comput
         state: the key's state, which is changed.
         placed: the event.
         context: what the fold must know besides these two.
-        computed_on: the document from which this process computed the event, for a request that was not applied before. If the head is
-            still that very object, the event's document is the result and conditions need no judging. None: unknown.
     """
     event = placed.event
     if event is None:
@@ -125,7 +123,7 @@ def fold(state: KeyState, placed: Placed, context: FoldContext = _SHARED, comput
     if stamp is None:
         folded = _broker_event(state, placed, event, context, first)
     elif stamp.kind is StampKind.UPDATE or stamp.kind is StampKind.DELETE:
-        folded = _operation(state, placed, event, stamp, context, first, computed_on)
+        folded = _operation(state, placed, event, stamp, context, first)
     else:
         folded = _restated(state, placed, event, stamp, context, first)
     if not context.sole_writer:
@@ -143,17 +141,13 @@ def _goes_on(stamp: Stamp | None) -> bool:
     return stamp.kind is StampKind.REPAIR or (stamp.base != "" and not pipelined(stamp))  # a pipelined base may start from no document
 
 
-def _operation(
-    state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool, computed_on: Settings | None
-) -> Folded:
+def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, context: FoldContext, first: bool) -> Folded:
     """Folds a sidecar's UPDATE or DELETE."""
     document = event.document
     sure = False
     if stamp.event_id == state.newest or (state.seen is not None and stamp.event_id in state.seen):
         request = state.remembers(stamp.request_id)
         folded = Folded(Status.DUPLICATE, request.version if request else "", request.previous if request else "")
-    elif computed_on is not None and computed_on is state.document and context.sole_writer and applies(state, event, stamp):
-        folded = apply(state, placed, stamp, document, stamp.base not in (state.version, state.head_event))
     else:
         if first:
             state.remembered = without_versions(stamp.remembered) if event.replicated else tuple(stamp.remembered)

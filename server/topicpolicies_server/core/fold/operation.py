@@ -112,11 +112,6 @@ def conditional(stamp: Stamp) -> bool:
     return stamp.etag is not None or stamp.skip_if_absent or bool(stamp.reads)
 
 
-def applies(state: KeyState, event: Event, stamp: Stamp) -> bool:
-    """Returns whether an event that was computed from this very head results in its own document: its conditions hold for that head."""
-    return stamp.kind is StampKind.UPDATE and state.joined is None and not event.replicated and event.document is not None
-
-
 def operated(head: Settings | None, document: Settings, stamp: Stamp) -> Settings:
     """Returns the head after an operation: masked settings are taken from the document, list operations are applied to the head's lists."""
     result = merged(head, document, touched_by(stamp.mask, head, document))

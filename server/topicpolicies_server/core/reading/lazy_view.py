@@ -32,7 +32,6 @@ from typing import Any, Protocol
 
 from ..fold.fold import FoldContext, Folded, KeyState, check_all_seen
 from ..names import PolicyKey, Scope
-from ..policies.documents import Settings
 from ..policies.events import Placed, Position
 from .cells import Trace
 from .recent_cells import RecentCells
@@ -224,11 +223,11 @@ class LazyView(View):
             self.fold_topic(key.topic)
         return super().head(key)
 
-    def take(self, placed: Placed, computed_on: Settings | None = None) -> tuple[Folded | None, Head | None]:
+    def take(self, placed: Placed) -> tuple[Folded | None, Head | None]:
         """Folds the next event of the log (``View.take``)."""
         if self._kept and placed.event is not None:
             self.fold_topic(placed.event.key.topic)
-        return super().take(placed, computed_on)
+        return super().take(placed)
 
     def check_all_seen(self, now: int) -> int | None:
         """Looks for keys with documents that were not seen (``View``); first folds the topics of which some events are folded.

@@ -166,11 +166,8 @@ class View(Restorable, Walked):
         state = self.state(key)
         return restatement(key, state, event_id) if state is not None and repair_due(state) else None
 
-    def take(self, placed: Placed, computed_on: Settings | None = None) -> tuple[Folded | None, Head | None]:
-        """Folds the next event of the log. Returns what the fold did, and the new head if it changed.
-
-        ``computed_on``: see ``fold``.
-        """
+    def take(self, placed: Placed) -> tuple[Folded | None, Head | None]:
+        """Folds the next event of the log. Returns what the fold did, and the new head if it changed."""
         event = placed.event
         if event is None:
             return None, None
@@ -189,7 +186,7 @@ class View(Restorable, Walked):
                     context = context._replace(joining=False, joined_at=None)
             elif context.joining:  # the event's base was not compacted away: if it was not seen, there is none
                 context = context._replace(joining=False)
-        folded = fold(state, placed, context, computed_on)
+        folded = fold(state, placed, context)
         cell.touched_at = placed.published_at
         now, idle = self._cells.recent_cells[placed.partition].touch(cell.name, placed.published_at, placed.producer)
         for name in idle:
