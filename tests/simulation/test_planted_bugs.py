@@ -22,7 +22,6 @@ from topicpolicies_server.core.chains.context import ChainContext
 from topicpolicies_server.core.chains.sequencer import Effect, Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold import fold, joining, keystate
-from topicpolicies_server.core.fold import whole_documents as taking
 from topicpolicies_server.core.fold.fold import FoldContext, Folded
 from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
@@ -332,8 +331,7 @@ def time_makes_knowledge(patch: pytest.MonkeyPatch) -> None:
 
 def nobody_has_seen_more(patch: pytest.MonkeyPatch) -> None:
     """No sidecar believes a writer that has seen more, until it was contradicted often enough."""
-    for module in (joining, taking):
-        patch.setattr(module, "has_seen_more", lambda state, stamp: False)
+    patch.setattr(joining, "has_seen_more", lambda state, stamp: False)
 
 
 def gaps_are_empty(patch: pytest.MonkeyPatch) -> None:

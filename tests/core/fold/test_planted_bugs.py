@@ -18,7 +18,7 @@ from tests.core.fold.model.kinds import WORLDS, WorldKind
 from tests.core.fold.model.world import Broken, World
 from topicpolicies_server.core.changes.change import touched_by
 from topicpolicies_server.core.fold import fold as rules
-from topicpolicies_server.core.fold import inference, joining, operation, whole_documents
+from topicpolicies_server.core.fold import inference, joining, operation
 from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState
 from topicpolicies_server.core.fold.inference import Inference, infer
 from topicpolicies_server.core.fold.keystate import Superseded
@@ -104,8 +104,7 @@ def test_taking_an_old_guess_for_known_is_caught(monkeypatch: pytest.MonkeyPatch
 
 
 def test_believing_a_writer_that_has_seen_less_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (joining, whole_documents):
-        monkeypatch.setattr(module, "has_seen_more", lambda _state, stamp: stamp.seen is not None)
+    monkeypatch.setattr(joining, "has_seen_more", lambda _state, stamp: stamp.seen is not None)
     assert broken(WORLDS["late repairs"])
 
 
@@ -115,7 +114,7 @@ def test_taking_every_folded_event_for_certain_is_caught(monkeypatch: pytest.Mon
 
 
 def test_believing_an_operation_although_other_events_came_in_between_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(whole_documents, "_stands_on_its_own", lambda *_: True)
+    monkeypatch.setattr(joining, "_after", lambda *_: [])
     assert broken(WORLDS["late repairs"])
 
 

@@ -108,8 +108,7 @@ def test_taking_an_old_guess_for_known_loses_changes_that_a_late_repair_restored
 
 
 def test_guards_that_never_believe_each_other_do_not_come_to_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("joining", "whole_documents"):
-        monkeypatch.setattr(f"topicpolicies_server.core.fold.{module}.has_seen_more", lambda *_: False)
+    monkeypatch.setattr("topicpolicies_server.core.fold.joining.has_seen_more", lambda *_: False)
     with pytest.raises(Unrest):
         runs("witnessed", range(20))
 

@@ -5,7 +5,6 @@
 - ``inference``: infers which setting a broker's document changed
 - ``overlap``: the same inference for brokers that change their cached documents in place
 - ``joining``: heads of keys whose history was not read from the beginning, and which writer is believed about them
-- ``whole_documents``: operations of which such a reader takes the whole document
 - ``fold``: folds one event of any kind, using the modules above
 - ``remembered``: the requests that a key's state remembers, as bytes
 - ``leftovers``: the parts of a state that are needed only for a while after an event, as bytes

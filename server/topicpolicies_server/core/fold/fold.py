@@ -54,6 +54,7 @@ from .joining import (
     check_all_seen,
     check_certainty,
     join,
+    learn_from_operation,
     learn_from_restatement,
     note_in_trail,
     without_versions,
@@ -61,7 +62,6 @@ from .joining import (
 from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Noted, Owed, Superseded, absent_since, repair_due, restatement
 from .operation import Folded, Status, apply, changed_by, judge, move, pipelined
 from .overlap import OWED_MS, infer_overlapping
-from .whole_documents import continue_from_first, learn_from_operation
 
 __all__ = [
     "FoldContext",
@@ -156,12 +156,10 @@ def _operation(state: KeyState, placed: Placed, event: Event, stamp: Stamp, cont
             state.remembered = tuple(request for request in state.remembered if request.request_id != stamp.request_id)  # apply() adds it
             folded = apply(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
         else:
-            learned, guess, local = None, None, None if event.replicated else stamp
+            learned, local = None, None if event.replicated else stamp
             if stamp.seen is not None and not event.replicated:
-                result = None if stamp.kind is StampKind.DELETE else document or {}
-                learned = learn_from_operation(state, placed, stamp, result)
-                guess = learned or continue_from_first(state, placed, stamp, result)
-            folded = guess or judge(state, placed, event, stamp)
+                learned = learn_from_operation(state, placed, stamp, None if stamp.kind is StampKind.DELETE else document or {})
+            folded = learned or judge(state, placed, event, stamp)
             sure = learned is not None or check_certainty(state, placed.published_at, context.window_ms, stamp=local)
         if state.joined is not None or state.since:
             note_in_trail(state, Noted(placed, certain=sure), context.window_ms)

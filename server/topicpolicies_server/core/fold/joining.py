@@ -62,7 +62,7 @@ from ..policies.documents import Settings
 from ..policies.events import Action, Event, Placed, Position, Remembered, Stamp
 from .inference import Inference
 from .keystate import ALONE, RECENT_EVENTS, REMEMBERED_REQUESTS, WINDOW_MS, Joined, KeyState, Noted
-from .operation import changed_by, judge, move, pipelined, restates
+from .operation import Folded, apply, changed_by, judge, move, pipelined, restates
 
 BELIEVED_AFTER = 3
 """How often writers that have seen as much must restate a version as something else before the restatement is believed."""
@@ -149,6 +149,25 @@ def check_certainty(state: KeyState, at: int, window_ms: int, *, stamp: Stamp | 
     return False
 
 
+def learn_from_operation(state: KeyState, placed: Placed, stamp: Stamp, document: Settings | None) -> Folded | None:
+    """Takes the document of an operation whose writer had seen more of the key than we have, and everything up to the operation.
+
+    Returns None, and takes nothing, if the writer had not, or if the document is not certainly the result: the operation was computed from
+    an event that was on its way, or repeats a request that was applied before, or there was no document to change.
+    """
+    if not has_seen_more(state, stamp):
+        return None
+    assert stamp.seen is not None, "its writer had seen more"
+    if _after(state, stamp.seen.upto) != [] or pipelined(stamp) or (stamp.skip_if_absent and not stamp.base):
+        return None
+    if any(request.version and request.request_id == stamp.request_id for request in stamp.remembered):
+        return None
+    state.remembered = _completed(state, stamp)
+    folded = apply(state, placed, stamp, document, stale=False)
+    _know(state, stamp)
+    return folded
+
+
 def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     """Takes over what a restatement of ``claimed`` says about the head, if its writer is to be believed."""
     if claimed == state.document and (claimed is None or stamp.head_version == state.version):
@@ -157,11 +176,11 @@ def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Sta
                 state.remembered = _remembered(state, stamp)
             return
         assert stamp.seen is not None, "its writer had seen more"
-        later = after(state, stamp.seen.upto)
+        later = _after(state, stamp.seen.upto)
         if not later:
             same = claimed is not None or later is not None  # else it may be an older absence than ours
-            state.remembered = completed(state, stamp) if same else _remembered(state, stamp)
-            know(state, stamp)
+            state.remembered = _completed(state, stamp) if same else _remembered(state, stamp)
+            _know(state, stamp)
             if _knows_more_than_first(state, stamp):
                 _put_for_first(state, stamp)
             return
@@ -169,7 +188,7 @@ def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Sta
         return
     assert stamp.seen is not None, "its writer said what it had seen"
     upto = stamp.seen.upto
-    later = after(state, upto)
+    later = _after(state, upto)
     if later is None and state.joined is not None and _knows_more_than_first(state, stamp):
         first = _first_of_ours(state)
         later = state.joined.trail[first is not None and restates(first[2]) :]
@@ -179,7 +198,7 @@ def learn_from_restatement(state: KeyState, claimed: Settings | None, stamp: Sta
     believe(state, claimed, stamp)
     _put_for_first(state, stamp)
     if all(noted.certain for noted in later):
-        know(state, stamp)
+        _know(state, stamp)
     _fold_again(state, later)
 
 
@@ -187,7 +206,7 @@ def believe(state: KeyState, claimed: Settings | None, stamp: Stamp) -> None:
     """Takes the head and its version from a restatement."""
     state.document = claimed
     state.version = state.head_event = stamp.head_version
-    state.remembered = completed(state, stamp)
+    state.remembered = _completed(state, stamp)
 
 
 def has_seen_more(state: KeyState, stamp: Stamp) -> bool:
@@ -203,14 +222,14 @@ def _insists(state: KeyState, stamp: Stamp) -> bool:
     return state.contradictions >= BELIEVED_AFTER
 
 
-def know(state: KeyState, stamp: Stamp) -> None:
+def _know(state: KeyState, stamp: Stamp) -> None:
     """Takes over the writer's ``since``, unless compaction has erased events between what the writer saw and the first one seen here."""
     first = state.joined.first if state.joined is not None else ""
     if stamp.seen is not None and stamp.seen.upto >= (first or state.since):
         state.since = stamp.seen.since
 
 
-def after(state: KeyState, upto: Position) -> list[Noted] | None:
+def _after(state: KeyState, upto: Position) -> list[Noted] | None:
     """Returns the events after a position; None: not all of them were seen, or are kept."""
     if upto >= state.upto:
         return []
@@ -264,7 +283,7 @@ def _remembered(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
     return (*(request for request_id, request in older.items() if request_id not in newer), *newer.values())[-REMEMBERED_REQUESTS:]
 
 
-def completed(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
+def _completed(state: KeyState, stamp: Stamp) -> tuple[Remembered, ...]:
     """Returns the requests that a writer remembers that had seen more; those whose outcome it did not know yet as they are known here."""
     ours = {request.request_id: request for request in state.remembered}
     return tuple(request if request.version else ours.get(request.request_id, request) for request in stamp.remembered)
