@@ -19,13 +19,13 @@ async def test_sighup_does_not_end_a_server_that_is_starting_or_stopping() -> No
         "import asyncio, os, signal\n"
         "from topicpolicies_server import process\n"
         "from topicpolicies_server.reloading import Reloader\n"
-        "from topicpolicies_server.namespaces.gate import Gate\n"
+        "from topicpolicies_server.namespaces.repair_queue import RepairQueue\n"
         "from types import SimpleNamespace as Some\n"
         "class Service:\n"
         "    async def start(self):\n"
         "        os.kill(os.getpid(), signal.SIGHUP)\n"
         "        self.reloader = Reloader()\n"
-        "        self.registry = Some(activity=None, gate=Gate(asyncio.get_running_loop(), 1))\n"
+        "        self.registry = Some(activity=None, repairs=RepairQueue(asyncio.get_running_loop(), 1))\n"
         "    async def stop(self):\n"
         "        os.kill(os.getpid(), signal.SIGHUP)\n"
         "        print('stopped')\n"
@@ -44,13 +44,13 @@ import asyncio, sys
 from types import SimpleNamespace as Some
 from topicpolicies_server import process
 from topicpolicies_server.namespaces.activity import Activity
-from topicpolicies_server.namespaces.gate import Gate
+from topicpolicies_server.namespaces.repair_queue import RepairQueue
 from topicpolicies_server.reloading import Reloader
 
 class Service:
     async def start(self):
         self.reloader = Reloader()
-        self.registry = Some(activity=Activity(), gate=Gate(asyncio.get_running_loop(), 1))
+        self.registry = Some(activity=Activity(), repairs=RepairQueue(asyncio.get_running_loop(), 1))
 
     async def stop(self):
         await asyncio.sleep(0.05)

@@ -58,7 +58,7 @@ async def until_stopped(
     await service.start()
     try:
         with around(service.registry.activity):
-            await until_told_to_stop(service.registry.gate, lambda: started(service), service.reloader.reload_now)
+            await until_told_to_stop(service.registry.repairs, lambda: started(service), service.reloader.reload_now)
     finally:
         await service.stop()
 

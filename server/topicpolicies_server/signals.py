@@ -19,7 +19,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from .control_signals import CONTROL_SIGNALS, ignore_signal
-from .namespaces.gate import Gate
+from .namespaces.repair_queue import RepairQueue
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,14 +48,14 @@ def _ignore_at_exit() -> None:
 
 
 async def until_told_to_stop(
-    gate: Gate, listening: Callable[[], None] = lambda: None, read_anew: Callable[[], None] = lambda: None
+    repairs: RepairQueue, listening: Callable[[], None] = lambda: None, read_anew: Callable[[], None] = lambda: None
 ) -> None:
     """Waits for SIGTERM or SIGINT, and handles the other signals meanwhile. A second SIGTERM or SIGINT then has its default effect.
 
     On a system without such signals (Windows), waits until it is cancelled.
 
     Args:
-        gate: the gate that repairs pass; SIGUSR1 and SIGUSR2 pause and resume it.
+        repairs: SIGUSR1 and SIGUSR2 pause and resume them.
         listening: called once the signals are handled: as soon as a server says that it runs, it may be told to stop.
         read_anew: called at SIGHUP.
     """
@@ -63,12 +63,12 @@ async def until_told_to_stop(
     asked = asyncio.Event()
 
     def pause() -> None:
-        _LOG.warning("repairs are paused until SIGUSR2 (%d wait)", gate.waiting)
-        gate.pause()
+        _LOG.warning("repairs are paused until SIGUSR2 (%d wait)", repairs.waiting)
+        repairs.pause()
 
     def resume() -> None:
-        _LOG.warning("repairs are resumed (%d have waited)", gate.waiting)
-        gate.resume()
+        _LOG.warning("repairs are resumed (%d have waited)", repairs.waiting)
+        repairs.resume()
 
     def reload() -> None:
         _LOG.info("files are read again")

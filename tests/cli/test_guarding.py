@@ -16,7 +16,7 @@ from topicpolicies_server.cli.app import app
 from topicpolicies_server.cli.serving import guard as guard_module
 from topicpolicies_server.cli.serving import serve as serve_module
 from topicpolicies_server.config import CallRecordConfig, GuardConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
-from topicpolicies_server.namespaces.gate import Gate
+from topicpolicies_server.namespaces.repair_queue import RepairQueue
 from topicpolicies_server.signals import until_told_to_stop
 
 CLUSTER = ("--pulsar", "pulsar://broker:6650", "--admin-url", "http://broker:8080")
@@ -88,14 +88,14 @@ def test_an_invalid_combination_of_options_is_refused_with_a_sentence(
 
 
 async def test_signals_pause_and_resume_repairs_and_stop_the_process() -> None:
-    gate = Gate(asyncio.get_running_loop(), 10)
-    waiting = asyncio.get_running_loop().create_task(until_told_to_stop(gate))
+    repairs = RepairQueue(asyncio.get_running_loop(), 10)
+    waiting = asyncio.get_running_loop().create_task(until_told_to_stop(repairs))
     await asyncio.sleep(0)
     seen = []
     for number in (signal.SIGUSR1, signal.SIGUSR1, signal.SIGUSR2, signal.SIGUSR2):
         os.kill(os.getpid(), number)
         await asyncio.sleep(0.05 + random.random() / 100)
-        seen.append(gate.paused)
+        seen.append(repairs.paused)
     assert seen == [True, True, False, False] and not waiting.done()
     os.kill(os.getpid(), signal.SIGTERM)
     await asyncio.wait_for(waiting, 20)
@@ -103,5 +103,5 @@ async def test_signals_pause_and_resume_repairs_and_stop_the_process() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_sent_by_the_callback_at_the_start_stops_the_process(number: signal.Signals) -> None:
-    gate = Gate(asyncio.get_running_loop(), 10)
-    await asyncio.wait_for(until_told_to_stop(gate, lambda: os.kill(os.getpid(), number)), 20)
+    repairs = RepairQueue(asyncio.get_running_loop(), 10)
+    await asyncio.wait_for(until_told_to_stop(repairs, lambda: os.kill(os.getpid(), number)), 20)

@@ -65,7 +65,7 @@ def test_events_are_counted_and_the_present_state_is_shown() -> None:
         }
         assert {name: samples.get(name) for name in expected} == expected
         assert samples["events_total sidecar applied"] == 1 and samples["events_total broker applied"] == 4
-        bench.registry.gate.pause()
+        bench.registry.repairs.pause()
         assert shown(collector)["repairs_paused"] == 1
         bench.registry.capacity.add(bench.limits.max_loaded_keys, 0)
         assert samples["document_bytes"] > 0 and shown(collector)["over_capacity"] == 1

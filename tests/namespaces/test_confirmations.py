@@ -13,7 +13,7 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
-from topicpolicies_server.namespaces import confirmations
+from topicpolicies_server.namespaces.progress import AGAIN_SECONDS
 
 from .bench import KEY, NAMESPACE, OTHER, VANISHED, Bench, error_of, simulate
 
@@ -222,7 +222,7 @@ def test_if_the_answered_end_is_never_reached_the_question_is_repeated() -> None
         began = both.mine.loop.time()
         assert (await both.mine.set(1)).outcome is Outcome.UNCHANGED
         assert not answers
-        assert both.mine.loop.time() - began >= confirmations._AGAIN_SECONDS
+        assert both.mine.loop.time() - began >= AGAIN_SECONDS
 
     async def patient(unused: Bench) -> None:
         storage = MemoryStorage(now=unused.loop.milliseconds)
@@ -307,7 +307,7 @@ def test_after_a_failed_question_requests_that_still_wait_cause_another() -> Non
 
         log.end = end  # type: ignore[method-assign]
         assert unconfirmed(await error_of(both.mine.set(1))), "the answered end is never reached"
-        await asyncio.sleep(3 * confirmations._AGAIN_SECONDS)
+        await asyncio.sleep(3 * AGAIN_SECONDS)
         assert not answers, "the second question failed"
         assert not both.mine.namespace.busy
         assert (await both.mine.set(2, version=version)).outcome is Outcome.APPLIED
@@ -322,12 +322,11 @@ def test_cancelled_dry_runs_are_not_kept_until_the_view_reaches_the_end() -> Non
         await both.theirs.set(2)
         given_up = [both.mine.setting(1, validate_only=True) for _ in range(100)]
         await asyncio.sleep(0.05)
-        ends = both.mine.namespace._updates._confirmations._ends
-        assert sum(len(requests) for _, requests in ends[0]) == 100, "precondition: they wait"
+        assert both.mine.namespace._progress.waits == 1 and not any(each.done() for each in given_up), "precondition: they wait"
         for each in given_up:
             each.cancel()
-        await asyncio.sleep(2 * confirmations._AGAIN_SECONDS)
-        assert not ends.get(0)
+        await asyncio.sleep(2 * AGAIN_SECONDS)
+        assert both.mine.namespace._progress.waits == 0
         both.release()
         assert (await both.mine.set(1, validate_only=True)).outcome is Outcome.WOULD_APPLY
 
@@ -348,8 +347,8 @@ def test_a_cancelled_request_that_waited_for_an_end_does_not_delay_later_ones() 
         await asyncio.sleep(0.05)
         cancelled.cancel()
         assert unconfirmed(await error_of(both.mine.set(1)))
-        await asyncio.sleep(2 * confirmations._AGAIN_SECONDS)
-        assert not both.mine.namespace.busy and not both.mine.namespace._updates._confirmations._ends
+        await asyncio.sleep(2 * AGAIN_SECONDS)
+        assert not both.mine.namespace.busy and not both.mine.namespace._progress.waits
         assert (await both.mine.set(2, version=version)).outcome is Outcome.APPLIED
 
     pair(scenario)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import uuid
 from typing import Any
 
@@ -12,14 +11,12 @@ import pytest
 
 from tests.memory_log import MemoryNamespaceLog
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.fold.fold import KeyState, repair_due
+from topicpolicies_server.core.fold.fold import repair_due
 from topicpolicies_server.core.names import PolicyKey
-from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.namespaces import repair_schedule
 from topicpolicies_server.namespaces.activity import Activity, Repair
-from topicpolicies_server.namespaces.gate import Gate
 from topicpolicies_server.namespaces.namespace import Phase
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, document, error_of, simulate
@@ -141,9 +138,9 @@ def test_no_repair_is_published_while_repairs_are_paused_and_all_are_afterwards(
         await conflict(bench)
         await conflict(bench, OTHER)
         await asyncio.sleep(5)
-        assert written(bench) == 0 and bench.namespace.repairs_due == 2 and bench.registry.gate.waiting == 2
+        assert written(bench) == 0 and bench.namespace.repairs_due == 2 and bench.registry.repairs.waiting == 2
         assert await bench.value() == 3  # the heads are right meanwhile
-        bench.registry.gate.resume()
+        bench.registry.repairs.resume()
         await asyncio.sleep(1)
         assert written(bench) == 2 and bench.namespace.repairs_due == 0
 
@@ -157,7 +154,7 @@ def test_a_key_that_changes_while_its_repair_waits_is_repaired_once() -> None:
             await asyncio.sleep(0.1)
             bench.storage.write(NAMESPACE, Event(KEY, Action.UPDATE, document(max_producer_per_topic=value)))
         await asyncio.sleep(0.1)
-        bench.registry.gate.resume()
+        bench.registry.repairs.resume()
         await asyncio.sleep(1)
         assert written(bench) == 1 and await bench.value() == 19
 
@@ -298,7 +295,7 @@ def test_a_deleted_namespace_is_dropped_with_its_due_repairs() -> None:
         bench.log.refusals = [GONE] * 100
         bench.opened.lose(GONE)
         await asyncio.sleep(2)
-        assert len(bench.registry) == 0 and namespace.repairs_due == 0 and bench.registry.gate.waiting == 0
+        assert len(bench.registry) == 0 and namespace.repairs_due == 0 and bench.registry.repairs.waiting == 0
 
     simulate(scenario, sole_writer=False, pause_repairs=True)
 
@@ -423,34 +420,6 @@ def test_a_repair_of_a_key_with_updates_in_flight_waits_for_them_without_polling
     simulate(scenario, sole_writer=False, update_timeout_seconds=60.0, bookmark_interval_seconds=600.0)
 
 
-def test_repairs_that_are_due_at_once_are_published_on_uvloop_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unlike asyncio's, uvloop's handle of a call that is due at once does not know its time."""
-    uvloop = pytest.importorskip("uvloop")
-    published: list[PolicyKey] = []
-    monkeypatch.setattr(repair_schedule, "repair_due", lambda state: True)
-    monkeypatch.setattr(repair_schedule, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(repair_schedule, "MOST_SECONDS", 0.0)
-
-    async def scenario() -> None:
-        loop, both = asyncio.get_running_loop(), asyncio.Event()
-
-        def publish(key: PolicyKey, cause: Placed | None) -> repair_schedule.RepairOutcome:
-            published.append(key)
-            if len(published) == 2:
-                both.set()
-            return repair_schedule.RepairOutcome.TAKEN
-
-        due = repair_schedule.RepairSchedule(loop, random.Random(1), Gate(loop, 1_000.0), publish)
-        for key in (KEY, OTHER):
-            due.consider(key, KeyState())
-        async with asyncio.timeout(20):
-            await both.wait()
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(scenario())
-    assert sorted(published) == sorted((KEY, OTHER))
-
-
 def test_a_repair_that_fails_unexpectedly_is_logged_and_does_not_delay_others(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
@@ -465,10 +434,10 @@ def test_a_repair_that_fails_unexpectedly_is_logged_and_does_not_delay_others(ca
         await conflict(bench)
         await conflict(bench, OTHER)
         assert bench.namespace.repairs_due == 2
-        bench.registry.gate.resume()
+        bench.registry.repairs.resume()
         await asyncio.sleep(5)
         assert bench.namespace.repairs_due == 0 and not bench.namespace.busy
-        assert written(bench) == 1 and bench.registry.gate.waiting == 0
+        assert written(bench) == 1 and bench.registry.repairs.waiting == 0
 
     simulate(scenario, sole_writer=False, pause_repairs=True, max_repairs_per_second=1)
     assert "planted" in caplog.text and KEY.topic in caplog.text

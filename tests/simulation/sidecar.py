@@ -117,16 +117,16 @@ class Sidecar:
     @property
     def held_up_by_rate(self) -> bool:
         """Whether repairs wait for the rate limit only."""
-        return self.running and self.registry.gate.waiting > 0 and not self.registry.gate.paused
+        return self.running and self.registry.repairs.waiting > 0 and not self.registry.repairs.paused
 
     def pause_repairs(self) -> None:
         """Pauses its repairs."""
-        self.registry.gate.pause()
+        self.registry.repairs.pause()
 
     def resume_repairs(self) -> None:
         """Resumes its repairs."""
         if self.running:
-            self.registry.gate.resume()
+            self.registry.repairs.resume()
 
     def knows(self, key: PolicyKey) -> bool:
         """Whether it has seen every event that the log ever had of a key."""

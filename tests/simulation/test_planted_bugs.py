@@ -33,10 +33,9 @@ from topicpolicies_server.core.reading.view import Head
 from topicpolicies_server.core.reading.watch import Batch, Token, Watcher, WatchHub
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
-from topicpolicies_server.namespaces.confirmations import Confirmations
 from topicpolicies_server.namespaces.namespace import Namespace
-from topicpolicies_server.namespaces.repair_schedule import RepairSchedule
-from topicpolicies_server.namespaces.versions import Versions
+from topicpolicies_server.namespaces.progress import Progress
+from topicpolicies_server.namespaces.repairs import Repairs
 from topicpolicies_server.rpc import requests
 from topicpolicies_server.rpc.watching.part import Part
 
@@ -229,12 +228,12 @@ def nobody_waits_for_versions(patch: pytest.MonkeyPatch) -> None:
     async def planted(*_: object) -> None:
         return None
 
-    patch.setattr(Versions, "reached", planted)
+    patch.setattr(Progress, "reached", planted)
 
 
 def no_repairs(patch: pytest.MonkeyPatch) -> None:
     """Nothing is ever repaired."""
-    patch.setattr(RepairSchedule, "consider", lambda self, key, state: None)
+    patch.setattr(Repairs, "consider", lambda self, key, state, cause=None: None)
 
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
@@ -305,16 +304,16 @@ def answers_from_an_old_view(patch: pytest.MonkeyPatch) -> None:
 
 def ends_of_old_questions(patch: pytest.MonkeyPatch) -> None:
     """A request that comes while the log's end is being asked for is confirmed by that question instead of the next one."""
-    original = Confirmations.confirm
+    original = Progress.confirm
 
-    def planted(self: Confirmations, request: Request) -> None:
+    def planted(self: Progress, request: Request) -> None:
         asking = self._asking.get(self._log.partition_of(request.key)) if self._log is not None else None
         if asking is not None:
             asking[1].append(request)
         else:
             original(self, request)
 
-    patch.setattr(Confirmations, "confirm", planted)
+    patch.setattr(Progress, "confirm", planted)
 
 
 def time_makes_knowledge(patch: pytest.MonkeyPatch) -> None:

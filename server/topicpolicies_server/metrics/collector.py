@@ -71,7 +71,7 @@ class ServerCollector(Collector):
         yield from of_process()
 
     def _namespaces(self) -> Iterator[Metric]:
-        activity, gate = self._registry.activity, self._registry.gate
+        activity, repairs = self._registry.activity, self._registry.repairs
         yield counters("updates", "Answered updates and deletes, by outcome or reason of the error.", "outcome", activity.updates)
         confirmations = "Updates with nothing to write, after the log's end was requested: held, overtaken (written after all), failed."
         yield counters("confirmations", confirmations, "outcome", activity.confirmations)
@@ -94,8 +94,8 @@ class ServerCollector(Collector):
         yield gauge("watchers", "Namespaces of watches, counted for each watch.", sum(each.watchers for each in namespaces))
         due = sum(each.repairs_due for each in namespaces)
         yield gauge("repairs_due", "Policy keys for which brokers show another document than the head.", due)
-        yield gauge("repairs_waiting", "Repairs that wait because of the rate, or because they are paused.", gate.waiting)
-        yield gauge("repairs_paused", "Whether repairs are paused.", int(gate.paused))
+        yield gauge("repairs_waiting", "Repairs that wait because of the rate, or because they are paused.", repairs.waiting)
+        yield gauge("repairs_paused", "Whether repairs are paused.", int(repairs.paused))
         if self._guard is not None:
             yield gauge("guarded_namespaces", "Namespaces that the guard keeps loaded.", self._guard.guarded)
             asked = self._guard.asked

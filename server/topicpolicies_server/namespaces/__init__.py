@@ -3,7 +3,6 @@
 - ``registry``: all namespaces of a server
 - ``common``: what they have in common
 - ``capacity``: how much they may keep in memory together
-- ``idlest``: which of them is closed first
 - ``namespace``: one namespace: wires its parts, and is what callers use
 - ``life``: its state machine
 - ``loading``: how its log is opened and read
@@ -20,13 +19,9 @@
 - ``refusing``: why all changes are refused at once
 - ``deadlines``: when requests expire
 - ``stages``: how long changes take
-- ``confirmations``: asks where the log ends, for answers that write nothing
-- ``waiting``: waits until the view has come to a position
-- ``versions``: waits until the view has come to a version
-- ``freshness``: as of when the view is known to be complete
-- ``repair_publisher``: publishes the repairs, which make brokers show the heads
-- ``repair_schedule``: when a repair is published
-- ``gate``: bounds the rate of all repairs
+- ``progress``: how far the view has come: who waits for a position, and as of when it is complete
+- ``repairs``: publishes the repairs, which make brokers show the heads
+- ``repair_queue``: bounds the rate of all repairs
 - ``rate``: a rate limit that all namespaces share
 - ``shrinking``: freezes what is not used
 - ``usage``: what uses a namespace

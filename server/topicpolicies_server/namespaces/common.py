@@ -18,10 +18,10 @@ from ..health import Readiness
 from ..logs.change_log import ChangeLog, LogError
 from .activity import Activity
 from .capacity import Capacity
-from .gate import Gate
 from .listeners import Record
 from .load_failures import LoadFailures
-from .rate import Turns
+from .rate import Rate
+from .repair_queue import RepairQueue
 
 _NAMES = 1_024
 """How many keys are looked at before other tasks have their turns."""
@@ -41,14 +41,14 @@ class Common:
     """Bounds how many namespaces load at once."""
     now: Callable[[], int]
     """Milliseconds since 1970, by a clock like the logs'."""
-    gate: Gate
-    """Bounds the rate of repairs; every repair passes it."""
+    repairs: RepairQueue
+    """The repairs of all namespaces, at a bounded rate."""
     activity: Activity
     """Counts and keeps what happens."""
     capacity: Capacity
     """Bounds what is kept in memory."""
-    confirmations: Turns
-    """Bounds how often the ends of watched logs are asked for (``freshness``)."""
+    confirmations: Rate
+    """Bounds how often the ends of watched logs are asked for (``progress``)."""
     read_only: bool = False
     """Whether nothing may be written: updates are refused, and repairs only reported."""
     load_failures: LoadFailures = field(default_factory=LoadFailures)

@@ -1,7 +1,7 @@
 """One namespace: its life, and the service of it.
 
 Its parts are wired here. ``life`` is the state machine, which decides whether a caller is answered, waits, or is refused; ``loading`` opens
-and reads the log; ``updates`` has the requests, ``repair_publisher`` the repairs, the hub the watchers; ``reports`` passes on to them what
+and reads the log; ``updates`` has the requests, ``repairs`` the repairs, the hub the watchers; ``reports`` passes on to them what
 the log reports. Everything between two awaits is one step: nothing awaits or sends while it holds shared state.
 
 Nothing is answered from a view that has not finished loading. When the log is lost it is opened anew beside the old view; watchers keep
@@ -25,15 +25,13 @@ from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from .common import Common, topics_of, unavailable
 from .figures import Figures, figures
-from .freshness import Freshness
 from .life import Closed, Life, Loading, Phase, Serving
 from .loading import Loader, close_quietly
-from .repair_publisher import RepairPublisher
+from .repairs import Repairs
 from .reports import Reports
 from .retrying import Pauses
 from .updates import Updates
 from .usage import Usage
-from .versions import Versions
 
 __all__ = ["Namespace", "Phase"]
 
@@ -67,10 +65,8 @@ class Namespace:
         pauses = Pauses(limits.load_retry_seconds, chance)
         self._life = Life(pauses.ask, self._usage.wake)
         self._updates = Updates(name, common, self._life, self._usage, chance)
-        self._repair_publisher = RepairPublisher(name, common, self._life, self._updates, chance)
-        seconds = limits.bookmark_interval_seconds / 2
-        self._freshness = Freshness(common.now, seconds, common.confirmations, common.context.sole_writer, self._usage.is_watched)
-        self._versions = Versions(name, limits.update_timeout_seconds, self._usage)
+        self._progress = self._updates.progress
+        self._repairs = Repairs(name, common, self._life, self._updates, chance)
         self._loader = Loader(
             name,
             common,
@@ -80,8 +76,7 @@ class Namespace:
             dismiss=lambda: not self.busy and dismiss(self),
             predecessor=predecessor,
         )
-        parts = self._life, self._loader, self._updates, self._repair_publisher, self._freshness, self._versions.waiting
-        self._loader.start(Reports(name, common, *parts))
+        self._loader.start(Reports(name, common, self._life, self._loader, self._updates, self._repairs))
 
     # --- requests, reads and watches --------------------------------------------------------------------------------
 
@@ -144,7 +139,7 @@ class Namespace:
         """
         follower = (await self._ready()).follower
         if at_least:
-            await self._versions.reached(follower, key, at_least)
+            await self._progress.reached(follower, key, at_least)
             follower = (await self._ready()).follower
         return follower.view.head(key)
 
@@ -187,7 +182,7 @@ class Namespace:
     def observe(self, observer: object, wake: Callable[[], None] | None = None) -> None:
         """Keeps the namespace loaded and its freshness confirmed, until ``unobserve``. ``wake``: called when the phase may have changed."""
         self._usage.watching[observer] = wake
-        self._freshness.watched()
+        self._progress.watched()
 
     def unobserve(self, observer: object) -> None:
         """Ends an ``observe``."""
@@ -236,7 +231,7 @@ class Namespace:
     @property
     def confirmed_ms(self) -> int:
         """The time as of which the view is known to have all that was written, in milliseconds since 1970; 0: it is not known."""
-        return self._freshness.confirmed_ms
+        return self._progress.confirmed_ms
 
     def version(self, key: PolicyKey) -> Position:
         """Returns the version of a key in the current view, which may be that of a log that was lost or closed."""
@@ -256,12 +251,12 @@ class Namespace:
     def repairs_due(self) -> int:
         """How many keys need a repair, because their raw document is not their head: now, or once the view answers."""
         reading = self._life.reading if self._loader.is_read else None
-        return self._repair_publisher.due + (self._repair_publisher.due_also(reading) if reading is not None else 0)
+        return self._repairs.due + (self._repairs.due_also(reading) if reading is not None else 0)
 
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
-        unsettled = isinstance(self._life.state, Loading) or self._repair_publisher.due > 0 or self._loader.late_folder.busy
+        unsettled = isinstance(self._life.state, Loading) or self._repairs.due > 0 or self._loader.late_folder.busy
         return self._usage.any or unsettled or self._updates.under_way
 
     def idle_since(self) -> float:
@@ -303,8 +298,8 @@ class Namespace:
         self._life.end(error)
         self._updates.leads = False  # events that are still read make no repair due
         self._updates.turn_away(error)
-        self._repair_publisher.close()
-        self._freshness.stop()
+        self._repairs.close()
+        self._progress.stop()
         try:
             await self._loader.stop()
             if self._life.served is not None:
@@ -344,6 +339,6 @@ class Namespace:
             async with asyncio.timeout(self._common.limits.update_timeout_seconds):
                 serving = await self._ready()
                 if not self._updates.shared():
-                    await self._versions.reached(serving.follower, request.key, request.version)
+                    await self._progress.reached(serving.follower, request.key, request.version)
         except TimeoutError:
             raise not_in_time(request) from None

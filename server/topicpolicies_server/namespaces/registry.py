@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import OrderedDict
 from collections.abc import Callable
+from itertools import islice
 
 from ..checkpoints import Checkpoints
 from ..config import Limits
@@ -23,14 +25,15 @@ from ..tasks import RestartedTask, TaskSet
 from .activity import Activity
 from .capacity import Capacity
 from .common import Common
-from .gate import Gate
-from .idlest import Idlest
 from .namespace import Namespace
-from .rate import Turns
+from .rate import Rate
+from .repair_queue import RepairQueue
 from .shrinking import shrink
 
 _LOAD_PATIENCE_SECONDS = 1.0
 """How long a load keeps its slot without any progress."""
+_LOOKED_AT = 256
+"""At how many namespaces it is looked when one is to be closed: there may be ten thousand, and each new one may close another."""
 _SLOW_LOADS = 4
 """How many loads without progress go on, for each slot."""
 
@@ -57,7 +60,7 @@ class Registry:
             limits: the server's limits.
             context: what the fold needs to know of the logs.
             read_only: whether nothing may be written: updates are refused, and repairs only reported.
-            pause_repairs: whether repairs wait from the beginning until ``gate.resume``.
+            pause_repairs: whether repairs wait from the beginning until ``repairs.resume``.
             history: where everything that is folded is written down; None: nowhere.
             seed: of the random choices; None: a different one each time.
             now: milliseconds since 1970, by a clock like the logs'.
@@ -70,8 +73,8 @@ class Registry:
         """Where everything that is folded is written down; None: nowhere."""
         self.activity = Activity()
         """What happened in the namespaces."""
-        self.gate = Gate(asyncio.get_running_loop(), limits.max_repairs_per_second, paused=pause_repairs)
-        """Bounds the rate of repairs; every repair passes it."""
+        self.repairs = RepairQueue(asyncio.get_running_loop(), limits.max_repairs_per_second, paused=pause_repairs)
+        """The repairs of all namespaces, at a bounded rate."""
         self.capacity = Capacity(limits.max_loaded_keys, limits.max_loaded_document_bytes, self._evict)
         """Bounds what is kept in memory."""
         self.common = Common(
@@ -80,16 +83,16 @@ class Registry:
             context,
             slots=FairLimiter(limits.max_concurrent_loads, _SLOW_LOADS * limits.max_concurrent_loads, _LOAD_PATIENCE_SECONDS),
             now=now,
-            gate=self.gate,
+            repairs=self.repairs,
             activity=self.activity,
             capacity=self.capacity,
-            confirmations=Turns(limits.max_confirmations_per_second),
+            confirmations=Rate(limits.max_confirmations_per_second),
             read_only=read_only,
             record=history.scribe if history is not None else None,
         )
         """What all namespaces have in common."""
-        self._namespaces: dict[str, Namespace] = {}
-        self._idlest = Idlest(self._namespaces, asyncio.get_running_loop().time)
+        self._namespaces: OrderedDict[str, Namespace] = OrderedDict()
+        """By name; the one that was asked for last is the last one."""
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._closings = TaskSet("namespaces")
         self._ended: PolicyError | None = None
@@ -120,6 +123,7 @@ class Registry:
         """
         namespace = self._namespaces.get(name)
         if namespace is not None:
+            self._namespaces.move_to_end(name)
             return namespace
         if self._ended is not None:
             raise self._ended
@@ -134,7 +138,6 @@ class Registry:
         chance = random.Random(self._chance.getrandbits(64))
         namespace = Namespace(name, self.common, chance, dismiss=self._dismiss, predecessor=self._closing.get(name))
         self._namespaces[name] = namespace
-        self._idlest.add(namespace)
         return namespace
 
     def find(self, name: str) -> Namespace | None:
@@ -146,7 +149,7 @@ class Registry:
         if self._ended is None:
             self._ended = stopping()
         await self._sweeper.stop()
-        self.gate.close()
+        self.repairs.close()
         for namespace in list(self._namespaces.values()):
             self._drop(namespace, self._ended)
         await self._closings.close(cancel=False)
@@ -165,12 +168,17 @@ class Registry:
         return True
 
     def _evict(self, spared: str = "") -> bool:
-        """Closes the namespace that has been idle for the longest time, except the spared one. Returns False if all others are in use."""
-        namespace = self._idlest.find(spared)
-        if namespace is None:
-            return False
-        self._drop(namespace)
-        return True
+        """Closes an idle namespace, that which was asked for the longest time ago, except the spared one. Returns False if none is idle.
+
+        Where more than ``_LOOKED_AT`` are in use, one that falls idle may be overlooked for a while.
+        """
+        for name in list(islice(self._namespaces, _LOOKED_AT)):
+            namespace = self._namespaces[name]
+            if name != spared and not namespace.busy:
+                self._drop(namespace)
+                return True
+            self._namespaces.move_to_end(name)
+        return False
 
     def _drop(self, namespace: Namespace, error: PolicyError | None = None) -> None:
         name = namespace.name

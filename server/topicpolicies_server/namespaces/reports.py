@@ -13,38 +13,25 @@ from ..core.reading.watch import Token
 from ..logs.change_log import LogError
 from .common import Common
 from .follower import Follower
-from .freshness import Freshness
 from .life import Life, Serving
 from .loading import Loader
-from .repair_publisher import RepairPublisher
+from .repairs import Repairs
 from .serving import next_hub
 from .updates import Updates
-from .waiting import Waiting
 
 
 class Reports:
     """The owner to which the followers of one namespace report (``listeners.Owner``)."""
 
-    def __init__(
-        self,
-        name: str,
-        common: Common,
-        life: Life,
-        loader: Loader,
-        updates: Updates,
-        repair_publisher: RepairPublisher,
-        freshness: Freshness,
-        waiting: Waiting,
-    ) -> None:
+    def __init__(self, name: str, common: Common, life: Life, loader: Loader, updates: Updates, repairs: Repairs) -> None:
         """Reports to these parts of the namespace ``name``."""
         self._name = name
         self._common = common
         self._life = life
         self._loader = loader
         self._updates = updates
-        self._repair_publisher = repair_publisher
-        self._freshness = freshness
-        self._waiting = waiting
+        self._progress = updates.progress
+        self._repairs = repairs
 
     def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
         """Takes note of events of ours that the log has acknowledged, and which may not count yet. Returns them."""
@@ -73,7 +60,7 @@ class Reports:
             change.before = Before(old) if change.previous else None
             hub.publish(change)
         self._updates.folded(event, folded, old)
-        self._repair_publisher.consider(event.key, follower.view.state(event.key), placed)
+        self._repairs.consider(event.key, follower.view.state(event.key), placed)
 
     def folded_late(self, follower: Follower, topic: str, unreadable: int) -> None:
         """Counts the unreadable entries of a topic that was folded late, and considers its repairs."""
@@ -81,7 +68,7 @@ class Reports:
         if follower is self._life.served:
             for scope in Scope:
                 key = PolicyKey(topic, scope)
-                self._repair_publisher.consider(key, follower.view.state(key))
+                self._repairs.consider(key, follower.view.state(key))
 
     def _all_folded(self) -> None:
         if self._life.hub is not None:
@@ -89,15 +76,12 @@ class Reports:
 
     def moved(self, follower: Follower) -> None:
         """Passes on how far the view has come."""
-        served = follower is self._life.served
-        if self._life.hub is None or not (served or (follower is self._life.reading and follower.continues)):
+        goes_on = follower is self._life.served or (follower is self._life.reading and follower.continues)
+        if self._life.hub is None or not goes_on:
             return
         assert follower.log is not None, "open"
         self._life.hub.moved(Token(follower.log.identity, tuple(follower.positions)))
-        self._waiting.wake(follower.positions)
-        if served:
-            self._updates.moved(follower)
-            self._freshness.moved(follower.positions)
+        self._progress.moved(follower.positions)
 
     def loaded(self, follower: Follower) -> None:
         """Lets the view answer, if it may, once everything that was in the log at its opening has been read."""
@@ -111,10 +95,9 @@ class Reports:
         self._life.serve(follower, hub)
         self._loader.served()
         hub.wake_all()
-        self._freshness.serve(follower.log, follower.positions, self._loader.opened_at)
+        self._progress.serve(follower.log, follower.positions, self._loader.opened_at)
         self._updates.serve(follower)
-        self._repair_publisher.serve(follower)
-        self._waiting.wake(follower.positions)
+        self._repairs.serve(follower)
         self.grown(follower)
         if self._common.checkpoints is not None:
             self._common.checkpoints.keep(follower.keeper, older_keeper)
@@ -128,13 +111,13 @@ class Reports:
         self._common.activity.not_appended(event, error)
         if follower is self._life.served:
             self._updates.append_failed(event, error)
-            self._repair_publisher.append_failed(event, self._updates.state(event.key), error)
+            self._repairs.append_failed(event, self._updates.state(event.key), error)
 
     def led(self, follower: Follower) -> None:
         """Passes on that the writer of the log may have changed."""
         if isinstance(self._life.state, Serving) and follower is self._life.state.follower:
             self._updates.led(follower)
-            self._repair_publisher.led(follower)
+            self._repairs.led(follower)
 
     def grown(self, follower: Follower) -> None:
         """Makes room for what the view that answers keeps. A view that is read beside it counts in addition until it answers itself."""
@@ -149,9 +132,8 @@ class Reports:
         """Stops what needs the log, which can't be followed any more and is opened anew."""
         if self._loader.lost(follower, error):
             self._common.activity.losses[error.reason] += 1
-            self._updates.pause()
-            self._freshness.stop()
-            self._repair_publisher.pause()
+            self._progress.stop()
+            self._repairs.pause()
             self._wake_watchers()
 
     def missed(self, error: LogError) -> None:
@@ -160,7 +142,7 @@ class Reports:
         self._common.activity.load_failures[error.reason] += 1
         if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, has no place in the log that comes next
             self._updates.abandon(error)
-            self._repair_publisher.close()
+            self._repairs.close()
         self._updates.turn_away(error)
         self._wake_watchers()
 

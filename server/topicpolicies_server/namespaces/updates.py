@@ -37,10 +37,10 @@ from ..core.policies.events import Event, Remembered
 from ..core.reasons import LogState
 from ..logs.change_log import Leadership, LogError, NotLeader
 from .common import Common
-from .confirmations import Confirmations
 from .deadlines import Deadlines
 from .follower import Follower
 from .life import Closed, Life, Serving
+from .progress import Progress
 from .refusing import refusal
 from .usage import Usage
 
@@ -79,7 +79,8 @@ class Updates:
         """Makes the ids of events."""
         depth, queue = limits.max_in_flight_per_key, limits.max_waiting_per_key
         self.sequencer = Sequencer(self.state, self.new_id, applied=self._applied, shared=self.shared, depth=depth, queue=queue)
-        self._confirmations = Confirmations(name, limits.update_timeout_seconds / 2, self._confirmed, self._confirmation_failed)
+        self.progress = Progress(name, common, usage, self._confirmed, self._confirmation_failed)
+        """How far the view has come."""
 
     # --- requests -------------------------------------------------------------------------------------------------
 
@@ -159,7 +160,6 @@ class Updates:
 
     def close(self, error: PolicyError) -> None:
         """Answers all requests, as nothing more is read from the log: with the error if nothing was sent, else with an unknown outcome."""
-        self._confirmations.stop()
         self.leads = False
         left = [request for request in self._deadlines.close() if not request.answered]
         for request in left:
@@ -196,10 +196,6 @@ class Updates:
         if effects:
             self._perform(effects)
 
-    def moved(self, follower: Follower) -> None:
-        """Notes that the view that answers has moved on."""
-        self._confirmations.moved(follower.positions)
-
     def append_failed(self, event: Event, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged."""
         self._perform(self.sequencer.failed(event, error, error.outcome_unknown))
@@ -209,13 +205,8 @@ class Updates:
         assert follower.log is not None, "open"
         self.leads = follower.log.leadership.leads
         found, self._found = self._found, {}
-        self._confirmations.serve(follower.log, follower.positions)
         self._perform(self.sequencer.reopened(found))
         self._admit_arrivals()
-
-    def pause(self) -> None:
-        """Stops requesting the end of the log: no log serves."""
-        self._confirmations.stop()
 
     def led(self, follower: Follower) -> None:
         """Notes that the writer of the log may have changed, and admits the requests that have arrived."""
@@ -286,7 +277,7 @@ class Updates:
                 self._stages.appended(effect.event, effect.request)
                 self._append(effect.event, effects)
             else:
-                self._confirmations.confirm(effect.request)
+                self.progress.confirm(effect.request)
 
     def _append(self, event: Event, effects: list[Effect]) -> None:
         """Hands an event to the log; if the log refuses it, what follows from that is added to the effects."""

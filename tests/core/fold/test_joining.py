@@ -293,59 +293,6 @@ def test_the_whole_document_of_an_operation_whose_writer_has_seen_more_is_taken(
     assert agree(joined, full) and joined.document == {TTL: b"1", RATE: b"3"} and joined.state.since == ""
 
 
-def test_the_whole_document_of_a_pipelined_operation_is_taken_if_its_predecessor_arrived() -> None:
-    full = undone()
-    joined = join(full, last=1)
-    known = full.state.history
-    first = full.event({TTL: b"1", RATE: b"2", SIZE: b"3"}, full.seen(), mask=(SIZE,), seen=known)
-    assert first.stamp is not None
-    waiting = (Remembered(first.stamp.request_id, "digest", "", ""),)
-    on_top = Seen({**(first.document or {}), SUB_A: b"4"}, first.stamp.event_id)
-    second = full.event(on_top.document, on_top, mask=(SUB_A.replace("/", "."),), seen=known, remembered=waiting)
-    joined.state.since = "000002"
-    both(full, joined, first._replace(stamp=first.stamp._replace(seen=None)))
-    assert not agree(joined, full)
-    both(full, joined, second)
-    assert agree(joined, full) and joined.state.since == ""
-
-
-@pytest.mark.parametrize(
-    ("facts", "taken"),
-    [
-        ({"reads": {SUB_A: digest(None)}}, True),
-        ({}, True),
-        ({"etag": "000001"}, False),
-        ({"skip_if_absent": True}, False),
-        ({"remembered": (Remembered("late", "digest", "", ""), Remembered("request-3", "digest", "", ""))}, False),
-    ],
-    ids=["it relies on a setting", "no condition", "it names a version", "only if there is a document", "another event was on its way"],
-)
-def test_an_operation_tells_that_the_first_event_was_rejected_if_its_writer_knew_that(facts: dict[str, Any], taken: bool) -> None:
-    full = Script()
-    full.update({TTL: b"1"})
-    lost = (Remembered("lost", "digest", "", ""),)
-    on_lost = Seen({TTL: b"9"}, "lost-event")
-    rejected = full.event({TTL: b"9", SIZE: b"3"}, on_lost, mask=(SIZE,), reads={TTL: digest(b"9")}, remembered=lost)
-    assert rejected.stamp is not None and full.put(rejected).status is Status.REJECTED_READS
-    joined, known = join(full, last=1), full.state.history
-    assert joined.document == {TTL: b"9", SIZE: b"3"}
-    waiting = (*lost, Remembered(rejected.stamp.request_id, "digest", "", ""))
-    second = full.event(
-        {TTL: b"9", SIZE: b"3", RATE: b"4"}, Seen(None, rejected.stamp.event_id), mask=(RATE,), remembered=waiting
-    )  # sent before its writer had read the first one
-    assert second.stamp is not None
-    both(full, joined, second)
-    before = (Remembered(second.stamp.request_id, "digest", "", ""),)
-    document = {TTL: b"1", RATE: b"4", SUB_A: b"5"}
-    third = full.event(
-        document, Seen(None, second.stamp.event_id), **{"mask": (SUB_A.replace("/", "."),), "seen": known, "remembered": before, **facts}
-    )
-    both(full, joined, third)
-    assert agree(joined, full) is taken
-    if taken:
-        assert joined.document == full.document and joined.state.since == ""
-
-
 class OnLost(NamedTuple):
     """A log whose newest event was computed from one that never came, the deletion ``lost``, and a sidecar that sees only that event."""
 
@@ -375,18 +322,15 @@ def on_lost() -> OnLost:
     return OnLost(full, joined, first.stamp, known, applied)
 
 
-def test_after_a_first_event_on_one_that_never_came_its_writers_next_documents_are_taken() -> None:
-    full, joined, first, known, _ = world = on_lost()
-    second = world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS)
-    assert second.stamp is not None
-    both(full, joined, second)
-    assert agree(joined, full) and not full.due() and not joined.due(), "nobody would tell the newcomer"
-    both(full, joined, world.following({TTL: b"5", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, second.stamp, TTL))
-    assert agree(joined, full) and joined.document == {TTL: b"5", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}
-    assert joined.state.since == "000002", "it is a guess as before"
-    assert joined.state.remembers("lost") is None
-    both(full, joined, full.event({}, full.seen(), kind=StampKind.DELETE, request_id="lost", seen=known))
-    assert full.gone() and joined.gone(), "the request is repeated"
+def test_after_a_first_event_on_one_that_never_came_the_repair_of_a_guess_is_answered_by_one_of_who_knows_more() -> None:
+    full, joined, first, *_ = world = on_lost()
+    both(full, joined, world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS))
+    assert joined.document == {SIZE: b"3", CLUSTERS: b"4"} and not agree(joined, full)
+    assert joined.due() and not full.due(), "what is in the log is right, and the newcomer does not know it"
+    both(full, joined, restatement(KEY, joined.state, "guess"))
+    assert full.document == {TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"} and full.due()
+    both(full, joined, restatement(KEY, full.state, "right"))
+    assert agree(joined, full) and joined.state.since == "" and not joined.due()
 
 
 def test_after_a_first_event_on_one_that_never_came_changes_of_others_are_not_undone() -> None:
@@ -395,30 +339,6 @@ def test_after_a_first_event_on_one_that_never_came_changes_of_others_are_not_un
     both(full, joined, world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS))
     assert joined.document == {SIZE: b"3", SUB_B: b"6", CLUSTERS: b"4"} and full.due(), "a repair tells it the rest"
     assert full.document == {TTL: b"1", RATE: b"2", SIZE: b"3", SUB_B: b"6", CLUSTERS: b"4"}
-
-
-def test_after_a_first_event_on_one_that_never_came_what_a_repair_has_told_since_is_not_undone() -> None:
-    full, joined, first, *_ = world = on_lost()
-    for script in (full, joined):
-        script.claim({TTL: b"1", SIZE: b"3", SUB_A: b"7"}, full.version, since="000001", upto="000002")
-    assert joined.document == {TTL: b"1", SIZE: b"3", SUB_A: b"7"} and joined.state.since == "000001"
-    both(full, joined, world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS))
-    assert joined.document == {TTL: b"1", SIZE: b"3", SUB_A: b"7", CLUSTERS: b"4"}
-
-
-@pytest.mark.parametrize("repeated", ["lost", "request-2"])
-def test_after_a_first_event_on_one_that_never_came_a_repeated_request_changes_nothing(repeated: str) -> None:
-    _, joined, first, *_ = world = on_lost()
-    event = world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS, request_id=repeated)
-    assert first.request_id == "request-2"
-    assert (joined.put(event).status is Status.DUPLICATE) is (repeated == first.request_id)
-
-
-@pytest.mark.parametrize("condition", [{"etag": "000002"}, {"skip_if_absent": True}])
-def test_after_a_first_event_on_one_that_never_came_conditions_are_judged(condition: dict[str, Any]) -> None:
-    full, joined, first, *_ = world = on_lost()
-    both(full, joined, world.following({TTL: b"1", RATE: b"2", SIZE: b"3", CLUSTERS: b"4"}, first, CLUSTERS, **condition))
-    assert joined.document == {SIZE: b"3", CLUSTERS: b"4"}
 
 
 def test_the_document_of_a_pipelined_operation_is_not_taken_if_its_predecessor_never_arrived() -> None:

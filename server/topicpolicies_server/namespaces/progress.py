@@ -1,0 +1,283 @@
+"""How far the view of a namespace has come along its log: who waits for a position, and as of when the view is complete.
+
+**Waits for versions**: a read that names a version is answered once the view has come to it (``reached``).
+
+**Confirmations**: an answer that writes nothing has no place in the log that would prove what it was computed from
+(``core/chains/sequencer``). So the log is asked where the partition of its key ends; once the view has come to there, the answer is
+confirmed. Requests of one partition that wait together share a question; those that come later share the next one, which begins when these
+are confirmed.
+
+**Freshness**: watchers are told as of when what they were sent is complete. A log that no other process can write is complete whenever it
+is open. Another one is asked where it ends, from time to time while the namespace is watched, also by the process that leads it, which may
+have a successor and not know it yet. Once the view has come to there it is complete as of the time of the question. All namespaces share a
+rate of these questions (``max_confirmations_per_second``): the more are watched, the more rarely each log is asked.
+
+An end that the view does not come to is asked for again from time to time: the log may know by then that nothing is left to be read before
+it (``NamespaceLog.end``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Sequence
+
+from ..core.chains.sequencer import Request
+from ..core.errors import Kind, PolicyError
+from ..core.names import PolicyKey
+from ..core.policies.events import Position
+from ..core.reasons import Reason
+from ..logs.change_log import NamespaceLog
+from ..tasks import RestartedTask, TaskSet
+from .common import Common
+from .follower import Follower
+from .usage import Usage
+
+_LOG = logging.getLogger(__name__)
+AGAIN_SECONDS = 1.0
+"""How long the view may take to come to an end before the log is asked for it again."""
+
+
+class Progress:
+    """Follows how far the view of one namespace has come."""
+
+    def __init__(
+        self,
+        name: str,
+        common: Common,
+        usage: Usage,
+        confirmed: Callable[[Sequence[Request]], None],
+        failed: Callable[[Sequence[Request], str], None],
+    ) -> None:
+        """Asks nothing before a log serves.
+
+        Args:
+            name: ``tenant/namespace``.
+            common: what all namespaces have in common.
+            usage: says whether the namespace is watched, and counts the callers that wait for a version.
+            confirmed: called with requests that had arrived before the log ended where the view is now, or earlier.
+            failed: called with requests for which there was no answer, or whose callers have given up, and why.
+        """
+        limits = common.limits
+        self._name = name
+        self._common = common
+        self._usage = usage
+        self._confirmed = confirmed
+        self._failed = failed
+        self._patience = limits.update_timeout_seconds
+        self._between = limits.bookmark_interval_seconds / 2
+        self._log: NamespaceLog | None = None
+        self._here: Sequence[Position] = ()
+        """Where the view stands, by partition."""
+        self._waits: dict[int, list[tuple[Position, int, asyncio.Future[None]]]] = {}
+        """By partition: who waits for a position, the nearest first."""
+        self._numbers = itertools.count()
+        self._tasks = TaskSet(name)
+        self._unasked: list[Request] = []
+        """Requests that came while no log serves."""
+        self._waiting: dict[int, list[Request]] = {}
+        """By partition: requests that came after the current question about it had begun."""
+        self._asking: dict[int, tuple[asyncio.Task[None], list[Request]]] = {}
+        """By partition: what asks, and the requests that wait for the answer, or for the view to come to it."""
+        self._confirmed_ms = 0
+        self._checks: RestartedTask | None = None
+
+    def serve(self, log: NamespaceLog, here: Sequence[Position], as_of: int) -> None:
+        """Goes on with a log that serves, and was read to where it ended at ``as_of``; the view has come to ``here``."""
+        self.stop()
+        self._log = log
+        self._confirmed_ms = max(self._confirmed_ms, as_of)
+        self.moved(here)
+        self.watched()
+        unasked, self._unasked = self._unasked, []
+        for request in unasked:
+            self.confirm(request)
+
+    def stop(self) -> None:
+        """Asks nothing while no log serves. Requests, and callers that wait for a version, go on waiting."""
+        self._log = None
+        if self._checks is not None:
+            self._checks.cancel()
+            self._checks = None
+        for task, requests in self._asking.values():
+            task.cancel()
+            self._unasked += requests
+        for requests in self._waiting.values():
+            self._unasked += requests
+        self._asking, self._waiting = {}, {}
+
+    def moved(self, here: Sequence[Position]) -> None:
+        """Ends the waits up to where the view has come, by partition. A log may come back with fewer partitions, or more."""
+        self._here = here
+        for partition in [partition for partition in self._waits if partition < len(here)]:
+            line = self._waits[partition]
+            reached = bisect_right(line, here[partition], key=_position)
+            for _, _, future in line[:reached]:
+                if not future.done():
+                    future.set_result(None)
+            del line[:reached]
+            if not line:
+                del self._waits[partition]
+
+    @property
+    def waits(self) -> int:
+        """How many callers, and questions, wait for a position."""
+        return sum(map(len, self._waits.values()))
+
+    # --- versions -------------------------------------------------------------------------------------------------
+
+    async def reached(self, follower: Follower, key: PolicyKey, version: Position) -> None:
+        """Returns once the view has come to a version of a key.
+
+        Raises:
+            PolicyError: it did not in time (``VERSION_NOT_REACHED``).
+        """
+        assert follower.log is not None, "open"
+        partition = follower.log.partition_of(key)
+        if follower.positions[partition] >= version or follower.view.version(key) >= version:
+            return
+        try:
+            with self._usage.waiting():
+                await self._until(partition, version, self._patience)
+        except TimeoutError:
+            raise not_reached(self._name, version) from None
+
+    async def _until(self, partition: int, position: Position, seconds: float) -> None:
+        """Returns once the view has come to a position of a partition.
+
+        Raises:
+            TimeoutError: it did not within so many seconds.
+        """
+        wait = position, next(self._numbers), asyncio.get_running_loop().create_future()
+        insort(self._waits.setdefault(partition, []), wait)
+        try:
+            async with asyncio.timeout(seconds):
+                await wait[2]
+        finally:
+            line = self._waits.get(partition, [])
+            at = bisect_left(line, wait)
+            if at < len(line) and line[at] is wait:
+                del line[at]
+
+    # --- the end of the log ---------------------------------------------------------------------------------------
+
+    async def _come_to_end(self, log: NamespaceLog, partition: int, seconds: float, wanted: Callable[[], bool]) -> bool:
+        """Asks where a partition ends now, and waits until the view has come to there.
+
+        Args:
+            log: the log that serves.
+            partition: the partition.
+            seconds: how long to wait before the log is asked again.
+            wanted: returns whether to wait on.
+
+        Returns:
+            Whether the view has come there.
+
+        Raises:
+            PolicyError: there was no answer.
+        """
+        end = await self._end(log, partition)
+        while self._here[partition] < end and wanted():
+            try:
+                await self._until(partition, end, seconds)
+            except TimeoutError:
+                end = min(end, await self._end(log, partition))  # a view that is always behind comes to the first one
+        return self._here[partition] >= end
+
+    async def _end(self, log: NamespaceLog, partition: int) -> Position:
+        seconds = self._patience / 2
+        try:
+            async with asyncio.timeout(seconds):
+                return await log.end(partition)
+        except TimeoutError:
+            sentence = f"the end of the log was not received within {seconds:g} s"
+            raise PolicyError(Kind.DEADLINE_EXCEEDED, Reason.LOG_UNAVAILABLE, sentence) from None
+
+    # --- confirmations --------------------------------------------------------------------------------------------
+
+    def confirm(self, request: Request) -> None:
+        """Confirms or fails a request later, by asking for the end of its partition from now on."""
+        if self._log is None:
+            self._unasked.append(request)
+            return
+        partition = self._log.partition_of(request.key)
+        self._waiting.setdefault(partition, []).append(request)
+        self._begin(self._log, partition)
+
+    def _begin(self, log: NamespaceLog, partition: int) -> None:
+        if partition not in self._asking:
+            requests: list[Request] = []
+            task = self._tasks.begin(self._confirm(log, partition, requests), "requesting the end of the log")
+            self._asking[partition] = task, requests
+
+    async def _confirm(self, log: NamespaceLog, partition: int, requests: list[Request]) -> None:
+        requests += self._waiting.pop(partition, [])  # also those that came in the same turn of the loop as the first one
+
+        def wanted() -> bool:
+            given_up = [request for request in requests if request.abandoned]
+            requests[:] = [request for request in requests if not request.abandoned]
+            if given_up:
+                self._failed(given_up, "no request waits for it any more")
+            return bool(requests)
+
+        why = ""
+        try:
+            await self._come_to_end(log, partition, AGAIN_SECONDS, wanted)
+        except PolicyError as problem:
+            why = problem.message
+        except Exception as problem:  # noqa: BLE001 (no request may be left waiting)
+            _LOG.exception("%s: requesting the end of the change log failed", self._name)
+            why = f"requesting the end of the log failed ({type(problem).__name__})"
+        del self._asking[partition]
+        if self._waiting.get(partition):
+            self._begin(log, partition)
+        if why:
+            self._failed(requests, why)
+        else:
+            self._confirmed(requests)
+
+    # --- freshness ------------------------------------------------------------------------------------------------
+
+    @property
+    def confirmed_ms(self) -> int:
+        """As of when the view is known to be complete, in milliseconds since 1970; 0: never."""
+        if self._log is not None and self._common.context.sole_writer:
+            self._confirmed_ms = max(self._confirmed_ms, self._common.now())
+        return self._confirmed_ms
+
+    def watched(self) -> None:
+        """Begins to ask, if the namespace is watched, a log serves, and other processes can write it."""
+        if self._checks is None and self._log is not None and self._usage.watching and not self._common.context.sole_writer:
+            log, seconds = self._log, self._between
+            self._checks = RestartedTask("requesting the ends of watched change logs", lambda: self._check(log), longest_seconds=seconds)
+            self._checks.start()
+
+    async def _check(self, log: NamespaceLog) -> None:
+        while self._usage.watching:
+            await asyncio.sleep(self._common.confirmations.take(asyncio.get_running_loop().time(), log.partitions))
+            asked_at, reached = self._common.now(), True
+            try:
+                for partition in range(log.partitions):
+                    reached = reached and await self._come_to_end(log, partition, self._between, self._usage.is_watched)
+            except PolicyError as error:
+                _LOG.debug("the end of a change log can't be requested: %s", error)
+            else:
+                self._confirmed_ms = max(self._confirmed_ms, asked_at if reached else 0)
+            await asyncio.sleep(self._between)
+        self._checks = None
+
+
+def _position(wait: tuple[Position, int, asyncio.Future[None]]) -> Position:
+    return wait[0]
+
+
+def not_reached(name: str, position: Position) -> PolicyError:
+    """Makes the DEADLINE_EXCEEDED error: the view of the namespace ``name`` has not come to a version in time."""
+    return PolicyError(
+        Kind.DEADLINE_EXCEEDED,
+        Reason.VERSION_NOT_REACHED,
+        f"The log of {name} has not been read up to version {position}: try again, or read without at_least.",
+        metadata={"at_least_version": position},
+    )

@@ -1,0 +1,223 @@
+"""How far a view has come: callers wait for positions, and logs of watched namespaces are asked for their ends at a shared rate."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.simulation.loop import SimulatedLoop
+from topicpolicies_server.config import Limits
+from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.policies.events import Position
+from topicpolicies_server.logs.change_log import NamespaceLog
+from topicpolicies_server.namespaces.progress import Progress
+from topicpolicies_server.namespaces.rate import Rate
+from topicpolicies_server.namespaces.usage import Usage
+
+SECONDS = 5.0
+"""The time between two questions."""
+
+
+class Log:
+    """A log that other processes write too, and whose end does not move."""
+
+    partitions = 1
+
+    def __init__(self, asked: list[tuple[float, int]] | None = None, number: int = 0) -> None:
+        self._asked, self._number = asked, number
+
+    async def end(self, _: int) -> Position:
+        if self._asked is not None:
+            self._asked.append((asyncio.get_running_loop().time(), self._number))
+        return ""
+
+
+def progress(loop: SimulatedLoop, rate: Rate, usage: Usage) -> Progress:
+    common = SimpleNamespace(
+        limits=Limits(bookmark_interval_seconds=2 * SECONDS), now=loop.milliseconds, context=FoldContext(), confirmations=rate
+    )
+    return Progress("acme/orders", cast("Any", common), usage, lambda _: None, lambda *_: None)
+
+
+def watched(loop: SimulatedLoop, log: object, here: list[Position], rate: Rate | None = None) -> Progress:
+    usage = Usage(loop)
+    usage.watching["somebody"] = None
+    made = progress(loop, rate or Rate(50.0), usage)
+    made.serve(cast("NamespaceLog", log), here, 0)
+    return made
+
+
+@pytest.mark.parametrize(("logs", "per_second", "between"), [(50, 50.0, SECONDS), (1_000, 50.0, 20.0), (20, 1.0, 20.0)])
+def test_the_logs_of_watched_namespaces_are_asked_in_turn_at_a_bounded_rate(logs: int, per_second: float, between: float) -> None:
+    loop = SimulatedLoop(random.Random(1))
+    asked: list[tuple[float, int]] = []
+
+    async def watch() -> None:
+        rate = Rate(per_second)
+        all_of_them = [watched(loop, Log(asked, number), [""], rate) for number in range(logs)]
+        await asyncio.sleep(10 * between)
+        oldest = min(each.confirmed_ms for each in all_of_them)
+        assert loop.milliseconds() - oldest <= 1_000 * (between + SECONDS + 1)
+        for each in all_of_them:
+            each.stop()
+
+    loop.run(watch())
+    assert max(Counter(int(at) for at, _ in asked).values()) <= 2 * per_second + 1, "at most a burst of one second and the rate"
+    times = Counter(number for _, number in asked)
+    assert len(times) == logs
+    assert max(times.values()) - min(times.values()) <= 1, "the logs are asked in turn"
+    assert min(times.values()) >= 10 * between / (between + SECONDS) - 1
+
+
+def test_a_namespace_that_is_not_watched_any_more_is_not_asked() -> None:
+    loop = SimulatedLoop(random.Random(1))
+    asked: list[tuple[float, int]] = []
+
+    async def watch() -> None:
+        usage = Usage(loop)
+        usage.watching["somebody"] = None
+        made = progress(loop, Rate(50.0), usage)
+        made.serve(cast("NamespaceLog", Log(asked)), [""], 0)
+        await asyncio.sleep(3 * SECONDS)
+        before = len(asked)
+        usage.watching.clear()
+        await asyncio.sleep(10 * SECONDS)
+        assert before >= 3 and len(asked) <= before + 1
+        usage.watching["somebody"] = None
+        made.watched()
+        await asyncio.sleep(SECONDS)
+        assert len(asked) > before
+        made.stop()
+
+    loop.run(watch())
+
+
+def test_a_view_that_is_always_behind_is_confirmed_as_of_when_the_log_ended_at_its_place() -> None:
+    loop = SimulatedLoop(random.Random(1))
+
+    class Growing(Log):
+        async def end(self, _: int) -> Position:
+            return f"{loop.milliseconds():020}"
+
+    async def watch() -> None:
+        made = watched(loop, Growing(), [""])
+        behind = 2 * SECONDS + 1.0
+        for _ in range(600):
+            await asyncio.sleep(0.1)
+            made.moved([f"{loop.milliseconds() - int(1_000 * behind):020}"])
+        late = loop.milliseconds() - made.confirmed_ms
+        assert 1_000 * behind <= late <= 1_000 * (2 * behind + SECONDS)
+        made.stop()
+
+    loop.run(watch())
+
+
+def test_if_a_later_answer_names_an_earlier_end_the_view_is_confirmed_there() -> None:
+    loop = SimulatedLoop(random.Random(1))
+
+    class Shrinking(Log):
+        partitions = 2
+
+        async def end(self, partition: int) -> Position:
+            return "ba"[partition] if loop.time() < SECONDS else "ab"[partition]
+
+    async def watch() -> None:
+        made = watched(loop, Shrinking(), ["a", "a"])
+        await asyncio.sleep(SECONDS / 2)
+        assert made.confirmed_ms == 0
+        await asyncio.sleep(SECONDS)
+        made.moved(["a", "b"])
+        await asyncio.sleep(0)
+        assert loop.milliseconds() - made.confirmed_ms <= 2_000 * SECONDS
+        made.stop()
+
+    loop.run(watch())
+
+
+def test_a_failed_question_confirms_nothing_and_is_repeated() -> None:
+    loop = SimulatedLoop(random.Random(1))
+
+    class Failing(Log):
+        async def end(self, _: int) -> Position:
+            if loop.time() < 3 * SECONDS:
+                raise RuntimeError("planted")
+            return ""
+
+    async def watch() -> None:
+        made = watched(loop, Failing(), [""])
+        await asyncio.sleep(2 * SECONDS)
+        assert made.confirmed_ms == 0
+        await asyncio.sleep(4 * SECONDS)
+        assert made.confirmed_ms > 0
+        made.stop()
+
+    loop.run(watch())
+
+
+# Waits for positions
+
+
+@pytest.mark.parametrize("how", ["went away", "waited in vain"])
+def test_callers_that_gave_up_are_forgotten_although_an_earlier_one_still_waits(how: str) -> None:
+    loop = SimulatedLoop(random.Random(1))
+
+    async def scenario() -> None:
+        made = progress(loop, Rate(1.0), Usage(loop))
+        patient = asyncio.ensure_future(made._until(0, "5", 1_000))
+        for _ in range(3):
+            others = [asyncio.ensure_future(made._until(0, "9", 1)) for _ in range(100)]
+            await asyncio.sleep(0.5)
+            if how == "went away":
+                for each in others:
+                    each.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            assert made.waits == 1
+        made.moved(["5"])
+        await patient
+        assert made.waits == 0
+
+    loop.run(scenario())
+
+
+def test_each_caller_is_woken_at_its_position_whichever_others_gave_up() -> None:
+    loop = SimulatedLoop(random.Random(1))
+
+    async def scenario() -> None:
+        chance = random.Random(3)
+        made = progress(loop, Rate(1.0), Usage(loop))
+        waits = {number: asyncio.ensure_future(made._until(number % 3, f"{number:04}", 50)) for number in range(600)}
+        await asyncio.sleep(1)
+        gone = set(chance.sample(sorted(waits), 400))
+        for number in sorted(gone, key=lambda _: chance.random()):
+            waits[number].cancel()
+        await asyncio.sleep(1)
+        for here in range(0, 601, 50):
+            made.moved([f"{here:04}"] * 3)
+            await asyncio.sleep(0.1)
+            assert {number for number, wait in waits.items() if wait.done() and not wait.cancelled()} == {
+                number for number in waits if number <= here and number not in gone
+            }
+        assert made.waits == 0
+
+    loop.run(scenario())
+
+
+def test_only_callers_for_partitions_that_no_longer_exist_time_out() -> None:
+    loop = SimulatedLoop(random.Random(1))
+
+    async def scenario() -> None:
+        made = progress(loop, Rate(1.0), Usage(loop))
+        gone, there = asyncio.ensure_future(made._until(2, "1", 5)), asyncio.ensure_future(made._until(0, "1", 5))
+        await asyncio.sleep(1)
+        made.moved(["1"])
+        await there
+        with pytest.raises(TimeoutError):
+            await gone
+        assert made.waits == 0
+
+    loop.run(scenario())

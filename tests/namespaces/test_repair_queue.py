@@ -1,0 +1,152 @@
+"""The queue of repairs: it bounds their rate, holds them while it is paused, and spends no rate on those that publish nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+
+import pytest
+
+from tests.simulation.loop import SimulatedLoop
+from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.namespaces.repair_queue import RepairQueue
+
+
+def key(number: int) -> PolicyKey:
+    return PolicyKey(f"persistent://a/b/{number}", Scope.LOCAL)
+
+
+class Passing:
+    """Records which keys are published, and when."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, publishes: bool = True) -> None:
+        self._loop = loop
+        self._publishes = publishes
+        self.numbers: dict[PolicyKey | None, int] = {}
+        self.passed: list[tuple[float, str]] = []
+
+    def waits(self, key: PolicyKey | None, number: int) -> bool:
+        return self.numbers.get(key) == number
+
+    def publish(self, key: PolicyKey | None, number: int) -> bool:
+        if not self.waits(key, number):
+            return False
+        assert key is not None
+        del self.numbers[key]
+        self.passed.append((self._loop.time(), key.topic.rpartition("/")[2]))
+        return self._publishes
+
+
+def queued(
+    per_second: float, count: int, *, publishes: bool = True, paused: bool = False
+) -> tuple[asyncio.AbstractEventLoop, RepairQueue, Passing]:
+    """Returns a queue with so many repairs that may be published at once."""
+    loop = asyncio.get_running_loop()
+    queue, owner = RepairQueue(loop, per_second, paused=paused), Passing(loop, publishes=publishes)
+    for number in range(count):
+        owner.numbers[key(number)] = queue.add(0.0, owner, key(number))
+    return loop, queue, owner
+
+
+def test_a_burst_of_one_second_passes_at_once_and_the_others_at_the_rate() -> None:
+    async def scenario() -> None:
+        loop, queue, owner = queued(10, 15)
+        began = loop.time()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        assert len(owner.passed) == 10 and queue.waiting == 5
+        await asyncio.sleep(2)
+        assert [at - began for at, _ in owner.passed[10:]] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5], abs=0.01)
+        assert [name for _, name in owner.passed] == [str(number) for number in range(15)]
+
+    SimulatedLoop(random.Random(1)).run(scenario())
+
+
+def test_a_rate_below_one_per_second_is_kept() -> None:
+    async def scenario() -> None:
+        loop, _, owner = queued(0.5, 3)
+        began = loop.time()
+        await asyncio.sleep(10)
+        assert [at - began for at, _ in owner.passed] == pytest.approx([0, 2, 4])
+
+    SimulatedLoop(random.Random(1)).run(scenario())
+
+
+def test_repairs_that_publish_nothing_do_not_use_up_the_rate() -> None:
+    async def scenario() -> None:
+        _, _, owner = queued(1, 100, publishes=False)
+        await asyncio.sleep(0.01)
+        assert len(owner.passed) == 100
+
+    SimulatedLoop(random.Random(1)).run(scenario())
+
+
+def test_repairs_that_are_not_needed_any_more_do_not_use_up_the_rate() -> None:
+    async def scenario() -> None:
+        loop, queue, owner = queued(1, 4)
+        began = loop.time()
+        del owner.numbers[key(1)], owner.numbers[key(2)]
+        assert queue.waiting == 2
+        await asyncio.sleep(10)
+        assert [name for _, name in owner.passed] == ["0", "3"]
+        assert owner.passed[1][0] - began == pytest.approx(1)
+
+    SimulatedLoop(random.Random(1)).run(scenario())
+
+
+def test_nothing_is_published_while_repairs_are_paused_and_none_is_lost() -> None:
+    async def scenario() -> None:
+        _, queue, owner = queued(2, 6, paused=True)
+        await asyncio.sleep(5)
+        assert queue.paused and owner.passed == [] and queue.waiting == 6
+        queue.resume()
+        await asyncio.sleep(0.6)
+        assert len(owner.passed) == 3  # a burst of two, and one after half a second
+        queue.pause()
+        await asyncio.sleep(5)
+        assert len(owner.passed) == 3
+        queue.resume()
+        await asyncio.sleep(5)
+        assert len(owner.passed) == 6 and queue.waiting == 0
+
+    SimulatedLoop(random.Random(1)).run(scenario())
+
+
+def test_repairs_that_are_held_again_and_again_while_paused_are_not_kept() -> None:
+    async def scenario() -> None:
+        _, queue, owner = queued(2, 10, paused=True)
+        for _ in range(1_000):
+            for number in range(10):
+                owner.numbers[key(number)] = queue.add(0.0, owner, key(number))
+        assert queue.waiting == 10 and len(queue._heap) < 1_100
+
+    SimulatedLoop(random.Random(1)).run(scenario())
+
+
+def test_repairs_that_may_be_published_at_once_are_on_uvloop_too() -> None:
+    """Unlike asyncio's, uvloop's handle of a call that is due at once does not know its time."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def scenario() -> None:
+        _, queue, owner = queued(1_000, 2)
+        await asyncio.sleep(0.1)
+        assert len(owner.passed) == 2 and queue.waiting == 0
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
+
+
+def test_the_time_for_each_repair_does_not_grow_with_the_number_that_wait() -> None:
+    def seconds_for(many: int) -> float:
+        async def scenario() -> float:
+            _, queue, owner = queued(10, many, publishes=False, paused=True)
+            began = time.process_time()
+            queue.resume()
+            await asyncio.sleep(0.01)
+            assert len(owner.passed) == many
+            return time.process_time() - began
+
+        return SimulatedLoop(random.Random(1)).run(scenario())
+
+    assert seconds_for(60_000) < 40 * seconds_for(6_000)
