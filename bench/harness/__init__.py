@@ -8,5 +8,5 @@
 - ``targets``: the sidecars that are measured. ``broadcast``: what the machine could do at best for watches, measured in the same run.
 - ``session``, ``run``: Spark, and one run from its beginning to its end.
 - ``histories``, ``proof``: records as the histories that ``tests.validators`` judge, shard by shard. ``figures``: throughput and latencies.
-- ``summary``, ``page``: the report as text and as HTML, and as JSON for programs.
+- ``summary``, ``page``: what the report says, as text and as JSON, and the same as HTML with plots.
 """

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 
@@ -21,46 +22,57 @@ from .scenarios import SCENARIOS, Plan
 from .session import session, slots_of
 from .summary import as_json, show
 
-TARGETS = ("sqlite", "pulsar", "running")
+Targets = dict[str, Callable[[], contextlib.AbstractContextManager[Target]]]
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Runs one scenario against one or several targets. Returns 1 if a promise was broken, and 130 if Ctrl-C ended it."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    targets: Targets = {
+        "sqlite": sqlite,
+        "pulsar": partial(pulsar, options.pulsar, options.admin_url),
+        "running": lambda: contextlib.nullcontext(Target("running", options.address, options.namespace)),
+    }
+    names = options.target.split(",")
     slots = slots_of(options.master)
     if slots and (options.workers or 0) > slots:
         parser.error(
             f"all workers must run at once, and {options.master} runs {slots}: --workers {slots}, or --master local[{options.workers}]"
         )
-    if unknown := [name for name in options.target.split(",") if name not in TARGETS]:
-        parser.error(f"no such target: {', '.join(unknown)}; there are {', '.join(TARGETS)}")
+    if unknown := [name for name in names if name not in targets]:
+        parser.error(f"no such target: {', '.join(unknown)}; there are {', '.join(targets)}")
     if bool(options.pulsar) != bool(options.admin_url):
         parser.error("a running broker needs both --pulsar URL and --admin-url URL")
-    if "running" in options.target.split(",") and not (options.address and options.namespace):
+    if "running" in names and not (options.address and options.namespace):
         parser.error("a running sidecar needs --address HOST:PORT and --namespace TENANT/NAMESPACE")
     try:
-        reports = _run(options)
+        reports = _run(options, {name: targets[name] for name in names})
     except KeyboardInterrupt:
         print("Interrupted: nothing was judged.", file=sys.stderr)
         return 130
-    _print(reports, options)
+    if options.html is not None:
+        options.html.write_text(as_page(reports), encoding="utf-8")
+    if options.json is not None:
+        options.json.write_text(as_json(reports), encoding="utf-8")
+    if options.output == "json":
+        print(as_json(reports))
+    else:
+        show(reports, Console())
     return 0 if all(report.proof.holds for report in reports) else 1
 
 
-def _run(options: argparse.Namespace) -> list[Report]:
+def _run(options: argparse.Namespace, targets: Targets) -> list[Report]:
     numbers = {name: getattr(options, name) for name in ("operations", "topics", "watchers") if getattr(options, name) is not None}
-    scenario = replace(SCENARIOS[options.scenario], **numbers)
     reports = []
     with contextlib.ExitStack() as stack:
         directory = options.records or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         spark = stack.enter_context(session(options.master, options.driver_memory))
-        workers = options.workers or spark.sparkContext.defaultParallelism
-        for name in options.target.split(","):
-            with _target(name, options) as target:
+        for name, started in targets.items():
+            with started() as target:
                 plan = Plan(
-                    scenario=scenario,
-                    workers=workers,
+                    scenario=replace(SCENARIOS[options.scenario], **numbers),
+                    workers=options.workers or spark.sparkContext.defaultParallelism,
                     address=target.address,
                     namespace=target.namespace,
                     prefix=options.prefix,
@@ -70,27 +82,6 @@ def _run(options: argparse.Namespace) -> list[Report]:
                 skew = options.clock_skew_ms / 1000
                 reports.append(run(spark, target, plan, directory / name, skew=skew, limits=not options.no_limits))
     return reports
-
-
-def _target(name: str, options: argparse.Namespace) -> contextlib.AbstractContextManager[Target]:
-    if name == "sqlite":
-        return sqlite()
-    if name == "pulsar":
-        return pulsar(options.pulsar, options.admin_url)
-    return contextlib.nullcontext(Target("running", options.address, options.namespace))
-
-
-def _print(reports: list[Report], options: argparse.Namespace) -> None:
-    if options.html is not None:
-        options.html.write_text(as_page(reports), encoding="utf-8")
-    if options.json is not None:
-        options.json.write_text(as_json(reports), encoding="utf-8")
-    if options.output == "json":
-        print(as_json(reports))
-    else:
-        show(reports, Console())
-        if options.html is not None:
-            print(f"The page with plots: {options.html}", file=sys.stderr)
 
 
 def _at_least(least: int) -> Callable[[str], int]:
@@ -113,15 +104,10 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("scenario", choices=SCENARIOS)
-    parser.add_argument("--target", default="sqlite", help=f"one of {', '.join(TARGETS)}, or several with commas (default: %(default)s)")
+    parser.add_argument("--target", default="sqlite", help="sqlite, pulsar, running, or several with commas (default: %(default)s)")
     parser.add_argument("--operations", type=_at_least(1), help="how many, all workers together")
-    parser.add_argument(
-        "--rate",
-        type=_at_least(1),
-        default=0,
-        metavar="N",
-        help="begin N operations a second, all workers together; latencies count from then",
-    )
+    about_rate = "begin N operations a second, all workers together; latencies count from then"
+    parser.add_argument("--rate", type=_at_least(1), default=0, metavar="N", help=about_rate)
     parser.add_argument("--topics", type=_at_least(1), help="how many topics")
     parser.add_argument("--watchers", type=_at_least(0), help="how many watchers, beside the auditor")
     parser.add_argument("--seed", type=int, default=1, help="of everything random (default: %(default)s)")

@@ -100,7 +100,7 @@ class Caller:
     async def _send(self, wishes: Sequence[Wish], phase: str, timeout: float, intended: float | None = None) -> list[Wish]:
         """Sends changes once, in one call. Returns those whose outcome is not known then."""
         context = self._context
-        batch = wishes[0].request_id if len(wishes) > 1 else None
+        batch = wishes[0].request_id if len(wishes) > 1 else ""
         start = time.time()
         results: Sequence[service_pb2.ChangeResult | TopicPoliciesError]
         try:
@@ -146,7 +146,7 @@ class Caller:
         context = self._context
         request = service_pb2.GetPolicyRequest(topic=topic, at_least_version=at_least)
         record = Record(
-            "read", phase, context.worker, self._name, time.time(), intended, topic=topic, scope=1, at_least=at_least or None, final=final
+            "read", phase, context.worker, self._name, time.time(), intended, topic=topic, at_least=at_least, final=final
         )  # fmt: skip
         try:
             document = await self._stub.GetPolicy(request, timeout=_TIMEOUT)

@@ -6,9 +6,10 @@ the latencies of all calls that should have begun meanwhile.
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from .watching import AUDITOR
@@ -18,35 +19,36 @@ QUANTILES = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995
 HELD = 0.99
 """The least share of the asked rate at which it counts as held."""
 _BEGUN = "coalesce(intended, start)"
+Quantiles = dict[float, float]
+"""Milliseconds, by the share of calls that are faster; zeros if no call succeeded."""
 
 
-class Total(TypedDict):
-    """All calls of one kind in one phase. Times are in milliseconds."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Total:
+    """All calls of one kind in one phase; the quantiles are of those that succeeded."""
 
     kind: str
     phase: str
     calls: int
     failed: int
-    seconds: float
     per_second: float
-    quantiles_ms: list[float]
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
+    """Of those that succeeded."""
+    quantiles_ms: Quantiles
 
 
-class Second(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Second:
     """All calls of one kind that were answered in one second."""
 
     second: int
     phase: str
     kind: str
     calls: int
-    p50_ms: float
-    p99_ms: float
+    quantiles_ms: Quantiles
 
 
-class Rate(TypedDict):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rate:
     """Operations a second, of all workers together."""
 
     asked: float
@@ -55,15 +57,14 @@ class Rate(TypedDict):
     held: bool
 
 
-class FanOut(TypedDict):
-    """How changes reached the watchers: milliseconds from the request of the update to the arrival of its change."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FanOut:
+    """How changes reached the watchers: the time from the request of the update to the arrival of its change."""
 
     watchers: int
     deliveries: int
     per_second: float
-    quantiles_ms: list[float]
-    p50_ms: float
-    p99_ms: float
+    quantiles_ms: Quantiles
 
 
 def totals(records: DataFrame) -> list[Total]:
@@ -74,47 +75,26 @@ def totals(records: DataFrame) -> list[Total]:
         .groupBy("kind", "phase")
         .agg(
             F.count("*").alias("calls"),
-            F.count(F.when(~good, 1)).alias("failed"),
-            (F.max("end") - F.min("start")).alias("seconds"),
+            F.count_if(~good).alias("failed"),
+            _per_second(F.count_if(good), F.min("start"), F.max("end")),
             _quantiles(F.when(good, F.col("took"))),
         )
         .orderBy(F.min("start"))
-        .collect()
     )
-    return [
-        Total(
-            kind=row.kind,
-            phase=row.phase,
-            calls=row.calls,
-            failed=row.failed,
-            seconds=row.seconds or 0.0,
-            per_second=(row.calls - row.failed) / max(row.seconds or 0.0, 1e-9),
-            quantiles_ms=list(_times(row).values()),
-            p50_ms=_times(row)[0.5],
-            p95_ms=_times(row)[0.95],
-            p99_ms=_times(row)[0.99],
-        )
-        for row in found
-    ]
+    return [Total(**_fields(row)) for row in found.collect()]
 
 
 def seconds(records: DataFrame) -> list[Second]:
     """Returns all successful calls by the second in which they were answered, counted from the first."""
     calls = _calls(records).filter("code = 'OK'")
-    begin = calls.agg(F.min("start")).first()
-    if begin is None or begin[0] is None:
-        return []
+    begin = calls.select(F.min("start").alias("begin"))
     found = (
-        calls.withColumn("second", F.floor(F.col("end") - F.lit(begin[0])).cast("int"))
-        .groupBy("second", "phase", "kind")
+        calls.crossJoin(begin)
+        .groupBy(F.expr("int(floor(`end` - begin))").alias("second"), "phase", "kind")
         .agg(F.count("*").alias("calls"), _quantiles(F.col("took")))
         .orderBy("second", "phase", "kind")
-        .collect()
     )
-    return [
-        Second(second=row.second, phase=row.phase, kind=row.kind, calls=row.calls, p50_ms=_times(row)[0.5], p99_ms=_times(row)[0.99])
-        for row in found
-    ]
+    return [Second(**_fields(row)) for row in found.collect()]
 
 
 def rate(records: DataFrame, asked: float) -> Rate | None:
@@ -143,31 +123,25 @@ def fan_out(records: DataFrame) -> FanOut | None:
         .agg(
             F.count("*").alias("deliveries"),
             F.count_distinct("client").alias("watchers"),
-            (F.max("start") - F.min("start")).alias("seconds"),
+            _per_second(F.count("*"), F.min("start"), F.max("start")),
             _quantiles((F.col("start") - F.col("sent")) * 1000),
         )
         .first()
     )
-    if row is None or not row.deliveries:
-        return None
-    return FanOut(
-        watchers=row.watchers,
-        deliveries=row.deliveries,
-        per_second=row.deliveries / max(row.seconds, 1e-9),
-        quantiles_ms=list(_times(row).values()),
-        p50_ms=_times(row)[0.5],
-        p99_ms=_times(row)[0.99],
-    )
+    return FanOut(**_fields(row)) if row is not None and row.deliveries else None
 
 
 def _calls(records: DataFrame) -> DataFrame:
     return records.filter(F.col("kind").isin(*CALLS)).withColumn("took", (F.col("end") - F.expr(_BEGUN)) * 1000)
 
 
-def _quantiles(of: Any) -> Any:
-    return F.percentile(of, F.array(*map(F.lit, QUANTILES))).alias("quantiles")
+def _per_second(count: Column, begin: Column, end: Column) -> Column:
+    return (count / F.greatest(end - begin, F.lit(1e-9))).alias("per_second")
 
 
-def _times(row: Any) -> dict[float, float]:
-    """Returns the quantiles of a row; zeros if no call succeeded."""
-    return dict(zip(QUANTILES, row.quantiles or [0.0] * len(QUANTILES), strict=True))
+def _quantiles(of: Column) -> Column:
+    return F.percentile(of, F.array(*map(F.lit, QUANTILES))).alias("quantiles_ms")
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    return row.asDict() | {"quantiles_ms": dict(zip(QUANTILES, row.quantiles_ms or [0.0] * len(QUANTILES), strict=True))}

@@ -82,7 +82,7 @@ def prove(records: DataFrame, shards: int, parts: int = 1, skew: float = 0.0) ->
         skew: how many seconds the clocks of the workers' machines may be apart.
     """
     everywhere = F.sequence(F.lit(0), F.lit(shards - 1))
-    shard = F.when(F.col("topic").isNull(), everywhere).otherwise(F.array(F.pmod(F.hash("topic"), F.lit(shards))))
+    shard = F.when(F.col("topic") == "", everywhere).otherwise(F.array(F.pmod(F.hash("topic"), F.lit(shards))))
     dealt = records.filter(F.col("kind").isin(*_CALLS, *_WATCHES)).select("*", F.explode(shard).alias("shard"))
     divided = dealt.withColumn("part", F.explode(F.sequence(F.lit(0), F.lit(parts - 1))))
 

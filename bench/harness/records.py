@@ -1,6 +1,6 @@
 """The records of a run, in one table: every call, every watch stream and every message of it.
 
-Times are seconds since 1970. Columns that do not apply to a kind of record are null.
+Times are seconds since 1970. Columns that do not apply to a kind of record have their defaults.
 """
 
 from __future__ import annotations
@@ -36,32 +36,32 @@ class Record(NamedTuple):
     """The name of gRPC's status; OK for a watch that its client ended."""
     reason: str = ""
     """The reason in the ErrorInfo."""
-    topic: str | None = None
-    scope: int | None = None
-    edit: str | None = None
+    topic: str = ""
+    scope: int = 1
+    edit: str = ""
     """What an update does to a document (``edit_json``)."""
-    request_id: str | None = None
-    version: str | None = None
-    previous: str | None = None
+    request_id: str = ""
+    version: str = ""
+    previous: str = ""
     document: bytes | None = None
     """The serialized ``TopicPolicies``; null: there is no document, or it was not sent."""
-    outcome: int | None = None
-    repeated: bool | None = None
-    at_least: str | None = None
-    final: bool | None = None
+    outcome: int = 0
+    repeated: bool = False
+    at_least: str = ""
+    final: bool = False
     """Whether a read was made at the end, after all updates."""
-    stream: str | None = None
+    stream: str = ""
     """The watch, or the batch, to which the record belongs."""
-    sequence: int | None = None
+    sequence: int = 0
     """The record's place in its stream."""
-    every: bool | None = None
-    drained: bool | None = None
+    every: bool = False
+    drained: bool = False
     """Whether a watch was open to the end."""
-    synced: bool | None = None
-    log: str | None = None
+    synced: bool = False
+    log: str = ""
     positions: Sequence[str] | None = None
-    """The positions of a bookmark, or of the token from which a watch resumed."""
-    token: str | None = None
+    """The positions of a bookmark, or of the token from which a watch resumed; null: it began with a snapshot."""
+    token: str = ""
     """The resume token of an event of a watch."""
     published: float | None = None
     """When the change was written, by the log's clock."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 import time
@@ -21,7 +22,7 @@ from bench.figures.conditions import here
 from bench.targets import Target, running
 
 from . import figures
-from .progress import ProgressBar
+from .progress import ProgressBar, done_file
 from .proof import Proof, prove
 from .records import SPARK_SCHEMA, batches
 from .scenarios import Plan, Scenario
@@ -41,23 +42,6 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
-    """What a reader must know to make a run again."""
-
-    date: str
-    """When it ended, in UTC."""
-    seed: int
-    version: str
-    """The project's version."""
-    commit: str
-    """The commit, with a plus if files differ from it; empty: not known."""
-    machine: str
-
-    def __str__(self) -> str:
-        return f"{self.date}, seed {self.seed}, version {self.version}{f' ({self.commit})' if self.commit else ''}, {self.machine}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """The results of a run."""
 
@@ -74,7 +58,8 @@ class Report:
     loading_seconds: float | None
     """Seconds from the first read of a namespace that was not loaded to its answer; None if the start was not cold."""
     took_seconds: float
-    circumstances: Circumstances
+    circumstances: dict[str, str | int]
+    """What a reader must know to make the run again, by name."""
 
 
 def run(spark: SparkSession, target: Target, plan: Plan, directory: Path, *, skew: float = 0.0, limits: bool = True) -> Report:
@@ -94,11 +79,8 @@ def run(spark: SparkSession, target: Target, plan: Plan, directory: Path, *, ske
     """
     began, scenario = time.monotonic(), plan.scenario
     shutil.rmtree(directory, ignore_errors=True)
-    with ProgressBar(target.name, spark.sparkContext.getConf().get("spark.driver.host", "127.0.0.1")) as bar:
-
-        def drive(stage: Plan, name: str) -> DataFrame:
-            return _drive(spark, replace(stage, progress=bar.address), directory, bar, name)
-
+    with ProgressBar(target.name) as bar:
+        drive = partial(_drive, spark, bar, directory)
         echo: list[figures.Total] = []
         found: list[Limit] = []
         if limits:
@@ -106,7 +88,7 @@ def run(spark: SparkSession, target: Target, plan: Plan, directory: Path, *, ske
                 calls = min(_ECHO_CALLS, max(1_000, scenario.operations))
                 empty = replace(plan, stage="echo", address=program.address, rate=0.0, scenario=replace(scenario, operations=calls))
                 echo = figures.totals(drive(empty, "the empty echo").filter("phase = 'steady'"))
-            found = [Limit("echo", each["per_second"], f"empty calls, {scenario.clients} in flight a worker") for each in echo]
+            found = [Limit("echo", each.per_second, f"empty calls, {scenario.clients} in flight a worker") for each in echo]
         if limits and scenario.watchers:
             with bar.stage("the broadcast"):
                 found.append(Limit("broadcast", *deliveries_per_second(scenario.watchers)))
@@ -138,21 +120,26 @@ def run(spark: SparkSession, target: Target, plan: Plan, directory: Path, *, ske
             )
 
 
-def _drive(spark: SparkSession, plan: Plan, directory: Path, bar: ProgressBar, name: str) -> DataFrame:
+def _drive(spark: SparkSession, bar: ProgressBar, directory: Path, plan: Plan, name: str) -> DataFrame:
     """Has all workers do a stage, and writes what they record; from there it is read, for a load must not run twice."""
-    path = str(directory / plan.stage)
-    with bar.stage(name, plan.operations):
+    path = (directory / plan.stage).absolute()
+    with bar.stage(name, plan.operations, path):
+        task = partial(_task, plan=plan, directory=path)
         parts = spark.range(0, plan.workers, 1, plan.workers)
-        parts.mapInArrow(partial(_task, plan=plan), SPARK_SCHEMA, barrier=True).write.mode("overwrite").parquet(path)
-    return spark.read.schema(SPARK_SCHEMA).parquet(path)
+        parts.mapInArrow(task, SPARK_SCHEMA, barrier=True).write.mode("overwrite").parquet(str(path))
+    return spark.read.schema(SPARK_SCHEMA).parquet(str(path))
 
 
-def _task(_: Iterator[pa.RecordBatch], plan: Plan) -> Iterator[pa.RecordBatch]:
+def _task(_: Iterator[pa.RecordBatch], plan: Plan, directory: Path) -> Iterator[pa.RecordBatch]:
     """Runs one worker's task; only its process imports and uses gRPC."""
     from .worker import work  # noqa: PLC0415
 
     context: BarrierTaskContext = BarrierTaskContext.get()
-    yield from batches(work(plan, context.partitionId(), context.barrier))
+    worker = context.partitionId()
+    with done_file(directory, worker) as done:
+        working = work(plan, worker, partial(asyncio.to_thread, context.barrier), lambda operations: done.write(bytes(operations)))
+        records = asyncio.run(working)
+    yield from batches(records)
 
 
 def _loading(records: DataFrame) -> float | None:
@@ -160,13 +147,13 @@ def _loading(records: DataFrame) -> float | None:
     return None if row is None else row[0]
 
 
-def _circumstances(seed: int, spark: str) -> Circumstances:
+def _circumstances(seed: int, spark: str) -> dict[str, str | int]:
     command = ["git", "describe", "--always", "--dirty=+"]
-    described = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
-    return Circumstances(
-        date=datetime.now(UTC).isoformat(sep=" ", timespec="seconds"),
-        seed=seed,
-        version=version("topicpolicies-server"),
-        commit=described.stdout.strip(),
-        machine=f"{here().machine}, Spark {spark}",
-    )
+    commit = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout.strip()
+    return {
+        "date": datetime.now(UTC).isoformat(sep=" ", timespec="seconds"),
+        "seed": seed,
+        "version": version("topicpolicies-server"),
+        "commit": commit or "not known",
+        "machine": f"{here().machine}, Spark {spark}",
+    }

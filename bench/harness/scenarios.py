@@ -89,8 +89,6 @@ class Plan:
     seed: int = 1
     rate: float = 0.0
     """How many operations begin each second, all workers together; 0: as many as are answered."""
-    progress: tuple[str, int] | None = None
-    """The address to which workers report their progress (UDP)."""
 
     def topic(self, number: int) -> str:
         """Returns a topic's full name."""

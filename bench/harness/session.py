@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
@@ -18,12 +18,11 @@ from topicpolicies_spark.audit.session import session as session_of
 _ROOT = Path(__file__).parents[2]
 _FOLDERS = (_ROOT, _ROOT / "server", _ROOT / "clients/python", _ROOT / "clients/spark")
 _PACKAGES = ("bench", "tests", "server/topicpolicies_server", "clients/python/topicpolicies", "clients/spark/topicpolicies_spark")
-_LOCAL = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
 
 
 def slots_of(master: str) -> int:
     """Returns how many tasks a local master runs at once; 0: it is a cluster's, which is not known before it runs."""
-    local = _LOCAL.fullmatch(master)
+    local = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", master)
     if local is None:
         return 0
     return os.cpu_count() or 1 if local[1] == "*" else int(local[1] or 1)
@@ -45,17 +44,13 @@ def session(master: str, memory: str = "1g") -> Iterator[SparkSession]:
         spark = session_of(f"local[{slots},1]" if slots else master, "", memory)
         try:
             if not slots:
-                spark.sparkContext.addPyFile(str(_archive(Path(directory))))
+                spark.sparkContext.addPyFile(_archive(Path(directory)))
             yield spark
         finally:
             spark.stop()
 
 
-def _archive(directory: Path) -> Path:
-    archive = directory / "topicpolicies-modules.zip"
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as file:
-        for package in (_ROOT / each for each in _PACKAGES):
-            for module in sorted(package.rglob("*")):
-                if module.is_file() and "__pycache__" not in module.parts:
-                    file.write(module, module.relative_to(package.parent))
-    return archive
+def _archive(directory: Path) -> str:
+    for package in (_ROOT / each for each in _PACKAGES):
+        shutil.copytree(package, directory / "modules" / package.name, ignore=shutil.ignore_patterns("__pycache__"))
+    return shutil.make_archive(str(directory / "topicpolicies-modules"), "zip", directory / "modules")

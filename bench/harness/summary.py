@@ -1,8 +1,9 @@
-"""The report on the terminal and as JSON."""
+"""What a report says, as sentences and rows: for the terminal, for the page, and as JSON for programs."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from rich.console import Console
@@ -10,17 +11,61 @@ from rich.table import Table
 
 from .run import Report
 
+COLUMNS = ("phase", "calls", "number", "without success", "calls/s", "p50 ms", "p95 ms", "p99 ms")
+
+
+def totals(report: Report) -> list[tuple[object, ...]]:
+    """Returns the rows below ``COLUMNS``."""
+    return [
+        (
+            "limit" if each.kind == "echo" else each.phase,
+            each.kind,
+            each.calls,
+            each.failed,
+            round(each.per_second),
+            *(each.quantiles_ms[share] for share in (0.5, 0.95, 0.99)),
+        )
+        for each in report.totals
+    ]
+
 
 def ratios(report: Report) -> dict[str, float]:
     """Returns the results as shares of the limits of the same run."""
     limits = {limit.name: limit.per_second for limit in report.limits}
-    changes = [each for each in report.totals if each["kind"] == "update" and each["phase"] in ("steady", "fill")]
+    changes = [each for each in report.totals if each.kind == "update" and each.phase in ("steady", "fill")]
     found = {}
     if changes and limits.get("echo"):
-        found["updates of the echo"] = changes[-1]["per_second"] / limits["echo"]
+        found["updates of the echo"] = changes[-1].per_second / limits["echo"]
     if report.fan_out is not None and limits.get("broadcast"):
-        found["deliveries of the broadcast"] = report.fan_out["per_second"] / limits["broadcast"]
+        found["deliveries of the broadcast"] = report.fan_out.per_second / limits["broadcast"]
     return found
+
+
+def sentences(report: Report) -> Iterator[tuple[str, bool]]:
+    """Yields what was measured and what was proven, and whether each sentence is an alarm."""
+    scenario, rate, fan, proof = report.scenario, report.rate, report.fan_out, report.proof
+    in_flight = f"{report.workers} workers with {scenario.clients} requests in flight each"
+    yield f"Load: {scenario.topics:,} topics, {in_flight}; took {report.took_seconds:.0f} s", False
+    yield ", ".join(f"{name} {value}" for name, value in report.circumstances.items()), False
+    if rate is not None:
+        sent = f"{rate.asked:,.0f}/s asked, {rate.achieved:,.0f}/s sent: {'held' if rate.held else 'not held'}"
+        yield f"Rate: {sent}; latencies count from when a call should have begun", not rate.held
+    for limit in report.limits:
+        yield f"Limit: {limit.name}: {limit.per_second:,.0f}/s ({limit.about})", False
+    for name, ratio in ratios(report).items():
+        yield f"Ratio: {name}: {ratio:.2f}", False
+    if fan is not None:
+        delays = f"p50 {fan.quantiles_ms[0.5]:.1f} ms, p99 {fan.quantiles_ms[0.99]:.1f} ms"
+        deliveries = f"{fan.deliveries:,} changes to {fan.watchers:,} watchers, {fan.per_second:,.0f}/s"
+        yield f"Watches: {deliveries}; from the request to the watcher {delays}", False
+    if report.loading_seconds is not None:
+        yield f"Cold start: the first of {scenario.topics:,} topics was answered after {report.loading_seconds:.1f} s", False
+    judged = f"{proof.calls:,} calls and {proof.deliveries:,} deliveries on {proof.keys:,} documents"
+    yield f"Judged: {judged}, {len(proof.verdicts)} promises", False
+    if not proof.calls or not proof.keys:
+        yield "nothing was judged", True
+    else:
+        yield "every promise holds" if proof.holds else "not every promise holds", not proof.holds
 
 
 def as_json(reports: list[Report]) -> str:
@@ -32,60 +77,20 @@ def as_json(reports: list[Report]) -> str:
 
 
 def show(reports: list[Report], console: Console) -> None:
-    """Prints the reports as tables."""
+    """Prints the reports: tables and sentences, and an example of each breach."""
     for report in reports:
-        console.print(_calls(report))
-        console.print(str(report.circumstances), markup=False, highlight=False)
-        if report.rate is not None:
-            asked, achieved = report.rate["asked"], report.rate["achieved"]
-            held = "[green]held[/]" if report.rate["held"] else "[red]not held[/]"
-            console.print(f"Rate: {asked:,.0f}/s asked, {achieved:,.0f}/s sent: {held}; latencies count from when a call should have begun")
-        for limit in report.limits:
-            console.print(f"Limit: {limit.name}: {limit.per_second:,.0f}/s ({limit.about})")
-        for name, ratio in ratios(report).items():
-            console.print(f"Ratio: {name}: {ratio:.2f}")
-        if report.fan_out is not None:
-            fan = report.fan_out
-            console.print(
-                f"Watches: {fan['deliveries']:,} changes to {fan['watchers']:,} watchers, {fan['per_second']:,.0f}/s;"
-                f" from the request to the watcher p50 {fan['p50_ms']:.1f} ms, p99 {fan['p99_ms']:.1f} ms"
-            )
-        if report.loading_seconds is not None:
-            console.print(f"Cold start: the first of {report.scenario.topics:,} topics was answered after {report.loading_seconds:.1f} s")
-        _show_proof(report, console)
-
-
-def _calls(report: Report) -> Table:
-    table = Table(title=f"{report.target}: {report.scenario.name} ({report.scenario.about})")
-    for column in ("phase", "calls", "number", "without success", "calls/s", "p50 ms", "p95 ms", "p99 ms"):
-        table.add_column(column, justify="left" if column in ("phase", "calls") else "right")
-    for each in report.totals:
-        table.add_row(
-            "limit" if each["kind"] == "echo" else each["phase"],
-            each["kind"],
-            f"{each['calls']:,}",
-            f"{each['failed']:,}",
-            f"{each['per_second']:,.0f}",
-            f"{each['p50_ms']:.2f}",
-            f"{each['p95_ms']:.2f}",
-            f"{each['p99_ms']:.2f}",
-        )
-    return table
-
-
-def _show_proof(report: Report, console: Console) -> None:
-    proof = report.proof
-    console.print(
-        f"Judged: {proof.calls:,} calls and {proof.deliveries:,} deliveries on {proof.keys:,} documents, {len(proof.verdicts)} promises"
-    )
-    for verdict in proof.verdicts:
-        if verdict.broken:
-            console.print(f"[red]broken {verdict.broken:,} times[/]: {verdict.promise}: {verdict.about}")
-            for line in verdict.examples[0].splitlines():
-                console.print(f"    {line}", markup=False, highlight=False, no_wrap=True, overflow="ellipsis")
-    if proof.holds:
-        console.print("[green]every promise holds[/]")
-    elif not proof.calls or not proof.keys:
-        console.print("[red]nothing was judged[/]")
-    else:
-        console.print("Further examples, with everything that was recorded, are in --json FILE and --html FILE.")
+        table = Table(title=f"{report.target}: {report.scenario.name} ({report.scenario.about})")
+        for number, column in enumerate(COLUMNS):
+            table.add_column(column, justify="left" if number < 2 else "right")
+        for row in totals(report):
+            table.add_row(*(each if isinstance(each, str) else f"{each:,.2f}" if isinstance(each, float) else f"{each:,}" for each in row))
+        console.print(table)
+        for text, alarming in sentences(report):
+            console.print(text, style="red" if alarming else "", markup=False, highlight=False)
+        for verdict in report.proof.verdicts:
+            if verdict.broken:
+                console.print(f"[red]broken {verdict.broken:,} times[/]: {verdict.promise}: {verdict.about}")
+                for line in verdict.examples[0].splitlines():
+                    console.print(f"    {line}", markup=False, highlight=False, no_wrap=True, overflow="ellipsis")
+        if any(verdict.broken for verdict in report.proof.verdicts):
+            console.print("Further examples, with everything that was recorded, are in --json FILE and --html FILE.")

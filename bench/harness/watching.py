@@ -27,7 +27,6 @@ from .records import Record
 AUDITOR = "auditor"
 """The client that follows every change: its events are the history with which everything else is compared."""
 METHOD = "/topicpolicies.v1.TopicPoliciesService/WatchPolicies"
-_PATIENCE_SECONDS = 60.0
 
 
 def events_of(message: bytes) -> Iterator[bytes]:
@@ -81,7 +80,7 @@ class Watcher:
         self._streams = 0
         self._received = 0
         """Events of the open stream."""
-        self._draining_since = 0.0
+        self._draining = False
         self.synced = asyncio.Event()
         """It has its first snapshot."""
 
@@ -90,7 +89,7 @@ class Watcher:
 
         The first may have been on its way for long, where this process is busy; between two that are equal nothing was sent.
         """
-        self._draining_since = time.time()
+        self._draining = True
 
     async def run(self) -> None:
         """Watches.
@@ -98,15 +97,19 @@ class Watcher:
         Raises:
             RuntimeError: the auditor was reset: it may have missed changes, so nothing can be proven.
         """
-        began = time.time()
-        while not await self._watch():
-            if self._draining_since and time.time() > max(began, self._draining_since) + _PATIENCE_SECONDS:
-                return
+        drained = False
+        while not drained:
+            drained = await self._watch()
             await asyncio.sleep(0.05)
 
     async def _watch(self) -> bool:
         """Follows one stream. Returns whether it was open to the end."""
-        stream = self._stream()
+        self._streams += 1
+        self._received = 0
+        stream = Record(
+            "watch", self._phase, self._context.worker, self._name, time.time(), stream=f"{self._name}/{self._phase}/{self._streams}",
+            sequence=self._streams, every=self._every, **_place(self._token),
+        )  # fmt: skip
         call = self._open(self._request().SerializeToString())
         drained = False
         try:
@@ -118,15 +121,6 @@ class Watcher:
             still_open = drained and self._context.plan.stage != "fill"  # after filling, the run goes on
             self._context.records.append(stream._replace(end=time.time(), drained=still_open))
         return drained
-
-    def _stream(self) -> Record:
-        """Begins the record of a stream."""
-        self._streams += 1
-        self._received = 0
-        return Record(
-            "watch", self._phase, self._context.worker, self._name, time.time(), stream=f"{self._name}/{self._phase}/{self._streams}",
-            sequence=self._streams, every=self._every, **_place(self._token),
-        )  # fmt: skip
 
     async def _follow(self, call: grpc.aio.UnaryStreamCall[bytes, bytes], stream: Record) -> bool:
         """Records what comes. Returns whether everything has come to rest; otherwise the client cancels, or the stream was reset."""
@@ -142,12 +136,12 @@ class Watcher:
                 unmoved = each.token == self._token
                 self._record(each, stream, now)
                 if each.kind == "bookmark":
-                    if self._draining_since and marked and unmoved:
+                    if self._draining and marked and unmoved:
                         return True
                     marked = True
                 elif each.kind == "change":
                     marked, changed = False, True
-            if changed and not self._draining_since and self._chance.random() < self._restless:
+            if changed and not self._draining and self._chance.random() < self._restless:
                 return False
         return False
 
@@ -157,7 +151,7 @@ class Watcher:
         self._token = event.token or self._token
         if event.kind == "bookmark":
             self.synced.set()
-        if event.kind != "change" or (event.topic or "").startswith(context.plan.mine):  # others may use this namespace
+        if event.kind != "change" or event.topic.startswith(context.plan.mine):  # others may use this namespace
             context.records.append(
                 event._replace(
                     start=now, client=self._name, phase=self._phase, worker=context.worker, stream=stream.stream, sequence=self._received

@@ -7,7 +7,6 @@ after all updates have ended.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -15,49 +14,44 @@ from itertools import islice
 import grpc
 
 from .calls import Caller, WorkerContext
-from .progress import ProgressSender
 from .records import Record
 from .scenarios import Plan
 from .watching import AUDITOR, Watcher
 
-_SYNC_SECONDS = 120.0
+_PATIENCE_SECONDS = 120.0
+"""How long the watches may take for their first snapshots, and at the end to come to rest."""
 _FINAL_READERS = 16
 _OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", 64 << 20)]
 Call = Callable[[Sequence[int], float | None], Awaitable[None]]
 """Makes the operations with these numbers in one call, which should begin at a time; None: at once."""
 Together = Callable[[], Awaitable[object]]
-"""Returns when every worker has called it."""
 
 
-def work(plan: Plan, worker: int, barrier: Callable[[], object]) -> list[Record]:
+async def work(plan: Plan, worker: int, together: Together, advance: Callable[[int], object]) -> list[Record]:
     """Does a worker's share of a stage.
 
     Args:
         plan: the stage.
         worker: this worker's number.
-        barrier: returns when every worker has called it.
+        together: returns when every worker has called it.
+        advance: is called with the number of operations of each call that has ended.
     """
-    return asyncio.run(_work(plan, worker, lambda: asyncio.to_thread(barrier)))
-
-
-async def _work(plan: Plan, worker: int, together: Together) -> list[Record]:
     async with grpc.aio.insecure_channel(plan.address, options=_OPTIONS) as channel:
         context = WorkerContext(plan, worker, channel)
         await asyncio.wait_for(channel.channel_ready(), 60)
         callers = [Caller(context, number) for number in range(plan.scenario.clients)]
-        with contextlib.closing(ProgressSender(worker, plan.progress)) as progress:
+
+        async def load() -> None:
+            await together()
             operations = range(worker, plan.operations, plan.workers)
+            await make(operations, [caller.call for caller in callers], plan.batch, plan.rate, advance)
 
-            async def load() -> None:
-                await together()
-                await make(operations, [caller.call for caller in callers], plan.batch, plan.rate, progress.advance)
-
-            await (load() if plan.stage == "echo" else _beside_watchers(context, callers, load, together))
+        await (load() if plan.stage == "echo" else _beside_watchers(context, callers, load, together))
         return context.records
 
 
 async def make(
-    operations: Iterable[int], calls: Sequence[Call], batch: int = 1, rate: float = 0.0, advance: Callable[[int], None] = lambda _: None
+    operations: Iterable[int], calls: Sequence[Call], batch: int = 1, rate: float = 0.0, advance: Callable[[int], object] = lambda _: None
 ) -> None:
     """Makes operations by all clients together, each of which makes one call after the other.
 
@@ -87,11 +81,10 @@ async def _beside_watchers(context: WorkerContext, callers: list[Caller], load: 
     watchers = list(_watchers(context))
 
     async def synced() -> None:
-        await asyncio.wait_for(asyncio.gather(*(watcher.synced.wait() for watcher in watchers)), _SYNC_SECONDS)
+        await asyncio.wait_for(asyncio.gather(*(watcher.synced.wait() for watcher in watchers)), _PATIENCE_SECONDS)
 
     async with asyncio.TaskGroup() as group:
-        for watcher in watchers:
-            group.create_task(watcher.run())
+        watching = [group.create_task(watcher.run()) for watcher in watchers]
         if plan.stage != "cold":  # where all clients call a namespace at once that is not loaded; elsewhere all watchers are there then
             await synced()
         await load()
@@ -101,6 +94,7 @@ async def _beside_watchers(context: WorkerContext, callers: list[Caller], load: 
             await _final_reads(context, callers)
         for watcher in watchers:
             watcher.drain()
+        await asyncio.wait_for(asyncio.gather(*watching), _PATIENCE_SECONDS)
     await together()
 
 

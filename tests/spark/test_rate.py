@@ -44,9 +44,9 @@ def test_a_stall_of_the_service_shows_in_all_calls_that_should_have_begun_meanwh
     (paced,) = figures.totals(spark.createDataFrame(_table(_recorded(_RATE))))
     (unpaced,) = figures.totals(spark.createDataFrame(_table(_recorded(0.0))))
     late = _STALL_SECONDS / 4 * 1000
-    assert paced["quantiles_ms"][figures.QUANTILES.index(0.75)] > late, "37 calls should have begun before the last quarter of the stall"
-    assert paced["p50_ms"] < late
-    assert unpaced["quantiles_ms"][figures.QUANTILES.index(0.95)] < late, "as fast as possible, the stall delays only the calls in flight"
+    assert paced.quantiles_ms[0.75] > late, "37 calls should have begun before the last quarter of the stall"
+    assert paced.quantiles_ms[0.5] < late
+    assert unpaced.quantiles_ms[0.95] < late, "as fast as possible, the stall delays only the calls in flight"
 
 
 @pytest.mark.parametrize(("late", "held"), [(0.001, True), (0.2, False)])
@@ -55,8 +55,8 @@ def test_a_report_says_whether_the_rate_was_held(spark: SparkSession, late: floa
 
     records = [Record("update", "steady", 0, "c", at + late * n / _CALLS, at, end=at + 1) for n in range(_CALLS) if (at := 10 + n / _RATE)]
     found = figures.rate(spark.createDataFrame(_table(records)), _RATE)
-    assert found is not None and found["held"] is held
-    assert found["achieved"] == pytest.approx(_RATE / (1 + late), rel=0.01)
+    assert found is not None and found.held is held
+    assert found.achieved == pytest.approx(_RATE / (1 + late), rel=0.01)
     assert figures.rate(spark.createDataFrame(_table([Record("update", "steady", 0, "c", 1.0, end=2.0)])), 0) is None
 
 
