@@ -34,12 +34,9 @@ from topicpolicies_server.cli.exits import ExitCode
 from topicpolicies_server.history import file
 from topicpolicies_server.history.entries import AS_AFTER, BEFORE_KNOWN, Followed, Stream
 from topicpolicies_spark.audit import archive as archives
-from topicpolicies_spark.audit.changes import made, who
-from topicpolicies_spark.audit.churn import frequently_changed, reverted_fields
-from topicpolicies_spark.audit.drift import drift
+from topicpolicies_spark.audit.questions import drift, frequently_changed, made, reverted_fields, state, who
 from topicpolicies_spark.audit.report import report
 from topicpolicies_spark.audit.session import session
-from topicpolicies_spark.audit.state import state
 
 _ROOT = Path(__file__).parents[1]
 _LARGE, _SMALL = 10, 300

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -10,6 +11,14 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+@pytest.fixture(autouse=True)
+def _sigterm() -> Iterator[None]:
+    """Takes back the handler that a command of the audit sets."""
+    usual = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, usual)
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,8 @@ import json
 import sys
 
 from topicpolicies_spark.audit import archive as archives
-from topicpolicies_spark.audit.changes import who
+from topicpolicies_spark.audit.questions import state, who
 from topicpolicies_spark.audit.session import session
-from topicpolicies_spark.audit.state import state
 
 
 def main(remote: str, sidecar: str, archive: str) -> None:

@@ -20,9 +20,7 @@ from topicpolicies.v1.history_pb2 import HistoryOutcome
 from topicpolicies.v1.policies_pb2 import SCOPE_GLOBAL, SCOPE_LOCAL, Scope, TopicPolicies
 from topicpolicies_spark import NAME
 from topicpolicies_spark.audit import archive as archives
-from topicpolicies_spark.audit.changes import made, who
-from topicpolicies_spark.audit.drift import drift
-from topicpolicies_spark.audit.state import state
+from topicpolicies_spark.audit.questions import drift, made, state, who
 from topicpolicies_spark.documents import value_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.filterwarnings("ignore::ResourceWarning")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -20,7 +21,6 @@ from tests.broker.credentials import Authority
 from topicpolicies_spark.audit import app as commands
 from topicpolicies_spark.audit import archive
 from topicpolicies_spark.audit.archive import changes as archived
-from topicpolicies_spark.audit.archive import interval
 from topicpolicies_spark.audit.session import retrying
 from topicpolicies_spark.options import OptionError, read_options
 from topicpolicies_spark.rows import Change
@@ -50,6 +50,7 @@ def _run(*arguments: str) -> Result:
         ("who", "nowhere", "--since", "2030-13-01"),
         ("who", ".", "--field", "retention"),
         ("ingest", "nowhere"),
+        ("ingest", "nowhere", "--namespaces", "acme/orders", "--every", "inf"),
         ("churn", "nowhere", "--at-least", "0"),
     ],
 )
@@ -200,15 +201,15 @@ def test_ingest_passes_its_options_to_the_data_source(
 def test_settings_of_spark_are_given_as_for_spark_submit(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[tuple[object, ...]] = []
 
-    def session(*arguments: object) -> SparkSession:
-        given.append(arguments)
+    def session(*arguments: object, **named: object) -> SparkSession:
+        given.append((arguments, named))
         raise OptionError("no session is needed")
 
     monkeypatch.setattr(commands, "session", session)
     conf = ("--conf", "spark.jars.packages=org.apache.hadoop:hadoop-aws:3.5.0", "--conf", "spark.hadoop.fs.s3a.endpoint=http://a/?b=c")
     _run("--master", "yarn", *conf, "state", "s3a://bucket/archive")
     settings = {"spark.jars.packages": "org.apache.hadoop:hadoop-aws:3.5.0", "spark.hadoop.fs.s3a.endpoint": "http://a/?b=c"}
-    assert given == [("yarn", "", "1g", settings)]
+    assert given == [(("yarn", ""), {"conf": settings})]
     refused = _run("--conf", "spark.jars", "state", "archive")
     assert refused.exit_code == 2 and "KEY=VALUE" in refused.output
 
@@ -255,6 +256,21 @@ def test_ctrl_c_ends_a_command_without_a_traceback(monkeypatch: pytest.MonkeyPat
     assert ended.value.code == 130 and capsys.readouterr().err == ""
 
 
+def test_sigterm_ends_a_command_in_order_so_that_its_sidecar_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[str] = []
+
+    def terminated(**_: object) -> None:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            stopped.append("the sidecar")
+
+    monkeypatch.setattr(commands, "app", terminated)
+    with pytest.raises(SystemExit) as ended:
+        commands.main()
+    assert ended.value.code == 143 and stopped
+
+
 @pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
 def test_a_period_has_what_was_changed_within_it(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: str) -> None:
     rows = [
@@ -278,20 +294,6 @@ def test_a_period_has_what_was_changed_within_it(spark: SparkSession, tmp_path: 
     page = tmp_path / "report.html"
     _run("report", archive, *period, "--html", str(page))
     assert "2 changes by 2 actors" in page.read_text() and "restating" not in page.read_text()
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (30, "30000 milliseconds"),
-        (0.5, "500 milliseconds"),
-        (1e-7, "1 milliseconds"),
-        (86_400.0 * 30, "2592000000 milliseconds"),
-        (float("inf"), f"{10**15} milliseconds"),
-    ],
-)
-def test_the_time_between_batches_is_in_whole_milliseconds(seconds: float, text: str) -> None:
-    assert interval(seconds) == text
 
 
 @pytest.mark.parametrize("mark", [pytest.param("", marks=needs_spark)])
@@ -320,6 +322,8 @@ def test_every_command_answers_about_an_archive(spark: SparkSession, tmp_path: P
     declared.write_text(json.dumps({"topic": f"persistent://{NAMESPACE}/b", "policies": {"message_ttl_in_seconds": 5}}))
     assert _run("drift", archive, "--declared", str(declared)).exit_code == 0
 
+    twice = _run("sql", archive, "SELECT who, action AS who FROM changes")
+    assert twice.exit_code == 2 and "Two columns are named who" in twice.output
     page = tmp_path / "report.html"
     assert _run("report", archive, "--html", str(page)).exit_code == 0
     assert "5 changes by 3 actors" in page.read_text()

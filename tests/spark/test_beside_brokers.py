@@ -25,8 +25,7 @@ from topicpolicies.v1.history_pb2 import HistoryKind, HistoryOutcome
 from topicpolicies.v1.service_pb2 import CHANGE_OUTCOME_APPLIED
 from topicpolicies_spark.audit import app as commands
 from topicpolicies_spark.audit import archive as archives
-from topicpolicies_spark.audit.changes import made
-from topicpolicies_spark.audit.state import state
+from topicpolicies_spark.audit.questions import made, state
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400), pytest.mark.filterwarnings("ignore::ResourceWarning")]
 TOPICS = 6

@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from topicpolicies_spark.audit.declarations import DeclarationError, declared
-from topicpolicies_spark.audit.drift import drift
-from topicpolicies_spark.audit.state import state
+from topicpolicies_spark.audit.questions import drift, state
 
 from .changes import NAMESPACE, change, frame
 

@@ -13,7 +13,7 @@ ONE = {"namespaces": "acme/orders"}
 
 def test_by_default_the_sidecar_on_this_machine_is_read_from_the_beginning() -> None:
     options = read_options(ONE)
-    assert (options.address, options.starting, options.ending, options.most_rows) == ("127.0.0.1:6680", "earliest", "latest", None)
+    assert (options.address, options.starting_offsets, options.ending_offsets) == ("127.0.0.1:6680", "earliest", "latest")
     assert options.includes("acme/orders") and not options.includes("acme/bills") and options.covers(0)
 
 
@@ -24,7 +24,7 @@ def test_times_are_milliseconds_or_iso_and_the_end_is_excluded() -> None:
 
 def test_a_query_begins_and_ends_at_positions() -> None:
     options = read_options({**ONE, "startingOffsets": '{"acme/orders": "a"}', "endingOffsets": '{"acme/orders": "b"}'})
-    assert (options.starting, options.ending) == ({"acme/orders": "a"}, {"acme/orders": "b"})
+    assert (options.starting_offsets, options.ending_offsets) == ({"acme/orders": "a"}, {"acme/orders": "b"})
 
 
 @pytest.mark.parametrize(

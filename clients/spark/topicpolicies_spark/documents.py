@@ -7,38 +7,36 @@ from typing import Any
 import pyarrow as pa
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
-from pyspark.sql import types
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.values import map_value
 
 _SCALARS = {
-    FieldDescriptor.CPPTYPE_INT32: (types.IntegerType(), pa.int32()),
-    FieldDescriptor.CPPTYPE_INT64: (types.LongType(), pa.int64()),
-    FieldDescriptor.CPPTYPE_BOOL: (types.BooleanType(), pa.bool_()),
-    FieldDescriptor.CPPTYPE_STRING: (types.StringType(), pa.string()),
-    FieldDescriptor.CPPTYPE_ENUM: (types.StringType(), pa.string()),
-    FieldDescriptor.CPPTYPE_DOUBLE: (types.DoubleType(), pa.float64()),
+    FieldDescriptor.CPPTYPE_INT32: pa.int32(),
+    FieldDescriptor.CPPTYPE_INT64: pa.int64(),
+    FieldDescriptor.CPPTYPE_BOOL: pa.bool_(),
+    FieldDescriptor.CPPTYPE_STRING: pa.string(),
+    FieldDescriptor.CPPTYPE_ENUM: pa.string(),
+    FieldDescriptor.CPPTYPE_DOUBLE: pa.float64(),
 }
 
 
-def _types(message: Descriptor) -> tuple[types.StructType, pa.DataType]:
-    fields = [(field.name, *_type(field)) for field in message.fields]
-    spark = types.StructType([types.StructField(name, of_spark) for name, of_spark, _ in fields])
-    return spark, pa.struct([pa.field(name, of_arrow) for name, _, of_arrow in fields])
+def _struct(message: Descriptor) -> pa.StructType:
+    return pa.struct([pa.field(field.name, _type(field)) for field in message.fields])
 
 
-def _type(field: FieldDescriptor) -> tuple[types.DataType, pa.DataType]:
+def _type(field: FieldDescriptor) -> pa.DataType:
     entries = map_value(field)
     if entries is not None:
-        value_spark, value_arrow = _type(entries)
-        return types.MapType(types.StringType(), value_spark), pa.map_(pa.string(), value_arrow)
-    single = _types(field.message_type) if field.message_type is not None else _SCALARS[field.cpp_type]
-    return (types.ArrayType(single[0]), pa.list_(single[1])) if field.is_repeated else single
+        return pa.map_(pa.string(), _type(entries))
+    single = _struct(field.message_type) if field.message_type is not None else _SCALARS[field.cpp_type]
+    return pa.list_(single) if field.is_repeated else single
 
 
-SPARK_TYPE, ARROW_TYPE = _types(TopicPolicies.DESCRIPTOR)
-"""The type of a document in Spark and in Arrow."""
+ARROW_TYPE = _struct(TopicPolicies.DESCRIPTOR)
+SPARK_TYPE = from_arrow_schema(pa.schema(ARROW_TYPE.fields))
+"""The type of a document in Arrow and in Spark."""
 
 
 def value_of(message: Message) -> dict[str, Any]:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, Self, TypeAlias
+from typing import Self, TypeAlias
 
 from grpc import StatusCode
 
@@ -40,35 +39,45 @@ _ADMIN_SECONDS = 30.0
 
 Content: TypeAlias = HistoryEntry | HistoryGap
 
-
-class Piece(NamedTuple):
-    """A piece of a history."""
-
-    position: str
-    """The position behind the piece; of a gap that of what comes next."""
-    content: Content
+Piece: TypeAlias = tuple[str, Content]
+"""A piece of a history and the position behind it; of a gap that of what comes next."""
 
 
-class History(ABC):
-    """A history that can be read. Use it as a context manager."""
+class SidecarHistory:
+    """The history of a running sidecar. Use it as a context manager."""
 
-    @abstractmethod
+    def __init__(self, options: Options) -> None:
+        """Makes a client that connects on first use."""
+        self._options = options
+        tls = Tls(ca_file=Path(options.ca_file)) if options.ca_file else None
+        token = TokenFile(options.token_file) if options.token_file else None
+        self._client = Client(options.address, tls=tls, token=token)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Closes it."""
+        self._client.close()
+
     def check(self) -> None:
         """Checks that the history can be reached, without much patience.
 
         Raises:
             TopicPoliciesError: it can't; UNAVAILABLE or DEADLINE_EXCEEDED: no sidecar answers.
         """
+        self._client.server_info(timeout=_ANSWER_SECONDS)
 
-    @abstractmethod
     def namespaces(self) -> list[str]:
         """Returns the namespaces that the options select.
 
         Raises:
             LogError: the brokers, which list them, do not answer.
         """
+        options = self._options
+        names: Iterable[str] = options.namespaces or asyncio.run(_listed(options))
+        return sorted(filter(options.includes, names))
 
-    @abstractmethod
     def bookmarks(self, behind: Mapping[str, str], every: int, *, first: bool = False) -> dict[str, list[str]]:
         """Returns positions of namespaces, without reading their events: behind every so many events, and the present end.
 
@@ -81,54 +90,6 @@ class History(ABC):
             OutOfRange: the history does not know a position.
             TopicPoliciesError: the history can't be read.
         """
-
-    @abstractmethod
-    def copy(self, namespace: str, behind: str, until: str) -> Iterator[Piece]:
-        """Yields the history of a namespace behind a position, up to and including another, in its order. Raises as ``bookmarks``."""
-
-    @abstractmethod
-    def gaps(self, namespace: str) -> list[HistoryGap]:
-        """Returns the periods in which a namespace's history may miss events, also behind its last event; not what was trimmed since."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    @abstractmethod
-    def __exit__(self, *error: object) -> None:
-        """Closes it."""
-
-
-def opened(options: Options) -> History:
-    """Returns the history that the options name."""
-    return HistoryFile(options) if options.history_file else SidecarHistory(options)
-
-
-class SidecarHistory(History):
-    """The history of a running sidecar."""
-
-    def __init__(self, options: Options) -> None:
-        """Makes a client that connects on first use."""
-        self._options = options
-        tls = Tls(ca_file=Path(options.ca_file)) if options.ca_file else None
-        token = TokenFile(options.token_file) if options.token_file else None
-        self._client = Client(options.address, tls=tls, token=token)
-
-    def __exit__(self, *error: object) -> None:
-        """Closes it."""
-        self._client.close()
-
-    def check(self) -> None:
-        """See ``History``."""
-        self._client.server_info(timeout=_ANSWER_SECONDS)
-
-    def namespaces(self) -> list[str]:
-        """See ``History``."""
-        options = self._options
-        names: Iterable[str] = options.namespaces or asyncio.run(_listed(options))
-        return sorted(filter(options.includes, names))
-
-    def bookmarks(self, behind: Mapping[str, str], every: int, *, first: bool = False) -> dict[str, list[str]]:
-        """See ``History``."""
         found: dict[str, list[str]] = {}
         names = list(behind)
         for number in range(0, len(names), _NAMESPACES_A_WATCH):
@@ -145,25 +106,12 @@ class SidecarHistory(History):
         return found
 
     def copy(self, namespace: str, behind: str, until: str) -> Iterator[Piece]:
-        """See ``History``."""
-        gaps: list[HistoryGap] = []
+        """Yields the history of a namespace behind a position, up to and including another, in its order. Raises as ``bookmarks``."""
         with closing(self._events({namespace: behind})) as events:
-            for event in events:
-                if event.HasField("gap"):
-                    gaps.append(event.gap)
-                    continue
-                yield from (Piece(event.position, gap) for gap in gaps)
-                gaps.clear()
-                if event.HasField("entry") and event.position <= until:
-                    yield Piece(event.position, event.entry)
-                if event.position >= until:
-                    return
-                if event.bookmark.synced:
-                    break
-        raise _ends_early(namespace)
+            yield from _stretch(namespace, until, _pieces_of(events))
 
     def gaps(self, namespace: str) -> list[HistoryGap]:
-        """See ``History``."""
+        """Returns the periods in which a namespace's history may miss events, also behind its last event; not what was trimmed since."""
         return _unknown(next(self._client.history_pages(namespace=namespace, page_size=1)).gaps)
 
     def _events(self, behind: Mapping[str, str], every: int = 0) -> Generator[WatchHistoryEvent, None, None]:
@@ -199,8 +147,8 @@ class SidecarHistory(History):
         raise Unavailable(next(iter(problems.values()), "The sidecar ended the stream."), code=StatusCode.UNAVAILABLE)
 
 
-class HistoryFile(History):
-    """The file of a history, on a machine's own disk. A sidecar may write it meanwhile."""
+class HistoryFile:
+    """The file of a history, on a machine's own disk; a sidecar may write it meanwhile. Use it as ``SidecarHistory``."""
 
     def __init__(self, options: Options) -> None:
         """Opens the file.
@@ -215,6 +163,9 @@ class HistoryFile(History):
         file.look(path)
         self._connection = file.connect(path, read_only=True)
 
+    def __enter__(self) -> Self:
+        return self
+
     def __exit__(self, *error: object) -> None:
         """Closes it."""
         self._connection.close()
@@ -223,11 +174,11 @@ class HistoryFile(History):
         """Does nothing: to open the file was the check."""
 
     def namespaces(self) -> list[str]:
-        """See ``History``."""
+        """See ``SidecarHistory``."""
         return sorted(filter(self._options.includes, file.marks(self._connection)))
 
     def bookmarks(self, behind: Mapping[str, str], every: int, *, first: bool = False) -> dict[str, list[str]]:
-        """See ``History``."""
+        """See ``SidecarHistory``."""
         found: dict[str, list[str]] = {}
         for name, position in behind.items():
             with self._known():
@@ -237,35 +188,26 @@ class HistoryFile(History):
         return found
 
     def copy(self, namespace: str, behind: str, until: str) -> Iterator[Piece]:
-        """See ``History``."""
-        gaps: list[HistoryGap] = []
-        for piece, token in self._pieces(namespace, behind):
-            if isinstance(piece, Gap):
-                gaps.append(recorded.gap(piece))
-            elif isinstance(piece, Recorded):
-                position = resume_tokens.write_position(piece.id, token)
-                yield from (Piece(position, gap) for gap in gaps)
-                gaps.clear()
-                if position <= until:
-                    yield Piece(position, HistoryEntry.FromString(recorded.entry(piece.entry)))
-                if position >= until:
-                    return
-        yield from (Piece(until, gap) for gap in gaps)
-        if behind < until and int(until[:16], 16):
-            raise _ends_early(namespace)
+        """See ``SidecarHistory``."""
+        return _stretch(namespace, until, self._pieces(namespace, behind, until))
 
     def gaps(self, namespace: str) -> list[HistoryGap]:
-        """See ``History``."""
+        """See ``SidecarHistory``."""
         return _unknown(map(recorded.gap, queries.page(self._connection, queries.Query(namespace, most=1)).gaps))
 
-    def _pieces(self, namespace: str, behind: str) -> Iterator[tuple[following.Piece, Token]]:
-        """Yields what follows a position, each with the token behind it."""
+    def _pieces(self, namespace: str, behind: str, until: str) -> Iterator[tuple[str, Content | None]]:
         place, more = self._place(behind), True
         while more:
             with self._known():
                 stretch = following.stretch(self._connection, namespace, place, _ENTRIES)
-            yield from following.with_tokens(stretch, place)
+            for piece, token in following.with_tokens(stretch, place):
+                if isinstance(piece, Gap):
+                    yield "", recorded.gap(piece)
+                elif isinstance(piece, Recorded):
+                    yield resume_tokens.write_position(piece.id, token), HistoryEntry.FromString(recorded.entry(piece.entry))
             place, more = stretch.place, stretch.more
+        if until <= behind or not int(until[:16], 16):  # there is no entry to be read
+            yield until, None
 
     @staticmethod
     def _place(position: str) -> LogPlace:
@@ -281,12 +223,44 @@ class HistoryFile(History):
             raise OutOfRange(f"The history was replaced: {error}", code=StatusCode.OUT_OF_RANGE, reason="TOKEN_OUT_OF_RANGE") from error
 
 
+History: TypeAlias = SidecarHistory | HistoryFile
+
+
+def opened(options: Options) -> History:
+    """Returns the history that the options name."""
+    return HistoryFile(options) if options.history_file else SidecarHistory(options)
+
+
 def _unknown(gaps: Iterable[HistoryGap]) -> list[HistoryGap]:
     return [gap for gap in gaps if gap.reason != HISTORY_GAP_REASON_TRIMMED]
 
 
-def _ends_early(namespace: str) -> Unavailable:
-    return Unavailable(f"The history of {namespace} ends before what was to be read of it.", code=StatusCode.UNAVAILABLE)
+def _pieces_of(events: Iterable[WatchHistoryEvent]) -> Iterator[tuple[str, Content | None]]:
+    """Yields what a sidecar sends, until it has sent all that there is. A bookmark is a position only."""
+    for event in events:
+        yield event.position, event.entry if event.HasField("entry") else event.gap if event.HasField("gap") else None
+        if event.bookmark.synced:
+            return
+
+
+def _stretch(namespace: str, until: str, pieces: Iterable[tuple[str, Content | None]]) -> Iterator[Piece]:
+    """Yields the entries and gaps among pieces up to a position, each gap with the position of what comes next.
+
+    Raises:
+        Unavailable: the pieces end before the position.
+    """
+    gaps: list[HistoryGap] = []
+    for position, content in pieces:
+        if isinstance(content, HistoryGap):
+            gaps.append(content)
+            continue
+        yield from ((position, gap) for gap in gaps)
+        gaps.clear()
+        if content is not None and position <= until:
+            yield position, content
+        if position >= until:
+            return
+    raise Unavailable(f"The history of {namespace} ends before what was to be read of it.", code=StatusCode.UNAVAILABLE)
 
 
 async def _listed(options: Options) -> Iterable[str]:

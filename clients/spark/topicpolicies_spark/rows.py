@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import types
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from topicpolicies.v1.events_pb2 import ActorStanding
 from topicpolicies.v1.history_pb2 import HistoryEntry, HistoryGap, HistoryGapReason, HistoryKind, HistoryOutcome
@@ -76,15 +76,7 @@ class Change(NamedTuple):
     """Why the entry could not be read, or what a gap may miss."""
 
 
-_SPARK: dict[str, types.DataType] = {
-    "time": types.TimestampType(),
-    "mask": types.ArrayType(types.StringType()),
-    "changed": types.ArrayType(types.StringType()),
-    "previous": documents.SPARK_TYPE,
-    "policies": documents.SPARK_TYPE,
-    **dict.fromkeys(("replicated", "unexplained", "ambiguous"), types.BooleanType()),
-}
-_ARROW: dict[str, pa.DataType] = {
+_TYPES: dict[str, pa.DataType] = {
     "time": pa.timestamp("us", tz="UTC"),
     "mask": pa.list_(pa.string()),
     "changed": pa.list_(pa.string()),
@@ -92,14 +84,13 @@ _ARROW: dict[str, pa.DataType] = {
     "policies": documents.ARROW_TYPE,
     **dict.fromkeys(("replicated", "unexplained", "ambiguous"), pa.bool_()),
 }
-SPARK_SCHEMA = types.StructType([types.StructField(name, _SPARK.get(name, types.StringType())) for name in Change._fields])
-ARROW_SCHEMA = pa.schema([pa.field(name, _ARROW.get(name, pa.string())) for name in Change._fields])
+ARROW_SCHEMA = pa.schema([pa.field(name, _TYPES.get(name, pa.string())) for name in Change._fields])
+SPARK_SCHEMA = from_arrow_schema(ARROW_SCHEMA)
 
 
 def of_entry(namespace: str, position: str, entry: HistoryEntry) -> Change:
     """Returns the row of an event."""
     document, origin, known = entry.document, entry.origin, entry.HasField("document")
-    standing = _name(ActorStanding.DESCRIPTOR, origin.actor_standing) if origin.actor else None
     return Change(
         namespace=namespace,
         topic=document.topic if known else None,
@@ -111,7 +102,7 @@ def of_entry(namespace: str, position: str, entry: HistoryEntry) -> Change:
         kind=None if entry.kind == HistoryKind.HISTORY_KIND_UNREADABLE else _name(HistoryKind.DESCRIPTOR, entry.kind),
         outcome=_name(HistoryOutcome.DESCRIPTOR, entry.outcome),
         actor=origin.actor or None,
-        standing=standing,
+        standing=_name(ActorStanding.DESCRIPTOR, origin.actor_standing) if origin.actor else None,
         principal=origin.principal or None,
         claimed_actor=origin.claimed_actor or None,
         reason=origin.reason or None,
@@ -143,19 +134,16 @@ def of_gap(namespace: str, position: str, gap: HistoryGap) -> Change:
     begin, end = (time.ToDatetime(UTC).isoformat(timespec="milliseconds") for time in (gap.start_time, gap.end_time))
     begin = begin if gap.HasField("start_time") else "the beginning"
     nothing: dict[str, Any] = dict.fromkeys(Change._fields)
-    return Change(
-        **nothing
-        | {
-            "namespace": namespace,
-            "position": position,
-            "time": gap.end_time.ToMicroseconds(),
-            "action": "GAP",
-            "outcome": reason,
-            "replicated": False,
-            "unexplained": False,
-            "ambiguous": False,
-            "problem": f"events may be missing from {begin} to {end}: {reason.lower().replace('_', ' ')}",
-        }
+    return Change(**nothing)._replace(
+        namespace=namespace,
+        position=position,
+        time=gap.end_time.ToMicroseconds(),
+        action="GAP",
+        outcome=reason,
+        replicated=False,
+        unexplained=False,
+        ambiguous=False,
+        problem=f"events may be missing from {begin} to {end}: {reason.lower().replace('_', ' ')}",
     )
 
 

@@ -38,14 +38,6 @@ class HistoryRange(NamedTuple):
     end: str
 
 
-class Task(InputPartition):
-    """The ranges that one task reads."""
-
-    def __init__(self, ranges: Sequence[HistoryRange]) -> None:
-        super().__init__(tuple(ranges))
-        self.ranges = tuple(ranges)
-
-
 class TopicPolicyChanges(DataSource):
     """The data source ``topic_policy_changes``: the events of namespaces' change logs, one row each."""
 
@@ -65,33 +57,37 @@ class TopicPolicyChanges(DataSource):
     def streamReader(self, schema: types.StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's name
         """Returns the reader of a streaming query."""
         options = read_options(self.options)
-        if options.ending != LATEST:
+        if options.ending_offsets != LATEST:
             raise OptionError("endingOffsets is for batches: a stream has no end")
         return HistoryStreamReader(options)
 
 
-class HistoryReader(DataSourceReader):
-    """Reads the histories of namespaces from one place to another: by default all that they have when the query begins."""
+class _Reader:
+    """What both readers do; their tasks are tuples of ranges."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
-
-    def partitions(self) -> Sequence[InputPartition]:
-        """Returns the tasks: one for so many events, of one namespace or of several."""
-        with opened(self.options) as history:
-            start = _beginnings(self.options, history)
-            return _tasks(self.options, history, start, None if isinstance(self.options.ending, str) else self.options.ending)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Reads the ranges of a task."""
-        return _read(self.options, partition)
+        return rows.batches(_changes(self.options, partition.value))
 
 
-class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class HistoryReader(_Reader, DataSourceReader):
+    """Reads the histories of namespaces from one place to another: by default all that they have when the query begins."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Returns the tasks: one for so many events, of one namespace or of several."""
+        ending = self.options.ending_offsets
+        with opened(self.options) as history:
+            return _tasks(self.options, history, _beginnings(self.options, history), None if isinstance(ending, str) else ending)
+
+
+class HistoryStreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads the histories of namespaces, and what is added to them, as a stream. Namespaces that appear later join it."""
 
     def __init__(self, options: Options) -> None:
-        self.options = options
+        super().__init__(options)
         self._bounded = False
         """Whether the query ends with the events that there are at its first batch."""
         self._target: dict[str, str] | None = None
@@ -100,11 +96,11 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Returns the offset where a new stream begins."""
         with opened(self.options) as history:
-            return offset_of({} if self.options.starting == EARLIEST else _beginnings(self.options, history))
+            return offset_of({} if self.options.starting_offsets == EARLIEST else _beginnings(self.options, history))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """Returns the limit of a batch: the option ``maxRowsPerTrigger``."""
-        return ReadAllAvailable() if self.options.most_rows is None else ReadMaxRows(self.options.most_rows)
+        return ReadAllAvailable() if self.options.max_rows_per_trigger is None else ReadMaxRows(self.options.max_rows_per_trigger)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Returns the offset where the next batch ends. Namespaces share its rows equally, and get at least one if they have new events."""
@@ -113,7 +109,7 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         with opened(self.options) as history:
             behind = {name: taken.get(name, "") for name in history.namespaces()}
             if self._bounded:
-                self._target = _ends(history, behind) if self._target is None else self._target
+                self._target = _nearest(history, behind) if self._target is None else self._target
                 behind = {name: position for name, position in behind.items() if position < self._target.get(name, "")}
             ends = _nearest(history, behind, most)
             new = {name: behind[name] for name, end in ends.items() if end != behind[name]}
@@ -133,13 +129,9 @@ class HistoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         behind = {name: first.get(name, "") for name, position in last.items() if first.get(name, "") != position}
         if not behind:
             return []
-        few = self.options.most_rows is not None and self.options.most_rows <= self.options.rows_per_task
+        few = self.options.max_rows_per_trigger is not None and self.options.max_rows_per_trigger <= self.options.rows_per_task
         with opened(self.options) as history:
             return _tasks(self.options, None if few else history, behind, last)
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads the ranges of a task."""
-        return _read(self.options, partition)
 
 
 def offset_of(positions: Mapping[str, str]) -> dict[str, Any]:
@@ -159,23 +151,17 @@ def positions_of(offset: Mapping[str, Any]) -> dict[str, str]:
     raise ValueError(f"not an offset of {NAME}, so this query needs another checkpoint: {offset}")
 
 
-def _nearest(history: History, behind: Mapping[str, str], most: int) -> dict[str, str]:
-    """Returns by namespace the position that is at most so many events behind another one: fewer if the history ends before."""
+def _nearest(history: History, behind: Mapping[str, str], most: int = _ENDLESS) -> dict[str, str]:
+    """Returns by namespace the position that is at most so many events behind another one: by default, or if there are fewer, the end."""
     return {name: found[0] for name, found in history.bookmarks(behind, most, first=True).items()}
-
-
-def _ends(history: History, behind: Mapping[str, str]) -> dict[str, str]:
-    return _nearest(history, behind, _ENDLESS)
 
 
 def _beginnings(options: Options, history: History) -> dict[str, str]:
     """Returns by namespace the position behind which a query begins."""
     begin = dict.fromkeys(history.namespaces(), "")
-    if options.starting == EARLIEST:
-        return begin
-    if isinstance(options.starting, str):
-        return _ends(history, begin)
-    return {name: options.starting.get(name, "") for name in begin}
+    if options.starting_offsets == LATEST:
+        return _nearest(history, begin)
+    return begin if isinstance(options.starting_offsets, str) else {name: options.starting_offsets.get(name, "") for name in begin}
 
 
 def _tasks(options: Options, history: History | None, behind: Mapping[str, str], until: Mapping[str, str] | None) -> list[InputPartition]:
@@ -193,17 +179,13 @@ def _tasks(options: Options, history: History | None, behind: Mapping[str, str],
         marks = {name: [*(mark for mark in marks[name] if mark < until[name]), until[name]] for name in behind if name in until}
     between = {name: pairwise([behind[name], *found]) for name, found in marks.items()}
     parts = [HistoryRange(name, *ends) for name, pairs in between.items() for ends in pairs if ends[0] != ends[1]]
-    return [Task(_joined(parts[first : first + count])) for first in range(0, len(parts), count)]
+    return [InputPartition(_joined(parts[first : first + count])) for first in range(0, len(parts), count)]
 
 
-def _joined(parts: Sequence[HistoryRange]) -> list[HistoryRange]:
+def _joined(parts: Sequence[HistoryRange]) -> tuple[HistoryRange, ...]:
     """Returns one range for each namespace of some parts in a row."""
     by_name = [list(each) for _, each in groupby(parts, attrgetter("namespace"))]
-    return [HistoryRange(each[0].namespace, each[0].start, each[-1].end) for each in by_name]
-
-
-def _read(options: Options, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    return rows.batches(_changes(options, partition.ranges)) if isinstance(partition, Task) else iter(())
+    return tuple(HistoryRange(each[0].namespace, each[0].start, each[-1].end) for each in by_name)
 
 
 def _changes(options: Options, ranges: Sequence[HistoryRange]) -> Iterator[rows.Change]:
@@ -222,6 +204,7 @@ def _selects(options: Options, content: Content) -> bool:
     """Returns whether the options select an entry, or an entry that they select may be missing in a gap."""
     if isinstance(content, HistoryEntry):
         return options.covers(content.time.ToMicroseconds()) and (not options.topics or content.document.topic in options.topics)
-    if options.since is not None and content.end_time.ToMicroseconds() <= options.since:
+    first, end = options.starting_timestamp, options.ending_timestamp
+    if first is not None and content.end_time.ToMicroseconds() <= first:
         return False
-    return options.until is None or not content.HasField("start_time") or content.start_time.ToMicroseconds() < options.until
+    return end is None or not content.HasField("start_time") or content.start_time.ToMicroseconds() < end

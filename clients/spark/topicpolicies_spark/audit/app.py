@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC
@@ -23,7 +24,7 @@ from rich.text import Text
 from topicpolicies import DeadlineExceeded, TopicPoliciesError, Unavailable
 from topicpolicies_server.cli.calls.moments import parse_time
 from topicpolicies_server.cli.exits import ExitCode
-from topicpolicies_server.cli.interrupts import INTERRUPTED
+from topicpolicies_server.cli.interrupts import INTERRUPTED, TERMINATED
 from topicpolicies_server.cli.settings import Output
 from topicpolicies_server.cli.showing.rendering import console
 from topicpolicies_server.escaping import printable
@@ -31,17 +32,14 @@ from topicpolicies_server.logs.change_log import LogError
 
 from ..documents import SPARK_TYPE
 from ..histories import opened
-from ..options import OptionError, read_options
+from ..options import read_options
 from . import archive as archives
-from .changes import made, who
-from .churn import frequently_changed, reverted_fields
 from .compact import compact
 from .declarations import declared
-from .drift import drift
+from .questions import drift, frequently_changed, made, reverted_fields, state, who
 from .report import report
 from .session import session
 from .sidecar import NotStartedError, sidecar
-from .state import state
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -54,6 +52,8 @@ app = typer.Typer(
 
 _INCOMPLETE = 8
 """The exit code of an ingest whose history may miss events."""
+_MOST_ROWS = "1000000"
+"""The most rows of one batch of an ingest."""
 
 
 def _moment(option: str, text: str) -> Any:
@@ -82,7 +82,6 @@ Out = Annotated[Output, typer.Option("--output", "-o", metavar="table|json", hel
 class _Settings:
     master = "local[2]"
     remote = ""
-    memory = "1g"
     conf: Mapping[str, str] = {}
 
 
@@ -90,14 +89,13 @@ class _Settings:
 def settings(
     master: Annotated[str, _text("--master", "MASTER", "Spark's master: local[N], or a cluster's.")] = "local[2]",
     remote: Annotated[str, _text("--remote", "sc://HOST:PORT", "A Spark Connect server, in place of --master.")] = "",
-    driver_memory: Annotated[str, _text("--driver-memory", "SIZE", "The driver's heap.")] = "1g",
     conf: Annotated[
         list[str] | None,
         typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark, as of spark-submit; may be repeated."),
     ] = None,
 ) -> None:
     """Where and how Spark runs."""
-    _Settings.master, _Settings.remote, _Settings.memory = master, remote, driver_memory
+    _Settings.master, _Settings.remote = master, remote
     if not all("=" in each for each in conf or ()):
         raise typer.BadParameter("Write a setting of Spark as KEY=VALUE.", param_hint="--conf")
     _Settings.conf = dict(each.split("=", 1) for each in conf or ())
@@ -123,9 +121,9 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
     ca_file: Annotated[str, _text("--ca-file", "FILE", "The authorities of the sidecar's certificate, PEM.")] = "",
     admin_ca_file: Annotated[str, _text("--admin-ca-file", "FILE", "The authorities of the brokers' certificates, PEM.")] = "",
     every: Annotated[
-        float, typer.Option("--every", min=0, metavar="SECONDS", help="Repeat, with this time between two batches; 0: run once.")
+        float,
+        typer.Option("--every", min=0, max=1_000_000_000, metavar="SECONDS", help="Repeat after this time; 0: run once."),
     ] = 0,
-    most_rows: Annotated[int, typer.Option("--most-rows", min=1, metavar="N", help="The most rows of one batch.")] = 1_000_000,
 ) -> None:
     """Copy changes into an archive, each exactly once.
 
@@ -142,7 +140,7 @@ def ingest(  # noqa: PLR0913, PLR0917 - options
     if pulsar and not (archives.is_local(archive) and _Settings.master.startswith("local") and not _Settings.remote):
         raise typer.BadParameter("--pulsar runs a sidecar on this machine, so Spark and the archive must be here.")
     named = {"address": address, "historyFile": history_file, "namespaces": namespaces, "adminUrl": admin_url, "tenants": tenants}
-    named |= {"tokenFile": token_file, "caFile": ca_file, "adminCaFile": admin_ca_file, "maxRowsPerTrigger": str(most_rows)}
+    named |= {"tokenFile": token_file, "caFile": ca_file, "adminCaFile": admin_ca_file, "maxRowsPerTrigger": _MOST_ROWS}
     options = {name: value for name, value in named.items() if value}
     if not (history_file or namespaces or admin_url):
         raise typer.BadParameter("Name the --namespaces, or the --admin-url of the brokers that list them.")
@@ -184,13 +182,7 @@ def _source(archive: str, pulsar: str, options: Mapping[str, str]) -> Iterator[M
 
 
 @app.command("state")
-def show_state(
-    archive: Archive,
-    as_of: AsOf = "",
-    namespace: Namespace = "",
-    limit: Limit = 100,
-    output: Out = Output.TABLE,
-) -> None:
+def show_state(archive: Archive, as_of: AsOf = "", namespace: Namespace = "", limit: Limit = 100, output: Out = Output.TABLE) -> None:
     """The documents of the whole archive as of a time.
 
     They are those that `topicpolicies get --as-of` shows.
@@ -302,7 +294,12 @@ def query(
     """
     with _spark() as spark:
         archives.views(spark, archive, as_of)
-        _show(spark.sql(text), limit, output, "Rows")
+        found = spark.sql(text)
+        names = found.columns
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise typer.BadParameter(f"Two columns are named {twice[0]}: give one of them another name, with AS.")
+        _show(found, limit, output, "Rows")
 
 
 @app.command("compact")
@@ -320,31 +317,29 @@ def run_compact(archive: Archive) -> None:
 def main() -> None:
     """Runs a command. An error is one sentence on standard error; the exit code is 2 if the command was wrong, and 1 if Spark failed."""
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True  # it would print errors a second time, as JSON
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))  # so that the sidecar of an ingest is stopped, too
     try:
-        app(standalone_mode=True)
+        app()
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error), ExitCode.USAGE)
-    except (OptionError, ValueError, archives.ArchiveError) as error:
+    except ValueError as error:
         _fail(str(error), ExitCode.USAGE)
     except NotStartedError as error:
         typer.echo(str(error), err=True)
         sys.exit(ExitCode.ERROR)
     except (Unavailable, DeadlineExceeded) as error:
-        _fail(
-            f"{str(error).rstrip('.')}. Is a sidecar running there? Start it with `topicpolicies serve`, or name its --address.",
-            ExitCode.ERROR,
-        )
+        _fail(f"{str(error).rstrip('.')}. Is a sidecar running there? Start it with `topicpolicies serve`, or name its --address.")
     except (TopicPoliciesError, LogError) as error:
-        _fail(str(error), ExitCode.ERROR)
+        _fail(str(error))
     except PySparkException as error:
-        _fail(_sentence(str(error)), ExitCode.ERROR)
+        _fail(_sentence(str(error)))
     except Py4JJavaError as error:  # an exception of Java that PySpark does not convert, such as that of a file that can't be read
-        _fail(_sentence(str(error).partition("\n")[2].removeprefix(": ")), ExitCode.ERROR)
+        _fail(_sentence(str(error).partition("\n")[2].removeprefix(": ")))
 
 
-def _fail(problem: str, code: ExitCode) -> NoReturn:
+def _fail(problem: str, code: ExitCode = ExitCode.ERROR) -> NoReturn:
     typer.echo(f"Error: {printable(problem)}", err=True)
     sys.exit(code)
 
@@ -361,7 +356,7 @@ def _sentence(problem: str) -> str:
 
 @contextlib.contextmanager
 def _spark() -> Iterator[SparkSession]:
-    spark = session(_Settings.master, _Settings.remote, _Settings.memory, _Settings.conf)
+    spark = session(_Settings.master, _Settings.remote, conf=_Settings.conf)
     try:
         yield spark
     finally:

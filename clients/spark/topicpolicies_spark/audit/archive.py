@@ -6,7 +6,6 @@ again from the same offsets, so it replaces its own files, and each change is th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -19,21 +18,16 @@ from .. import NAME
 from ..histories import opened
 from ..options import read_options, time_of
 from ..rows import SPARK_SCHEMA, of_gap
-from .changes import described
-from .state import state
+from .questions import described, state
 
 CHANGES, CHECKPOINT, COMPACTED = "changes", "checkpoint", "compacted"
 FOLDERS = ("day", "batch")
 """The columns that are the names of folders: the day of a change, in UTC, and the number of the batch that wrote it."""
 FILES = types.StructType([*SPARK_SCHEMA.fields, types.StructField("day", types.DateType()), types.StructField("batch", types.LongType())])
 """The columns of an archive."""
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-"""The beginning of a place that is no directory of this machine, such as ``s3a://`` or ``dbfs:/``."""
-_LONGEST_SECONDS = 1e12
-"""The longest time between two batches, in seconds: Spark counts microseconds in 64 bits."""
 
 
-class ArchiveError(Exception):
+class ArchiveError(ValueError):
     """A place has no archive that can be read; the message says what to do."""
 
 
@@ -46,7 +40,7 @@ def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, eve
         options: the options of the data source.
         every_seconds: the time between the starts of two batches; None: the query takes what there is now, and ends.
     """
-    files = place(archive, CHANGES)
+    files = f"{archive}/{CHANGES}"
 
     def write(changes: DataFrame, batch: int) -> None:
         day = F.expr("date_from_unix_date(cast(floor(unix_seconds(time) / 86400) as int))")  # in any time zone of the session
@@ -55,20 +49,15 @@ def ingest(spark: SparkSession, archive: str, options: Mapping[str, str], *, eve
 
     spark.createDataFrame([], FILES).write.mode("append").partitionBy(*FOLDERS).parquet(files)  # an archive without changes is one, too
     stream = spark.readStream.format(NAME).options(**options).load()
-    writer = stream.writeStream.foreachBatch(write).option("checkpointLocation", place(archive, CHECKPOINT))
+    writer = stream.writeStream.foreachBatch(write).option("checkpointLocation", f"{archive}/{CHECKPOINT}")
     if every_seconds is None:
         return writer.trigger(availableNow=True).start()
-    return writer.trigger(processingTime=interval(every_seconds)).start()
-
-
-def interval(seconds: float) -> str:
-    """Returns a time as Spark reads it for a trigger: in whole milliseconds, at least one. Spark does not read ``1e+06 seconds``."""
-    return f"{max(1, round(min(seconds, _LONGEST_SECONDS) * 1_000))} milliseconds"
+    return writer.trigger(processingTime=f"{round(every_seconds * 1_000)} milliseconds").start()  # Spark does not read 1e+06 seconds
 
 
 def is_local(archive: str) -> bool:
-    """Returns whether an archive is a directory of this machine."""
-    return not _URL.match(archive)
+    """Returns whether an archive is a directory of this machine, and not at a place such as ``s3a://`` or ``dbfs:/``."""
+    return ":/" not in archive
 
 
 def changes(spark: SparkSession, archive: str, since: str = "", until: str = "") -> DataFrame:
@@ -83,9 +72,9 @@ def changes(spark: SparkSession, archive: str, since: str = "", until: str = "")
     Raises:
         ArchiveError: there is no archive, or a compaction has to be completed.
     """
-    if _read(spark, f"{place(archive, COMPACTED)}/*/*/*.parquet") is not None:
+    if _read(spark, f"{archive}/{COMPACTED}/*/*/*.parquet") is not None:
         raise ArchiveError(f'A compaction of "{archive}" was interrupted, or runs: `topicpolicies-audit compact` completes it.')
-    found = _read(spark, place(archive, CHANGES))
+    found = _read(spark, f"{archive}/{CHANGES}")
     if found is None:
         raise missing(archive)
     for text, sign in ((since, ">="), (until, "<")):
@@ -113,7 +102,7 @@ def _read(spark: SparkSession, files: str) -> DataFrame | None:
 
 
 def views(spark: SparkSession, archive: str, as_of: str = "") -> None:
-    """Makes temporary views for SQL: ``changes``, all events with the columns of ``changes.described``, and ``state``, the documents.
+    """Makes temporary views for SQL: ``changes``, all events with the columns of ``questions.described``, and ``state``, the documents.
 
     Args:
         spark: the session.
@@ -144,8 +133,3 @@ def gaps_of_history(options: Mapping[str, str]) -> list[str]:
     """Returns the same of a history alone, also behind its last event."""
     with opened(read_options(options)) as history:
         return [f"{name}: {of_gap(name, '', gap).problem}" for name in history.namespaces() for gap in history.gaps(name)]
-
-
-def place(archive: str, part: str) -> str:
-    """Returns the place of a part of an archive."""
-    return f"{archive.rstrip('/')}/{part}"

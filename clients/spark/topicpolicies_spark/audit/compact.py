@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from .archive import CHANGES, CHECKPOINT, COMPACTED, FILES, FOLDERS, missing, place
+from .archive import CHANGES, CHECKPOINT, COMPACTED, FILES, FOLDERS, missing
 
 _ABANDONED_SECONDS = 86_400
 """How old unfinished files are that no running ingest will complete."""
@@ -30,7 +30,7 @@ class Folders:
         self._files = self._path(archive).getFileSystem(spark._jsc.hadoopConfiguration())  # noqa: SLF001
 
     def _at(self, folder: str) -> Any:
-        return self._path(place(self._archive, folder))
+        return self._path(f"{self._archive}/{folder}")
 
     def names(self, folder: str, beginning: str = "", *, older_seconds: float = 0) -> list[str]:
         """Returns the names in a folder that begin so, and have not been changed for a time. There may be no such folder."""
@@ -56,7 +56,7 @@ class Folders:
         """
         self._files.mkdirs(self._at(folder))
         if not self._files.rename(self._at(file), self._at(folder)):
-            raise OSError(f"{place(self._archive, file)} can't be moved to {place(self._archive, folder)}.")
+            raise OSError(f"{self._at(file)} can't be moved to {self._at(folder)}.")
 
 
 def compact(spark: SparkSession, archive: str) -> int:
@@ -77,9 +77,9 @@ def compact(spark: SparkSession, archive: str) -> int:
         batches = [number for number in folders.batches(f"{CHANGES}/{day}") if number <= last]
         files = (name for number in batches for name in folders.names(f"{CHANGES}/{day}/batch={number}", "part-"))
         if day < f"day={datetime.now(UTC):%Y-%m-%d}" and len(list(files)) > 1:
-            rows = spark.read.schema(FILES).option("basePath", place(archive, CHANGES)).parquet(place(archive, f"{CHANGES}/{day}"))
+            rows = spark.read.schema(FILES).option("basePath", f"{archive}/{CHANGES}").parquet(f"{archive}/{CHANGES}/{day}")
             taken = rows.filter(rows.batch <= last).drop(*FOLDERS).coalesce(1).sortWithinPartitions("namespace", "position")
-            taken.write.mode("overwrite").option("maxRecordsPerFile", 0).parquet(place(archive, f"{COMPACTED}/{day}/batch={last}"))
+            taken.write.mode("overwrite").option("maxRecordsPerFile", 0).parquet(f"{archive}/{COMPACTED}/{day}/batch={last}")
             days += _complete(folders)
     for name in folders.names(CHANGES, ".spark-staging-", older_seconds=_ABANDONED_SECONDS):
         folders.delete(f"{CHANGES}/{name}")

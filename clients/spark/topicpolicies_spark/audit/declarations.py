@@ -10,7 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 from google.protobuf import json_format
-from pyspark.sql import DataFrame, SparkSession, types
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from topicpolicies.names import namespace_of, topic_name
 from topicpolicies.v1.policies_pb2 import PolicyDocument, TopicPolicies
@@ -19,14 +20,11 @@ from topicpolicies_server.core.policies import secrets
 from topicpolicies_server.core.policies.documents import split
 
 from .. import documents
-from .state import KEY, STATE
+from .questions import KEY, STATE
 
 _DERIVED = frozenset(STATE) - {"topic", "scope", "policies"}
 """Further columns of a state, so that an exported state is a declaration."""
 _ARROW = pa.schema([*(pa.field(name, pa.string()) for name in KEY), pa.field("policies", documents.ARROW_TYPE)])
-_SPARK = types.StructType(
-    [*(types.StructField(name, types.StringType()) for name in KEY), types.StructField("policies", documents.SPARK_TYPE)]
-)
 
 
 class DeclarationError(ValueError):
@@ -58,7 +56,7 @@ def declared(spark: SparkSession, path: str) -> DataFrame:
         if key in rows:
             raise DeclarationError(f"Line {number} of {path} declares the {key[1]} document of {key[0]} once more.")
         rows[key] = row
-    return spark.createDataFrame(pa.Table.from_pylist(list(rows.values()), schema=_ARROW), _SPARK)
+    return spark.createDataFrame(pa.Table.from_pylist(list(rows.values()), schema=_ARROW), from_arrow_schema(_ARROW))
 
 
 def _row(line: str) -> dict[str, Any]:

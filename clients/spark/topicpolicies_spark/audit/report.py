@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
@@ -12,8 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from ..page import Html, listed, marked, page, paragraph, section, table
 from ..plots import OTHERS, PALETTE, Bar, bars, over_time
-from .changes import made
-from .churn import frequently_changed, reverted_fields
+from .questions import frequently_changed, made, reverted_fields
 
 _TOP = 12
 _MOST_ROWS = 50
@@ -21,14 +20,13 @@ _MOST_NAMES = 8
 """Of the actors of one row."""
 _MOST_COLUMNS = 150
 """Of the plot over time."""
-_DAY = 86_400
-_WIDTHS = (1, 10, 60, 300, 900, 3_600, 3 * 3_600, 6 * 3_600, _DAY, 7 * _DAY)
-"""The usual widths of its columns, in seconds."""
-_UNITS = ((_DAY, "day"), (3_600, "hour"), (60, "minute"), (1, "second"))
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_END = datetime(9999, 12, 31, tzinfo=UTC)
-_EARLIEST, _LATEST = ((each - _EPOCH) // timedelta(seconds=1) for each in (datetime(2, 1, 1, tzinfo=UTC), _END - timedelta(seconds=1)))
-"""The times that can be shown, in seconds since 1970: Spark has earlier and later ones."""
+_WIDTHS = {
+    1: "second", 10: "10 seconds", 60: "minute", 300: "5 minutes", 900: "15 minutes", 3_600: "hour", 10_800: "3 hours", 21_600: "6 hours",
+    86_400: "day", 604_800: "week", 31_536_000: "365 days", 3_153_600_000: "36,500 days",
+}  # fmt: skip
+"""The widths of its columns, in seconds, as its title names them."""
+_LATEST = 221_845_392_000
+"""The year 9000, in seconds since 1970: Python's times, which Spark's exceed, have room for a column behind it."""
 
 
 def report(changes: DataFrame, period: str, churn_at_least: int = 10, reverts_at_least: int = 2) -> str:
@@ -43,7 +41,7 @@ def report(changes: DataFrame, period: str, churn_at_least: int = 10, reverts_at
         reverts_at_least: how many times changes of a field must have been undone for the field to be named.
     """
     title = f"Topic policies: {period}"
-    seconds = F.least(F.greatest(F.unix_seconds("time"), F.lit(_EARLIEST)), F.lit(_LATEST))
+    seconds = F.least(F.greatest(F.unix_seconds("time"), F.lit(0)), F.lit(_LATEST))
     rows = made(changes).withColumn("time", seconds)  # not cached: each question reads only the columns that it needs
     counts = (F.count("*").alias("changes"), F.min("time").alias("first"), F.max("time").alias("last"))
     gaps = _gaps(changes)
@@ -89,20 +87,12 @@ def _first(found: DataFrame) -> list[Row]:
 
 
 def _over_time(numbered: DataFrame, first: int, last: int, legend: Sequence[tuple[str, str]]) -> Html:
-    width = _width(last - first)
+    # Columns begin at round times, so that there may be one more.
+    width, name = next(each for each in _WIDTHS.items() if (last - first) / each[0] <= _MOST_COLUMNS - 1)
     periods = range(first // width, last // width + 1)
     counts = _counts(numbered, F.floor(F.col("time") / width), legend)
-    edges = [_moment(min(each * width, _LATEST + 1)) for each in (*periods, periods.stop)]
-    size, unit = next((width // size, unit) for size, unit in _UNITS if width >= size)
-    return over_time(
-        f"Changes per {unit if size == 1 else f'{size:,} {unit}s'}, by actor", edges, [counts[each] for each in periods], legend
-    )
-
-
-def _width(seconds: int) -> int:
-    """Returns the width of the columns of a period, in seconds: the smallest one with which there are at most ``_MOST_COLUMNS``."""
-    least = -(-seconds // (_MOST_COLUMNS - 1))  # columns begin at round times, so that there may be one more
-    return next((each for each in _WIDTHS if each >= least), -(-least // _DAY) * _DAY)
+    edges = [_moment(each * width) for each in (*periods, periods.stop)]
+    return over_time(f"Changes per {name}, by actor", edges, [counts[each] for each in periods], legend)
 
 
 def _bars(title: str, numbered: DataFrame, column: str, legend: Sequence[tuple[str, str]]) -> Html:
@@ -139,4 +129,4 @@ def _cell(name: str, value: Any, colours: Mapping[str, str]) -> object:
 
 
 def _moment(seconds: int) -> datetime:
-    return _EPOCH + timedelta(seconds=seconds)
+    return datetime.fromtimestamp(seconds, UTC)

@@ -11,10 +11,6 @@ from pyspark.sql import SparkSession
 
 from .. import register
 
-TASK_FAILURES = 4
-"""How many failures of a task end the job, as on a cluster: a sidecar that is restarted refuses readers for a moment. A local master would
-end the job at the first failure, unless its name says otherwise."""
-
 
 def session(master: str = "local[2]", remote: str = "", memory: str = "1g", conf: Mapping[str, str] | None = None) -> SparkSession:
     """Makes a session in which the data source is registered. The caller stops it.
@@ -43,6 +39,5 @@ def session(master: str = "local[2]", remote: str = "", memory: str = "1g", conf
 
 
 def retrying(master: str) -> str:
-    """Returns a master that runs failed tasks again: for ``local[2]``, ``local[2,4]``. Clusters do so by themselves."""
-    local = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
-    return f"local[{local[1] or 1},{TASK_FAILURES}]" if local else master
+    """Returns a local master that runs a task up to four times, as clusters do: a sidecar that is restarted refuses for a moment."""
+    return re.sub(r"^local(?:\[(\d+|\*)\])?$", lambda local: f"local[{local[1] or 1},4]", master)
