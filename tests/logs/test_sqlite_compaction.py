@@ -153,7 +153,6 @@ async def test_compaction_starts_before_its_interval_has_passed_if_events_are_la
 
 
 async def test_the_bytes_appended_since_the_last_compaction_include_the_requests_that_rows_carry(bench: Bench) -> None:
-    """With more keys in turn than the writer remembers, every row is complete: four times as large as a slim one."""
     log, recorder = await bench.open()
     requests = tuple(Remembered(f"{n:032x}", "d" * 64, f"1{n:x}", f"1{n:x}") for n in range(16))
     for number in range(20):

@@ -137,13 +137,12 @@ def test_a_stamp_that_is_too_large_is_refused_before_it_is_encoded() -> None:
     assert sum(map(len, to_properties(stamp._replace(mask=stamp.mask[:1_000])).values())) < MAX_BYTES
 
 
-def test_requests_count_towards_the_size_of_a_stamp_even_if_they_are_stored_elsewhere() -> None:
+def test_the_requests_that_an_event_carries_count_towards_the_size_of_its_stamp() -> None:
     carried = tuple(Remembered("r" * 1_000, "d", "v", "p") for _ in range(REMEMBERED))
     stamp = Stamp(event_id="1", kind=StampKind.UPDATE, mask=("x" * (MAX_BYTES - 1_000),), remembered=carried)
-    for kept in (True, False):
-        with pytest.raises(LogError, match="Split it"):
-            to_properties(stamp, carried=kept)
-    assert to_properties(stamp._replace(remembered=()), carried=False)["tp-mask"] == stamp.mask[0]
+    with pytest.raises(LogError, match="Split it"):
+        to_properties(stamp)
+    assert to_properties(stamp._replace(remembered=()))["tp-mask"] == stamp.mask[0]
 
 
 GOOD = to_properties(samples.stamps()[4])

@@ -52,7 +52,7 @@ REMEMBERED = 16
 MAX_BYTES = 128 * 1024
 """The maximum size of an event's properties, counted in characters. Brokers keep them in memory with each unread entry."""
 
-SEEN = "tp-seen"
+_SEEN = "tp-seen"
 """The property that names the requests before an event's own."""
 ANNOUNCEMENT = "tp-leader"
 """The property of a message that holds no event, but announces who leads from its position on (``leadership``)."""
@@ -80,7 +80,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _KNOWN_MASKS, _KNOWN_LENGTH = 1_024, 256
 """How many parsed masks are cached, and the most characters of one that is."""
 _COLUMNS = 4
-"""The parts of each carried request in ``SEEN``: the fields of ``Remembered``."""
+"""The parts of each carried request in ``_SEEN``: the fields of ``Remembered``."""
 _REMEMBER: Callable[[tuple[Any, ...]], Remembered] = partial(tuple.__new__, Remembered)
 """Makes a ``Remembered`` of a tuple of its four fields, without the check of ``Remembered._make`` that there are four."""
 
@@ -104,7 +104,7 @@ class Carried(Sequence[Remembered]):
         Raises:
             MalformedStamp: the text is not a list of requests, or one of more than ``REMEMBERED``.
         """
-        _count_rows(SEEN, text.count(",") + 1, _COLUMNS, REMEMBERED)
+        _count_rows(_SEEN, text.count(",") + 1, _COLUMNS, REMEMBERED)
         self._text = text
         self._made: tuple[Remembered, ...] | None = None
 
@@ -144,12 +144,8 @@ class Carried(Sequence[Remembered]):
         return made
 
 
-def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
+def to_properties(stamp: Stamp) -> dict[str, str]:
     """Encodes a stamp as message properties.
-
-    Args:
-        stamp: the stamp.
-        carried: whether to include the requests that the stamp carries; if not, the caller stores them in another way (``seen_text``).
 
     Raises:
         LogError: the properties would exceed ``MAX_BYTES`` (FAILED_PRECONDITION, reason ``NOT_EXPRESSIBLE``).
@@ -176,11 +172,11 @@ def to_properties(stamp: Stamp, *, carried: bool = True) -> dict[str, str]:
     if stamp.operands:
         rows = [(setting, change.value, base64.b64encode(value).decode()) for setting, (change, value) in stamp.operands.items()]
         properties[_OPERANDS] = _list(tuple(chain.from_iterable(rows)))
-    if carried and stamp.remembered:
-        properties[SEEN] = seen_text(stamp.remembered[-REMEMBERED:])
+    if stamp.remembered:
+        properties[_SEEN] = seen_text(stamp.remembered[-REMEMBERED:])
     if stamp.seen is not None:
         properties[_HISTORY] = _list(stamp.seen)
-    _check_size(properties, stamp, carried)
+    _check_size(properties)
     return properties
 
 
@@ -204,10 +200,8 @@ def event_id_of(properties: Mapping[str, str]) -> str:
     return properties.get(_ID, "") if properties.get(_VERSION) == FORMAT else ""
 
 
-def _check_size(properties: Mapping[str, str], stamp: Stamp, carried: bool) -> None:
+def _check_size(properties: Mapping[str, str]) -> None:
     size = sum(map(len, properties.values()))
-    if not carried and 2 * size > MAX_BYTES:
-        size += len(seen_text(stamp.remembered[-REMEMBERED:]))
     if size > MAX_BYTES:
         raise LogError(
             Reason.NOT_EXPRESSIBLE,
@@ -217,7 +211,7 @@ def _check_size(properties: Mapping[str, str], stamp: Stamp, carried: bool) -> N
 
 
 def seen_text(remembered: Sequence[Remembered]) -> str:
-    """Encodes requests as the value of the property ``SEEN``."""
+    """Encodes requests as the value of the property ``_SEEN``."""
     return _list(tuple(chain.from_iterable(remembered)))
 
 
@@ -241,7 +235,7 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
     if skip not in ("", "1"):
         raise MalformedStamp(f"{_SKIP} is {skip[:20]!r}")
     mask = properties.get(_MASK)
-    seen = properties.get(SEEN)
+    seen = properties.get(_SEEN)
     carried = () if seen is None else Carried(seen)
     history = properties.get(_HISTORY)
     try:

@@ -123,12 +123,8 @@ class Codec:
         self.topic = self._headers.topic
         self._remembered = lru_cache(CACHED_DOCUMENTS)(self._read_document)
 
-    def encode(self, event: Event, *, carried: bool = True) -> Encoded:
+    def encode(self, event: Event) -> Encoded:
         """Encodes an event as a message.
-
-        Args:
-            event: the event.
-            carried: whether to include the requests that its stamp carries (``stamps.to_properties``).
 
         Raises:
             LogError: the dialect or the schema can't express the event, or its stamp is too large.
@@ -151,9 +147,7 @@ class Codec:
                     kind=Kind.FAILED_PRECONDITION,
                 ) from error
             payload = b"".join((frame.document_frame.before, document, frame.document_frame.after))
-        return Encoded(
-            frame.key, payload, {} if stamp is None else to_properties(stamp, carried=carried), self._clusters if at_home else None
-        )
+        return Encoded(frame.key, payload, {} if stamp is None else to_properties(stamp), self._clusters if at_home else None)
 
     def nothing(self) -> bytes:
         """The payload of an event of no kind, which changes nothing: brokers skip it (``SystemTopicBasedTopicPoliciesService``)."""

@@ -4,7 +4,6 @@
 - ``opening``, ``mark``: a file is opened, and compared with the mark beside it
 - ``writer``, ``appending``, ``jobs``, ``fate``, ``refusals``: the thread that commits events in groups, and what becomes of failed commits
 - ``loading``: stored events, read page by page on another thread while the event loop goes on
-- ``slim``: rows that leave out what an older row of their key holds
 - ``compaction``: superseded events are deleted, in small steps
 - ``log``, ``namespace``, ``reach``: the protocol of a change log on top of these
 

@@ -40,7 +40,7 @@ class NewRow(NamedTuple):
     event: Event
     key: str
     properties: str
-    """The message's properties as JSON, without the requests that the event carries (``slim``)."""
+    """The message's properties as JSON."""
     payload: bytes | None
     size: int
     """The row's size in memory: bytes, roughly."""

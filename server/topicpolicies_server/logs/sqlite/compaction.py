@@ -22,15 +22,13 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ...sqlite_file import Damaged, give_back, sizes, unused_pages
-from . import events, file, floors, slim
+from . import events, file, floors
 from .writer import Writer
 
 R = TypeVar("R")
 
 PAGE = 500
 """Events that are read in one step."""
-COMPLETED = 32
-"""Slim rows that are made complete in one transaction, before the rows that they lean on are deleted (``slim``)."""
 DELETED = 256
 """Events that are deleted in one transaction."""
 GIVEN_BACK = 64
@@ -103,16 +101,12 @@ class Pass:
                 return 0, 0
             seen: set[str] = set()
             deletable: array[int] = array("q")
-            leaning: array[int] = array("q")
             stands = _Count(known, max(known.kept.floor, events.row_at(cut)))
             at = events.place_of(namespace_id, stands.all.floor)
             while page := await self._read(_checked, connection, events.place_of(namespace_id, 1), at):
                 stands.add(page)
                 old = [KeyRow(row[0], row[1], row[4], row[6] is None) for row in page if row[0] <= cut]
-                before = len(deletable)
                 choose_deletable(old, seen, deletable, now - settings.deletions_ms)
-                gone = set(deletable[before:])
-                leaning.extend(row[0] for row in page if row[0] <= cut and row[0] not in gone and slim.is_slim(row[5]))
                 at = page[-1][0] - 1
                 await asyncio.sleep(settings.pause_seconds)
             stands.check()
@@ -121,7 +115,6 @@ class Pass:
                 row = events.row_at(cut)
                 raised(row)
                 await self._writer.run(partial(floors.raise_floor, namespace_id=namespace_id, compacted=row, kept=stands.all))
-                await self._complete(connection, known, leaning)
         finally:
             self._readers.submit(connection.close)  # queued behind a read that may still be running on that thread
         for chunk in _chunks(deletable, DELETED):
@@ -151,14 +144,6 @@ class Pass:
             upper = page[-1][0] - 1
             await asyncio.sleep(self._settings.pause_seconds)
         return None
-
-    async def _complete(self, connection: sqlite3.Connection, known: floors.NamespaceRow, leaning: array[int]) -> None:
-        """Makes the slim rows that stay complete, because rows that they lean on will be deleted."""
-        completing = slim.Completing(lambda row: events.at(connection, events.place_of(known.id, row)), known.name, known.compacted)
-        for chunk in _chunks(leaning, COMPLETED):
-            rows = await self._read(slim.replaced, connection, completing, chunk)
-            await self._writer.run(partial(floors.complete, namespace_id=known.id, rows=rows))
-            await asyncio.sleep(self._settings.pause_seconds)
 
     async def _shrink(self) -> None:
         unused, before = await self._writer.run(unused_pages), sys.maxsize

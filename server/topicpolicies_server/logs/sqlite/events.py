@@ -5,9 +5,11 @@ A place is the table's primary key: the namespace's id in the high bits, the row
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from json.encoder import encode_basestring_ascii
 from typing import TypeAlias
 
 from ...sqlite_file import Damaged, checksum
@@ -34,6 +36,23 @@ def row_at(place: int) -> int:
 def checksum_of(place: int, published_at: int, schema: int, key: str, properties: str, payload: bytes | None) -> int:
     """The checksum of an event's row."""
     return checksum(place, published_at, schema, key, properties, payload)
+
+
+def text_of(properties: Mapping[str, str]) -> str:
+    """Encodes the properties of an event as compact JSON. Their names need no escaping."""
+    return "{" + ",".join([f'"{name}":{encode_basestring_ascii(value)}' for name, value in properties.items()]) + "}"
+
+
+def properties_of(text: str) -> dict[str, str]:
+    """Decodes the properties of an event.
+
+    Raises:
+        ValueError: the text is not a JSON object of strings.
+    """
+    found = json.loads(text)
+    if not isinstance(found, dict) or not all(type(value) is str for value in found.values()):
+        raise ValueError("its properties are not strings by name")
+    return found
 
 
 def check(row: EventRow) -> None:

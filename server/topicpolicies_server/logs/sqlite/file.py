@@ -9,7 +9,7 @@
     namespaces  id, name; compacted: the last row that a compaction may have deleted; floor, kept, sum: up to the floor row numbers may
                 have gaps, and ``kept`` rows stand there, whose checksums add up to ``sum``; checksum: of all these columns
     events      place (the namespace's id and the row number), published_at, schema, checksum, key, properties (JSON),
-                payload (NULL: a tombstone); a row may leave out what an older row of its key holds (``slim``)
+                payload (NULL: a tombstone)
 
 The rows of a namespace stand together in the file, in the order of the log, because ``place`` is the table's primary key. There is no other
 index: a commit writes the pages of its rows and no others.

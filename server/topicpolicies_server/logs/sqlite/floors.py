@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from ...sqlite_file import Damaged, checksum, transaction
 from .events import ROW_BITS, place_of, row_at
-from .slim import Replaced
 
 MAX_NAMESPACE_ID = (1 << (63 - ROW_BITS)) - 1
 
@@ -124,19 +123,6 @@ def raise_floor(connection: sqlite3.Connection, namespace_id: int, compacted: in
     """Stores a new floor, up to which a compaction may now delete events, and what stands there before the first deletion. Commits."""
     with transaction(connection):
         keep(connection, namespace_id, max(namespace(connection, namespace_id).compacted, compacted), kept)
-
-
-def complete(connection: sqlite3.Connection, namespace_id: int, rows: Sequence[Replaced]) -> None:
-    """Replaces slim rows up to the floor by complete ones, and commits; all of ``rows`` or none."""
-    with transaction(connection):
-        known = namespace(connection, namespace_id)
-        floor, count, whole = known.kept
-        for row in rows:
-            found = (row.properties, row.checksum, row.place, row.former)
-            if connection.execute("UPDATE events SET properties = ?, checksum = ? WHERE place = ? AND checksum = ?", found).rowcount != 1:
-                raise Damaged("some of the events that were to be completed are missing")
-        added = sum(row.checksum - row.former for row in rows)
-        keep(connection, namespace_id, known.compacted, KeptRows(floor, count, whole + added))
 
 
 def delete(connection: sqlite3.Connection, namespace_id: int, places: Sequence[int]) -> None:

@@ -16,7 +16,6 @@ from .. import rows
 from ..avro import Codec
 from ..change_log import anchor_of
 from . import events, file, floors
-from .slim import Completing, strings
 
 PAGE = 64
 """Entries that are read, decoded and delivered at a time: they hold the interpreter's lock, and so the event loop, for some 2 ms."""
@@ -101,7 +100,6 @@ class Loading:
         self._told = self._found = floors.KeptRows(0, 0, 0)
         self._connection: sqlite3.Connection | None = None
         self._pages: Iterator[Sequence[events.EventRow]] = iter(())
-        self._completing: Completing | None = None
 
     def begin(self) -> None:
         """Opens a connection with a snapshot of the file: entries that are deleted from now on are still read.
@@ -113,7 +111,6 @@ class Loading:
         self._connection = file.connect(self._path)
         file.begin_snapshot(self._connection)
         known = floors.namespace(self._connection, self._id)
-        self._completing = Completing(self._look, self._name, known.compacted)
         self._told = known.kept
         self.stands = self._told.rows + self._last - self._told.floor
         if self._behind is not None and self._stands_at(self._connection, self._behind, known.compacted):
@@ -130,9 +127,7 @@ class Loading:
             sqlite3.Error: the file can't be read, or is damaged.
         """
         for page in self._pages:
-            placed = [placed for row in page if (placed := self._placed(row)) is not None]
-            if placed:
-                return placed
+            return [self._placed(row) for row in page]
         floors.check_kept(self._name, self._told, self._found)
         if max(self._at, self._told.floor) < self._last:
             raise Damaged(f"of {self._name} the events behind row {self._at} are missing")
@@ -163,17 +158,12 @@ class Loading:
         events.check(found)
         _, published_at, schema, _, key, properties, payload = found
         with suppress(ValueError, KeyError):
-            event, _ = self._codecs.get(schema).read(key, payload, strings(properties))
+            event, _ = self._codecs.get(schema).read(key, payload, events.properties_of(properties))
             return anchor_of(Placed(0, known.position, event, published_at)) == known.anchor
         return False
 
-    def _look(self, row: int) -> events.EventRow | None:
-        assert self._connection is not None, "begun"
-        return events.at(self._connection, events.place_of(self._id, row))
-
-    def _placed(self, row: events.EventRow) -> Placed | None:
-        """Checks and decodes a row; returns its entry, or None if the row is forgotten (``slim``)."""
-        assert self._completing is not None, "begun"
+    def _placed(self, row: events.EventRow) -> Placed:
+        """Checks and decodes a row."""
         events.check(row)
         place, published_at, schema, sure, key, properties, payload = row
         number = events.row_at(place)
@@ -184,10 +174,7 @@ class Loading:
             raise Damaged(f"of {self._name} an event is missing before row {number}")
         self._at = number
         try:
-            whole = self._completing.completed(number, key, strings(properties))
-            if whole is None:
-                return None
-            event, problem = self._codecs.get(schema).read(key, payload, whole)
+            event, problem = self._codecs.get(schema).read(key, payload, events.properties_of(properties))
         except (ValueError, KeyError) as error:  # properties or a schema id that can't be read: no codec has looked at the row yet
             event, problem = None, repr(error)
         if event is None:

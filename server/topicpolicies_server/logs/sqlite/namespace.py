@@ -21,9 +21,9 @@ from ..avro import Codec
 from ..brokerless import Brokerless
 from ..change_log import LogError, LogSink, beyond, closed
 from .appending import NewRow, WriterNamespace
+from .events import text_of
 from .loading import PAGE, Loading
 from .refusals import explained, unreadable
-from .slim import text_of
 
 _log = logging.getLogger(__name__)
 
@@ -172,7 +172,7 @@ class SqliteNamespaceLog(Brokerless):
                 f"{len(self._pending)} events of the namespace and {in_flight.bytes_now} bytes of all already wait for the change log:"
                 " send fewer at once, or raise max_in_flight_per_namespace or max_in_flight_bytes.",
             )
-        key, payload, properties, _ = self._encode(event, carried=False)
+        key, payload, properties, _ = self._encode(event)
         text = text_of(properties)
         row = NewRow(self, self._state.namespace, event, key, text, payload, len(key) + len(text) + (len(payload) if payload else 0))
         in_flight.bytes_now += row.size

@@ -41,7 +41,6 @@ from .file import overwrite_unfinished
 from .jobs import Job, settle
 from .mark import HighWaterMark, Mark
 from .refusals import Refusals
-from .slim import Shortening
 
 T = TypeVar("T")
 
@@ -126,7 +125,6 @@ class Writer:
         self._committing: list[NewRow] = []
         self._job: Job[Any] | None = None
         """The job that was taken from the queue last; its caller is told even if the writer ends before or in it."""
-        self._shortening = Shortening()
         self._pages = 0
         self._ended: sqlite3.Error | None = None
         self._stopped: asyncio.Future[None] = self._loop.create_future()
@@ -209,11 +207,10 @@ class Writer:
         before = {row.namespace: row.namespace.last for row in group}
         published_at = self._now()
         places: list[int] = []
-        sizes: list[int] = []
         failed: sqlite3.Error | None = None
         try:
             self._path_guard.check_now_and_then()
-            events.insert(self._connection, self._values(group, published_at, places, sizes), len(group))
+            events.insert(self._connection, self._values(group, published_at, places), len(group))
         except sqlite3.Error as error:
             if self._is_stored(error, places[0] if places else None):
                 _log.warning("the commit that failed (%s) is in the change log's file after all", error)
@@ -223,7 +220,6 @@ class Writer:
         if failed is not None:
             for namespace, last in before.items():
                 namespace.last = last
-            self._shortening.forget()
             self._refusals.refused(failed)
             if is_moved(failed):
                 self._checkpoint(truncate=True)  # see ``path_guard``
@@ -233,18 +229,18 @@ class Writer:
         highest = max(self._high_water.highest, *(namespace.last for namespace in before))
         self._high_water = HighWaterMark(self._high_water.identity, self._high_water.total + len(group), highest)
         self._mark.note(self._high_water, len(group))
-        self._pages += 2 * len(before) + sum(sizes) // 4096
+        self._pages += 2 * len(before) + sum([row.size for row in group]) // 4096
         committed: dict[Appender, Committed] = {}
-        for row, place, written in zip(group, places, sizes, strict=True):
+        for row, place in zip(group, places, strict=True):
             mine = committed.get(row.appender)
             if mine is None:
                 mine = committed[row.appender] = Committed()
             mine.placed.append(Placed(0, rows.position_of(events.row_at(place)), row.event, published_at))
-            mine.size += written
+            mine.size += row.size
         self._report(acknowledge, committed)
 
-    def _values(self, group: Sequence[NewRow], published_at: int, places: list[int], sizes: list[int]) -> list[int | str | bytes | None]:
-        """The columns of the group's rows, one after the other; adds the rows' places and sizes (bytes) to ``places`` and ``sizes``."""
+    def _values(self, group: Sequence[NewRow], published_at: int, places: list[int]) -> list[int | str | bytes | None]:
+        """The columns of the group's rows, one after the other; adds the rows' places to ``places``."""
         values: list[int | str | bytes | None] = []
         for row in group:
             namespace = row.namespace
@@ -253,10 +249,8 @@ class Writer:
             namespace.last += 1
             place = events.place_of(namespace.id, namespace.last)
             places.append(place)
-            properties = self._shortening.properties(namespace.id, namespace.last, row.key, row.event, row.properties)
-            sizes.append(row.size - len(row.properties) + len(properties))
-            sure = events.checksum_of(place, published_at, self._schema, row.key, properties, row.payload)
-            values += (place, published_at, self._schema, sure, row.key, properties, row.payload)
+            sure = events.checksum_of(place, published_at, self._schema, row.key, row.properties, row.payload)
+            values += (place, published_at, self._schema, sure, row.key, row.properties, row.payload)
         return values
 
     def _is_stored(self, error: sqlite3.Error, place: int | None) -> bool:
