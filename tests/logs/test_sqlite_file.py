@@ -158,15 +158,16 @@ async def test_a_disk_too_full_to_record_the_process_id_in_the_lock_does_not_kee
     assert len(recorder.entries) == 3
 
 
-async def test_a_file_of_a_newer_format_is_refused_and_left_unchanged(path: Path) -> None:
+@pytest.mark.parametrize("found", [0, sqlite_file.FORMAT + 1])
+async def test_a_file_of_another_format_is_refused_and_left_unchanged(path: Path, found: int) -> None:
     await one_life(path, 1)
     with closing(sqlite3.connect(path)) as connection:
-        connection.execute(f"PRAGMA user_version = {sqlite_file.FORMAT + 1}")
+        connection.execute(f"PRAGMA user_version = {found}")
     error = await refusal(path)
     assert (error.kind, error.reason) == (Kind.FAILED_PRECONDITION, "LOG_UNAVAILABLE")
-    assert f"format {sqlite_file.FORMAT + 1}" in error.message
+    assert f"has format {found}, and this release reads format 1 only: use the release that wrote it" in error.message
     with closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (sqlite_file.FORMAT + 1,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (found,)
         assert connection.execute("SELECT count(*) FROM events").fetchone() == (1,)
 
 

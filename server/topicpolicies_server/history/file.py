@@ -3,7 +3,7 @@
 ::
 
     PRAGMA application_id = "TPHI"   marks the file as a history
-    PRAGMA user_version   = 7        the format
+    PRAGMA user_version   = 1        the format
     namespaces  id, name, followed_until, trimmed_until (milliseconds since 1970)
     streams     id, namespace, log (its identity), partition, position and at of the last entry, dropped (the last position dropped)
     entries     one row for each event; ids grow in the order of recording, and none is given twice
@@ -39,8 +39,8 @@ from .entries import UNTIMED, Followed, Gap, Marks, Row, Stream
 _log = logging.getLogger(__name__)
 
 APPLICATION_ID = int.from_bytes(b"TPHI", "big")
-FORMAT = 7
-"""The format that is written and read."""
+FORMAT = 1
+"""The format that is written and read; a file of any other is refused."""
 COLUMNS = (
     "stream", "position", "namespace", "topic", "scope", "at", "published_at", "kind", "outcome", "actor", "standing",
     "reason", "request_id", "mask", "producer", "version", "previous", "flags", "before", "after", "changed", "problem",
@@ -51,16 +51,17 @@ COLUMNS = (
 
 _TABLES = (
     """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, followed_until INTEGER NOT NULL DEFAULT 0,
-    trimmed_until INTEGER NOT NULL DEFAULT 0)""",
+    trimmed_until INTEGER NOT NULL DEFAULT 0, checksum INTEGER NOT NULL DEFAULT 0)""",
     """CREATE TABLE streams (id INTEGER PRIMARY KEY, namespace INTEGER NOT NULL, log TEXT NOT NULL, partition INTEGER NOT NULL,
-    position TEXT NOT NULL, at INTEGER NOT NULL, dropped TEXT NOT NULL DEFAULT '', UNIQUE (namespace, log, partition))""",
+    position TEXT NOT NULL, at INTEGER NOT NULL, dropped TEXT NOT NULL DEFAULT '',
+    checksum INTEGER NOT NULL DEFAULT 0, UNIQUE (namespace, log, partition))""",
     """CREATE TABLE entries (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, position TEXT NOT NULL, namespace INTEGER NOT NULL,
     topic TEXT NOT NULL, scope INTEGER NOT NULL, at INTEGER NOT NULL, published_at INTEGER NOT NULL, kind INTEGER NOT NULL,
     outcome INTEGER NOT NULL, actor TEXT NOT NULL, standing INTEGER NOT NULL, reason TEXT NOT NULL, request_id TEXT NOT NULL,
     mask TEXT NOT NULL,
     producer TEXT NOT NULL, version TEXT NOT NULL, previous TEXT NOT NULL, flags INTEGER NOT NULL, before BLOB, after BLOB,
     changed TEXT NOT NULL, problem TEXT NOT NULL, principal TEXT NOT NULL, claimed TEXT NOT NULL, trace_parent TEXT NOT NULL,
-    action INTEGER NOT NULL, clusters TEXT NOT NULL, written BLOB)""",
+    action INTEGER NOT NULL, clusters TEXT NOT NULL, written BLOB, checksum INTEGER NOT NULL)""",
     "CREATE INDEX by_namespace ON entries (namespace, scope, at)",
     "CREATE INDEX by_namespace_and_actor ON entries (namespace, scope, actor, at)",
     "CREATE INDEX by_topic ON entries (topic, scope, at)",
@@ -68,9 +69,9 @@ _TABLES = (
     "CREATE INDEX by_version ON entries (topic, scope, version)",
     "CREATE INDEX by_position ON entries (stream, position)",
     """CREATE TABLE gaps (id INTEGER PRIMARY KEY, namespace INTEGER NOT NULL, since INTEGER, until INTEGER NOT NULL,
-    reason INTEGER NOT NULL)""",
+    reason INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0)""",
     "CREATE INDEX gaps_by_time ON gaps (namespace, until)",
-    "CREATE TABLE holes (stream INTEGER NOT NULL, position TEXT NOT NULL, gap INTEGER NOT NULL)",
+    "CREATE TABLE holes (stream INTEGER NOT NULL, position TEXT NOT NULL, gap INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0)",
     "CREATE INDEX holes_by_position ON holes (stream, position)",
 )
 
@@ -131,8 +132,6 @@ _SEALED = {
 def _create(connection: sqlite3.Connection) -> None:
     for table in _TABLES:
         connection.execute(table)
-    for name in (*_SEALED, "entries"):
-        connection.execute(f"ALTER TABLE {name} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
 
 
 _PRAGMAS = ("synchronous = NORMAL", "wal_autocheckpoint = 0")  # ``shrink`` moves commits from the write-ahead log

@@ -3,7 +3,7 @@
 ::
 
     PRAGMA application_id = "TPLG"   marks the file as a change log
-    PRAGMA user_version   = 3        the format
+    PRAGMA user_version   = 1        the format
     log         (one row) identity: the permanent name of this file; base: row numbers up to it were assigned in an earlier life (``mark``)
     schemas     id, definition, checksum: the Avro schemas that payloads were written with
     namespaces  id, name; compacted: the last row that a compaction may have deleted; floor, kept, sum: up to the floor row numbers may
@@ -31,8 +31,8 @@ from ...sqlite_file import prepare as _prepare
 from .floors import check_kept, count, keep, namespaces
 
 APPLICATION_ID = int.from_bytes(b"TPLG", "big")
-FORMAT = 3
-"""The format that this release writes and reads."""
+FORMAT = 1
+"""The format that is written and read; a file of any other is refused."""
 AUTOCHECKPOINT_PAGES = 32_000
 """Pages in the write-ahead log after which SQLite checkpoints by itself; the writer does so long before."""
 
