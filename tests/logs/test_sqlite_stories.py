@@ -22,7 +22,7 @@ from topicpolicies_server.core.policies.events import Action, Event, Placed, Pos
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events, floors
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events
 
 NAMESPACE = "acme/orders"
 
@@ -161,7 +161,7 @@ async def test_after_any_complete_or_interrupted_compaction_each_event_is_read_a
         return step
 
     monkeypatch.setattr("topicpolicies_server.logs.sqlite.compaction.DELETED", 3)
-    monkeypatch.setattr(floors, "delete", breaking(floors.delete))
+    monkeypatch.setattr(events, "delete", breaking(events.delete))
     for _ in range(6):
         await world.write(world.chance.randrange(10, 50))
         if world.chance.random() < 0.5:

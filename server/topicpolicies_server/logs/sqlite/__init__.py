@@ -1,6 +1,6 @@
 """The embedded change log: durable, in one SQLite file, for one sidecar without a broker.
 
-- ``file``, ``events``, ``floors``: the format of the file, and the SQL for its events and namespaces
+- ``file``, ``events``: the format of the file, and the SQL for its namespaces and events
 - ``opening``, ``mark``: a file is opened, and compared with the mark beside it
 - ``writer``, ``appending``, ``jobs``, ``fate``, ``refusals``: the thread that commits events in groups, and what becomes of failed commits
 - ``loading``: stored events, read page by page on another thread while the event loop goes on

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from ...sqlite_file import Damaged, give_back, sizes, unused_pages
-from . import events, file, floors
+from . import events, file
 from .writer import Writer
 
 R = TypeVar("R")
@@ -67,6 +67,17 @@ class Compaction:
     """The pause between two steps."""
 
 
+class Done(NamedTuple):
+    """The result of a compaction."""
+
+    deleted: int
+    """How many events were deleted."""
+    kept: int
+    """How many events were kept, of those that it considered."""
+    considered: int
+    """The last row that it considered."""
+
+
 class Pass:
     """One compaction of one namespace."""
 
@@ -77,17 +88,14 @@ class Pass:
         self._readers = readers
         self._settings = settings
 
-    async def run(self, namespace_id: int, last: int, now: int, raised: Callable[[int], None] = lambda _: None) -> tuple[int, int]:
+    async def run(self, namespace_id: int, last: int, now: int, noted: Callable[[int], None] = lambda _: None) -> Done:
         """Deletes the events among the rows up to ``last`` that are superseded at the time ``now``.
 
         Args:
             namespace_id: the namespace's id.
             last: the last row that is considered.
             now: milliseconds since 1970.
-            raised: called with the last row that may be deleted, before anything is.
-
-        Returns:
-            The number of events that were deleted, and the number of events in the same range of rows that were kept.
+            noted: called with the last row that may be deleted, before anything is.
 
         Raises:
             sqlite3.Error: the file can't be read or written, or is damaged.
@@ -95,33 +103,35 @@ class Pass:
         settings = self._settings
         connection = await self._read(file.connect, self._path)
         try:
-            known = await self._read(floors.namespace, connection, namespace_id)
+            known = await self._read(file.namespace, connection, namespace_id)
             cut = await self._cut(connection, namespace_id, last, now)
             if cut is None:
-                return 0, 0
+                return Done(0, 0, 0)
             seen: set[str] = set()
             deletable: array[int] = array("q")
-            stands = _Count(known, max(known.kept.floor, events.row_at(cut)))
-            at = events.place_of(namespace_id, stands.all.floor)
+            upto = max(known.floor, events.row_at(cut))
+            at, stand, dense = events.place_of(namespace_id, upto), 0, 0
             while page := await self._read(_checked, connection, events.place_of(namespace_id, 1), at):
-                stands.add(page)
+                stand += len(page)
+                dense += sum(events.row_at(row[0]) > known.floor for row in page)
                 old = [KeyRow(row[0], row[1], row[4], row[6] is None) for row in page if row[0] <= cut]
                 choose_deletable(old, seen, deletable, now - settings.deletions_ms)
                 at = page[-1][0] - 1
                 await asyncio.sleep(settings.pause_seconds)
-            stands.check()
+            if dense != upto - known.floor:
+                raise Damaged(f"of {known.name} {dense} events stand from row {known.floor} to {upto}")
             deletable.reverse()
             if deletable:
                 row = events.row_at(cut)
-                raised(row)
-                await self._writer.run(partial(floors.raise_floor, namespace_id=namespace_id, compacted=row, kept=stands.all))
+                noted(row)
+                await self._writer.run(partial(file.note_compaction, namespace_id=namespace_id, row=row))
         finally:
             self._readers.submit(connection.close)  # queued behind a read that may still be running on that thread
         for chunk in _chunks(deletable, DELETED):
-            await self._writer.run(partial(floors.delete, namespace_id=namespace_id, places=chunk))
+            await self._writer.run(partial(events.delete, places=chunk))
             await asyncio.sleep(settings.pause_seconds)
         await self._shrink()
-        return len(deletable), stands.all.rows - len(deletable)
+        return Done(len(deletable), stand - len(deletable), upto)
 
     async def _cut(self, connection: sqlite3.Connection, namespace_id: int, last: int, now: int) -> int | None:
         """The last place whose event may be deleted; None if no event may be."""
@@ -154,36 +164,6 @@ class Pass:
 
     async def _read(self, what: Callable[..., R], *arguments: object) -> R:
         return await asyncio.get_running_loop().run_in_executor(self._readers, what, *arguments)
-
-
-class _Count:
-    """Counts the events that a compaction walks over, newest first, and checks that none is missing."""
-
-    def __init__(self, known: floors.NamespaceRow, cut: int) -> None:
-        self._known = known
-        self._below = floors.KeptRows(known.kept.floor, 0, 0)
-        self.all = floors.KeptRows(cut, 0, 0)
-
-    def add(self, page: Sequence[events.EventRow]) -> None:
-        """Counts the next page of events."""
-        self.all = _more(self.all, page)
-        self._below = _more(self._below, [row for row in page if events.row_at(row[0]) <= self._below.floor])
-
-    def check(self) -> None:
-        """Compares the counts with what the file should hold; called after the last page.
-
-        Raises:
-            Damaged: an event is missing.
-        """
-        known = self._known
-        floors.check_kept(known.name, known.kept, self._below)
-        young = self.all.rows - self._below.rows
-        if young != max(self.all.floor - known.kept.floor, 0):
-            raise Damaged(f"of {known.name} {young} events stand from row {known.kept.floor} to {self.all.floor}")
-
-
-def _more(kept: floors.KeptRows, page: Sequence[events.EventRow]) -> floors.KeptRows:
-    return floors.KeptRows(kept.floor, kept.rows + len(page), kept.sum + sum(row[3] for row in page))
 
 
 def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[events.EventRow]:

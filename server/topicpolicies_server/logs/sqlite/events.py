@@ -12,7 +12,7 @@ from functools import cache
 from json.encoder import encode_basestring_ascii
 from typing import TypeAlias
 
-from ...sqlite_file import Damaged, checksum
+from ...sqlite_file import Damaged, checksum, transaction
 
 ROW_BITS = 40
 """How many low bits of a place are the row number; the bits above are the namespace's id."""
@@ -127,3 +127,15 @@ def downwards(connection: sqlite3.Connection, first: int, last: int, size: int) 
         f"SELECT {_ROW} FROM events WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT ?",  # noqa: S608 (ours)
         (first, last, size),
     ).fetchall()
+
+
+def delete(connection: sqlite3.Connection, places: Sequence[int]) -> None:
+    """Deletes events, and commits; all of ``places`` or none.
+
+    Raises:
+        Damaged: one of them is missing.
+    """
+    with transaction(connection):
+        chosen = f"place IN ({','.join('?' * len(places))})"
+        if connection.execute(f"DELETE FROM events WHERE {chosen}", places).rowcount != len(places):  # noqa: S608 (only question marks)
+            raise Damaged("some of the events that were to be deleted are missing")

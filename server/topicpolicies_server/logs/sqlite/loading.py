@@ -15,7 +15,7 @@ from ...sqlite_file import Damaged
 from .. import rows
 from ..avro import Codec
 from ..change_log import anchor_of
-from . import events, file, floors
+from . import events, file
 
 PAGE = 64
 """Entries that are read, decoded and delivered at a time: they hold the interpreter's lock, and so the event loop, for some 2 ms."""
@@ -69,7 +69,6 @@ class Loading:
 
     Attributes:
         resumed: whether only the entries behind ``known`` are read; set by ``begin``.
-        stands: how many rows there are, including those that are not read; set by ``begin``.
     """
 
     def __init__(
@@ -94,10 +93,10 @@ class Loading:
         self._last = last
         self._behind = known
         self.resumed = False
-        self.stands = 0
         self._at = 0
         """The last row that was read."""
-        self._told = self._found = floors.KeptRows(0, 0, 0)
+        self._floor = 0
+        """The row up to which numbers may have gaps."""
         self._connection: sqlite3.Connection | None = None
         self._pages: Iterator[Sequence[events.EventRow]] = iter(())
 
@@ -110,14 +109,10 @@ class Loading:
         self._path_guard.check()
         self._connection = file.connect(self._path)
         file.begin_snapshot(self._connection)
-        known = floors.namespace(self._connection, self._id)
-        self._told = known.kept
-        self.stands = self._told.rows + self._last - self._told.floor
+        known = file.namespace(self._connection, self._id)
+        self._floor = known.floor
         if self._behind is not None and self._stands_at(self._connection, self._behind, known.compacted):
             self.resumed, self._at = True, rows.row_of(self._behind.position)
-            self._found = self._told  # the rows up to the known position are not read, so they can't be counted
-        else:
-            self._found = floors.KeptRows(self._told.floor, 0, 0)
         self._pages = events.pages(self._connection, events.place_of(self._id, self._at + 1), events.place_of(self._id, self._last), PAGE)
 
     def next_page(self) -> list[Placed]:
@@ -128,8 +123,7 @@ class Loading:
         """
         for page in self._pages:
             return [self._placed(row) for row in page]
-        floors.check_kept(self._name, self._told, self._found)
-        if max(self._at, self._told.floor) < self._last:
+        if max(self._at, self._floor) < self._last:
             raise Damaged(f"of {self._name} the events behind row {self._at} are missing")
         return []
 
@@ -149,8 +143,7 @@ class Loading:
             return False
         if not (known.anchor and compacted <= row <= self._last):
             return False
-        floor = self._told.floor
-        if row < floor and events.holds(connection, events.place_of(self._id, row + 1), events.place_of(self._id, floor)):
+        if row < self._floor and events.holds(connection, events.place_of(self._id, row + 1), events.place_of(self._id, self._floor)):
             return False
         found = events.at(connection, events.place_of(self._id, row))
         if found is None:
@@ -165,12 +158,9 @@ class Loading:
     def _placed(self, row: events.EventRow) -> Placed:
         """Checks and decodes a row."""
         events.check(row)
-        place, published_at, schema, sure, key, properties, payload = row
+        place, published_at, schema, _, key, properties, payload = row
         number = events.row_at(place)
-        floor, rows_there, total = self._found
-        if number <= floor:
-            self._found = floors.KeptRows(floor, rows_there + 1, total + sure)
-        elif number != max(self._at, floor) + 1:
+        if number > self._floor and number != max(self._at, self._floor) + 1:
             raise Damaged(f"of {self._name} an event is missing before row {number}")
         self._at = number
         try:

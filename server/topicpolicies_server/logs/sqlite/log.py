@@ -136,7 +136,6 @@ class SqliteLog:
             if state.begun
             else None
         )
-        state.rows = 0
         await log.load(loading, self._readers)
         return log
 
@@ -205,14 +204,14 @@ class SqliteLog:
             try:
                 if self._opened is not None:
                     await asyncio.get_running_loop().run_in_executor(self._readers, self._opened.path_guard.check)
-                deleted, state.kept = await Pass(self.path, writer, self._readers, self._compaction).run(
-                    state.namespace.id, state.committed, self._now(), state.raise_floor
+                done = await Pass(self.path, writer, self._readers, self._compaction).run(
+                    state.namespace.id, state.committed, self._now(), state.note_compaction
                 )
             except sqlite3.Error as error:
                 raise LogError(Reason.LOG_UNAVAILABLE, f"{namespace} could not be compacted: {error}.") from error
-            state.rows -= deleted
+            state.considered, state.kept = max(state.considered, done.considered), done.kept
             state.bytes_since = max(state.bytes_since - size, 0)
-            return deleted
+            return done.deleted
 
     async def _compact_for_ever(self) -> None:
         turn = 0
@@ -232,7 +231,7 @@ class SqliteLog:
                     _log.info("forgot %d superseded events of %s", deleted, name)
 
     def _is_worth_a_pass(self, state: NamespaceState, *, in_turn: bool) -> bool:
-        settings, superseded = self._compaction, state.rows - state.kept
+        settings, superseded = self._compaction, state.superseded
         if state.bytes_since >= settings.retained_bytes:
             return True
         return superseded >= max(settings.minimum, state.kept) and (in_turn or superseded >= 2 * settings.retained)

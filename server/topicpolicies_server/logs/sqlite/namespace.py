@@ -53,10 +53,10 @@ class NamespaceState:
     namespace: WriterNamespace
     committed: int
     """The highest row number that was reported as committed, or found in the file when it was opened."""
-    floor: int = 0
+    compacted: int = 0
     """The highest row number that a compaction may have deleted."""
-    rows: int = 0
-    """The number of events in the file, as far as it is known since the file was opened."""
+    considered: int = 0
+    """The highest row number that a compaction has considered since the file was opened."""
     kept: int = 0
     """How many of the events that it considered the last compaction kept: about one for each key at that time."""
     bytes_since: int = 0
@@ -78,9 +78,14 @@ class NamespaceState:
         """Whether an event was ever appended to the namespace."""
         return self.namespace.id != 0 and self.committed > 0
 
-    def raise_floor(self, row: int) -> None:
+    @property
+    def superseded(self) -> int:
+        """How many events no compaction has considered since the file was opened, at most."""
+        return self.committed - self.considered
+
+    def note_compaction(self, row: int) -> None:
         """Records that a compaction may delete rows up to this one from now on."""
-        self.floor = max(self.floor, row)
+        self.compacted = max(self.compacted, row)
 
 
 class SqliteNamespaceLog(Brokerless):
@@ -105,7 +110,7 @@ class SqliteNamespaceLog(Brokerless):
         self._append = append
         self._tell_end = ended
         self._pending: deque[NewRow] = deque()
-        self._floor = 0
+        self._compacted = 0
         self.resumed = False
         """See ``change_log.NamespaceLog.resumed``."""
         self._ended: LogError | None = None
@@ -139,7 +144,7 @@ class SqliteNamespaceLog(Brokerless):
     def complete_after(self, partition: int) -> Position | None:
         """The newest row that a compaction may have deleted before the opening; "" if there is none."""
         del partition
-        return rows.position_of(self._floor) if self._floor else ""
+        return rows.position_of(self._compacted) if self._compacted else ""
 
     @property
     def shared(self) -> bool:
@@ -187,7 +192,6 @@ class SqliteNamespaceLog(Brokerless):
         """
         self._in_flight.refused = None
         self._state.committed += len(placed)
-        self._state.rows += len(placed)
         self._state.bytes_since += size
         awaited = bool(self._pending)  # False if close gave up waiting: the events were reported as failed then
         if awaited:
@@ -247,7 +251,6 @@ class SqliteNamespaceLog(Brokerless):
             if loading is not None:
                 await asyncio.get_running_loop().run_in_executor(readers, loading.begin)
                 self.resumed = loading.resumed
-                self._state.rows = loading.stands
             if self._ended is not None:
                 raise self._ended
         except BaseException as error:
@@ -258,7 +261,7 @@ class SqliteNamespaceLog(Brokerless):
             if isinstance(error, ERRORS):
                 raise unreadable(f"The change log of {self._state.namespace.name}", error) from error
             raise
-        self._floor = self._state.floor  # reading has begun: rows that were deleted before stood at or below this floor
+        self._compacted = self._state.compacted  # reading has begun: rows that were deleted before stood at or below this one
         self._loading = self._owned.begin(self._load(loading, readers), "reading it")
 
     async def _load(self, loading: Loading | None, readers: Executor) -> None:

@@ -15,7 +15,7 @@ from ...path_guard import PathGuard
 from ...sqlite_file import ERRORS, Damaged, FileError, Problem, check_pages, checkpoint, create_private, lacks_room, unusable
 from ..avro import Codec
 from ..change_log import LogError
-from . import events, file, floors
+from . import events, file
 from .loading import Codecs, definition_of
 from .mark import LEAP, HighWaterMark, Mark, Verdict, judge
 from .refusals import unreadable
@@ -38,7 +38,7 @@ class Opened:
     identity: file.Identity
     schema: int
     codecs: Codecs
-    namespaces: list[floors.NamespaceRow]
+    namespaces: list[file.NamespaceRow]
     mark: Mark
     high_water: HighWaterMark
     path_guard: PathGuard
@@ -115,8 +115,8 @@ def _settle_what_was_written(connection: sqlite3.Connection, path: Path) -> None
         _log.warning("the write-ahead log of the change log %s could not be moved into its file: %s", path, error)
 
 
-def _compare(connection: sqlite3.Connection, mark: Mark, path: Path) -> tuple[file.Identity, list[floors.NamespaceRow], HighWaterMark]:
-    identity, namespaces = file.identity(connection), floors.namespaces(connection)
+def _compare(connection: sqlite3.Connection, mark: Mark, path: Path) -> tuple[file.Identity, list[file.NamespaceRow], HighWaterMark]:
+    identity, namespaces = file.identity(connection), file.namespaces(connection)
     said, high_water = mark.read(), _high_water(identity, namespaces)
     verdict = judge(said, high_water)
     if verdict is Verdict.GOES_ON:
@@ -129,7 +129,7 @@ def _compare(connection: sqlite3.Connection, mark: Mark, path: Path) -> tuple[fi
         if base + LEAP >= 1 << events.ROW_BITS:
             raise Damaged("it was restored so often that it has no row numbers left")
         identity = file.begin_new_life(connection, base)
-        namespaces = floors.namespaces(connection)
+        namespaces = file.namespaces(connection)
         high_water = _high_water(identity, namespaces)
         mark.begin(high_water)
         _log.error(
@@ -139,7 +139,7 @@ def _compare(connection: sqlite3.Connection, mark: Mark, path: Path) -> tuple[fi
     return identity, namespaces, high_water
 
 
-def _high_water(identity: file.Identity, namespaces: list[floors.NamespaceRow]) -> HighWaterMark:
+def _high_water(identity: file.Identity, namespaces: list[file.NamespaceRow]) -> HighWaterMark:
     """How far the file has got in its present life; rows of earlier lives are not counted."""
     rows = [row.last for row in namespaces]
     return HighWaterMark(identity.name, sum(row - identity.base for row in rows), max(rows, default=identity.base))

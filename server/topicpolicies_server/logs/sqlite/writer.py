@@ -34,10 +34,10 @@ from ...core.policies.events import Placed
 from ...path_guard import PathGuard, is_moved, secure
 from ...sqlite_file import checkpoint
 from .. import rows
-from . import events, floors
+from . import events
 from .appending import Appender, Committed, NewRow, acknowledge, refuse
 from .fate import Fate, fate
-from .file import overwrite_unfinished
+from .file import add_namespace, overwrite_unfinished
 from .jobs import Job, settle
 from .mark import HighWaterMark, Mark
 from .refusals import Refusals
@@ -245,7 +245,7 @@ class Writer:
         for row in group:
             namespace = row.namespace
             if namespace.id == 0:
-                namespace.id = floors.add_namespace(self._connection, namespace.name, namespace.last)
+                namespace.id = add_namespace(self._connection, namespace.name)
             namespace.last += 1
             place = events.place_of(namespace.id, namespace.last)
             places.append(place)
