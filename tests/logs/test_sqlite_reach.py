@@ -11,6 +11,7 @@ import pytest
 from tests.logs.test_sqlite_faults import Disk, append_all
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError, Reached
+from topicpolicies_server.logs.sqlite import writer
 
 
 @pytest.fixture
@@ -41,9 +42,14 @@ async def test_the_check_of_a_writable_file_does_not_write_to_it(disk: Disk) -> 
     assert disk.faults.statements == []
 
 
-async def test_a_file_that_was_moved_away_is_reported_as_not_writable_until_it_is_back(disk: Disk, tmp_path: Path) -> None:
-    await disk.open()
+async def test_a_file_that_was_moved_away_is_reported_as_not_writable_until_it_is_back(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "LOOK_SECONDS", 0.0)
+    log, recorder = await disk.open()
     disk.path.rename(tmp_path / "elsewhere.db")
+    append_all(log, recorder, "refused")
+    await recorder.until_settled(1)
     assert "moved, deleted or replaced. Put it back" in (await why(disk)).message
     (tmp_path / "elsewhere.db").rename(disk.path)
     await disk.change_log.reach()

@@ -13,11 +13,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from ..path_guard import PathGuard, is_moved, secure
 from ..sqlite_file import ERRORS, Damaged, close, unusable
 from . import file
 from .entries import Followed, Gap, GapReason, Marks, Noted, Rows, SetBack, Stream
@@ -78,7 +77,6 @@ class Writer:
         self._connection = file.prepare(path)
         self.marks = self._read_marks()
         """By namespace: how far the history goes. The scribes keep them up to date."""
-        self._path_guard = PathGuard(path, journal=False)  # commits in a write-ahead log that is lost are read from the change log again
         self._loop = asyncio.get_running_loop()
         self._wake = threading.Event()
         self._hurry = threading.Event()
@@ -232,22 +230,14 @@ class Writer:
         if not self._failing:
             _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
         self._failing = True
-        self._secure_if_moved(error)
         if self._stopping:
             return
         self._tell_loop(asking, self._waiting.unwritten())
         self._hurry.wait(_RETRY_SECONDS)
         self._hurry.clear()
 
-    def _secure_if_moved(self, error: Exception) -> None:
-        """Leaves the write-ahead log empty if the error says that the file was moved (see ``path_guard``)."""
-        if isinstance(error, sqlite3.Error) and is_moved(error):
-            with suppress(sqlite3.Error):
-                secure(self._connection)
-
     def _transact(self, batch: Sequence[Item]) -> None:
         try:
-            self._path_guard.check_now_and_then()
             self._most_bytes = max(self._bounds.bytes, file.used_bytes(self._connection))
             self._connection.execute("BEGIN IMMEDIATE")
             self._commit(batch)
@@ -311,7 +301,6 @@ class Writer:
             return
         self._trimmed_at, self._to_trim = now, False
         with self._trimming():
-            self._path_guard.check()
             self._shrink()
             self._to_trim = not trim(self._connection, self._bounds, time.time_ns() // 1_000_000, self._shrink)
 
@@ -325,7 +314,6 @@ class Writer:
             problem = str(error)
             if problem != self._problem:
                 _log.warning("the history %s could not be trimmed: %s", self._path, error)
-            self._secure_if_moved(error)
         self._problem = problem
 
     def _shrink(self) -> bool:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...core.policies.events import Placed, Position
-from ...path_guard import PathGuard
 from ...sqlite_file import Damaged
 from .. import rows
 from ..avro import Codec
@@ -71,9 +70,7 @@ class Loading:
         resumed: whether only the entries behind ``known`` are read; set by ``begin``.
     """
 
-    def __init__(
-        self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int, path_guard: PathGuard, known: Known | None = None
-    ) -> None:
+    def __init__(self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int, known: Known | None = None) -> None:
         """Prepares to read the rows up to ``last``; touches nothing yet.
 
         Args:
@@ -82,10 +79,8 @@ class Loading:
             namespace_id: the namespace's id.
             name: the namespace's name.
             last: the last row that is read.
-            path_guard: checks that the file is still at its path.
             known: the position up to which nothing is read, if the same entry stands there and nothing behind it was compacted away.
         """
-        self._path_guard = path_guard
         self._path = path
         self._codecs = codecs
         self._id = namespace_id
@@ -106,7 +101,6 @@ class Loading:
         Raises:
             sqlite3.Error: the file can't be read, or is damaged.
         """
-        self._path_guard.check()
         self._connection = file.connect(self._path)
         file.begin_snapshot(self._connection)
         known = file.namespace(self._connection, self._id)

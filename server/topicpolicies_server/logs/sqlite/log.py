@@ -22,7 +22,7 @@ from .compaction import Compaction, Pass
 from .loading import Known, Loading
 from .namespace import InFlight, NamespaceState, SqliteNamespaceLog
 from .opening import Opened, open_file
-from .reach import Reach
+from .reach import ask
 from .refusals import is_damage, unreadable
 from .writer import Tail, Writer
 
@@ -72,7 +72,6 @@ class SqliteLog:
         self._compaction = compaction or Compaction()
         self._now = now
         self._in_flight = InFlight(in_flight_limit, in_flight_bytes, close_seconds)
-        self._reach = Reach(self._in_flight)
         self._connection_kind = connection
         self._lock = FileLock(self.path)
         self._readers = DaemonThreads(1, "sqlite-reader")
@@ -105,9 +104,7 @@ class SqliteLog:
                 row.name: NamespaceState(WriterNamespace(row.name, row.id, row.last), row.last, row.compacted) for row in opened.namespaces
             }
             reopen = partial(file.connect, self.path, self._connection_kind)
-            self._writer = Writer(
-                opened.connection, opened.schema, self._now, Tail(opened.mark, opened.high_water), opened.path_guard, reopen, self
-            )
+            self._writer = Writer(opened.connection, opened.schema, self._now, Tail(opened.mark, opened.high_water), reopen, self)
             self._in_flight.doubt = self._in_flight.refused = None
             if self._compactor is None:
                 self._compactor = RestartedTask("Compacting change logs", self._compact_for_ever)
@@ -131,11 +128,7 @@ class SqliteLog:
         known = None
         if start is not None and start.identity == log.identity and len(start.positions) == 1 and not start.in_place:
             known = Known(start.positions[0], start.anchors[0])
-        loading = (
-            Loading(self.path, self._opened.codecs, state.namespace.id, namespace, state.committed, self._opened.path_guard, known)
-            if state.begun
-            else None
-        )
+        loading = Loading(self.path, self._opened.codecs, state.namespace.id, namespace, state.committed, known) if state.begun else None
         await log.load(loading, self._readers)
         return log
 
@@ -150,7 +143,7 @@ class SqliteLog:
         await self.start()
         if self._opened is None or self._writer is None:
             raise LogError(LogState.APPEND_FAILED, f"The change log's file {self.path} was lost again while it was opened.")
-        await self._reach.ask(self._opened.path_guard, self._writer)
+        await ask(self._writer, self._in_flight)
 
     def cut_off(self, error: LogError) -> None:
         """Does nothing: appends to a file that can't be written are refused at once, so none of them waits."""
@@ -173,7 +166,6 @@ class SqliteLog:
             else:  # the writer's thread still uses the file, so no other process may open it before this one has ended
                 _log.error("%s is still being written to; it stays locked until this process ends", self.path)
             self._readers.shutdown(wait=False)
-            self._reach.close()
 
     def broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
         """Reports all open logs as lost; the next ``start`` opens the file anew (``writer.Owner``)."""
@@ -202,8 +194,6 @@ class SqliteLog:
                 return 0
             size = state.bytes_since
             try:
-                if self._opened is not None:
-                    await asyncio.get_running_loop().run_in_executor(self._readers, self._opened.path_guard.check)
                 done = await Pass(self.path, writer, self._readers, self._compaction).run(
                     state.namespace.id, state.committed, self._now(), state.note_compaction
                 )

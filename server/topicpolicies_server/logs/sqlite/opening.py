@@ -11,7 +11,6 @@ from pathlib import Path
 from ...core.errors import Kind
 from ...core.reasons import Reason
 from ...file_lock import FileLock
-from ...path_guard import PathGuard
 from ...sqlite_file import ERRORS, Damaged, FileError, Problem, check_pages, checkpoint, create_private, lacks_room, unusable
 from ..avro import Codec
 from ..change_log import LogError
@@ -41,7 +40,6 @@ class Opened:
     namespaces: list[file.NamespaceRow]
     mark: Mark
     high_water: HighWaterMark
-    path_guard: PathGuard
 
 
 def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec: Codec) -> Opened:
@@ -68,7 +66,7 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
         mark = Mark(path)
         identity, namespaces, high_water = _compare(connection, mark, path)
         schema = file.schema_id(connection, definition_of(codec))
-        return Opened(connection, identity, schema, Codecs(codec, file.schemas(connection)), namespaces, mark, high_water, PathGuard(path))
+        return Opened(connection, identity, schema, Codecs(codec, file.schemas(connection)), namespaces, mark, high_water)
     except BaseException as error:
         if connection is not None:
             with suppress(sqlite3.Error):

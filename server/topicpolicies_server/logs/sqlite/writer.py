@@ -25,13 +25,13 @@ import logging
 import queue
 import sqlite3
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...core.policies.events import Placed
-from ...path_guard import PathGuard, is_moved, secure
 from ...sqlite_file import checkpoint
 from .. import rows
 from . import events
@@ -55,6 +55,8 @@ CHECKPOINT_PAGES_AT_MOST = 2_000
 JOB_PAGES = 64
 """The estimate of the pages that a job writes."""
 
+LOOK_SECONDS = 0.25
+"""How often commits look whether the file is still where it was opened."""
 RETRY_SECONDS = 0.5
 """The pause between two attempts to find out what became of a commit."""
 
@@ -96,7 +98,6 @@ class Writer:
         schema: int,
         now: Callable[[], int],
         tail: Tail,
-        path_guard: PathGuard,
         reopen: Callable[[], sqlite3.Connection],
         owner: Owner,
     ) -> None:
@@ -107,7 +108,6 @@ class Writer:
             schema: the id of the schema that payloads are written with.
             now: the clock, in milliseconds since 1970; called on the thread.
             tail: the mark of the file, closed at the end, and its content.
-            path_guard: checks that the file is still at its path.
             reopen: opens another connection to the file; called on the thread.
             owner: is notified of what becomes of the file.
         """
@@ -116,7 +116,8 @@ class Writer:
         self._now = now
         self._mark, self._high_water = tail
         self._refusals = Refusals(self._mark.log)
-        self._path_guard = path_guard
+        self._file = _identity(self._mark.log)
+        self._looked = time.monotonic()
         self._reopen = reopen
         self._owner = owner
         self._loop = asyncio.get_running_loop()
@@ -160,8 +161,7 @@ class Writer:
             _log.error("the change log's file can't be written any more: %s", error, exc_info=not isinstance(error, sqlite3.Error))
             failure = error
         try:
-            with self._path_guard.reopening():  # who has come to read is told that the log is lost or closed
-                self._connection.close()
+            self._connection.close()
         except sqlite3.Error as error:
             _log.warning("the change log's file was not closed properly: %s", error)
         self._mark.close()
@@ -209,7 +209,8 @@ class Writer:
         places: list[int] = []
         failed: sqlite3.Error | None = None
         try:
-            self._path_guard.check_now_and_then()
+            if time.monotonic() >= self._looked + LOOK_SECONDS:
+                self._check_place()
             events.insert(self._connection, self._values(group, published_at, places), len(group))
         except sqlite3.Error as error:
             if self._is_stored(error, places[0] if places else None):
@@ -221,8 +222,6 @@ class Writer:
             for namespace, last in before.items():
                 namespace.last = last
             self._refusals.refused(failed)
-            if is_moved(failed):
-                self._checkpoint(truncate=True)  # see ``path_guard``
             self._report(refuse, Counter(row.appender for row in group), failed)
             return
         self._refusals.written()
@@ -295,13 +294,11 @@ class Writer:
     def _look(self, place: int | None) -> bool | None:
         """Opens the file anew, and returns whether an event stands in ``place``; None if the file can't be written yet."""
         try:
-            self._path_guard.check()
-            with self._path_guard.reopening():
-                self._connection.close()
-                self._connection = self._reopen()
-                # An fsync failed: only what a checkpoint has written again, into the file itself, is on the disk for certain.
-                if not checkpoint(self._connection):
-                    return None
+            self._connection.close()
+            self._connection = self._reopen()
+            # An fsync failed: only what a checkpoint has written again, into the file itself, is on the disk for certain.
+            if not checkpoint(self._connection):
+                return None
             if place is not None and events.holds(self._connection, place):
                 return True
             overwrite_unfinished(self._connection)  # else a recovery after a crash could find the commit
@@ -309,10 +306,24 @@ class Writer:
         except sqlite3.Error as error:
             if fate(error) is Fate.LOST:
                 raise
-            if is_moved(error):
-                with suppress(sqlite3.Error):  # the disk may still fail: it is tried again
-                    secure(self._connection)
             return None
+
+    def probe(self, connection: sqlite3.Connection) -> None:
+        """Makes a small write that changes nothing; for ``run``.
+
+        Raises:
+            sqlite3.Error: the file can't be written.
+        """
+        self._check_place()
+        overwrite_unfinished(connection)
+
+    def _check_place(self) -> None:
+        """Refuses to write to a file that was moved away or deleted: the next process would not find what is written."""
+        if _identity(self._mark.log) != self._file:
+            error = sqlite3.OperationalError("its file was moved, deleted or replaced")
+            error.sqlite_errorcode = sqlite3.SQLITE_READONLY_DBMOVED
+            raise error
+        self._looked = time.monotonic()
 
     def _do(self, job: Job[Any]) -> None:
         self._pages += JOB_PAGES
@@ -336,3 +347,11 @@ class Writer:
             self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:  # the loop was closed: no owner is left to notify
             _log.warning("the change log's file outlived its event loop")
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
