@@ -18,7 +18,7 @@ from topicpolicies_server.history import file as history
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite import file as log
-from topicpolicies_server.logs.sqlite.opening import open_file
+from topicpolicies_server.logs.sqlite.file import open_file
 from topicpolicies_server.sqlite_file import JOURNAL_BYTES, FileError, Format, connect, create_private, prepare
 
 FORMS = pytest.mark.parametrize("form", [log.FORM, history.FORM, checkpoints.FORM], ids=lambda form: form.what)

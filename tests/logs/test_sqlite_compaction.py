@@ -20,11 +20,11 @@ from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction, events
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction
 from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.compaction import KeyRow, choose_deletable
-from topicpolicies_server.logs.sqlite.loading import Loading
-from topicpolicies_server.logs.sqlite.namespace import SqliteNamespaceLog
+from topicpolicies_server.logs.sqlite.log import SqliteNamespaceLog
+from topicpolicies_server.logs.sqlite.reader import Reader
 from topicpolicies_server.sqlite_file import create_private, give_back, unused_pages
 
 NAMESPACE = "acme/orders"
@@ -224,13 +224,13 @@ async def test_a_reader_sees_a_snapshot_of_the_log_while_compaction_deletes_even
 async def test_events_deleted_after_the_log_was_opened_are_read_from_its_snapshot(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     await bench.write(*(update(n, f"{n}") for n in range(200)))
     gate = threading.Event()
-    next_page = Loading.next_page
+    next_page = Reader.next_page
 
-    def waiting(loading: Loading) -> list[Placed]:
+    def waiting(reader: Reader) -> list[Placed]:
         assert gate.wait(30)
-        return next_page(loading)
+        return next_page(reader)
 
-    monkeypatch.setattr(Loading, "next_page", waiting)
+    monkeypatch.setattr(Reader, "next_page", waiting)
     recorder = Recorder()
     await bench.change_log.open(NAMESPACE, recorder)
     with closing(sqlite3.connect(bench.path)) as connection:
@@ -270,9 +270,9 @@ async def test_an_interrupted_compaction_leaves_the_newest_events_without_a_gap(
             raise error
         deleting(connection, places)
 
-    deleting = events.delete
+    deleting = compaction.delete
     monkeypatch.setattr(compaction, "DELETED", 30)
-    monkeypatch.setattr(events, "delete", breaking)
+    monkeypatch.setattr(compaction, "delete", breaking)
     with pytest.raises(LogError, match="could not be compacted"):
         await bench.change_log.compact(NAMESPACE)
     assert [int(name) for name in await bench.survivors()] == list(range(120, 300))

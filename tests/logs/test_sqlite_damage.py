@@ -18,8 +18,8 @@ from tests.logs.test_sqlite_crash import Nursery, nursery
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of, row_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
-from topicpolicies_server.logs.sqlite.events import checksum_of
-from topicpolicies_server.logs.sqlite.mark import LEAP
+from topicpolicies_server.logs.sqlite.file import checksum_of
+from topicpolicies_server.logs.sqlite.tail_guard import LEAP
 
 __all__ = ["nursery"]
 

@@ -23,10 +23,10 @@ from tests.logs.samples import a_key, an_update
 from tests.logs.sqlite_backend import FaultyConnection
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events, mark, refusals, writer
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, tail_guard, writer
 from topicpolicies_server.logs.sqlite import file as sqlite_file
-from topicpolicies_server.logs.sqlite.loading import Loading
-from topicpolicies_server.logs.sqlite.namespace import SqliteNamespaceLog
+from topicpolicies_server.logs.sqlite.log import SqliteNamespaceLog
+from topicpolicies_server.logs.sqlite.reader import Reader
 
 NAMESPACE = "acme/orders"
 KEY = a_key(NAMESPACE)
@@ -197,10 +197,10 @@ async def test_while_the_disk_refuses_writes_stored_events_are_read_and_appends_
     with pytest.raises(LogError, match="can't be written now") as rejected:
         other_log.append(an_update(a_key("acme/other")))
     assert rejected.value.reason == "LOG_UNAVAILABLE"
-    loading = Loading(disk.path, disk.change_log._opened.codecs, 1, NAMESPACE, 1)  # type: ignore[union-attr]
-    loading.begin()
-    assert [placed.position for placed in loading.next_page()] == [position_of(1)]
-    loading.close()
+    reader = Reader(disk.path, disk.change_log._opened.codecs, 1, NAMESPACE, 1)  # type: ignore[union-attr]
+    reader.begin()
+    assert [placed.position for placed in reader.next_page()] == [position_of(1)]
+    reader.close()
     assert recorder.losses == []
     disk.change_log._writer._reopen = lambda: connect(disk.path, disk.faults)  # type: ignore[union-attr]
     await recorder.until_settled(2)
@@ -287,7 +287,7 @@ async def test_a_disk_that_refuses_writes_is_logged_once_and_errors_name_the_rem
     assert [record.message for record in caplog.records] == [
         f"the change log {disk.path} can't be written, and updates are refused until it can: a fault"
     ]
-    monkeypatch.setattr(refusals, "QUIET_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "QUIET_SECONDS", 0.0)
     for number in range(2):
         append_all(log, recorder, "after")
         await recorder.until_settled(9 + number)
@@ -365,7 +365,7 @@ async def test_a_file_that_becomes_unreadable_loses_the_log(disk: Disk, monkeypa
         yield from connection.execute("SELECT * FROM missing")
 
     with monkeypatch.context() as patched:
-        patched.setattr(events, "pages", unreadable)
+        patched.setattr(sqlite_file, "event_pages", unreadable)
         second = Recorder()
         await disk.change_log.open(NAMESPACE, second)
         await second.until(lambda: bool(second.losses))
@@ -498,15 +498,15 @@ async def test_a_log_that_ends_while_it_is_being_opened_is_refused_and_reports_n
     append_all(log, recorder, "one")
     await recorder.close(log)
     gate = threading.Event()
-    begin = Loading.begin
+    begin = Reader.begin
 
-    def waiting(loading: Loading) -> None:
+    def waiting(reader: Reader) -> None:
         assert gate.wait(30)
-        begin(loading)
+        begin(reader)
 
     second = Recorder()
     with monkeypatch.context() as patched:
-        patched.setattr(Loading, "begin", waiting)
+        patched.setattr(Reader, "begin", waiting)
         opening = asyncio.create_task(disk.change_log.open(NAMESPACE, second))
         other_log, other = await disk.open("acme/other")
         closing = asyncio.create_task(disk.change_log.close() if ending == "close" else asyncio.sleep(0))
@@ -526,7 +526,7 @@ async def test_a_log_that_ends_while_it_is_being_opened_is_refused_and_reports_n
 
 
 async def test_a_slow_flush_of_the_mark_does_not_block_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mark, "FLUSHED", 1)
+    monkeypatch.setattr(tail_guard, "FLUSHED", 1)
     turns = 0
     others: list[int] = []
     """For each flush of the mark: how many turns the event loop took meanwhile, at least as many as were observed."""

@@ -22,7 +22,7 @@ from topicpolicies_server.core.policies.events import Action, Event, Placed, Pos
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import position_of
-from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, events
+from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction, file
 
 NAMESPACE = "acme/orders"
 
@@ -68,9 +68,9 @@ class Chain:
 
 @given(st.dictionaries(st.sampled_from(["tp-v", "tp-reason", "tp-actor"]), st.text()))
 def test_properties_are_stored_in_a_row_as_compact_json(properties: dict[str, str]) -> None:
-    text = events.text_of(properties)
+    text = file.text_of(properties)
     assert text == json.dumps(properties, separators=(",", ":"))
-    assert events.properties_of(text) == properties
+    assert file.properties_of(text) == properties
 
 
 class World:
@@ -160,8 +160,8 @@ async def test_after_any_complete_or_interrupted_compaction_each_event_is_read_a
 
         return step
 
-    monkeypatch.setattr("topicpolicies_server.logs.sqlite.compaction.DELETED", 3)
-    monkeypatch.setattr(events, "delete", breaking(events.delete))
+    monkeypatch.setattr(compaction, "DELETED", 3)
+    monkeypatch.setattr(compaction, "delete", breaking(compaction.delete))
     for _ in range(6):
         await world.write(world.chance.randrange(10, 50))
         if world.chance.random() < 0.5:
@@ -194,7 +194,7 @@ async def test_after_any_complete_or_interrupted_compaction_each_event_is_read_a
 
 
 async def test_events_appended_after_a_refused_commit_are_read_as_they_were_appended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    inserting = events.insert
+    inserting = file.insert_events
     refusing = False
 
     def insert(connection: sqlite3.Connection, values: list[int | str | bytes | None], rows: int) -> None:
@@ -204,7 +204,7 @@ async def test_events_appended_after_a_refused_commit_are_read_as_they_were_appe
             raise error
         inserting(connection, values, rows)
 
-    monkeypatch.setattr(events, "insert", insert)
+    monkeypatch.setattr(file, "insert_events", insert)
     recorder = Recorder()
     log = await world.log.open(NAMESPACE, recorder)
     settled = 0

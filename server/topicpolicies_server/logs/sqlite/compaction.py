@@ -1,4 +1,4 @@
-"""Compaction: superseded events are deleted in the background, in short steps.
+"""The log does not grow for ever: superseded events are deleted in the background, in short steps.
 
 What is left of a key is always the end of its history without a gap: its newest event from before the retention window, and every event
 since. So a reader that starts on a compacted log gets the same document as one that followed the log from its beginning. That is why rows
@@ -21,8 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ...sqlite_file import Damaged, give_back, sizes, unused_pages
-from . import events, file
+from ...sqlite_file import Damaged, give_back, sizes, transaction, unused_pages
+from . import file
 from .writer import Writer
 
 R = TypeVar("R")
@@ -109,11 +109,11 @@ class Pass:
                 return Done(0, 0, 0)
             seen: set[str] = set()
             deletable: array[int] = array("q")
-            upto = max(known.floor, events.row_at(cut))
-            at, stand, dense = events.place_of(namespace_id, upto), 0, 0
-            while page := await self._read(_checked, connection, events.place_of(namespace_id, 1), at):
+            upto = max(known.floor, file.row_at(cut))
+            at, stand, dense = file.place_of(namespace_id, upto), 0, 0
+            while page := await self._read(_checked, connection, file.place_of(namespace_id, 1), at):
                 stand += len(page)
-                dense += sum(events.row_at(row[0]) > known.floor for row in page)
+                dense += sum(file.row_at(row[0]) > known.floor for row in page)
                 old = [KeyRow(row[0], row[1], row[4], row[6] is None) for row in page if row[0] <= cut]
                 choose_deletable(old, seen, deletable, now - settings.deletions_ms)
                 at = page[-1][0] - 1
@@ -122,22 +122,22 @@ class Pass:
                 raise Damaged(f"of {known.name} {dense} events stand from row {known.floor} to {upto}")
             deletable.reverse()
             if deletable:
-                row = events.row_at(cut)
+                row = file.row_at(cut)
                 noted(row)
-                await self._writer.run(partial(file.note_compaction, namespace_id=namespace_id, row=row))
+                await self._writer.run(partial(file.note_compacted, namespace_id=namespace_id, row=row))
         finally:
             self._readers.submit(connection.close)  # queued behind a read that may still be running on that thread
         for chunk in _chunks(deletable, DELETED):
-            await self._writer.run(partial(events.delete, places=chunk))
+            await self._writer.run(partial(delete, places=chunk))
             await asyncio.sleep(settings.pause_seconds)
         await self._shrink()
         return Done(len(deletable), stand - len(deletable), upto)
 
     async def _cut(self, connection: sqlite3.Connection, namespace_id: int, last: int, now: int) -> int | None:
         """The last place whose event may be deleted; None if no event may be."""
-        first, end = events.place_of(namespace_id, 1), events.place_of(namespace_id, last)
-        old = await self._read(events.newest_before, connection, first, end, now - self._settings.retention_ms)
-        lower = max(old or 0, events.place_of(namespace_id, max(last - self._settings.retained, 0)))
+        first, end = file.place_of(namespace_id, 1), file.place_of(namespace_id, last)
+        old = await self._read(newest_before, connection, first, end, now - self._settings.retention_ms)
+        lower = max(old or 0, file.place_of(namespace_id, max(last - self._settings.retained, 0)))
         cut = await self._too_much(connection, lower, end) or lower
         return cut if cut >= first else None
 
@@ -146,7 +146,7 @@ class Pass:
         room = self._settings.retained_bytes
         if sum(await self._read(sizes, self._path)) <= room:
             return None
-        while page := await self._read(events.sizes, connection, lower + 1, upper, PAGE):
+        while page := await self._read(event_sizes, connection, lower + 1, upper, PAGE):
             for place, size in page:
                 room -= size
                 if room < 0:
@@ -166,10 +166,14 @@ class Pass:
         return await asyncio.get_running_loop().run_in_executor(self._readers, what, *arguments)
 
 
-def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[events.EventRow]:
-    page = events.downwards(connection, first, last, PAGE)
+def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[file.EventRow]:
+    """Up to ``PAGE`` events of a range, newest first, each compared with its checksum."""
+    page = connection.execute(
+        f"SELECT {file.EVENT} FROM events WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT ?",  # noqa: S608 (ours)
+        (first, last, PAGE),
+    ).fetchall()
     for row in page:
-        events.check(row)
+        file.check_event(row)
     return page
 
 
@@ -186,6 +190,35 @@ def choose_deletable(page: Sequence[KeyRow], seen: set[str], deletable: array[in
         if key in seen or (tombstone and published_at < deletions_before):
             deletable.append(place)
         seen.add(key)
+
+
+def newest_before(connection: sqlite3.Connection, first: int, last: int, published_at: int) -> int | None:
+    """The last place from ``first`` to ``last`` with an event published before a time; None if there is none."""
+    found = connection.execute(
+        "SELECT place FROM events WHERE place BETWEEN ? AND ? AND published_at < ? ORDER BY place DESC LIMIT 1", (first, last, published_at)
+    ).fetchone()
+    return None if found is None else int(found[0])
+
+
+def event_sizes(connection: sqlite3.Connection, first: int, last: int, size: int) -> list[tuple[int, int]]:
+    """The places of up to ``size`` events of a range, newest first, each with the event's size in bytes, roughly."""
+    return connection.execute(
+        "SELECT place, length(key) + length(properties) + ifnull(length(payload), 0) FROM events"
+        " WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT ?",
+        (first, last, size),
+    ).fetchall()
+
+
+def delete(connection: sqlite3.Connection, places: Sequence[int]) -> None:
+    """Deletes events, and commits; all of ``places`` or none.
+
+    Raises:
+        Damaged: one of them is missing.
+    """
+    with transaction(connection):
+        chosen = f"place IN ({','.join('?' * len(places))})"
+        if connection.execute(f"DELETE FROM events WHERE {chosen}", places).rowcount != len(places):  # noqa: S608 (only question marks)
+            raise Damaged("some of the events that were to be deleted are missing")
 
 
 def _chunks(places: array[int], size: int) -> Iterator[list[int]]:

@@ -1,4 +1,6 @@
-"""The thread that commits. Events that are appended while one commit runs are committed together by the next (group commit).
+"""What is acknowledged is on the disk: one thread commits events, and says what became of each.
+
+Events that are appended while one commit runs are committed together by the next (group commit).
 
 ==========  =====================================================  =============================================================
 state       what happens                                           then
@@ -21,6 +23,7 @@ Hence one statement per group, which is also its transaction; places are assigne
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 import queue
 import sqlite3
@@ -31,16 +34,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ...core.policies.events import Placed
+from ...core.policies.events import Event, Placed
 from ...sqlite_file import checkpoint
 from .. import rows
-from . import events
-from .appending import Appender, Committed, NewRow, acknowledge, refuse
-from .fate import Fate, fate
-from .file import add_namespace, overwrite_unfinished
-from .jobs import Job, settle
-from .mark import HighWaterMark, Mark
-from .refusals import Refusals
+from . import file
+from .tail_guard import HighWaterMark
 
 T = TypeVar("T")
 
@@ -54,24 +52,122 @@ CHECKPOINT_PAGES_AT_MOST = 2_000
 """Estimated pages in the write-ahead log after which it is checkpointed even if the queue is not empty."""
 JOB_PAGES = 64
 """The estimate of the pages that a job writes."""
-
 LOOK_SECONDS = 0.25
 """How often commits look whether the file is still where it was opened."""
 RETRY_SECONDS = 0.5
 """The pause between two attempts to find out what became of a commit."""
+QUIET_SECONDS = 5.0
+"""How long no commit must have been refused before the server's log says that the file can be written again: a disk that is nearly full
+takes one commit and refuses the next."""
 
 _log = logging.getLogger(__name__)
+
+
+class Appender(Protocol):
+    """Appends events and is notified of their outcomes. The methods are called on the event loop's thread, in the order of the log."""
+
+    def committed(self, placed: Sequence[Placed]) -> None:
+        """Called when the appender's next events are durable, with their positions."""
+
+    def refused(self, count: int, error: sqlite3.Error) -> None:
+        """Called when the appender's next ``count`` events certainly are not in the file."""
+
+
+class WriterNamespace:
+    """A namespace of the file, as the writer sees it."""
+
+    __slots__ = ("id", "last", "name")
+
+    def __init__(self, name: str, namespace_id: int = 0, last: int = 0) -> None:
+        self.name = name
+        self.id = namespace_id
+        """The namespace's id in the file; 0 if the file has no row for the namespace yet."""
+        self.last = last
+        """The highest row number that was assigned."""
+
+
+class NewRow(NamedTuple):
+    """An event that waits to be committed, as a row."""
+
+    appender: Appender
+    namespace: WriterNamespace
+    event: Event
+    key: str
+    properties: str
+    """The message's properties as JSON."""
+    payload: bytes | None
+    size: int
+    """The row's size in memory: bytes, roughly."""
+
+
+class _Job(NamedTuple):
+    """Work on the connection other than a commit of events, and the future of the caller that waits for its result."""
+
+    work: Callable[[sqlite3.Connection], Any]
+    future: asyncio.Future[Any]
 
 
 class _Stop:
     """The last item of the queue: the thread ends."""
 
 
-class Tail(NamedTuple):
-    """The open mark of the file, and how far the file was acknowledged."""
+class Outcome(enum.Enum):
+    """What became of a transaction that failed."""
 
-    mark: Mark
-    high_water: HighWaterMark
+    REFUSED = enum.auto()
+    """The transaction certainly is not in the file, nor ever will be."""
+    DOUBTFUL = enum.auto()
+    """The transaction may be in the file or not: opening the file anew tells."""
+    LOST = enum.auto()
+    """The transaction may be in the file or not, and the file can't be relied on any more."""
+
+
+_REFUSED = frozenset(
+    {
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_TOOBIG,
+        sqlite3.SQLITE_CONSTRAINT,
+        sqlite3.SQLITE_INTERRUPT,
+    }
+)
+"""Primary result codes of transactions that failed before their last page, which carries the commit mark, was written. On a full disk the
+write of a page failed; so it did with ``SQLITE_IOERR_WRITE`` (a file that may not grow, a quota, a bad block), which ``outcome`` adds."""
+_DOUBTFUL = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM})
+"""Primary result codes of transactions that a later recovery may find: commits whose fsync failed, or that did not get into the index of
+the write-ahead log."""
+
+
+def outcome(error: sqlite3.Error) -> Outcome:
+    """What became of the transaction that failed with ``error``, derived from SQLite's result code."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    if code & 0xFF in _REFUSED or code == sqlite3.SQLITE_IOERR_WRITE:
+        return Outcome.REFUSED
+    return Outcome.DOUBTFUL if code & 0xFF in _DOUBTFUL else Outcome.LOST
+
+
+_LOCKED = "Another program has the server's file locked: end that program, and repeat the change."
+_CLOSED = "Let the server write its file and the file's folder, and repeat the change: the server recovers by itself."
+_DO = {
+    sqlite3.SQLITE_READONLY_DBMOVED: "Put it back, or restart the server on what is there.",
+    sqlite3.SQLITE_FULL: "Make room on the server's disk, and repeat the change: the server recovers by itself.",
+    sqlite3.SQLITE_IOERR: "Check the server's disk (room, quota, limits, hardware), and repeat the change: the server recovers by itself.",
+    sqlite3.SQLITE_BUSY: _LOCKED,
+    sqlite3.SQLITE_LOCKED: _LOCKED,
+    sqlite3.SQLITE_READONLY: _CLOSED,
+    sqlite3.SQLITE_PERM: _CLOSED,
+    sqlite3.SQLITE_CANTOPEN: _CLOSED,
+}
+
+
+def explained(error: sqlite3.Error) -> str:
+    """An error as the end of a sentence, followed by what the caller or operator can do about it, if that is known."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    do = _DO.get(code, _DO.get(code & 0xFF))
+    return f"{error}. {do}" if do else f"{error}."
 
 
 class Owner(Protocol):
@@ -92,41 +188,34 @@ class Owner(Protocol):
 class Writer:
     """Owns the connection that writes, and the thread that uses it. Its methods are called on the event loop's thread."""
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        schema: int,
-        now: Callable[[], int],
-        tail: Tail,
-        reopen: Callable[[], sqlite3.Connection],
-        owner: Owner,
-    ) -> None:
+    def __init__(self, opened: file.Opened, now: Callable[[], int], reopen: Callable[[], sqlite3.Connection], owner: Owner) -> None:
         """Starts the thread.
 
         Args:
-            connection: a connection to a prepared file; closed at the end.
-            schema: the id of the schema that payloads are written with.
+            opened: the file; its connection and its mark are closed at the end.
             now: the clock, in milliseconds since 1970; called on the thread.
-            tail: the mark of the file, closed at the end, and its content.
             reopen: opens another connection to the file; called on the thread.
             owner: is notified of what becomes of the file.
         """
-        self._connection = connection
-        self._schema = schema
+        self._path = opened.path
+        self._connection = opened.connection
+        self._schema = opened.schema
+        self._mark = opened.mark
+        self._high_water = opened.high_water
         self._now = now
-        self._mark, self._high_water = tail
-        self._refusals = Refusals(self._mark.log)
-        self._file = _identity(self._mark.log)
-        self._looked = time.monotonic()
         self._reopen = reopen
         self._owner = owner
         self._loop = asyncio.get_running_loop()
-        self._queue: queue.SimpleQueue[NewRow | Job[Any] | _Stop] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[NewRow | _Job | _Stop] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._committing: list[NewRow] = []
-        self._job: Job[Any] | None = None
+        self._job: _Job | None = None
         """The job that was taken from the queue last; its caller is told even if the writer ends before or in it."""
         self._pages = 0
+        self._refused_at: float | None = None
+        """When a commit was refused last (monotonic seconds); None: the server's log says that the file can be written."""
+        self._stands_at = _identity(self._path)
+        self._looked_at = time.monotonic()
         self._ended: sqlite3.Error | None = None
         self._stopped: asyncio.Future[None] = self._loop.create_future()
         self.append: Callable[[NewRow], None] = self._queue.put
@@ -142,7 +231,7 @@ class Writer:
         if self._ended is not None:
             raise self._ended
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(Job(work, future))
+        self._queue.put(_Job(work, future))
         return await future
 
     async def stop(self, seconds: float) -> bool:
@@ -173,11 +262,11 @@ class Writer:
             self._owner.broken(failure, Counter(row.appender for row in self._committing))
         self._ended = sqlite3.ProgrammingError("the change log's writer has ended")
         if self._job is not None:
-            settle(self._job.future, None, self._ended)
+            _settle(self._job.future, None, self._ended)
         while not self._queue.empty():
             item = self._queue.get_nowait()
-            if isinstance(item, Job):
-                settle(item.future, None, self._ended)
+            if isinstance(item, _Job):
+                _settle(item.future, None, self._ended)
         self._stopped.set_result(None)
 
     def _turn(self) -> bool:
@@ -193,7 +282,7 @@ class Writer:
                 item = self._queue.get_nowait()
             except queue.Empty:
                 break
-        self._job = item if isinstance(item, Job) else None
+        self._job = item if isinstance(item, _Job) else None
         if self._committing:
             self._commit()
         if self._job is not None:
@@ -209,9 +298,9 @@ class Writer:
         places: list[int] = []
         failed: sqlite3.Error | None = None
         try:
-            if time.monotonic() >= self._looked + LOOK_SECONDS:
+            if time.monotonic() >= self._looked_at + LOOK_SECONDS:
                 self._check_place()
-            events.insert(self._connection, self._values(group, published_at, places), len(group))
+            file.insert_events(self._connection, self._values(group, published_at, places), len(group))
         except sqlite3.Error as error:
             if self._is_stored(error, places[0] if places else None):
                 _log.warning("the commit that failed (%s) is in the change log's file after all", error)
@@ -221,22 +310,26 @@ class Writer:
         if failed is not None:
             for namespace, last in before.items():
                 namespace.last = last
-            self._refusals.refused(failed)
-            self._report(refuse, Counter(row.appender for row in group), failed)
+            self._log_refusal(failed)
+            self._report(_refuse, Counter(row.appender for row in group), failed)
             return
-        self._refusals.written()
+        if self._refused_at is not None and time.monotonic() - self._refused_at >= QUIET_SECONDS:
+            _log.warning("the change log %s can be written again", self._path)
+            self._refused_at = None
         highest = max(self._high_water.highest, *(namespace.last for namespace in before))
         self._high_water = HighWaterMark(self._high_water.identity, self._high_water.total + len(group), highest)
         self._mark.note(self._high_water, len(group))
         self._pages += 2 * len(before) + sum([row.size for row in group]) // 4096
-        committed: dict[Appender, Committed] = {}
+        committed: dict[Appender, list[Placed]] = {}
         for row, place in zip(group, places, strict=True):
-            mine = committed.get(row.appender)
-            if mine is None:
-                mine = committed[row.appender] = Committed()
-            mine.placed.append(Placed(0, rows.position_of(events.row_at(place)), row.event, published_at))
-            mine.size += row.size
-        self._report(acknowledge, committed)
+            placed = Placed(0, rows.position_of(file.row_at(place)), row.event, published_at)
+            committed.setdefault(row.appender, []).append(placed)
+        self._report(_acknowledge, committed)
+
+    def _log_refusal(self, error: sqlite3.Error) -> None:
+        if self._refused_at is None:
+            _log.error("the change log %s can't be written, and updates are refused until it can: %s", self._path, error)
+        self._refused_at = time.monotonic()
 
     def _values(self, group: Sequence[NewRow], published_at: int, places: list[int]) -> list[int | str | bytes | None]:
         """The columns of the group's rows, one after the other; adds the rows' places to ``places``."""
@@ -244,11 +337,11 @@ class Writer:
         for row in group:
             namespace = row.namespace
             if namespace.id == 0:
-                namespace.id = add_namespace(self._connection, namespace.name)
+                namespace.id = file.add_namespace(self._connection, namespace.name)
             namespace.last += 1
-            place = events.place_of(namespace.id, namespace.last)
+            place = file.place_of(namespace.id, namespace.last)
             places.append(place)
-            sure = events.checksum_of(place, published_at, self._schema, row.key, row.properties, row.payload)
+            sure = file.checksum_of(place, published_at, self._schema, row.key, row.properties, row.payload)
             values += (place, published_at, self._schema, sure, row.key, row.properties, row.payload)
         return values
 
@@ -258,10 +351,10 @@ class Writer:
         Raises:
             sqlite3.Error: the file can't be relied on any more, or the writer was told to stop before the outcome was known.
         """
-        what = fate(error)
-        if what is Fate.REFUSED:
+        what = outcome(error)
+        if what is Outcome.REFUSED:
             return False
-        if what is Fate.LOST:
+        if what is Outcome.LOST:
             raise self._outlast_unreadable() or error
         self._doubt(error)
         while (stored := self._look(place)) is None:
@@ -288,7 +381,7 @@ class Writer:
         try:
             self._reopen().close()
         except sqlite3.Error as error:
-            return error if fate(error) is Fate.DOUBTFUL else None
+            return error if outcome(error) is Outcome.DOUBTFUL else None
         return None
 
     def _look(self, place: int | None) -> bool | None:
@@ -299,12 +392,12 @@ class Writer:
             # An fsync failed: only what a checkpoint has written again, into the file itself, is on the disk for certain.
             if not checkpoint(self._connection):
                 return None
-            if place is not None and events.holds(self._connection, place):
+            if place is not None and file.holds_event(self._connection, place):
                 return True
-            overwrite_unfinished(self._connection)  # else a recovery after a crash could find the commit
+            file.overwrite_unfinished(self._connection)  # else a recovery after a crash could find the commit
             return False
         except sqlite3.Error as error:
-            if fate(error) is Fate.LOST:
+            if outcome(error) is Outcome.LOST:
                 raise
             return None
 
@@ -315,25 +408,25 @@ class Writer:
             sqlite3.Error: the file can't be written.
         """
         self._check_place()
-        overwrite_unfinished(connection)
+        file.overwrite_unfinished(connection)
 
     def _check_place(self) -> None:
         """Refuses to write to a file that was moved away or deleted: the next process would not find what is written."""
-        if _identity(self._mark.log) != self._file:
+        if _identity(self._path) != self._stands_at:
             error = sqlite3.OperationalError("its file was moved, deleted or replaced")
             error.sqlite_errorcode = sqlite3.SQLITE_READONLY_DBMOVED
             raise error
-        self._looked = time.monotonic()
+        self._looked_at = time.monotonic()
 
-    def _do(self, job: Job[Any]) -> None:
+    def _do(self, job: _Job) -> None:
         self._pages += JOB_PAGES
         try:
             result = job.work(self._connection)
         except sqlite3.Error as error:
-            self._report(settle, job.future, None, error)
+            self._report(_settle, job.future, None, error)
             self._is_stored(error, None)
         else:
-            self._report(settle, job.future, result, None)
+            self._report(_settle, job.future, result, None)
 
     def _checkpoint(self, *, truncate: bool = False) -> None:
         self._pages = 0
@@ -347,6 +440,26 @@ class Writer:
             self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:  # the loop was closed: no owner is left to notify
             _log.warning("the change log's file outlived its event loop")
+
+
+def _acknowledge(committed: Mapping[Appender, Sequence[Placed]]) -> None:
+    for appender, placed in committed.items():
+        appender.committed(placed)
+
+
+def _refuse(counts: Mapping[Appender, int], error: sqlite3.Error) -> None:
+    for appender, count in counts.items():
+        appender.refused(count, error)
+
+
+def _settle(future: asyncio.Future[T], result: T, error: BaseException | None) -> None:
+    """Gives a caller its result, or the error if there is one; called on the event loop's thread."""
+    if future.done():  # the caller was cancelled
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -1,4 +1,4 @@
-"""The mark: a second file that records how far the log was acknowledged, so that a log file that lost its end is recognized.
+"""No acknowledged event is lost unnoticed: a second file, the mark, records how far the log was acknowledged.
 
 A file that lost its write-ahead log, or the end of it, looks like a sound file that ended earlier, and so does one that was restored from a
 backup. If such a file were simply appended to, versions and positions that clients already have would name other events. So the mark
@@ -11,7 +11,7 @@ the mark                   the file                        then
 has the file's identity    has as many rows, or more       the file goes on
 has the file's identity    has fewer rows                  its end was lost, or it is a backup: a new life
 has another identity       has any number of rows          it is a backup, or another file: a new life
-knows of rows              is there, and is empty          all its content was lost: it is refused (``opening``)
+knows of rows              is there, and is empty          all its content was lost: it is refused (``file``)
 is missing or damaged      has no rows                     the mark begins
 is missing or damaged      has rows                        it may be a copy whose original went on: a new life
 =========================  ==============================  ===========================================================
@@ -29,7 +29,6 @@ waits, so a slow disk would hold up the whole process.
 
 from __future__ import annotations
 
-import enum
 import fcntl
 import logging
 import mmap
@@ -64,33 +63,20 @@ class HighWaterMark(NamedTuple):
     """The highest row number of any namespace."""
 
 
-class Verdict(enum.Enum):
-    """The result of comparing a file with its mark: a row of the table above."""
-
-    GOES_ON = enum.auto()
-    """The file has all rows that the mark knows of, or more."""
-    BEGINS = enum.auto()
-    """There is no mark, and none is missed."""
-    BEHIND = enum.auto()
-    """The file has fewer rows than the mark knows of."""
-    FOREIGN = enum.auto()
-    """The mark has another identity than the file."""
-    UNMARKED = enum.auto()
-    """The mark of a file with rows is missing or damaged."""
-
-
-def judge(mark: HighWaterMark | None, found: HighWaterMark) -> Verdict:
-    """Compares a file with its mark (see the table above).
+def what_is_lost(mark: HighWaterMark | None, found: HighWaterMark) -> str:
+    """Compares a file with its mark (see the table above); returns why a new life has to begin, or "" if the file goes on as it is.
 
     Args:
         mark: the content of the mark; None if there is none, or it can't be read.
         found: how far the file itself has got.
     """
     if mark is None:
-        return Verdict.UNMARKED if found.highest else Verdict.BEGINS
+        return "the mark beside it is missing or damaged (perhaps this is a copy, whose original went on)" if found.highest else ""
     if mark.identity != found.identity:
-        return Verdict.FOREIGN
-    return Verdict.BEHIND if found.total < mark.total else Verdict.GOES_ON
+        return "the mark beside it belongs to another file (perhaps a backup was restored)"
+    if found.total < mark.total:
+        return "events that were acknowledged are missing at its end (a backup was restored, or its write-ahead log was lost)"
+    return ""
 
 
 class Mark:
@@ -105,8 +91,6 @@ class Mark:
             OSError: the mark can't be opened, or there is no room for it.
             FileError: another process has the mark (``IN_USE``).
         """
-        self.log = path
-        """The log's own file."""
         self.path = path.with_name(path.name + "-mark")
         self._turn = 0
         self._unflushed = 0

@@ -1,10 +1,13 @@
-"""Reads and decodes the stored events of a namespace page by page on another thread, so that the event loop goes on meanwhile."""
+"""A namespace is loaded while the event loop goes on: its stored events are read and decoded page by page on another thread.
+
+No other process writes the file, so each event must be there and be what was written. A missing or changed one is an error, because
+without it documents older than acknowledged ones would be served.
+"""
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -12,44 +15,11 @@ from typing import NamedTuple
 from ...core.policies.events import Placed, Position
 from ...sqlite_file import Damaged
 from .. import rows
-from ..avro import Codec
 from ..change_log import anchor_of
-from . import events, file
+from . import file
 
 PAGE = 64
 """Entries that are read, decoded and delivered at a time: they hold the interpreter's lock, and so the event loop, for some 2 ms."""
-
-
-class Codecs:
-    """The codecs of the schemas that the file's payloads were written with."""
-
-    def __init__(self, codec: Codec, definitions: Mapping[int, str]) -> None:
-        """Keeps the schemas; a codec is made when it is first needed.
-
-        Args:
-            codec: the codec that writes.
-            definitions: the file's schemas, by id.
-        """
-        self._definitions = definitions
-        self._by_text = {definition_of(codec): codec}
-
-    def get(self, schema: int) -> Codec:
-        """Returns the codec of the schema with this id.
-
-        Raises:
-            KeyError: the file has no such schema.
-            UnsupportedSchema: the schema is not one of policy events.
-        """
-        definition = self._definitions[schema]
-        codec = self._by_text.get(definition)
-        if codec is None:
-            codec = self._by_text[definition] = Codec(definition)
-        return codec
-
-
-def definition_of(codec: Codec) -> str:
-    """A codec's schema as text."""
-    return codec.definition if isinstance(codec.definition, str) else json.dumps(codec.definition)
 
 
 class Known(NamedTuple):
@@ -60,17 +30,16 @@ class Known(NamedTuple):
     """The anchor of the entry at the position (``change_log.anchor_of``); "" if it is not known."""
 
 
-class Loading:
+class Reader:
     """Reads the entries of a namespace up to a row, as they were when reading began, even if a compaction deletes some meanwhile.
 
-    No other process writes this file, so each entry must be there and be what was written. A missing or changed entry is an error, because
-    without it documents older than acknowledged ones would be served. The methods are called on one thread at a time, not the event loop's.
+    The methods are called on one thread at a time, not the event loop's.
 
     Attributes:
         resumed: whether only the entries behind ``known`` are read; set by ``begin``.
     """
 
-    def __init__(self, path: Path, codecs: Codecs, namespace_id: int, name: str, last: int, known: Known | None = None) -> None:
+    def __init__(self, path: Path, codecs: file.Codecs, namespace_id: int, name: str, last: int, known: Known | None = None) -> None:
         """Prepares to read the rows up to ``last``; touches nothing yet.
 
         Args:
@@ -93,7 +62,7 @@ class Loading:
         self._floor = 0
         """The row up to which numbers may have gaps."""
         self._connection: sqlite3.Connection | None = None
-        self._pages: Iterator[Sequence[events.EventRow]] = iter(())
+        self._pages: Iterator[Sequence[file.EventRow]] = iter(())
 
     def begin(self) -> None:
         """Opens a connection with a snapshot of the file: entries that are deleted from now on are still read.
@@ -107,7 +76,7 @@ class Loading:
         self._floor = known.floor
         if self._behind is not None and self._stands_at(self._connection, self._behind, known.compacted):
             self.resumed, self._at = True, rows.row_of(self._behind.position)
-        self._pages = events.pages(self._connection, events.place_of(self._id, self._at + 1), events.place_of(self._id, self._last), PAGE)
+        self._pages = file.event_pages(self._connection, file.place_of(self._id, self._at + 1), file.place_of(self._id, self._last), PAGE)
 
     def next_page(self) -> list[Placed]:
         """Returns the next entries; an empty list at the end.
@@ -137,28 +106,28 @@ class Loading:
             return False
         if not (known.anchor and compacted <= row <= self._last):
             return False
-        if row < self._floor and events.holds(connection, events.place_of(self._id, row + 1), events.place_of(self._id, self._floor)):
+        if row < self._floor and file.holds_event(connection, file.place_of(self._id, row + 1), file.place_of(self._id, self._floor)):
             return False
-        found = events.at(connection, events.place_of(self._id, row))
+        found = file.event_at(connection, file.place_of(self._id, row))
         if found is None:
             return False
-        events.check(found)
+        file.check_event(found)
         _, published_at, schema, _, key, properties, payload = found
         with suppress(ValueError, KeyError):
-            event, _ = self._codecs.get(schema).read(key, payload, events.properties_of(properties))
+            event, _ = self._codecs.get(schema).read(key, payload, file.properties_of(properties))
             return anchor_of(Placed(0, known.position, event, published_at)) == known.anchor
         return False
 
-    def _placed(self, row: events.EventRow) -> Placed:
+    def _placed(self, row: file.EventRow) -> Placed:
         """Checks and decodes a row."""
-        events.check(row)
+        file.check_event(row)
         place, published_at, schema, _, key, properties, payload = row
-        number = events.row_at(place)
+        number = file.row_at(place)
         if number > self._floor and number != max(self._at, self._floor) + 1:
             raise Damaged(f"of {self._name} an event is missing before row {number}")
         self._at = number
         try:
-            event, problem = self._codecs.get(schema).read(key, payload, events.properties_of(properties))
+            event, problem = self._codecs.get(schema).read(key, payload, file.properties_of(properties))
         except (ValueError, KeyError) as error:  # properties or a schema id that can't be read: no codec has looked at the row yet
             event, problem = None, repr(error)
         if event is None:
