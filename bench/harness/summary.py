@@ -83,7 +83,7 @@ def show(reports: list[Report], console: Console) -> None:
         for number, column in enumerate(COLUMNS):
             table.add_column(column, justify="left" if number < 2 else "right")
         for row in totals(report):
-            table.add_row(*(each if isinstance(each, str) else f"{each:,.2f}" if isinstance(each, float) else f"{each:,}" for each in row))
+            table.add_row(*(each if isinstance(each, str) else f"{each:.2f}" if isinstance(each, float) else f"{each:,}" for each in row))
         console.print(table)
         for text, alarming in sentences(report):
             console.print(text, style="red" if alarming else "", markup=False, highlight=False)
