@@ -3,7 +3,7 @@
     python -m bench.draining [--topics 100000] [--runs 3] [--kinds broker sidecar]
 
 It starts a broker and writes one event per topic. Then these run in turn, each in its own process: a reader of pulsar-client's that takes
-every message and decodes none; the log alone; a namespace until it answers for one topic; a namespace until it lists all topics.
+every message and decodes none; the log alone; a namespace until it answers, when everything has been folded.
 """
 
 from __future__ import annotations
@@ -99,22 +99,7 @@ async def answered(where: tuple[str, str], namespace: str, topics: int) -> Calla
     return close
 
 
-async def listed(where: tuple[str, str], namespace: str, topics: int) -> Callable[[], Awaitable[None]]:
-    """Loads a namespace until it lists all of its topics, which requires that all events are folded."""
-    del topics
-    log = PulsarLog(*where)
-    registry = Registry(log, Limits(join_patience_seconds=0, load_timeout_seconds=600), FoldContext(window_ms=_WINDOW_MS), read_only=True)
-    heads, _, _ = await registry.get(namespace).page(frozenset(Scope), None, 100)
-    assert heads
-
-    async def close() -> None:
-        await registry.close()
-        await log.close()
-
-    return close
-
-
-STAGES = {"raw drain": drained, "log": read, "first answer": answered, "first list": listed}
+STAGES = {"raw drain": drained, "log": read, "first answer": answered}
 
 
 def measure(what: str, where: tuple[str, str], namespace: str, topics: int, answers: Any) -> None:

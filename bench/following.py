@@ -30,9 +30,8 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Event, Placed, Position
-from topicpolicies_server.core.reading.lazy_view import UndecodedEntry
 from topicpolicies_server.logs.avro import Codec
-from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink, UndecodedSink
+from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.client import OK
 from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows, position_of
@@ -195,24 +194,13 @@ class _MessageLog:
         entries = Entries(0, cast("Any", _Schemas(Codec())), "standalone")
         continuity = Continuity(Compaction(1, horizon))
         reader = PartitionReader(self.handle, entries, Goal(self._last, sent, 5.0), continuity, ContinuityRequests(compaction, skipped))
-        self._undecoded = sink if isinstance(sink, UndecodedSink) else None
-        undecoded = self.read_undecoded if self._undecoded is not None else None
-        self._task = asyncio.create_task(reader.run(self.read, sink.caught_up, undecoded))
+        self._task = asyncio.create_task(reader.run(self.read, sink.caught_up))
         return self
 
     def read(self, events: Sequence[Placed]) -> None:
         """Passes events on to the sink, and counts them."""
         assert self.sink is not None
         self.sink.read(events)
-        self._count(events)
-
-    def read_undecoded(self, entries: Sequence[Placed | UndecodedEntry]) -> None:
-        """Passes entries on to the sink undecoded, and counts them."""
-        assert self._undecoded is not None
-        self._undecoded.read_undecoded(entries)
-        self._count(entries)
-
-    def _count(self, events: Sequence[Placed | UndecodedEntry]) -> None:
         self.delivered += len(events)
         if self.delivered >= self.awaited:
             self.came.set()
@@ -319,26 +307,19 @@ def loaded(kind: str, options: argparse.Namespace) -> float:
     return asyncio.run(_followed(messages(kind, options.events, options.events), ()))
 
 
-def listed(kind: str, options: argparse.Namespace) -> float:
-    """Measures loading a namespace until it lists its topics, which requires that all events are folded."""
-    return asyncio.run(_followed(messages(kind, options.events, options.events), (), lists=True))
-
-
 def followed(kind: str, options: argparse.Namespace) -> float:
     """Measures a served namespace that receives events."""
     keys = options.keys
     return asyncio.run(_followed(messages(kind, keys, keys), messages(kind, options.events, keys, keys)))
 
 
-async def _followed(before: Sequence[Message], after: Sequence[Message], *, lists: bool = False) -> float:
+async def _followed(before: Sequence[Message], after: Sequence[Message]) -> float:
     log = _MessageLog(before)
     registry = Registry(cast("Any", log), Limits(join_patience_seconds=0), FoldContext(), read_only=True)
     log.awaited = len(before)
     began = time.process_time()
     namespace = registry.get(NAMESPACE)
     await namespace.ready()
-    if after or lists:
-        await namespace.page(frozenset(Scope), None, 100)
     if after:
         await asyncio.sleep(0.05)
         log.awaited += len(after)
@@ -356,7 +337,6 @@ STAGES: dict[str, Callable[[str, argparse.Namespace], float]] = {
     "decoded": decoded,
     "read": read,
     "loaded, to the first answer": loaded,
-    "loaded, to the first list": listed,
     "followed": followed,
 }
 

@@ -54,36 +54,6 @@ def test_the_first_event_of_an_unread_partition_is_not_proven() -> None:
     assert numbers(readback.read([at(1, ours="a")])) == [1]
 
 
-def test_skimming_undisputed_entries_takes_the_same_as_reading_them() -> None:
-    readback = ReadBack(2, dense)
-    assert readback.undisputed
-    assert numbers(readback.skim([at(1), at(2), at(1), at(1, partition=1)])) == [1, 2, 1]
-    assert list(readback.positions) == ["0002", "0001"]
-    assert numbers(readback.acknowledged([at(3, ours="a")])) == [3]
-    assert readback.read([at(3, ours="a")]) == []
-    assert numbers(readback.skim([at(3), at(4)])) == [4]
-
-
-def test_an_entry_that_is_proven_but_unread_or_waits_for_a_proof_is_in_dispute() -> None:
-    readback = ReadBack(1, dense)
-    readback.read([at(1)])
-    states = [readback.undisputed]
-    readback.acknowledged([at(2, ours="a")])
-    states.append(readback.undisputed)
-    readback.read([at(2, ours="a")])
-    states.append(readback.undisputed)
-    readback.acknowledged([at(9, ours="b")])
-    states.append(readback.undisputed)
-    assert states == [True, False, True, False]
-
-
-def test_skimming_an_unread_entry_before_the_passed_position_is_a_disagreement() -> None:
-    readback = ReadBack(1, dense)
-    readback.passed(["0005"])
-    with pytest.raises(Disagreement):
-        readback.skim([at(4)])
-
-
 def test_a_redelivered_entry_is_taken_once() -> None:
     readback = ReadBack(1, dense)
     assert numbers(readback.read([at(1), at(2), at(1), at(2), at(3)])) == [1, 2, 3]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from tests.undecoded import UndecodingSink
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import LogState
@@ -88,7 +87,7 @@ class MemoryLog(log.MemoryLog):
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). Every namespace exists."""
-        opened = await super().open(namespace, UndecodingSink(sink), start)
+        opened = await super().open(namespace, sink, start)
         assert isinstance(opened, MemoryNamespaceLog)
         return opened
 

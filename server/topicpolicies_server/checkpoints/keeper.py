@@ -63,10 +63,6 @@ class KeptView(Protocol):
         """How many entries could not be read."""
 
     @property
-    def has_late_entries(self) -> bool:
-        """Whether something that was read is not in the view yet."""
-
-    @property
     def trusted(self) -> bool:
         """Whether the log never contradicted what the view was built from."""
 
@@ -216,15 +212,6 @@ class Keeper:
         if changed and self._copy is None:
             self._bound()
 
-    def took_late(self, placed: Placed) -> None:
-        """Notes an event that was folded late, perhaps after events behind it in its partition (``core/reading/lazy_view``)."""
-        partition = placed.partition
-        last, told = self._last.get(partition), self._events.get(partition, "")
-        self.took((placed,))
-        if last is not None and last.position > placed.position:
-            self._last[partition] = last
-        self._events[partition] = max(told, self._events.get(partition, ""))
-
     def start_over(self) -> None:
         """Drops everything that is known of the checkpoint in the file: the next one has all keys."""
         if not self.has_news:
@@ -241,11 +228,11 @@ class Keeper:
         """Begins the next checkpoint at the view's present place.
 
         Returns:
-            The checkpoint to be written; None: the view has no log, is not trusted, or does not have all that was read.
+            The checkpoint to be written; None: the view has no log, or is not trusted.
         """
         kept, place = self._kept, self.place
         assert self._copy is None, "resting"
-        if kept is None or place is None or not kept.trusted or kept.has_late_entries:
+        if kept is None or place is None or not kept.trusted:
             return None
         view, start, anew = kept.view, place.start, not self._base
         gone, view.gone = view.gone or {}, {}

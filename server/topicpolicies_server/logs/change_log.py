@@ -29,7 +29,6 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
 from ..core.policies.events import Event, Placed, Position
-from ..core.reading.lazy_view import UndecodedEntry
 from ..core.reasons import LogState, Reason
 
 
@@ -148,14 +147,6 @@ class LogSink(Protocol):
 
     def led(self) -> None:
         """Called when ``NamespaceLog.leadership`` may have changed."""
-
-
-@runtime_checkable
-class UndecodedSink(LogSink, Protocol):
-    """A sink that also accepts entries that are not decoded yet. A log may use this for what it held at opening."""
-
-    def read_undecoded(self, entries: Sequence[Placed | UndecodedEntry]) -> None:
-        """Takes entries of the log, decoded or not, in order within each partition. Called in place of ``read``, before ``caught_up``."""
 
 
 class NamespaceLog(Protocol):

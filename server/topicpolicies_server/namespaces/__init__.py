@@ -11,7 +11,6 @@
 - ``load_failures``: failures to load, each logged once
 - ``follower``: one opening of its log, folded into a view
 - ``listeners``: the interfaces to which a follower reports
-- ``late_folding``: entries that are folded while the view answers already
 - ``reports``: passes what the log reports on to the other parts
 - ``serving``: what watchers get when another view begins to answer
 - ``updates``: requests, from their arrival to their answers

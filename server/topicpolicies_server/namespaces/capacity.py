@@ -87,10 +87,6 @@ class Capacity:
         """Returns whether more is kept than allowed."""
         return self.keys > self._most_keys or self.bytes > self._most_bytes
 
-    def has_room_for(self, keys: int, size: int) -> bool:
-        """Returns whether so many more keys, with so many bytes of documents, may be kept without closing any namespace."""
-        return self.keys + keys <= self._most_keys and memory_of(self.keys + keys, self.documents + size) <= self._most_bytes
-
     def add(self, keys: int, size: int) -> None:
         """Counts so many more keys, with so many bytes of documents; fewer, where a number is negative."""
         self.keys += keys
@@ -183,10 +179,6 @@ class Share:
         """Takes the view out of the count, for good."""
         self.count(0, 0)
         self._capacity = None
-
-    def has_room_for(self, keys: int, size: int) -> bool:
-        """Returns whether the view may have so many keys, and so many bytes more than are counted."""
-        return self._capacity is None or self._capacity.has_room_for(keys - self._counted[0], size)
 
     def refusal(self, what: str) -> LogError | None:
         """Returns the error if there is no room for ``what``; None: there is."""

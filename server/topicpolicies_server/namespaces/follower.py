@@ -5,32 +5,35 @@ opening can neither end its successor nor serve in its place.
 
 A log has to go on whatever comes of its reports. An entry that can't be folded is counted with those that can't be read, and the rest of
 its batch is taken. If the owner fails on a report, the view is ahead of what the owner's parts know, so the log is read anew.
+
+Every entry is folded as soon as it is read, in the order of its partition. How many come at once, and so for how long the event loop is
+busy, is up to the log.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..checkpoints import Keeper, Restored
-from ..core.fold.fold import FoldContext
+from ..core.fold.fold import FoldContext, Folded
 from ..core.policies.events import Event, Placed, Position
-from ..core.reading.lazy_view import UndecodedEntry
 from ..core.reading.readback import Disagreement, ReadBack
 from ..core.reading.view import Head, View
 from ..core.reasons import LogState, Reason
 from ..logs.change_log import LogError, NamespaceLog
 from .capacity import Capacity, Share
-from .late_folding import LateEntries, LateFolding, Step, complete_after
 from .listeners import Owner, Recorder, Taken
 
 _LOG = logging.getLogger(__name__)
 _MOST_LOGGED = 100
 """Different problems of entries that are logged a load; a writer of a log can make any number of them."""
+_Step: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
+"""A log entry, the head before it, what it did, and the head that it made; None: it made none."""
 
 
-class Follower(LateFolding):
+class Follower:
     """A ``LogSink`` that keeps a view."""
 
     def __init__(
@@ -102,7 +105,7 @@ class Follower(LateFolding):
     def opened(self, log: NamespaceLog) -> None:
         """Begins with the opened log, and takes what it reported while it was being opened."""
         self.log = log
-        complete = complete_after(log)
+        complete = _complete_after(log)
         older, self._older = self._older, None
         self._context = self._context._replace(in_place=log.in_place)
         if older is not None and older.may_be_continued(self.identity, complete) and older.view.context.in_place == log.in_place:
@@ -117,10 +120,7 @@ class Follower(LateFolding):
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            if self._first and self._context.joined_at is not None:
-                records = self._recorder is not None
-                self._late_entries = LateEntries(self._context, complete, self._fold_one_late, self._tell_late, records=records)
-            self.view = View(self._context, complete) if self._late_entries is None else self._late_entries.view
+            self.view = View(self._context, complete)
             self.readback = ReadBack(log.partitions, log.follows)
         if self.keeper is not None:
             self.keeper.keep(self)
@@ -153,10 +153,8 @@ class Follower(LateFolding):
         self.forget()
         if self.keeper is not None and self.keeper.copying and self.keeper.kept is self:
             return  # a checkpoint of this view is being copied: the garbage collector frees it later
-        if self._late_entries is not None:
-            self._late_entries.close()
         self.view = View(self._context)
-        self.log = self.keeper = self.readback = self._late_entries = self._restored = None
+        self.log = self.keeper = self.readback = self._restored = None
         self._early.clear()
 
     # --- LogSink ------------------------------------------------------------------------------------------------
@@ -168,20 +166,8 @@ class Follower(LateFolding):
         else:
             readback = self.readback
             if self.log is not None and not (self._caught_up or self.continues or self._restored is not None):
-                self.view.complete_behind(complete_after(self.log))
+                self.view.complete_behind(_complete_after(self.log))
             self._report(lambda owner: self._take(owner, readback.read(events)))
-
-    def read_undecoded(self, entries: Sequence[Placed | UndecodedEntry]) -> None:
-        """Takes entries that the log's reader delivered, decoded or not."""
-        readback, log = self.readback, self.log
-        if readback is None or log is None:
-            self._wait(self.read_undecoded, entries)
-        elif self._late_entries is None or not readback.undisputed:
-            self.read([entry.decode() if isinstance(entry, UndecodedEntry) else entry for entry in entries])
-        else:
-            late = self._late_entries
-            self.view.complete_behind(complete_after(log))
-            self._report(lambda owner: self._take_undecoded(owner, late, readback.skim(entries)))
 
     def appended(self, events: Sequence[Placed]) -> None:
         """Takes events of ours that the log acknowledged."""
@@ -232,7 +218,7 @@ class Follower(LateFolding):
 
     def may_be_continued(self, identity: str, complete: Sequence[Position | None]) -> bool:
         """Returns whether a new opening of the log may continue this view: nothing that the view has not seen was compacted away."""
-        if not (self.trusted and not self.has_late_entries and identity == self.identity and len(complete) == len(self.positions)):
+        if not (self.trusted and identity == self.identity and len(complete) == len(self.positions)):
             return False
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
 
@@ -249,16 +235,8 @@ class Follower(LateFolding):
         assert log is not None, "open"
         self.passed([log.complete_after(partition) or "" for partition in range(log.partitions)])
         self.view.loaded()
-        if self._late_entries is None:
-            self._record(lambda recorder: recorder.caught_up())
-        else:
-            self._record_late(owner, self._late_entries.fold_rest_if_crowded())
+        self._record(lambda recorder: recorder.caught_up())
         owner.loaded(self)
-
-    def _tell_late(self, topic: str, unreadable: int) -> None:
-        """Reports a topic whose kept entries are folded."""
-        if self._owner is not None:
-            self._owner.folded_late(self, topic, unreadable)
 
     def _take(self, owner: Owner[Follower], events: Sequence[Placed]) -> None:
         if not events:
@@ -288,7 +266,7 @@ class Follower(LateFolding):
         elif self._first and (refusal := self.share.refusal(self._namespace)) is not None:
             owner.refused(self, refusal)
 
-    def _fold(self, placed: Placed) -> Step:
+    def _fold(self, placed: Placed) -> _Step:
         """Folds an entry and counts it. An entry that can't be folded is treated as one that can't be read."""
         before = self.view.head(placed.event.key) if placed.event is not None else None
         folded = change = None
@@ -328,7 +306,7 @@ class Follower(LateFolding):
     def _note(self) -> None:
         """Passes on to the recorder what was folded."""
         folded, self._folded = self._folded, []
-        if folded and not (self._late_entries is not None and self._late_entries.queue(folded)):
+        if folded:
             self._record(lambda recorder: recorder.noted(folded))
 
     def _record(self, note: Callable[[Recorder], None]) -> None:
@@ -339,6 +317,11 @@ class Follower(LateFolding):
             except Exception:  # noqa: BLE001 (what is served does not depend on what is recorded)
                 _LOG.exception("%s: recording failed; it continues when the log is opened again", self._namespace)
                 self._recorder = None
+
+
+def _complete_after(log: NamespaceLog) -> list[Position | None]:
+    """Returns the position of each partition behind which nothing was compacted away; None: it is not known."""
+    return [log.complete_after(partition) for partition in range(log.partitions)]
 
 
 def _size(head: Head | None) -> int:

@@ -22,9 +22,6 @@ class Owner(Protocol[FollowerT_contra]):
     def taken(self, follower: FollowerT_contra, placed: Placed, folded: Folded | None, change: Head | None, before: Head | None) -> None:
         """Reports an event that was folded into the view: it changed the head from ``before`` to ``change`` (None: it did not)."""
 
-    def folded_late(self, follower: FollowerT_contra, topic: str, unreadable: int) -> None:
-        """Reports that the entries that were kept of a topic are folded, and how many of them could not be read."""
-
     def moved(self, follower: FollowerT_contra) -> None:
         """Reports that the view has moved on; called after the ``taken`` of one batch."""
 

@@ -23,7 +23,6 @@ from ..logs.change_log import LogError, NamespaceLog
 from ..tasks import RestartedTask, TaskSet, asked_to_end
 from .common import Common, unavailable
 from .follower import Follower
-from .late_folding import LateFolder
 from .life import Closed, Failed, Life, Loading, Serving
 from .listeners import Owner
 from .retrying import Pauses
@@ -84,8 +83,6 @@ class Loader:
         """How often in a row the log was lost as soon as it served."""
         self.opened_at = 0
         """When the last opening began, in milliseconds since 1970."""
-        self.late_folder = LateFolder(name)
-        """Folds, while the view answers, what was read and not folded before."""
         self._starting_points = StartingPoints(name, common)
         self._closings = TaskSet(name)
         self._task = RestartedTask(f"namespace {name}", self._live, failed=self._broken)
@@ -103,7 +100,6 @@ class Loader:
     async def stop(self) -> None:
         """Ends the attempt that is under way; returns when no log is open but the one that serves."""
         await self._task.stop()
-        await self.late_folder.close()
         await self._closings.close(cancel=False)
         self._owner, self._dismiss = None, _never
 

@@ -150,13 +150,13 @@ class Namespace:
 
         The page ends with the document that makes it ``most_bytes`` large.
         """
-        serving = await self._loader.late_folder.folded(self._ready)
+        serving = await self._ready()
         changes, more = serving.follower.view.page(scopes, after, most, most_bytes)
         return changes, more, serving.hub.token
 
     async def topics(self) -> set[str]:
         """Returns the topics that have a document; fails as ``page`` does."""
-        return await topics_of((await self._loader.late_folder.folded(self._ready)).follower.view)
+        return await topics_of((await self._ready()).follower.view)
 
     def is_beyond(self, token: Token) -> bool:
         """Returns whether a token of this log is ahead of it: its positions are then those of another copy of the log."""
@@ -169,7 +169,7 @@ class Namespace:
             PolicyError: the log can't be read.
             OutOfRange: the token can't be resumed from.
         """
-        watcher = (await self._loader.late_folder.folded(self._ready)).hub.subscribe(selection, mode, token, wake)
+        watcher = (await self._ready()).hub.subscribe(selection, mode, token, wake)
         self.observe(watcher)
         return watcher
 
@@ -256,7 +256,7 @@ class Namespace:
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
-        unsettled = isinstance(self._life.state, Loading) or self._repairs.due > 0 or self._loader.late_folder.busy
+        unsettled = isinstance(self._life.state, Loading) or self._repairs.due > 0
         return self._usage.any or unsettled or self._updates.under_way
 
     def idle_since(self) -> float:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ..core.errors import Kind
 from ..core.fold.fold import Folded
-from ..core.names import PolicyKey, Scope
 from ..core.policies.events import Event, Placed
 from ..core.reading.view import Before, Head
 from ..core.reading.watch import Token
@@ -62,18 +61,6 @@ class Reports:
         self._updates.folded(event, folded, old)
         self._repairs.consider(event.key, follower.view.state(event.key), placed)
 
-    def folded_late(self, follower: Follower, topic: str, unreadable: int) -> None:
-        """Counts the unreadable entries of a topic that was folded late, and considers its repairs."""
-        self._common.activity.unreadable += unreadable
-        if follower is self._life.served:
-            for scope in Scope:
-                key = PolicyKey(topic, scope)
-                self._repairs.consider(key, follower.view.state(key))
-
-    def _all_folded(self) -> None:
-        if self._life.hub is not None:
-            self._life.hub.in_order()
-
     def moved(self, follower: Follower) -> None:
         """Passes on how far the view has come."""
         goes_on = follower is self._life.served or (follower is self._life.reading and follower.continues)
@@ -101,7 +88,6 @@ class Reports:
         self.grown(follower)
         if self._common.checkpoints is not None:
             self._common.checkpoints.keep(follower.keeper, older_keeper)
-        self._loader.late_folder.serve(follower, self._all_folded)
         if anew:
             self._common.activity.let_go()
         self._common.activity.loaded()

@@ -116,7 +116,7 @@ class StartingPoints:
 
 
 def _behind(older: Follower, recorder: Recorder | None) -> StartingPoint:
-    place = older.keeper.place if older.keeper is not None and older.trusted and not older.has_late_entries else None
+    place = older.keeper.place if older.keeper is not None and older.trusted else None
     if place is None or (recorder is not None and not recorder.knows(place.start.identity, place.events)):
         return StartingPoint()
     return StartingPoint(place.start)

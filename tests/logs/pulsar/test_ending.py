@@ -117,8 +117,6 @@ async def test_a_writer_that_can_not_be_closed_does_not_leave_the_others_open(
 class LossListener:
     """A listener that records losses."""
 
-    undecoded = None
-
     def __init__(self) -> None:
         self.losses: list[LogError] = []
 

@@ -13,7 +13,6 @@ from tests.logs.samples import a_key, a_tombstone, an_update
 from topicpolicies.v1.events_pb2 import ChangeOrigin
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.core.policies.events import LATEST_MS, Placed
-from topicpolicies_server.core.reading.lazy_view import UndecodedEntry
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
@@ -114,30 +113,10 @@ class Reading:
         self.reader = PartitionReader(handle, entries, goal, self.continuity, self.requests, recalled, again)
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
-        self.undecoded: list[UndecodedEntry] = []
-        """The entries that were delivered undecoded."""
-        undecoded = self._open if Reading.takes_undecoded else None
-        self.task = asyncio.create_task(self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries)), undecoded))
-
-    takes_undecoded = False
-    """Whether existing entries are delivered undecoded and decoded by the sink."""
+        self.task = asyncio.create_task(self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries))))
 
     def _deliver(self, events: Sequence[Placed]) -> None:
         self.batches.append(list(events))
-
-    def _open(self, entries: Sequence[Placed | UndecodedEntry]) -> None:
-        self.undecoded += [entry for entry in entries if isinstance(entry, UndecodedEntry)]
-        opened = []
-        for entry in entries:
-            if isinstance(entry, UndecodedEntry):
-                placed = entry.decode()
-                assert placed[:2] == (entry.partition, entry.position)
-                assert (placed.published_at, placed.producer) == (entry.published_at, entry.producer)
-                assert placed.event is None or placed.event.key.topic == entry.topic
-                opened.append(placed)
-            else:
-                opened.append(entry)
-        self._deliver(opened)
 
     @property
     def entries(self) -> list[Placed]:
@@ -159,12 +138,6 @@ class Reading:
         await asyncio.gather(self.task, return_exceptions=True)
 
 
-@pytest.fixture(autouse=True, params=["decoded", "undecoded"])
-def _takes_undecoded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs every test both with decoded and with undecoded delivery of existing entries."""
-    monkeypatch.setattr(Reading, "takes_undecoded", request.param == "undecoded")
-
-
 def updates(*entries: int) -> list[FakeMessage]:
     return [a_message(entry, an_update(KEY, entry, event_id=f"{entry}")) for entry in entries]
 
@@ -182,8 +155,7 @@ async def test_the_last_entry_ends_the_initial_replay_without_any_request() -> N
     await reading.stop()
 
 
-async def test_existing_entries_are_delivered_undecoded_and_later_ones_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Reading, "takes_undecoded", True)
+async def test_existing_entries_that_are_damaged_or_of_no_topic_are_counted_and_those_of_other_clusters_are_replicated() -> None:
     damaged = a_message(1, an_update(KEY))
     damaged._payload = b"?"
     of_no_topic = a_message(2, an_update(KEY))
@@ -191,13 +163,13 @@ async def test_existing_entries_are_delivered_undecoded_and_later_ones_decoded(m
     everywhere = a_message(3, an_update(KEY._replace(scope=Scope.GLOBAL)), producer="elsewhere-0-1")
     reading = Reading(FakeReader(*updates(0), damaged, of_no_topic, everywhere), MessageId(7, 3))
     await reading.until(lambda: bool(reading.caught_up_after))
-    assert [entry.position for entry in reading.undecoded] == [position_of(MessageId(7, entry)) for entry in (0, 1, 3)]
+    assert [placed.position for placed in reading.entries] == [position_of(MessageId(7, entry)) for entry in range(4)]
     assert [placed.event is not None for placed in reading.entries] == [True, False, False, True]
     assert [placed.event is not None and placed.event.replicated for placed in reading.entries] == [False, False, False, True]
     assert reading.reader.entries.problems == 2
     reading.handle.feed(updates(4)[0])
     await reading.until(lambda: len(reading.entries) == 5)
-    assert len(reading.undecoded) == 3
+    assert reading.reader.entries.problems == 2
     await reading.stop()
 
 

@@ -88,8 +88,6 @@ class Broker(FakeAdmin):
 class Listening:
     """A listener that records entries and losses."""
 
-    undecoded = None
-
     def __init__(self) -> None:
         self.entries: list[Placed] = []
         self.losses: list[LogError] = []

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from heapq import heappop, heappush
 from itertools import islice
 from typing import TypeAlias
 
@@ -37,35 +36,19 @@ class RecentRequests:
         self.most = most
         """How many requests are kept at most."""
         self.noted = 0
-        """How many requests have been added in all, but for those of entries that were folded late (``number``)."""
-        self.number = 0
-        """The ``UndecodedEntry.number`` of the kept entry that is being folded late (``core/reading/lazy_view``); 0: it just arrived."""
-        self._late: dict[str, str] = {}
-        """Answers by name, of requests of entries that were folded late: all are older than those in ``_requests``."""
-        self._late_ones: list[tuple[int, str]] = []
-        """A heap of the names in ``_late``, by the numbers of their entries."""
+        """How many requests have been added in all."""
         self._requests: OrderedDict[str, str] = OrderedDict()  # finding the first entry of a dict is slow
 
     def __len__(self) -> int:
-        return len(self._requests) + len(self._late)
+        return len(self._requests)
 
     def add(self, key: PolicyKey, request: Remembered) -> None:
         """Adds a request that was applied. If it is known already, its first answer stays."""
-        requests, late = self._requests, self._late
-        name = _name(key, request.request_id)
-        before = len(requests)
-        if self.number:
-            if name not in late:
-                late[name] = _answer(request)
-                heappush(self._late_ones, (self.number, name))
-        elif not late or name not in late:
-            requests.setdefault(name, _answer(request))
+        requests, before = self._requests, len(self._requests)
+        requests.setdefault(_name(key, request.request_id), _answer(request))
         self.noted += len(requests) - before
-        if len(requests) + len(late) > self.most:
-            if late:
-                del late[heappop(self._late_ones)[1]]
-            else:
-                requests.popitem(last=False)
+        if len(requests) > self.most:
+            requests.popitem(last=False)
 
     def note(self, key: PolicyKey, stamp: Stamp, folded: Folded, state: KeyState) -> None:
         """Adds the request of an event of ours that was just folded into a key's state, if it certainly was applied.
@@ -82,17 +65,15 @@ class RecentRequests:
 
     def find(self, key: PolicyKey, request_id: str) -> Remembered | None:
         """Returns what became of a request; None if it was not applied, or not lately."""
-        name = _name(key, request_id)
-        answer = self._requests.get(name) or self._late.get(name)
+        answer = self._requests.get(_name(key, request_id))
         return None if answer is None else _remembered(request_id, answer)
 
     def all(self) -> list[Texts]:
         """Returns all requests as they are kept, the oldest first."""
-        late = [(name, self._late[name]) for _, name in sorted(self._late_ones)] if self._late else []
-        return late + self.newest(len(self._requests))
+        return list(self._requests.items())
 
     def newest(self, count: int) -> list[Texts]:
-        """Returns the last ``count`` requests as they are kept, the oldest first; none of entries that were folded late."""
+        """Returns the last ``count`` requests as they are kept, the oldest first."""
         found = list(islice(reversed(self._requests.items()), count))
         found.reverse()
         return found
@@ -109,7 +90,7 @@ class RecentRequests:
         if len(requests) - before < len(kept):  # one was known already: the other process had dropped it, and applied it again
             for name, _ in kept:
                 requests.move_to_end(name)
-        while len(self) > self.most:
+        while len(requests) > self.most:
             requests.popitem(last=False)
 
 

@@ -11,7 +11,6 @@
 - ``snapshot``: heads as they stood at one moment
 - ``walk``: the same, found some at a time while the view goes on
 - ``view``: the heads of one namespace; built from the modules above
-- ``lazy_view``: a view that keeps log entries undecoded and folds them when their topic is needed
 - ``succession``: how a view's heads compare with those of the view that it replaces
 - ``restorable``: what of a view is kept for another process, and how that continues it
 - ``horizon``: from which places a watcher can resume with the heads alone

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
 
 from ..policies.events import Placed, Position
 
@@ -20,25 +19,10 @@ class Disagreement(Exception):
     """The reader delivered an event where a proof had said that there was none, or another one."""
 
 
-class Located(Protocol):
-    """An entry of a log."""
-
-    @property
-    def partition(self) -> int:
-        """The entry's partition."""
-
-    @property
-    def position(self) -> Position:
-        """The entry's position in its partition."""
-
-
-L = TypeVar("L", bound=Located)
-
-
 class ReadBack:
     """Merges the events that the reader delivers and those that the log acknowledges into one order for each partition.
 
-    ``acknowledged`` and ``read`` (or ``skim``) return the events that may now be taken, in order; each event of the log is returned once.
+    ``acknowledged`` and ``read`` return the events that may now be taken, in order; each event of the log is returned once.
     """
 
     __slots__ = ("_follows", "_proven", "_read", "_taken", "_waiting")
@@ -119,28 +103,6 @@ class ReadBack:
             taken.append(placed)
             if self._waiting[partition]:
                 self._drain(partition, taken)
-        return taken
-
-    @property
-    def undisputed(self) -> bool:
-        """Whether no event is proven and not read yet, and none waits to be proven: then ``read`` compares its events with nothing."""
-        return not (any(self._proven) or any(self._waiting))
-
-    def skim(self, entries: Iterable[L]) -> list[L]:
-        """Does what ``read`` does while this is ``undisputed``, for entries that are not decoded.
-
-        Raises:
-            Disagreement: the reader delivered an entry at or before a position that was taken already.
-        """
-        taken: list[L] = []
-        for entry in entries:
-            partition, position = entry.partition, entry.position
-            if position > self._read[partition]:
-                self._read[partition] = position
-                if position <= self._taken[partition]:
-                    raise Disagreement(f"partition {partition}, position {position}: read behind {self._taken[partition]}")
-                self._taken[partition] = position
-                taken.append(entry)
         return taken
 
     def _take_proven(self, placed: Placed, taken: list[Placed]) -> None:

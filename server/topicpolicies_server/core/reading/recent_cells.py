@@ -22,15 +22,13 @@ CLAIMED  further ahead otherwise                                        CLAIMED 
 =======  =============================================================  =======  =====================================================
 
 So events with times in the future make no cell idle too early, however many one producer writes. Nor do they keep other cells from becoming
-idle: a cell whose last event is in the future goes to the end of the line until its time comes. So does a cell whose next events are kept
-already and will be folded later than those of other cells (``lazy_view``): when they are folded, the documents that they were computed from
-may be old, but they were recent when the events were published.
+idle: a cell whose last event is in the future goes to the end of the line until its time comes.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 WINDOWS = 3
@@ -104,17 +102,11 @@ class EventClock:
 class RecentCells:
     """The cells of one partition that are not idle, by name. Each partition has its own, because each is read at its own pace."""
 
-    __slots__ = ("_awaited", "_cells", "_clock", "_window_ms")
+    __slots__ = ("_cells", "_clock", "_window_ms")
 
-    def __init__(self, window_ms: int, awaited: Container[str] = ()) -> None:
-        """Begins without cells.
-
-        Args:
-            window_ms: W, in milliseconds.
-            awaited: topics with entries that are kept and not folded yet (``lazy_view``): their cells do not become idle.
-        """
+    def __init__(self, window_ms: int) -> None:
+        """Begins without cells. ``window_ms``: W, in milliseconds."""
         self._window_ms = window_ms
-        self._awaited = awaited
         self._cells: OrderedDict[str, int] = OrderedDict()  # finding the first entry of a dict is slow
         """When the last event of each cell was published, in milliseconds since 1970."""
         self._clock = EventClock(window_ms)
@@ -159,13 +151,9 @@ class RecentCells:
             is_idle = touched_at < now - WINDOWS * self._window_ms
             if not is_idle and touched_at <= now + self._window_ms:
                 break
-            if is_idle and not self._is_awaited(first):
+            if is_idle:
                 del cells[first]
                 idle.append(first)
             else:
                 cells.move_to_end(first)
         return now, idle
-
-    def _is_awaited(self, name: str) -> bool:
-        awaited = self._awaited
-        return name in awaited or name[1:] in awaited  # the name of a GLOBAL key has one character before the topic

@@ -213,9 +213,6 @@ class View(Restorable, Walked):
         missing = (state.joined for state in self._cells.joined(now, window) if not check_all_seen(state, now, window))
         return max((joined.first_at + window for joined in missing if joined), default=None)
 
-    def fold_all(self) -> None:
-        """Folds all kept entries; a view of this class keeps none (but see ``lazy_view``)."""
-
     def complete_behind(self, positions: Sequence[Position | None]) -> None:
         """Sets, by partition, the position after which nothing was compacted away; to be called while the log is loaded."""
         self._complete = positions
@@ -233,7 +230,6 @@ class View(Restorable, Walked):
         Returns:
             The heads that changed in between: first the keys that vanished, then the others in this view's order.
         """
-        older.fold_all()
         mine, theirs = self._cells, older._cells
         fresh = [
             (name, head)

@@ -85,10 +85,6 @@ class WatchHub:
         """Notes that the view has come to a place, whether or not that changed a head."""
         self._token = token
 
-    def in_order(self) -> None:
-        """Notes that from here on the view's changes come in the order of the log."""
-        self._began = self._token, self.view.number
-
     def publish(self, change: Head) -> None:
         """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``wake``.
 

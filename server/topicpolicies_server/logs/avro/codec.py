@@ -120,7 +120,6 @@ class Codec:
         self.known = None if self._document.families == OUR_FAMILIES else self._document.families
         self._frame = lru_cache(CACHED_TOPICS)(self._make_frame)
         self._headers = Headers(self._envelope)
-        self.topic = self._headers.topic
         self._remembered = lru_cache(CACHED_DOCUMENTS)(self._read_document)
 
     def encode(self, event: Event) -> Encoded:

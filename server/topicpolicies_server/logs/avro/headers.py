@@ -63,17 +63,6 @@ class Headers:
         self.of = lru_cache(CACHED_KEYS)(self._header)
         """Returns the header of a message's key. Raises ``Unreadable`` if the key names no topic."""
 
-    def topic(self, key: str) -> str | None:
-        """The full name of the topic that a message's key names; None if it names none."""
-        at = key.rfind("/") + 1
-        namespace = self._namespace(key[:at])
-        if namespace is not None and self._is_plain(key, key[at:]):
-            return key[namespace.cut :] if namespace.cut else key
-        try:
-            return self.of(key).key.topic
-        except Unreadable:
-            return None
-
     @staticmethod
     def _is_plain(key: str, local: str) -> bool:
         """Whether a key that begins with a namespace is a topic's full name as it stands, so that it need not be parsed."""

@@ -18,7 +18,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from ...core.names import PolicyKey, Scope
@@ -26,7 +25,7 @@ from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import LogState, Reason
 from ...tasks import TaskSet
 from ..avro import Dialect
-from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, UndecodedSink, busy, closed
+from ..change_log import ANYBODY, Leadership, LogError, LogSink, NotLeader, Start, busy, closed
 from ..routing import GLOBAL_PREFIX, java_hash
 from .access import Access
 from .admin.facts import PulsarFacts
@@ -56,8 +55,6 @@ class PulsarNamespaceLog:
         """
         self._access = access
         self._sink = sink
-        self.read: Callable[[Sequence[Placed]], None] = partial(self._hand_on, sink.read)
-        self.undecoded = partial(self._hand_on, sink.read_undecoded) if isinstance(sink, UndecodedSink) else None
         self._forget = forget
         self._schemas = Schemas(access.admin, layout.namespace, layout.local, cluster=access.facts.name, dialect=access.facts.dialect)
         self._reader = LogReader(access, self._schemas, layout, self)
@@ -226,8 +223,9 @@ class PulsarNamespaceLog:
 
     # What readers and writers report (``following.Listener``, ``writing.partition.Outcomes``)
 
-    def _hand_on(self, take: Callable[[Sequence[Any]], None], events: Sequence[Any]) -> None:
-        take(events)
+    def read(self, events: Sequence[Placed]) -> None:
+        """Passes on events that were read."""
+        self._sink.read(events)
         if self._leading is not None:
             self._leading.read(events)
         elif (following := self._following) is not None:

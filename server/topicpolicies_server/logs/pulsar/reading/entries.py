@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ....core.names import Scope
 from ....core.policies.events import LATEST_MS, Event, Placed, Position
-from ....core.reading.lazy_view import UndecodedEntry
 from ....core.reasons import Reason
 from ...avro import Codec
 from ...change_log import LogError, anchor_of
@@ -92,17 +90,6 @@ class Entries:
             return Placed(self._partition, position_of(place), None, self._published, "", "the client library does not deliver it")
         return self._decoded(place, message, *self._at_hand)
 
-    def undecoded(self, place: MessageId, message: Any) -> Placed | UndecodedEntry | None:
-        """Does the same as ``entry``, but leaves the message encoded if that can wait; of such an entry only the topic is known."""
-        codec, version = self._at_hand
-        topic = None if message is None or codec is None else codec.topic(message.partition_key())
-        if topic is None or codec is None or place <= self.last:
-            return self.entry(place, message)
-        self.last = place
-        self.newest_schema = max(self.newest_schema, version)
-        self._published = min(message.publish_timestamp(), LATEST_MS)  # by the clock of whoever wrote it: it may be any number
-        return UndecodedMessage(self._partition, position_of(place), topic, self._published, message, self._read, codec)
-
     def ready(self, message: Any) -> bool:
         """Whether the codec for a message is at hand; if not, ``prepare`` has to be awaited first."""
         version = message.int_schema_version() if message is not None else self._at_hand[1]
@@ -166,39 +153,3 @@ class Entries:
         if problem:
             self.problems += 1
         return Placed(self._partition, position, event, published, producer, problem)
-
-
-class UndecodedMessage(UndecodedEntry):
-    """An entry that keeps the library's message and decodes it only when ``decode`` is called."""
-
-    __slots__ = ("_codec", "_message", "_read")
-
-    def __init__(
-        self,
-        partition: int,
-        position: Position,
-        topic: str,
-        published_at: int,
-        message: Any,
-        read: Callable[[Position, int, Any, Codec], Placed],
-        codec: Codec,
-    ) -> None:
-        """``read`` decodes the message with ``codec``."""
-        super().__init__(partition, position, topic, published_at)
-        self._message = message
-        self._read = read
-        self._codec = codec
-
-    @property
-    def producer(self) -> str:
-        """The name of the producer that wrote the message."""
-        return str(self._message.producer_name())
-
-    @property
-    def size(self) -> int:
-        """The size of the message's payload in bytes."""
-        return int(self._message.length())
-
-    def decode(self) -> Placed:
-        """Returns the decoded entry."""
-        return self._read(self.position, self.published_at, self._message, self._codec)

@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 from ....core.policies.events import Placed, Position
-from ....core.reading.lazy_view import UndecodedEntry
 from ....core.reasons import LogState, Reason
 from ....tasks import TaskSet, asked_to_end
 from ...change_log import LogError, Start
@@ -35,10 +34,6 @@ _log = logging.getLogger(__name__)
 
 class Listener(Protocol):
     """Receives the events of a log that is followed."""
-
-    @property
-    def undecoded(self) -> Callable[[Sequence[Placed | UndecodedEntry]], None] | None:
-        """Takes the entries of the initial replay, decoded or not; None: ``read`` takes them, decoded."""
 
     def read(self, events: Sequence[Placed]) -> None:
         """Takes events of one partition, in order."""
@@ -236,7 +231,7 @@ class Following:
                 listener.caught_up()
 
         try:
-            await reader.run(listener.read, caught_up, listener.undecoded)
+            await reader.run(listener.read, caught_up)
         except LogError as error:
             stuck = error.state is LogState.STUCK and self._throttled
             listener.lost(LogError(error.state or error.reason, f"{error.message} {self._throttled}") if stuck else error)

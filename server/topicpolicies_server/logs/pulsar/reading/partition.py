@@ -27,10 +27,9 @@ import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ....core.policies.events import Placed, Position
-from ....core.reading.lazy_view import UndecodedEntry
 from ....core.reasons import LogState
 from ...change_log import LogError
 from ..ids import NOWHERE, MessageId, border_of
@@ -44,6 +43,8 @@ _log = logging.getLogger(__name__)
 
 _QUIET_SECONDS = 0.1
 _OVERDUE_SECONDS = 0.7
+_AT_A_TIME = 32
+"""How many entries are delivered at once: whoever takes them folds them at once, for some two milliseconds, and that is part of a slice."""
 _WORTH_A_READER = 1_000
 """After so many entries from the ledgers, opening a new reader after them is faster than receiving what is left of them."""
 
@@ -61,19 +62,8 @@ class Goal(NamedTuple):
     """If nothing was ever written: the ledger of the first entry."""
 
 
-class _Delivery:
-    """The callbacks that take the entries of one partition."""
-
-    __slots__ = ("decoded", "undecoded")
-
-    def __init__(self, decoded: Callable[[Sequence[Placed]], None], undecoded: Callable[[Sequence[Any]], None] | None) -> None:
-        self.decoded = decoded
-        self.undecoded = undecoded
-        """Takes entries that need not be decoded, during the initial replay; None: ``decoded`` takes all."""
-
-    def __call__(self, entries: Sequence[Any]) -> None:
-        """Delivers entries."""
-        (self.undecoded or self.decoded)(entries)
+_Deliver: TypeAlias = Callable[[Sequence[Placed]], None]
+"""Takes entries of one partition, in order."""
 
 
 class PartitionReader:
@@ -131,25 +121,16 @@ class PartitionReader:
         """Whether the reader has its connection to the broker now. The library restores lost connections by itself."""
         return bool(self.handle.is_connected())
 
-    async def run(
-        self,
-        deliver: Callable[[Sequence[Placed]], None],
-        caught_up: Callable[[], None],
-        undecoded: Callable[[Sequence[Placed | UndecodedEntry]], None] | None = None,
-    ) -> None:
+    async def run(self, deliver: _Deliver, caught_up: Callable[[], None]) -> None:
         """Reads until it is cancelled.
 
         Args:
-            deliver: takes decoded entries, in order; it must not raise.
+            deliver: takes entries, in order; it must not raise.
             caught_up: called once, when the initial replay has ended.
-            undecoded: takes the entries of the initial replay, decoded or not; None: ``deliver`` takes them, decoded.
 
         Raises:
             LogError: reading can't go on.
         """
-        await self._run(_Delivery(deliver, undecoded), caught_up)
-
-    async def _run(self, deliver: _Delivery, caught_up: Callable[[], None]) -> None:
         goal = self._goal
         self._patience.ended(time.monotonic())
         while True:
@@ -200,7 +181,7 @@ class PartitionReader:
     def _is_behind(self) -> bool:
         return self._reported_end > self.continuity.complete_upto
 
-    async def _ask_what_is_missing(self, deliver: _Delivery) -> None:
+    async def _ask_what_is_missing(self, deliver: _Deliver) -> None:
         """Finds out what stands up to the reported end, of which nothing comes, once the broker has nothing more to send."""
         expected = self._reported_end
         try:
@@ -224,7 +205,7 @@ class PartitionReader:
         if self._caught_up and (horizon := await self._requests.keep_up(self.continuity)) > self.continuity.complete_upto:
             self._expect(horizon)
 
-    async def _begin(self, target: MessageId, deliver: _Delivery) -> bool:
+    async def _begin(self, target: MessageId, deliver: _Deliver) -> bool:
         """Ends the initial replay, unless a compaction has moved its end on; whether it ended. What is compacted away later is missed."""
         end = max(self.entries.last, target)
         if end is not NOWHERE:
@@ -232,11 +213,9 @@ class PartitionReader:
         elif self._goal.fresh_ledger is not None:
             self.continuity.fresh(self._goal.fresh_ledger)
         self._caught_up = self.continuity.begun
-        if self._caught_up:
-            deliver.undecoded = None
         return self._caught_up
 
-    async def _ended(self, end: MessageId, deliver: _Delivery) -> None:
+    async def _ended(self, end: MessageId, deliver: _Deliver) -> None:
         """Finds out what stands up to ``end``, of which nothing more comes, and that the log was not replaced meanwhile."""
         self.continuity.ended(end)
         await self._make_sure(deliver)
@@ -292,16 +271,16 @@ class PartitionReader:
             merged.append(received)
         return merged
 
-    async def _hand_over(self, batch: Iterable[Received], deliver: _Delivery, *, sure: bool = False) -> None:
+    async def _hand_over(self, batch: Iterable[Received], deliver: _Deliver, *, sure: bool = False) -> None:
         """Delivers messages, and before each of them what was missing there; ``sure``: nothing is missing.
 
         Raises:
             LogError: something was missed, or the log was replaced.
         """
-        placed: list[Any] = []
+        placed: list[Placed] = []
+        came = 0
         continuity, entries = self.continuity, self.entries
         goes_on, delivered, ready, clock = continuity.goes_on, continuity.delivered, entries.ready, time.perf_counter
-        entry_of = entries.entry if deliver.undecoded is None else entries.undecoded
         until = clock() + SLICE_SECONDS
         for place, message in batch:
             if self._ledger is None or place[0] > self._ledger:
@@ -318,10 +297,14 @@ class PartitionReader:
                 await self._make_sure(deliver)
             if not ready(message):
                 await entries.prepare(message)
-            entry = entry_of(place, message)
+            entry = entries.entry(place, message)
             if entry is not None:
                 delivered(place, readable=message is not None)
                 placed.append(entry)
+                came += 1
+            if len(placed) >= _AT_A_TIME:
+                deliver(placed)
+                placed = []
             if clock() > until:
                 if placed:
                     deliver(placed)
@@ -330,10 +313,10 @@ class PartitionReader:
                 until = clock() + SLICE_SECONDS
         if placed:
             deliver(placed)
-        if self._slices.ends(len(placed)):
+        if self._slices.ends(came):
             await asyncio.sleep(0)
 
-    async def _make_sure(self, deliver: _Delivery) -> None:
+    async def _make_sure(self, deliver: _Deliver) -> None:
         """Finds out whether something was missed, and delivers entries that were not handed over and still stand in the ledgers.
 
         Raises:

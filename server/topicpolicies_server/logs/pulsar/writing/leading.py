@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
 from ....core.policies.events import Placed, Position
-from ....core.reading.lazy_view import UndecodedEntry
 from ....core.reasons import LogState
 from ...avro import Encoded
 from ...change_log import Leadership, LogError
@@ -88,7 +87,7 @@ class Leading:
         """Looks whether the producers have their connections."""
         self._candidate.check_connection()
 
-    def read(self, events: Sequence[Placed | UndecodedEntry]) -> None:
+    def read(self, events: Sequence[Placed]) -> None:
         """Takes what the log says about its leaders, and how far it was read."""
         for placed in events:
             if placed.partition == 0:
