@@ -261,18 +261,18 @@ async def test_an_interrupted_compaction_leaves_the_newest_events_without_a_gap(
     bench.now += HOUR
     left = 5
 
-    def breaking(connection: sqlite3.Connection, places: list[int]) -> None:
+    def breaking(connection: sqlite3.Connection, namespace_id: int, places: list[int]) -> None:
         nonlocal left
         left -= 1
         if left == 0:
             error = sqlite3.OperationalError("database or disk is full")
             error.sqlite_errorcode = sqlite3.SQLITE_FULL
             raise error
-        deleting(connection, places)
+        deleting(connection, namespace_id, places)
 
-    deleting = compaction.delete
+    deleting = sqlite_file.delete_events
     monkeypatch.setattr(compaction, "DELETED", 30)
-    monkeypatch.setattr(compaction, "delete", breaking)
+    monkeypatch.setattr(sqlite_file, "delete_events", breaking)
     with pytest.raises(LogError, match="could not be compacted"):
         await bench.change_log.compact(NAMESPACE)
     assert [int(name) for name in await bench.survivors()] == list(range(120, 300))

@@ -161,7 +161,7 @@ async def test_after_any_complete_or_interrupted_compaction_each_event_is_read_a
         return step
 
     monkeypatch.setattr(compaction, "DELETED", 3)
-    monkeypatch.setattr(compaction, "delete", breaking(compaction.delete))
+    monkeypatch.setattr(file, "delete_events", breaking(file.delete_events))
     for _ in range(6):
         await world.write(world.chance.randrange(10, 50))
         if world.chance.random() < 0.5:

@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ...sqlite_file import Damaged, give_back, sizes, transaction, unused_pages
+from ...sqlite_file import Damaged, give_back, sizes, unused_pages
 from . import file
 from .writer import Writer
 
@@ -118,17 +118,17 @@ class Pass:
                 choose_deletable(old, seen, deletable, now - settings.deletions_ms)
                 at = page[-1][0] - 1
                 await asyncio.sleep(settings.pause_seconds)
-            if dense != upto - known.floor:
-                raise Damaged(f"of {known.name} {dense} events stand from row {known.floor} to {upto}")
+            if dense != upto - known.floor or stand - dense != known.kept:
+                raise Damaged(f"of {known.name} events up to row {upto} are missing")
             deletable.reverse()
             if deletable:
                 row = file.row_at(cut)
                 noted(row)
-                await self._writer.run(partial(file.note_compacted, namespace_id=namespace_id, row=row))
+                await self._writer.run(partial(file.note_compacted, namespace_id=namespace_id, row=row, kept=stand))
         finally:
             self._readers.submit(connection.close)  # queued behind a read that may still be running on that thread
         for chunk in _chunks(deletable, DELETED):
-            await self._writer.run(partial(delete, places=chunk))
+            await self._writer.run(partial(file.delete_events, namespace_id=namespace_id, places=chunk))
             await asyncio.sleep(settings.pause_seconds)
         await self._shrink()
         return Done(len(deletable), stand - len(deletable), upto)
@@ -207,18 +207,6 @@ def event_sizes(connection: sqlite3.Connection, first: int, last: int, size: int
         " WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT ?",
         (first, last, size),
     ).fetchall()
-
-
-def delete(connection: sqlite3.Connection, places: Sequence[int]) -> None:
-    """Deletes events, and commits; all of ``places`` or none.
-
-    Raises:
-        Damaged: one of them is missing.
-    """
-    with transaction(connection):
-        chosen = f"place IN ({','.join('?' * len(places))})"
-        if connection.execute(f"DELETE FROM events WHERE {chosen}", places).rowcount != len(places):  # noqa: S608 (only question marks)
-            raise Damaged("some of the events that were to be deleted are missing")
 
 
 def _chunks(places: array[int], size: int) -> Iterator[list[int]]:

@@ -7,7 +7,8 @@
     log         (one row) identity: the permanent name of this file; base: row numbers up to it were assigned in an earlier life
                 (``tail_guard``)
     schemas     id, definition, checksum: the Avro schemas that payloads were written with
-    namespaces  id, name; compacted: the last row that a compaction may have deleted; checksum: of these columns
+    namespaces  id, name; compacted: the last row that a compaction may have deleted; kept: how many rows stand up to the floor;
+                checksum: of these columns
     events      place (the namespace's id in the high bits, the row number within the namespace in the low ones), published_at, schema,
                 checksum, key, properties (JSON), payload (NULL: a tombstone)
 
@@ -16,7 +17,7 @@ index: a commit writes the pages of its rows and no others.
 
 Damage is detected: a changed row by its checksum; missing rows at the end by the mark beside the file (``tail_guard``); any other missing
 row by the row numbers, which have no gaps above the namespace's *floor*: the last row that a compaction may have deleted, or that may have
-been assigned in an earlier life.
+been assigned in an earlier life; and up to the floor by the number of rows there.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from ...sqlite_file import (
     checksum,
     create_private,
     lacks_room,
+    transaction,
     unusable,
 )
 from ...sqlite_file import connect as _connect
@@ -68,7 +70,7 @@ _TABLES = (
     "CREATE TABLE log (identity TEXT NOT NULL, base INTEGER NOT NULL)",
     "CREATE TABLE schemas (id INTEGER PRIMARY KEY, definition TEXT NOT NULL UNIQUE, checksum INTEGER NOT NULL)",
     """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, compacted INTEGER NOT NULL,
-    checksum INTEGER NOT NULL)""",
+    kept INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
     """CREATE TABLE events (place INTEGER PRIMARY KEY, published_at INTEGER NOT NULL, schema INTEGER NOT NULL,
     checksum INTEGER NOT NULL, key TEXT NOT NULL, properties TEXT NOT NULL, payload BLOB)""",
 )
@@ -200,11 +202,13 @@ class NamespaceRow(NamedTuple):
     """The highest row number that a compaction may have deleted."""
     floor: int
     """The highest row number up to which numbers may have gaps: from compactions, and from the end of a former life."""
+    kept: int
+    """How many rows there must be up to the floor."""
     last: int
     """The highest row number that was ever assigned, as far as the file can tell."""
 
 
-_NAMESPACE = """SELECT id, name, compacted, checksum,
+_NAMESPACE = """SELECT id, name, compacted, kept, checksum,
     (SELECT max(place) FROM events WHERE place > (id << ?1) AND place < ((id + 1) << ?1)) FROM namespaces"""
 
 
@@ -234,11 +238,11 @@ def namespace(connection: sqlite3.Connection, namespace_id: int) -> NamespaceRow
     return _namespace(identity(connection).base, *row)
 
 
-def _namespace(base: int, number: int, name: str, compacted: int, sure: int, last: int | None) -> NamespaceRow:
-    if sure != checksum(number, name, compacted):
+def _namespace(base: int, number: int, name: str, compacted: int, kept: int, sure: int, last: int | None) -> NamespaceRow:
+    if sure != checksum(number, name, compacted, kept):
         raise Damaged(f"the row of its namespace {number} is not what was written")
     floor = max(base, compacted)
-    return NamespaceRow(number, name, compacted, floor, max(floor, row_at(last or 0)))
+    return NamespaceRow(number, name, compacted, floor, kept, max(floor, row_at(last or 0)))
 
 
 def add_namespace(connection: sqlite3.Connection, name: str) -> int:
@@ -249,16 +253,59 @@ def add_namespace(connection: sqlite3.Connection, name: str) -> int:
     (number,) = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM namespaces").fetchone()
     if number > MAX_NAMESPACE_ID:
         raise OverflowError(f"a file holds {MAX_NAMESPACE_ID} namespaces at most")
-    connection.execute("INSERT INTO namespaces VALUES (?, ?, 0, ?)", (number, name, checksum(number, name, 0)))
+    _store(connection, number, name, 0, 0)
     return int(number)
 
 
-def note_compacted(connection: sqlite3.Connection, namespace_id: int, row: int) -> None:
-    """Records that a compaction may delete rows of a namespace up to ``row`` from now on. Does so in one statement, which commits."""
+def _store(connection: sqlite3.Connection, number: int, name: str, compacted: int, kept: int) -> None:
+    row = (number, name, compacted, kept)
+    connection.execute("INSERT OR REPLACE INTO namespaces VALUES (?, ?, ?, ?, ?)", (*row, checksum(*row)))
+
+
+def note_compacted(connection: sqlite3.Connection, namespace_id: int, row: int, kept: int) -> None:
+    """Records that a compaction may delete rows of a namespace up to ``row`` from now on, and how many stand up to the floor then.
+
+    Does so in one statement, which commits.
+    """
     known = namespace(connection, namespace_id)
-    compacted = max(known.compacted, row)
-    sure = checksum(namespace_id, known.name, compacted)
-    connection.execute("UPDATE namespaces SET compacted = ?, checksum = ? WHERE id = ?", (compacted, sure, namespace_id))
+    _store(connection, namespace_id, known.name, max(known.compacted, row), kept)
+
+
+def delete_events(connection: sqlite3.Connection, namespace_id: int, places: Sequence[int]) -> None:
+    """Deletes events up to the floor of a namespace, and commits; all of ``places`` or none.
+
+    Raises:
+        Damaged: one of them is missing.
+    """
+    with transaction(connection):
+        chosen = f"place IN ({','.join('?' * len(places))})"
+        if connection.execute(f"DELETE FROM events WHERE {chosen}", places).rowcount != len(places):  # noqa: S608 (only question marks)
+            raise Damaged("some of the events that were to be deleted are missing")
+        known = namespace(connection, namespace_id)
+        _store(connection, namespace_id, known.name, known.compacted, known.kept - len(places))
+
+
+def count_up_to(connection: sqlite3.Connection, namespace_id: int, row: int) -> int:
+    """How many events of a namespace stand up to a row."""
+    places = place_of(namespace_id, 1), place_of(namespace_id, row)
+    (found,) = connection.execute("SELECT count(*) FROM events WHERE place BETWEEN ? AND ?", places).fetchone()
+    return int(found)
+
+
+def _begin_life(connection: sqlite3.Connection, base: int) -> Identity:
+    """Gives the file another identity, and lets the rows of every namespace go on behind row ``base``. Commits.
+
+    Raises:
+        Damaged: events are missing that no mark knows of.
+    """
+    found = Identity(uuid.uuid4().hex, base)
+    with transaction(connection):
+        for row in namespaces(connection):
+            if count_up_to(connection, row.id, row.floor) != row.kept:
+                raise Damaged(f"of {row.name} events up to row {row.floor} are missing")
+            _store(connection, row.id, row.name, row.compacted, count_up_to(connection, row.id, base))
+        connection.execute("UPDATE log SET identity = ?, base = ?", found)
+    return found
 
 
 # Events
@@ -451,8 +498,7 @@ def _compare(connection: sqlite3.Connection, mark: Mark, path: Path) -> tuple[Id
         base = max(found.base, high_water.highest, said.highest if said is not None else 0) + LEAP
         if base + LEAP >= 1 << ROW_BITS:
             raise Damaged("it was restored so often that it has no row numbers left")
-        found = Identity(uuid.uuid4().hex, base)
-        connection.execute("UPDATE log SET identity = ?, base = ?", found)
+        found = _begin_life(connection, base)
         rows = namespaces(connection)
         high_water = _high_water(found, rows)
         _log.error(

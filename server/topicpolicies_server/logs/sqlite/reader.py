@@ -61,6 +61,8 @@ class Reader:
         """The last row that was read."""
         self._floor = 0
         """The row up to which numbers may have gaps."""
+        self._missing = 0
+        """How many events up to the floor were not read yet."""
         self._connection: sqlite3.Connection | None = None
         self._pages: Iterator[Sequence[file.EventRow]] = iter(())
 
@@ -73,9 +75,9 @@ class Reader:
         self._connection = file.connect(self._path)
         file.begin_snapshot(self._connection)
         known = file.namespace(self._connection, self._id)
-        self._floor = known.floor
+        self._floor, self._missing = known.floor, known.kept
         if self._behind is not None and self._stands_at(self._connection, self._behind, known.compacted):
-            self.resumed, self._at = True, rows.row_of(self._behind.position)
+            self.resumed, self._at, self._missing = True, rows.row_of(self._behind.position), 0
         self._pages = file.event_pages(self._connection, file.place_of(self._id, self._at + 1), file.place_of(self._id, self._last), PAGE)
 
     def next_page(self) -> list[Placed]:
@@ -88,6 +90,8 @@ class Reader:
             return [self._placed(row) for row in page]
         if max(self._at, self._floor) < self._last:
             raise Damaged(f"of {self._name} the events behind row {self._at} are missing")
+        if self._missing:
+            raise Damaged(f"of {self._name} {self._missing} events up to row {self._floor} are missing")
         return []
 
     def close(self) -> None:
@@ -125,6 +129,7 @@ class Reader:
         number = file.row_at(place)
         if number > self._floor and number != max(self._at, self._floor) + 1:
             raise Damaged(f"of {self._name} an event is missing before row {number}")
+        self._missing -= number <= self._floor
         self._at = number
         try:
             event, problem = self._codecs.get(schema).read(key, payload, file.properties_of(properties))
