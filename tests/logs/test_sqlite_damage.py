@@ -288,6 +288,13 @@ async def test_a_missing_event_above_or_below_the_floor_fails_the_read(path: Pat
     assert "stand" in (message := await loss(path)) or "missing" in message
 
 
+async def test_a_missing_event_is_found_also_where_a_new_life_begins(path: Path) -> None:
+    await life(path, *map(str, range(10)))
+    execute(path, "DELETE FROM events WHERE place & 0xff = 5")
+    path.with_name(f"{path.name}-mark").unlink()
+    assert "missing" in await refusal(path)
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -74,6 +74,48 @@ def test_the_logs_of_watched_namespaces_are_asked_in_turn_at_a_bounded_rate(logs
     assert min(times.values()) >= 10 * between / (between + SECONDS) - 1
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_namespaces_that_are_not_watched_any_more_do_not_delay_the_others(lost: bool) -> None:
+    """One namespace is watched all the time, and a thousand others for a second each, again and again."""
+    loop = SimulatedLoop(random.Random(1))
+    asked: list[tuple[float, int]] = []
+
+    async def watch() -> None:
+        rate = Rate(50.0)
+        stays = watched(loop, Log(asked, -1), [""], rate)
+        for begin in range(0, 10_000, 1_000):
+            passing = [watched(loop, Log(asked, begin + number), [""], rate) for number in range(1_000)]
+            await asyncio.sleep(1.0)
+            for each in passing:
+                (each.stop if lost else each.unwatched)()
+            await asyncio.sleep(9.0)
+            assert loop.milliseconds() - stays.confirmed_ms <= 1_000 * (SECONDS + 2), begin
+        stays.stop()
+
+    loop.run(watch())
+    assert sum(number >= 0 for _, number in asked) <= 10 * 102, "logs that are not watched are not asked"
+
+
+def test_questions_that_are_asked_again_are_within_the_rate() -> None:
+    loop = SimulatedLoop(random.Random(1))
+    asked: list[tuple[float, int]] = []
+
+    class Far(Log):
+        async def end(self, partition: int) -> Position:
+            await super().end(partition)
+            return "~"
+
+    async def watch() -> None:
+        rate = Rate(2.0)
+        behind = [watched(loop, Far(asked, number), [""], rate) for number in range(50)]
+        await asyncio.sleep(100)
+        for each in behind:
+            each.stop()
+
+    loop.run(watch())
+    assert 190 <= len(asked) <= 203
+
+
 def test_a_namespace_that_is_not_watched_any_more_is_not_asked() -> None:
     loop = SimulatedLoop(random.Random(1))
     asked: list[tuple[float, int]] = []
@@ -86,6 +128,7 @@ def test_a_namespace_that_is_not_watched_any_more_is_not_asked() -> None:
         await asyncio.sleep(3 * SECONDS)
         before = len(asked)
         usage.watching.clear()
+        made.unwatched()
         await asyncio.sleep(10 * SECONDS)
         assert before >= 3 and len(asked) <= before + 1
         usage.watching["somebody"] = None

@@ -26,11 +26,11 @@ class Passing:
         self.numbers: dict[PolicyKey | None, int] = {}
         self.passed: list[tuple[float, str]] = []
 
-    def waits(self, key: PolicyKey | None, number: int) -> bool:
+    def counts(self, key: PolicyKey | None, number: int) -> bool:
         return self.numbers.get(key) == number
 
     def publish(self, key: PolicyKey | None, number: int) -> bool:
-        if not self.waits(key, number):
+        if not self.counts(key, number):
             return False
         assert key is not None
         del self.numbers[key]

@@ -188,6 +188,8 @@ class Namespace:
         """Ends an ``observe``."""
         self._usage.watching.pop(observer, None)
         self._usage.used()
+        if not self._usage.watching:
+            self._progress.unwatched()
 
     def hold(self, holder: object) -> None:
         """Keeps the namespace loaded and repaired until ``release``; while it can't be loaded, attempts go on."""

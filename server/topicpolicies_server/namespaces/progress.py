@@ -22,7 +22,7 @@ import asyncio
 import itertools
 import logging
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from ..core.chains.sequencer import Request
 from ..core.errors import Kind, PolicyError
@@ -30,7 +30,7 @@ from ..core.names import PolicyKey
 from ..core.policies.events import Position
 from ..core.reasons import Reason
 from ..logs.change_log import NamespaceLog
-from ..tasks import RestartedTask, TaskSet
+from ..tasks import RestartedTask, TaskSet, asked_to_end
 from .common import Common
 from .follower import Follower
 from .usage import Usage
@@ -78,7 +78,7 @@ class Progress:
         self._unasked: list[Request] = []
         """Requests that came while no log serves."""
         self._waiting: dict[int, list[Request]] = {}
-        """By partition: requests that came after the current question about it had begun."""
+        """By partition: requests for the next question about it."""
         self._asking: dict[int, tuple[asyncio.Task[None], list[Request]]] = {}
         """By partition: what asks, and the requests that wait for the answer, or for the view to come to it."""
         self._confirmed_ms = 0
@@ -98,9 +98,7 @@ class Progress:
     def stop(self) -> None:
         """Asks nothing while no log serves. Requests, and callers that wait for a version, go on waiting."""
         self._log = None
-        if self._checks is not None:
-            self._checks.cancel()
-            self._checks = None
+        self.unwatched()
         for task, requests in self._asking.values():
             task.cancel()
             self._unasked += requests
@@ -163,28 +161,26 @@ class Progress:
 
     # --- the end of the log ---------------------------------------------------------------------------------------
 
-    async def _come_to_end(self, log: NamespaceLog, partition: int, seconds: float, wanted: Callable[[], bool]) -> bool:
+    async def _come_to_end(self, log: NamespaceLog, partition: int, seconds: float, again: Callable[[], Awaitable[bool]]) -> None:
         """Asks where a partition ends now, and waits until the view has come to there.
 
         Args:
             log: the log that serves.
             partition: the partition.
             seconds: how long to wait before the log is asked again.
-            wanted: returns whether to wait on.
-
-        Returns:
-            Whether the view has come there.
+            again: awaited before it is; returns whether anybody waits still.
 
         Raises:
             PolicyError: there was no answer.
         """
         end = await self._end(log, partition)
-        while self._here[partition] < end and wanted():
+        while self._here[partition] < end:
             try:
                 await self._until(partition, end, seconds)
             except TimeoutError:
+                if not await again():
+                    return
                 end = min(end, await self._end(log, partition))  # a view that is always behind comes to the first one
-        return self._here[partition] >= end
 
     async def _end(self, log: NamespaceLog, partition: int) -> Position:
         seconds = self._patience / 2
@@ -215,7 +211,7 @@ class Progress:
     async def _confirm(self, log: NamespaceLog, partition: int, requests: list[Request]) -> None:
         requests += self._waiting.pop(partition, [])  # also those that came in the same turn of the loop as the first one
 
-        def wanted() -> bool:
+        async def again() -> bool:
             given_up = [request for request in requests if request.abandoned]
             requests[:] = [request for request in requests if not request.abandoned]
             if given_up:
@@ -224,10 +220,12 @@ class Progress:
 
         why = ""
         try:
-            await self._come_to_end(log, partition, AGAIN_SECONDS, wanted)
+            await self._come_to_end(log, partition, AGAIN_SECONDS, again)
         except PolicyError as problem:
             why = problem.message
-        except Exception as problem:  # noqa: BLE001 (no request may be left waiting)
+        except (Exception, asyncio.CancelledError) as problem:  # no request may be left waiting, nor later ones kept from asking
+            if asked_to_end(problem):
+                raise
             _LOG.exception("%s: requesting the end of the change log failed", self._name)
             why = f"requesting the end of the log failed ({type(problem).__name__})"
         del self._asking[partition]
@@ -254,19 +252,35 @@ class Progress:
             self._checks = RestartedTask("requesting the ends of watched change logs", lambda: self._check(log), longest_seconds=seconds)
             self._checks.start()
 
+    def unwatched(self) -> None:
+        """Ends to ask: the namespace is not watched any more, or no log serves."""
+        if self._checks is not None:
+            self._checks.cancel()
+            self._checks = None
+
     async def _check(self, log: NamespaceLog) -> None:
-        while self._usage.watching:
-            await asyncio.sleep(self._common.confirmations.take(asyncio.get_running_loop().time(), log.partitions))
-            asked_at, reached = self._common.now(), True
+        while True:
+            await self._turn(log.partitions)
+            asked_at = self._common.now()
             try:
                 for partition in range(log.partitions):
-                    reached = reached and await self._come_to_end(log, partition, self._between, self._usage.is_watched)
+                    await self._come_to_end(log, partition, self._between, self._turn)
             except PolicyError as error:
                 _LOG.debug("the end of a change log can't be requested: %s", error)
             else:
-                self._confirmed_ms = max(self._confirmed_ms, asked_at if reached else 0)
+                self._confirmed_ms = max(self._confirmed_ms, asked_at)
             await asyncio.sleep(self._between)
-        self._checks = None
+
+    async def _turn(self, questions: int = 1) -> bool:
+        """Waits until the rate of all namespaces allows so many questions. A wait that is cancelled uses up none of it."""
+        rate = self._common.confirmations
+        seconds = rate.take(asyncio.get_running_loop().time(), questions)
+        try:
+            await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            rate.give_back(questions)
+            raise
+        return True
 
 
 def _position(wait: tuple[Position, int, asyncio.Future[None]]) -> Position:

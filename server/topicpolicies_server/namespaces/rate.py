@@ -26,3 +26,7 @@ class Rate:
         wait = max(self.next_at - now, 0.0)
         self._next = max(self._next, now) + times * self._interval
         return wait
+
+    def give_back(self, times: int) -> None:
+        """Takes back the count of actions that were not done."""
+        self._next -= times * self._interval

@@ -22,7 +22,7 @@ _SLACK = 1_000
 class Owner(Protocol):
     """The repairs of one namespace."""
 
-    def waits(self, key: PolicyKey | None, number: int) -> bool:
+    def counts(self, key: PolicyKey | None, number: int) -> bool:
         """Returns whether an entry of the queue still counts."""
 
     def publish(self, key: PolicyKey | None, number: int) -> bool:
@@ -57,14 +57,14 @@ class RepairQueue:
     def waiting(self) -> int:
         """How many repairs wait only because of the rate, or because repairs are paused. Safe to call from other threads."""
         now = self._loop.time()
-        return sum(at <= now and owner.waits(key, number) for at, number, owner, key in list(self._heap))
+        return sum(at <= now and owner.counts(key, number) for at, number, owner, key in list(self._heap))
 
     def add(self, seconds: float, owner: Owner, key: PolicyKey | None) -> int:
         """Has ``owner.publish`` called with a key after so many seconds, or later if the rate demands it. Returns the entry's number."""
         number = next(self._numbers)
         heapq.heappush(self._heap, (self._loop.time() + seconds, number, owner, key))
         if len(self._heap) > self._most:
-            self._heap = [entry for entry in self._heap if entry[2].waits(entry[3], entry[1]) or entry[1] == number]
+            self._heap = [entry for entry in self._heap if entry[2].counts(entry[3], entry[1]) or entry[1] == number]
             heapq.heapify(self._heap)
             self._most = 2 * len(self._heap) + _SLACK
         self._set_timer()

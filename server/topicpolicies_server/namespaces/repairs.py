@@ -148,7 +148,7 @@ class Repairs:
         self._due.clear()
         self._refused = self._attempt = 0
 
-    def waits(self, key: PolicyKey | None, number: int) -> bool:
+    def counts(self, key: PolicyKey | None, number: int) -> bool:
         """Returns whether an entry of the queue still counts."""
         if key is None:
             return number == self._attempt
@@ -157,7 +157,7 @@ class Repairs:
 
     def publish(self, key: PolicyKey | None, number: int) -> bool:
         """Publishes the repair of a key (None: of any), if the queue's entry still counts. Returns whether something was published."""
-        if not self.waits(key, number):
+        if not self.counts(key, number):
             return False
         if key is not None:
             return self._publish(key) is _Outcome.PUBLISHED

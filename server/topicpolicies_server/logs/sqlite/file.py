@@ -301,9 +301,10 @@ def _begin_life(connection: sqlite3.Connection, base: int) -> Identity:
     found = Identity(uuid.uuid4().hex, base)
     with transaction(connection):
         for row in namespaces(connection):
-            if count_up_to(connection, row.id, row.floor) != row.kept:
-                raise Damaged(f"of {row.name} events up to row {row.floor} are missing")
-            _store(connection, row.id, row.name, row.compacted, count_up_to(connection, row.id, base))
+            kept = count_up_to(connection, row.id, base)
+            if count_up_to(connection, row.id, row.floor) != row.kept or kept - row.kept != row.last - row.floor:
+                raise Damaged(f"of {row.name} events up to row {row.last} are missing")
+            _store(connection, row.id, row.name, row.compacted, kept)
         connection.execute("UPDATE log SET identity = ?, base = ?", found)
     return found
 
