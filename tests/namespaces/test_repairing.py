@@ -19,7 +19,7 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.activity import Activity, Repair
 from topicpolicies_server.namespaces.namespace import Phase
 
-from .bench import KEY, NAMESPACE, OTHER, Bench, document, error_of, simulate
+from .bench import KEY, NAMESPACE, OTHER, REFUSED, Bench, document, error_of, simulate
 
 UNREACHABLE = LogError(LogState.UNREACHABLE, "The change log can't be reached.")
 GONE = LogError(Reason.NAMESPACE_NOT_FOUND, "The namespace does not exist.", kind=Kind.NOT_FOUND)
@@ -397,6 +397,24 @@ def test_repairs_that_find_the_log_busy_are_retried_one_at_a_time(monkeypatch: p
         busy = False
         await asyncio.sleep(2)
         assert bench.namespace.repairs_due == 0 and written(bench) == len(keys) - 1
+
+    simulate(scenario, sole_writer=False, max_repairs_per_second=10_000.0)
+
+
+def test_repairs_that_the_log_refuses_after_it_took_them_are_retried_one_at_a_time() -> None:
+    """A Pulsar producer without permission, or a full disk, is told only then."""
+
+    async def scenario(bench: Bench) -> None:
+        await bench.namespace.ready()
+        many = 1_000
+        bench.faults.fates = [REFUSED] * many
+        keys = _conflicts(bench, 50)
+        await asyncio.sleep(10)
+        assert 30 <= many - len(bench.faults.fates) <= 60, "about four a second"
+        assert bench.namespace.repairs_due == len(keys)
+        bench.faults.fates = []
+        await asyncio.sleep(2)
+        assert bench.namespace.repairs_due == 0 and written(bench) == len(keys)
 
     simulate(scenario, sole_writer=False, max_repairs_per_second=10_000.0)
 

@@ -79,7 +79,7 @@ class Repairs:
         self._due: dict[PolicyKey, _Due] = {}
         self._paused = False
         self._refused = 0
-        """How often in a row the log has taken nothing. Meanwhile all are held, and one is tried after a while."""
+        """How often in a row the log has taken nothing, when asked or later. Meanwhile all are held, and one is tried after a while."""
         self._attempt = 0
         """The number of the queue's entry for that attempt."""
 
@@ -102,6 +102,9 @@ class Repairs:
         """
         if state is None or not self._updates.leads:
             return
+        if self._refused and cause is not None and _is_restatement(cause.event):
+            self._refused = 0
+            self._release()
         known = self._due.get(key) if self._due else None
         if not repair_due(state):
             if known is not None:
@@ -132,10 +135,12 @@ class Repairs:
 
     def append_failed(self, event: Event, state: KeyState | None, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged, which may have been a repair."""
-        if event.stamp is not None and restates(event.stamp) and not _passes(error):
+        if _is_restatement(event) and not _passes(error):
             self._log_refusal(event.key, error)
-        else:
-            self.consider(event.key, state)
+            return
+        if _is_restatement(event):
+            self._try_later()
+        self.consider(event.key, state)
 
     def pause(self) -> None:
         """Holds what is due until a log serves again."""
@@ -167,10 +172,10 @@ class Repairs:
             outcome = self._publish(each)
             if outcome in (_Outcome.PUBLISHED, _Outcome.LATER):
                 break
-        if outcome is not _Outcome.LATER:
+        if outcome in (_Outcome.NOTHING, _Outcome.BUSY):
             self._refused = 0
             self._release()
-        return outcome is _Outcome.PUBLISHED
+        return outcome is _Outcome.PUBLISHED  # the others follow once it is in the log (``consider``)
 
     def _publish(self, key: PolicyKey) -> _Outcome:
         due = self._due[key]
@@ -184,10 +189,7 @@ class Repairs:
         elif outcome is _Outcome.BUSY:
             self._wait(key, due, _BUSY_SECONDS)
         elif outcome is _Outcome.LATER:
-            pause = min(self._delay() * 2**self._refused, BOUND_SECONDS)
-            self._refused = min(self._refused + 1, 8)
-            self._hold()
-            self._attempt = self._common.repairs.add(pause, self, None)
+            self._try_later()
         else:
             del self._due[key]
         return outcome
@@ -233,6 +235,14 @@ class Repairs:
             due.at = due.number = 0
         self._attempt = 0
 
+    def _try_later(self) -> None:
+        """Holds all repairs, as the log takes nothing, and tries one after a while."""
+        if not self._attempt:
+            pause = min(self._delay() * 2**self._refused, BOUND_SECONDS)
+            self._refused = min(self._refused + 1, 8)
+            self._hold()
+            self._attempt = self._common.repairs.add(pause, self, None)
+
     def _release(self) -> None:
         if not self._held:
             for key, due in self._due.items():
@@ -243,6 +253,10 @@ class Repairs:
         """Logs a repair that the log can't take, now or later: it is not tried again before the key's next event."""
         self._common.activity.repairs["refused"] += 1
         _LOG.warning("%s: %s (%s) can't be repaired: %s", self._name, key.topic, key.scope.name, error.message)
+
+
+def _is_restatement(event: Event | None) -> bool:
+    return event is not None and event.stamp is not None and restates(event.stamp)
 
 
 def _passes(error: LogError) -> bool:
