@@ -34,7 +34,7 @@ _LOAD_PATIENCE_SECONDS = 1.0
 """How long a load keeps its slot without any progress."""
 _LOOKED_AT = 256
 """At how many namespaces it is looked when one is to be closed: there may be ten thousand, and each new one may close another."""
-_SLOW_LOADS = 4
+_SLOW_LOADS = 32
 """How many loads without progress go on, for each slot."""
 
 
