@@ -129,7 +129,7 @@ class MemoryStorage:
         return sorted(self._namespaces)
 
     def leader_name(self, cluster: str, address: str) -> str:
-        """Returns a new name for the producers of a term, in the form that ``logs/producer_names`` parses."""
+        """Returns a new name for the producers of a term, in the form that ``logs/leadership`` parses."""
         self._terms += 1
         return f"topicpolicies/{cluster}/{self._terms:x}/{address}"
 
