@@ -15,7 +15,7 @@ from topicpolicies_server.checkpoints.checkpoints import Checkpoints
 from topicpolicies_server.checkpoints.keeper import Copy, Keeper
 from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.policies.events import Placed
-from topicpolicies_server.core.reading.cells import name_of
+from topicpolicies_server.core.reading.cell import name_of
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.logs import rows
 from topicpolicies_server.logs.change_log import anchor_of

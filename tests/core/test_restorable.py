@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.test_frozen import seen_in
+from tests.core.test_cell import seen_in
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reading import restorable
+from topicpolicies_server.core.reading.cells import CellsInUse
 from topicpolicies_server.core.reading.restorable import KeyCell, KeyCells
 from topicpolicies_server.core.reading.view import View
 
@@ -21,9 +22,9 @@ CONTEXT = FoldContext(sole_writer=True)
 BOTH = frozenset(Scope)
 
 
-def changed(changes: Sequence[tuple[int, bool, bool]], warm: int) -> View:
+def changed(changes: Sequence[tuple[int, bool, bool]], most: int) -> View:
     """Returns a view after some changes: the number of a topic, whether its scope is GLOBAL, and whether it is deleted."""
-    view = View(CONTEXT, ("",), warm=warm)
+    view = View(CONTEXT, ("",), in_use=CellsInUse(most))
     for at, (topic, everywhere, deleted) in enumerate(changes, 1):
         key = PolicyKey(f"persistent://acme/orders/topic-{topic}", Scope.GLOBAL if everywhere else Scope.LOCAL)
         document = None if deleted else {"max_producer_per_topic": bytes((at % 100,))}
@@ -44,7 +45,7 @@ def restored(view: View, a_page: int) -> View:
 
 def all_of(view: View) -> object:
     page, more = view.page(BOTH, None, 10_000)
-    lately = {partition: list(each._cells.items()) for partition, each in view._cells.recent_cells.items()}
+    lately = {partition: list(each._cells.items()) for partition, each in view._cells.recent.items()}
     return [
         [seen_in(head) for head in view.heads()],
         [head.key for head in page],
@@ -64,12 +65,12 @@ CHANGES = st.lists(st.tuples(st.integers(0, 12), st.booleans(), st.booleans()), 
 @settings(max_examples=80, deadline=None)
 @given(CHANGES, st.integers(1, 9), st.sampled_from([0, 4, 256]), st.booleans(), st.integers(0, 3))
 def test_a_restored_view_has_the_same_keys_in_the_same_orders(
-    changes: list[tuple[int, bool, bool]], a_page: int, warm: int, dense: bool, run: int
+    changes: list[tuple[int, bool, bool]], a_page: int, most: int, dense: bool, run: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(restorable, "_SPARSE", 1_000 if dense else 0)
         patched.setattr(restorable, "_RUN", 16 << run)
-        view = changed(changes, warm)
+        view = changed(changes, most)
         other = restored(view, a_page)
         assert all_of(other) == all_of(view)
         assert all_of(restored(other, a_page + 1)) == all_of(view), "also restored a second time"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from collections.abc import Mapping
 from functools import cache
 from importlib import metadata
@@ -77,8 +78,8 @@ _MAKERS = ("core", "logs/avro", "checkpoints")
 
 @cache
 def maker() -> str:
-    """Returns a digest of what a checkpoint depends on besides its log: the release, its sources (if installed), its documents' form."""
+    """Returns what a checkpoint depends on besides its log: this release and Python's, the sources (if installed), the documents' form."""
     made = hashlib.blake2b(policies_pb2.DESCRIPTOR.serialized_pb, digest_size=8)
     for path in sorted(path for folder in _MAKERS for path in (_SERVER / folder).rglob("*.py")):
         made.update(path.read_bytes())
-    return f"{metadata.version('topicpolicies')}/{made.hexdigest()}"
+    return f"{metadata.version('topicpolicies')}/{platform.python_version()}/{made.hexdigest()}"

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from ..core.policies.events import Placed, Position
-from ..core.reading.cells import name_of
+from ..core.reading.cell import name_of
 from ..core.reading.view import View
 from ..logs.change_log import Start, anchor_of
 from .cells import row_of

@@ -60,7 +60,8 @@ class Follower:
             keeper: makes the checkpoints of the view; if the previous view is continued, its own keeper does.
             restored: the view of a checkpoint, with which this follower begins if the log is read from there on.
         """
-        self.view = View(context)
+        self._in_use = capacity.in_use if capacity is not None else None
+        self.view = View(context, in_use=self._in_use)
         """The view; empty until the log is open."""
         self.continues = False
         """Whether the view is that of the previous opening, continued."""
@@ -120,7 +121,7 @@ class Follower:
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            self.view = View(self._context, complete)
+            self.view = View(self._context, complete, in_use=self._in_use)
             self.readback = ReadBack(log.partitions, log.follows)
         if self.keeper is not None:
             self.keeper.keep(self)
@@ -153,7 +154,7 @@ class Follower:
         self.forget()
         if self.keeper is not None and self.keeper.copying and self.keeper.kept is self:
             return  # a checkpoint of this view is being copied: the garbage collector frees it later
-        self.view = View(self._context)
+        self.view = View(self._context, in_use=self._in_use)
         self.log = self.keeper = self.readback = self._restored = None
         self._early.clear()
 

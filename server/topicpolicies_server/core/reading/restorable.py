@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,21 +10,14 @@ from typing import NamedTuple
 
 from ..names import Scope
 from ..policies.events import Position
-from .cells import Cells, Kept
-from .frozen import HEAD, NUMBERS, SHOWN
-from .heads import Cell
+from .cell import Kept, beginning, last_event
+from .cells import Cells
 from .pages import Pages
 
-_BEGINNING = struct.Struct(">xIQ").unpack_from
-"""Reads flags and number of a frozen cell (``frozen.NUMBERS``)."""
-_LAST_EVENT = struct.Struct(NUMBERS.format[: len(">BIQHHIq")]).unpack_from
-"""Reads the fields of a frozen cell up to the time at which the last event was published."""
 _RUN = 2_048
 """How many cells are sorted at a time, roughly: no other thread runs during a sort."""
 _SPARSE = 4
 """With at most so many numbers for each key, a list with a slot for each number is not too long."""
-_THERE = 3 << SHOWN
-"""The flags of which any says that there is a document."""
 
 
 class KeyCell(NamedTuple):
@@ -36,7 +28,7 @@ class KeyCell(NamedTuple):
     kept: Kept
     """The key's cell as it is, frozen or live."""
     lately: bool
-    """Whether the key had events lately (``recent_cells``)."""
+    """Whether the key had events lately (``recent``)."""
 
 
 class KeyCells(NamedTuple):
@@ -77,7 +69,7 @@ class Restorable:
     @property
     def times(self) -> dict[int, int]:
         """The time of each partition by its events, in milliseconds since 1970."""
-        return {partition: lately.now for partition, lately in self._cells.recent_cells.items() if lately.now is not None}
+        return {partition: lately.now for partition, lately in self._cells.recent.items() if lately.now is not None}
 
     def names(self) -> list[str]:
         """Returns the names of all keys, as of now."""
@@ -90,7 +82,7 @@ class Restorable:
     def key_cell(self, name: str) -> KeyCell | None:
         """Returns a key with its cell, to be read only; None: there is none."""
         kept = self._cells.kept(name)
-        return None if kept is None else KeyCell(name, kept, any(name in lately for lately in self._cells.recent_cells.values()))
+        return None if kept is None else KeyCell(name, kept, any(name in lately for lately in self._cells.recent.values()))
 
     def restore(self, pages: Iterable[KeyCells], *, number: int, forgotten: Mapping[int, Position], times: Mapping[int, int]) -> None:
         """Fills an empty view with the content of another one. Never blocks other threads for long.
@@ -105,13 +97,13 @@ class Restorable:
         found: list[tuple[list[int], KeyCells]] = []
         lately: list[str] = []
         for page in pages:
-            told = [_BEGINNING(kept) if isinstance(kept, bytes) else _beginning(kept) for kept in page.kept]
-            found.append(([number for _, number in told], page))
-            self._heads += sum([1 for flags, _ in told if flags & HEAD])
-            shown = [name for name, (flags, _) in zip(page.names, told, strict=True) if flags & _THERE]
+            told = [beginning(kept) for kept in page.kept]
+            found.append(([number for number, _ in told], page))
+            self._heads += sum([1 for number, _ in told if number])
+            shown = [name for name, (_, there) in zip(page.names, told, strict=True) if there]
             self._pages.fill(shown)
             if len(shown) < len(told):
-                self._absent.update((name, None) for name, (flags, _) in zip(page.names, told, strict=True) if not flags & _THERE)
+                self._absent.update((name, None) for name, (_, there) in zip(page.names, told, strict=True) if not there)
             lately += page.lately
         for run in _in_order(found):
             self._cells.restore(run)
@@ -122,26 +114,17 @@ class Restorable:
     def _number_of(self, name: str) -> int:
         kept = self._cells.kept(name)
         assert kept is not None, "it is there"
-        return _BEGINNING(kept)[1] if isinstance(kept, bytes) else _beginning(kept)[1]
+        return beginning(kept)[0]
 
     def _begin_times(self, lately: Iterable[str], times: Mapping[int, int]) -> None:
         cells: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
         for name in lately:
             kept = self._cells.kept(name)
-            if isinstance(kept, bytes):
-                _, _, _, partition, _, _, touched_at = _LAST_EVENT(kept)
+            if kept is not None:
+                partition, touched_at = last_event(kept)
                 cells[partition].append((name, touched_at))
-            elif kept is not None:
-                cells[kept.partition].append((name, kept.touched_at))
         for partition, now in times.items():
-            self._cells.recent_cells[partition].begin(sorted(cells[partition], key=_touched_at), now)
-
-
-def _beginning(cell: Cell) -> tuple[int, int]:
-    """Returns the flags (of head and document) and the number that the cell has when it is frozen."""
-    if cell.head is None:
-        return 0, 0
-    return HEAD | (_THERE if cell.document is not None else 0), cell.head.number
+            self._cells.recent[partition].begin(sorted(cells[partition], key=_touched_at), now)
 
 
 def _in_order(found: Sequence[tuple[list[int], KeyCells]]) -> Iterator[Sequence[tuple[str, Kept]]]:

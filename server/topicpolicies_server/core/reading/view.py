@@ -30,8 +30,9 @@ from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
 from . import snapshot
-from .cells import WARM, Cells, Trace, is_due, is_same, key_of, name_of, partition_of
-from .heads import Before, Cell, Head
+from .cell import Cell, is_due, key_of, last_event, name_of
+from .cells import Cells, CellsInUse, Trace, is_same
+from .heads import Before, Head
 from .pages import Pages, page_of
 from .restorable import Restorable
 from .snapshot import Snapshot
@@ -57,7 +58,7 @@ class View(Restorable, Walked):
     )
 
     def __init__(
-        self, context: FoldContext, complete: Sequence[Position | None] = (), absences: int | None = None, warm: int = WARM
+        self, context: FoldContext, complete: Sequence[Position | None] = (), absences: int | None = None, in_use: CellsInUse | None = None
     ) -> None:
         """An empty view.
 
@@ -65,7 +66,7 @@ class View(Restorable, Walked):
             context: what the fold must know besides the log.
             complete: by partition, the position after which nothing was compacted away; None where that is unknown.
             absences: how many keys without a document are kept; None: ``ABSENCES``.
-            warm: how many cells may be live; of more, those not in use are frozen.
+            in_use: the cells in use of all views of the server; None: those of this view only.
         """
         self._context = context
         self._complete = complete
@@ -73,7 +74,7 @@ class View(Restorable, Walked):
         self.recent = RecentRequests()
         """Requests that were applied lately."""
         self.gone = None
-        self._cells = Cells(context.window_ms, warm)
+        self._cells = Cells(context.window_ms, in_use)
         self._heads = 0
         """How many cells have a head."""
         self._number = 0
@@ -105,13 +106,12 @@ class View(Restorable, Walked):
 
     def state(self, key: PolicyKey) -> KeyState | None:
         """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``take``: it may be another object."""
-        cell = self._cells.find(name_of(key))
+        cell = self._cells.use(name_of(key))
         return cell.state if cell is not None else None
 
     def head(self, key: PolicyKey) -> Head | None:
         """Returns the head of a key; None: no event of the log made one."""
-        cell = self._cells.find(name_of(key))
-        return cell.head if cell is not None else None
+        return self._cells.peek(name_of(key))
 
     def version(self, key: PolicyKey) -> Position:
         """Returns the version of a key's document, also of an absent one."""
@@ -127,21 +127,12 @@ class View(Restorable, Walked):
         return self._cells.traces()
 
     def traced(self, traces: Iterable[Trace]) -> Snapshot:
-        """Returns the heads of some traces, each thawed when it is read."""
+        """Returns the heads of some traces, each made when it is read."""
         return snapshot.traced(self._cells, traces)
 
     def number_of(self, key: PolicyKey) -> int:
         """Returns the number of the last change of a key; 0: the log has no event of the key, or the key is forgotten."""
         return self._cells.number(name_of(key))
-
-    def settle(self, cells: int) -> int:
-        """Freezes live cells that are not in use, to save memory. Examines at most so many cells; returns how many it examined."""
-        return self._cells.settle(cells)
-
-    @property
-    def live(self) -> int:
-        """How many cells are not frozen."""
-        return self._cells.warm
 
     def __len__(self) -> int:
         return self._heads
@@ -171,12 +162,12 @@ class View(Restorable, Walked):
         event = placed.event
         if event is None:
             return None, None
-        self._cells.taken()  # the event before this one: only now, as its listeners may have set its head's ``before`` meanwhile
-        cell = self._cells.change(name_of(event.key))
+        self._cells.limit()
+        cell = self._cells.use(name_of(event.key))
         if cell is None:
             cell = self._new_cell(event.key, placed.partition)
         elif cell.partition != placed.partition:
-            self._cells.recent_cells[cell.partition].leave(cell.name)
+            self._cells.recent[cell.partition].remove(cell.name)
             cell.partition = placed.partition
         state = cell.state
         context = self._context
@@ -188,9 +179,9 @@ class View(Restorable, Walked):
                 context = context._replace(joining=False)
         folded = fold(state, placed, context)
         cell.touched_at = placed.published_at
-        now, idle = self._cells.recent_cells[placed.partition].touch(cell.name, placed.published_at, placed.producer)
-        for name in idle:
-            self._cells.trim(name, now, context.window_ms)
+        recent = self._cells.recent[placed.partition]
+        for name in recent.touch(cell.name, placed.published_at, placed.producer):
+            self._cells.trim(name, recent.now or 0, context.window_ms)
         change = None
         if folded.changed:
             if event.stamp is not None:
@@ -210,7 +201,7 @@ class View(Restorable, Walked):
             When there will be no such key any more, by the same clock, if no other event comes; None: there is none now.
         """
         window = self._context.window_ms
-        missing = (state.joined for state in self._cells.joined(now, window) if not check_all_seen(state, now, window))
+        missing = (state.joined for state in self._cells.joined(now - window) if not check_all_seen(state, now, window))
         return max((joined.first_at + window for joined in missing if joined), default=None)
 
     def complete_behind(self, positions: Sequence[Position | None]) -> None:
@@ -241,6 +232,7 @@ class View(Restorable, Walked):
         self._forgotten, self._forgotten_number = dict(older.forgotten), older.forgotten_number
         for name, kept in theirs.items():
             if is_same(mine.kept(name), kept):
+                assert isinstance(kept, bytes)
                 mine.take_over(name, kept)  # with the older view's number
                 if name in self._absent:
                     self._absent.move_to_end(name)
@@ -249,7 +241,7 @@ class View(Restorable, Walked):
             if head is None:
                 continue
             there = head.document is not None
-            cell = mine.change(name) or self._new_cell(head.key, partition_of(kept))
+            cell = mine.use(name) or self._new_cell(head.key, last_event(kept)[0])
             if cell.head is None:
                 absent_since(absence(cell.partition, head, positions) if there else head.version, cell.state)
             if cell.head is None and there:
@@ -259,7 +251,7 @@ class View(Restorable, Walked):
         changes = [self._put(cell, None, absence(cell.partition, head, positions), head.version, None) for cell, head in vanished]
         for name, head in fresh:
             told = theirs.peek(name)
-            cell = mine.change(name) or self._new_cell(head.key, head.partition)
+            cell = mine.use(name) or self._new_cell(head.key, head.partition)
             change = self._put(cell, head.document, head.version, told.version if told is not None else ABSENT, head.placed)
             if told is not None or not was_forgotten(older.forgotten, head):
                 changes.append(change)
@@ -287,7 +279,7 @@ class View(Restorable, Walked):
     def _show(self, cell: Cell, change: Head) -> None:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
         if self._walks:
-            self._walks.about_to_change(cell.name, cell.frozen_head or cell.head)
+            self._walks.about_to_change(cell.name, cell.head)
         there, was_there = change.document is not None, cell.document is not None
         if there is not was_there:
             if there:
@@ -300,7 +292,7 @@ class View(Restorable, Walked):
             self._absent.move_to_end(cell.name)
         if cell.head is None:
             self._heads += 1
-        cell.head, cell.frozen_head = change, None
+        cell.head = change
         self._cells.move_to_end(cell.name)
 
     def _forget(self) -> None:
@@ -308,7 +300,7 @@ class View(Restorable, Walked):
         cells = self._cells
         for _ in range(_FORGET_AT_A_TIME):
             name = next(iter(self._absent))
-            if any(name in lately for lately in self._cells.recent_cells.values()) or not cells.is_forgettable(name):
+            if any(name in lately for lately in self._cells.recent.values()) or not cells.is_forgettable(name):
                 self._absent.move_to_end(name)
                 continue
             head = cells.peek(name)
