@@ -31,7 +31,7 @@ A head that other objects keep as well (the ring of recent changes, for its ``be
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -174,13 +174,11 @@ class Cells:
         self._line_up(cell)
         return cell
 
-    def restore(self, some: Iterable[tuple[str, Kept]]) -> None:
-        """Adds cells as they are, live or frozen, at the end of the order, the oldest change first; live ones go to the line."""
-        before = self._cells
-        for name, kept in some:
-            before[name] = kept
-            if not isinstance(kept, bytes):
-                self._line_up(kept)
+    def restore(self, name: str, kept: Kept) -> None:
+        """Adds a cell as it is, live or frozen, at the end of the order; a live one goes to the line."""
+        self._cells[name] = kept
+        if not isinstance(kept, bytes):
+            self._line_up(kept)
 
     def take_over(self, name: str, kept: Kept) -> None:
         """Replaces the cell of a name by a frozen one, and moves it to the end of the order."""

@@ -20,38 +20,69 @@ deletions were forgotten (``forgotten``), so that no watcher resumes from an old
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from bisect import bisect_right
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import NamedTuple
 
 from ..fold.fold import FoldContext, Folded, KeyState, absent_since, check_all_seen, fold, repair_due, restatement
-from ..fold.recent import RecentRequests
+from ..fold.recent import RecentRequests, Texts
 from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
-from . import snapshot
-from .cells import WARM, Cells, Trace, is_due, is_same, key_of, name_of, partition_of
+from . import cell_codec, snapshot
+from .cells import WARM, Cells, Kept, Trace, is_due, is_same, key_of, name_of, partition_of
+from .frozen import FORMAT, HEAD, NUMBERS, SHOWN, freeze
 from .heads import Before, Cell, Head
 from .pages import Pages, page_of
-from .restorable import Restorable
+from .recent_cells import WINDOWS
 from .snapshot import Snapshot
 from .succession import absence, same, was_forgotten
 from .walk import Walked, Walks
 
-__all__ = ["ABSENCES", "Before", "Head", "View", "wire"]
+__all__ = ["ABSENCES", "Before", "Copy", "Head", "View", "wire"]
 
 ABSENCES = 10_000
 """How many keys without a document are kept, by default; more only while events may still come for them."""
 _FORGET_AT_A_TIME = 2
+_RUN = 2_048
+"""How many names are sorted at a time, roughly: no other thread runs during a sort."""
 
 
-class View(Restorable, Walked):
+class Copy(NamedTuple):
+    """All that is kept of a view for another process. Nothing changes it."""
+
+    names: Sequence[str]
+    """The names of all keys (``cells.name_of``), in the order of their last change."""
+    cells: Sequence[bytes]
+    """The cell of each key."""
+    number: int
+    """The number of the last change."""
+    forgotten: Mapping[int, Position]
+    """The position up to which deletions were forgotten, by partition."""
+    times: Mapping[int, int]
+    """The time of each partition by its events, in milliseconds since 1970 (``recent_cells``)."""
+    requests: Sequence[Texts]
+    """The requests applied lately, the oldest first."""
+
+
+class View(Walked):
     """The heads of one namespace."""
 
     __slots__ = (
         "_absences",
+        "_absent",
+        "_cells",
+        "_complete",
         "_context",
+        "_forgotten",
         "_forgotten_number",
+        "_heads",
+        "_number",
+        "_pages",
         "_walks",
         "recent",
     )
@@ -72,7 +103,6 @@ class View(Restorable, Walked):
         self._absences = ABSENCES if absences is None else absences
         self.recent = RecentRequests()
         """Requests that were applied lately."""
-        self.gone = None
         self._cells = Cells(context.window_ms, warm)
         self._heads = 0
         """How many cells have a head."""
@@ -92,6 +122,11 @@ class View(Restorable, Walked):
     def context(self) -> FoldContext:
         """The facts that the fold needs besides state and event."""
         return self._context
+
+    @property
+    def complete(self) -> Sequence[Position | None]:
+        """By partition, the position after which nothing was compacted away; None where that was unknown when the log was loaded."""
+        return self._complete
 
     @property
     def forgotten(self) -> Mapping[int, Position]:
@@ -160,6 +195,10 @@ class View(Restorable, Walked):
         The page ends with the document that makes it at least ``most_bytes`` large.
         """
         return page_of(self._cells, self._pages.after(scopes, after), most, most_bytes)
+
+    def named(self, after: str, most: int) -> list[str]:
+        """Returns the names of at most ``most`` keys with a document, in order, that are greater than ``after``."""
+        return list(islice(self._pages.names(frozenset(Scope), after), most))
 
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
         """Returns the repair or tombstone that is due for a key; None: none is due."""
@@ -273,6 +312,40 @@ class View(Restorable, Walked):
         self._cells.renumber(older.number)
         self._number += older.number
 
+    def copy(self) -> Copy:
+        """Returns what another process needs to continue this view."""
+        items = self._cells.items()
+        names, cells = [name for name, _ in items], [kept if isinstance(kept, bytes) else _to_bytes(kept) for _, kept in items]
+        times = {partition: lately.now for partition, lately in self._cells.recent_cells.items() if lately.now is not None}
+        return Copy(names, cells, self._number, dict(self._forgotten), times, self.recent.all())
+
+    def restore(self, copy: Copy) -> None:
+        """Fills an empty view with the content of another one. Never blocks other threads for long.
+
+        Raises:
+            ValueError: a cell is not what ``copy`` returns.
+        """
+        self._number, self._forgotten = copy.number, dict(copy.forgotten)
+        there: list[str] = []
+        lately: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+        idle_before = {partition: now - WINDOWS * self._context.window_ms for partition, now in copy.times.items()}
+        for name, data in zip(copy.names, copy.cells, strict=True):
+            kept = _from_bytes(name, data)
+            has_head, has_document, partition, touched_at, has_leftovers = _facts(kept)
+            self._heads += has_head
+            if has_document:
+                there.append(name)
+            else:
+                self._absent[name] = None
+            if has_leftovers or (not has_document and touched_at >= idle_before.get(partition, touched_at + 1)):
+                lately[partition].append((name, touched_at))
+            self._cells.restore(name, kept)
+        for run in _in_order(there):
+            self._pages.fill(run)
+        for partition, now in copy.times.items():
+            self._cells.recent_cells[partition].begin(sorted(lately[partition], key=itemgetter(1)), now)
+        self.recent.restore(copy.requests)
+
     def _new_cell(self, key: PolicyKey, partition: int) -> Cell:
         cell = self._cells.add(key, partition)
         self._absent[cell.name] = None
@@ -315,8 +388,6 @@ class View(Restorable, Walked):
             self._walks.about_to_change(name, head)
             cells.remove(name)
             del self._absent[name]
-            if self.gone is not None:
-                self.gone[name] = None
             if head is not None:
                 self._heads -= 1
                 self._forgotten_number = max(self._forgotten_number, head.number)
@@ -328,3 +399,36 @@ class View(Restorable, Walked):
 def wire(change: Head) -> bytes | None:
     """Returns the serialized document of a head; None: there is no document."""
     return None if change.document is None else documents.wire(change.document)
+
+
+def _in_order(names: Sequence[str]) -> Iterator[list[str]]:
+    """Yields names in order, some at a time."""
+    borders = sorted(names[:: _RUN // 16])[15::16]
+    runs: list[list[str]] = [[] for _ in range(len(borders) + 1)]
+    for name in names:
+        runs[bisect_right(borders, name)].append(name)
+    for run in runs:
+        run.sort()
+        yield run
+
+
+def _to_bytes(cell: Cell) -> bytes:
+    """Returns a live cell as bytes: frozen if its key is settled, else whole. Their first bytes differ."""
+    return cell.frozen or freeze(cell.state, cell.head, cell.partition, cell.touched_at) or cell_codec.to_bytes(cell)
+
+
+def _from_bytes(name: str, data: bytes) -> Kept:
+    if data[0] == FORMAT:
+        return data
+    try:
+        return cell_codec.from_bytes(key_of(name), data)
+    except cell_codec.Unreadable as error:
+        raise ValueError(str(error)) from error
+
+
+def _facts(kept: Kept) -> tuple[bool, bool, int, int, bool]:
+    """Returns whether a cell has a head, and a document; the partition and time of its last event; and whether it has leftovers."""
+    if isinstance(kept, bytes):
+        _, flags, _, partition, _, _, touched_at, _, _, end, _, _, _ = NUMBERS.unpack_from(kept)
+        return bool(flags & HEAD), bool(flags >> SHOWN & 3), partition, touched_at, end != len(kept)
+    return kept.head is not None, kept.document is not None, kept.partition, kept.touched_at, True
