@@ -4,7 +4,7 @@
 
     MAGIC
     a block    the header, in JSON: whose checkpoint it is, of which place, and how many keys and requests follow
-    blocks     keys: names and cells, in the order of their last change
+    blocks     keys: names and cells
     blocks     requests that were applied lately: names and answers, the oldest first
 
 A block is its length, its checksum (CRC-32, continued from the block before) and its content. The blocks of keys and of requests have

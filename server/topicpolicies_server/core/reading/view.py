@@ -35,7 +35,7 @@ from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
 from . import cell_codec, snapshot
 from .cells import WARM, Cells, Kept, Trace, is_due, is_same, key_of, name_of, partition_of
-from .frozen import FORMAT, HEAD, NUMBERS, SHOWN, freeze
+from .frozen import FORMAT, NUMBERS, SHOWN, freeze
 from .heads import Before, Cell, Head
 from .pages import Pages, page_of
 from .recent_cells import WINDOWS
@@ -56,7 +56,7 @@ class Copy(NamedTuple):
     """All that is kept of a view for another process. Nothing changes it."""
 
     names: Sequence[str]
-    """The names of all keys (``cells.name_of``), in the order of their last change."""
+    """The names of all keys (``cells.name_of``), in any order."""
     cells: Sequence[bytes]
     """The cell of each key."""
     number: int
@@ -314,8 +314,8 @@ class View(Walked):
 
     def copy(self) -> Copy:
         """Returns what another process needs to continue this view."""
-        items = self._cells.items()
-        names, cells = [name for name, _ in items], [kept if isinstance(kept, bytes) else _to_bytes(kept) for _, kept in items]
+        names, kept = self._cells.copy()
+        cells = [each if isinstance(each, bytes) else _to_bytes(each) for each in kept]
         times = {partition: lately.now for partition, lately in self._cells.recent_cells.items() if lately.now is not None}
         return Copy(names, cells, self._number, dict(self._forgotten), times, self.recent.all())
 
@@ -329,17 +329,19 @@ class View(Walked):
         there: list[str] = []
         lately: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
         idle_before = {partition: now - WINDOWS * self._context.window_ms for partition, now in copy.times.items()}
-        for name, data in zip(copy.names, copy.cells, strict=True):
-            kept = _from_bytes(name, data)
-            has_head, has_document, partition, touched_at, has_leftovers = _facts(kept)
-            self._heads += has_head
+        cells = list(map(_from_bytes, copy.names, copy.cells))
+        facts = list(map(_facts, cells))
+        numbers = [number for number, *_ in facts]
+        for at in sorted(range(len(cells)), key=numbers.__getitem__):
+            name, (number, has_document, partition, touched_at, has_leftovers) = copy.names[at], facts[at]
+            self._heads += number > 0
             if has_document:
                 there.append(name)
             else:
                 self._absent[name] = None
             if has_leftovers or (not has_document and touched_at >= idle_before.get(partition, touched_at + 1)):
                 lately[partition].append((name, touched_at))
-            self._cells.restore(name, kept)
+            self._cells.restore(name, cells[at])
         for run in _in_order(there):
             self._pages.fill(run)
         for partition, now in copy.times.items():
@@ -426,9 +428,9 @@ def _from_bytes(name: str, data: bytes) -> Kept:
         raise ValueError(str(error)) from error
 
 
-def _facts(kept: Kept) -> tuple[bool, bool, int, int, bool]:
-    """Returns whether a cell has a head, and a document; the partition and time of its last event; and whether it has leftovers."""
+def _facts(kept: Kept) -> tuple[int, bool, int, int, bool]:
+    """Returns of a cell: the head's number (0: none), whether it has a document, its last event's partition and time, and if it has leftovers."""
     if isinstance(kept, bytes):
-        _, flags, _, partition, _, _, touched_at, _, _, end, _, _, _ = NUMBERS.unpack_from(kept)
-        return bool(flags & HEAD), bool(flags >> SHOWN & 3), partition, touched_at, end != len(kept)
-    return kept.head is not None, kept.document is not None, kept.partition, kept.touched_at, True
+        _, flags, number, partition, _, _, touched_at, _, _, end, _, _, _ = NUMBERS.unpack_from(kept)
+        return number, bool(flags >> SHOWN & 3), partition, touched_at, end != len(kept)
+    return kept.head.number if kept.head is not None else 0, kept.document is not None, kept.partition, kept.touched_at, True
