@@ -16,8 +16,8 @@ from topicpolicies_server.core.policies.events import Action, Event, ListChange,
 from topicpolicies_server.core.reading.cell import (
     Cell,
     Damaged,
-    beginning,
     document_size,
+    facts,
     has_leftovers,
     is_due,
     is_owed,
@@ -171,8 +171,12 @@ def test_a_cell_that_wakes_equals_the_cell_that_was_put_to_rest(cell: Cell) -> N
 @given(cells())
 def test_single_fields_are_the_same_in_use_and_at_rest(cell: Cell) -> None:
     data = rest(cell)
-    for field in (number_of, beginning, last_event, document_size, is_due):
+    for field in (number_of, last_event, document_size, is_due):
         assert field(data) == field(cell), field
+    state = cell.state
+    leftovers = [state.older, state.seen, state.owed, None if state.joined is ALONE else state.joined]
+    there = cell.document is not None
+    assert facts(data) == (number_of(cell), there, cell.partition, cell.touched_at, any(each is not None for each in leftovers))
     head = cell.head
     if head is not None:
         assert place_of(data) == (head.partition, head.place, head.placed is not None)

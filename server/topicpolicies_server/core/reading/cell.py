@@ -95,12 +95,21 @@ def number_of(kept: Kept) -> int:
     return kept.head.number if kept.head is not None else 0
 
 
-def beginning(kept: Kept) -> tuple[int, bool]:
-    """Returns the number of the head (0: there is none), and whether it has a document."""
-    if isinstance(kept, bytes):
-        flags, number, *_ = _HEADER.unpack_from(kept)
-        return number, bool(flags & _DOCUMENT)
-    return number_of(kept), kept.document is not None
+def facts(data: bytes) -> tuple[int, bool, int, int, bool]:
+    """Returns what is known of a cell at rest without waking it.
+
+    Returns:
+        The head's number (0: there is none), whether it has a document, partition and time (in milliseconds since 1970) of the key's last
+        event, and whether the cell has what is needed only for a while after that.
+
+    Raises:
+        Damaged: the bytes are too few for a cell.
+    """
+    try:
+        flags, number, partition, _, touched_at, _, end, _ = _HEADER.unpack_from(data)
+    except struct.error as error:
+        raise Damaged(str(error)) from error
+    return number, bool(flags & _DOCUMENT), partition, touched_at, end != len(data)
 
 
 def last_event(kept: Kept) -> tuple[int, int]:

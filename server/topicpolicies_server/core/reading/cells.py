@@ -166,7 +166,7 @@ class RecentCells:
 class Cells:
     """All cells of one view, in the order of their last change, oldest first."""
 
-    __slots__ = ("__weakref__", "_cells", "_in_use", "_me", "recent")
+    __slots__ = ("__weakref__", "_cells", "_me", "in_use", "recent")
 
     def __init__(self, window_ms: int, in_use: CellsInUse | None = None) -> None:
         """Begins without cells.
@@ -175,7 +175,7 @@ class Cells:
             window_ms: W, in milliseconds.
             in_use: the cells in use of all views of the server; None: those of this view only.
         """
-        self._in_use = CellsInUse() if in_use is None else in_use
+        self.in_use = CellsInUse() if in_use is None else in_use
         self._me = ref(self)
         self.recent: defaultdict[int, RecentCells] = defaultdict(lambda: RecentCells(window_ms))
         """The cells that had events lately, by partition, but for those at rest with a document and without leftovers."""
@@ -191,7 +191,7 @@ class Cells:
             return None
         if isinstance(kept, bytes):
             kept = self._cells[name] = wake(name, kept)
-        self._in_use.use(kept, self._me)
+        self.in_use.use(kept, self._me)
         return kept
 
     def kept(self, name: str) -> Kept | None:
@@ -202,16 +202,17 @@ class Cells:
         """Adds and returns a cell without events, at the end of the order."""
         name = name_of(key)
         cell = self._cells[name] = Cell(key, name, partition, KeyState())
-        self._in_use.use(cell, self._me)
+        self.in_use.use(cell, self._me)
         return cell
 
-    def restore(self, some: Iterable[tuple[str, Kept]]) -> None:
-        """Adds cells as they are, in use or at rest, at the end of the order, the oldest change first."""
-        before = self._cells
-        for name, kept in some:
-            before[name] = kept
-            if not isinstance(kept, bytes):
-                self._in_use.use(kept, self._me)
+    def restore(self, name: str, data: bytes) -> None:
+        """Adds a cell at rest at the end of the order."""
+        self._cells[name] = data
+
+    def copy(self) -> tuple[list[str], list[bytes]]:
+        """Returns the names of all cells, and the cells as bytes, in any order: bytes don't change, so this is a copy of one moment."""
+        names, kept = list(dict.keys(self._cells)), list(dict.values(self._cells))  # in a tenth of the time that the order takes
+        return names, [each if isinstance(each, bytes) else rest(each) for each in kept]
 
     def take_over(self, name: str, kept: bytes) -> None:
         """Replaces the cell of a name by one at rest, and moves it to the end of the order."""
@@ -297,7 +298,7 @@ class Cells:
 
     def limit(self) -> None:
         """Puts cells to rest that are not in use, of this view or of others."""
-        self._in_use.limit()
+        self.in_use.limit()
 
     def rest(self, cell: Cell) -> None:
         """Puts a cell to rest."""

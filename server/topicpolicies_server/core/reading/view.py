@@ -7,7 +7,7 @@ many other keys there are:
 order of the cells               what it is for                        what removes a cell from it
 ===============================  ====================================  ===============================================================
 by last change                   changes since a place                 only forgetting the key
-by last event, per partition     dropping what matters only for a      so many windows W without an event (``recent_cells``)
+by last event, per partition     dropping what matters only for a      so many windows W without an event (``cells.RecentCells``)
                                  while after an event
 absent ones, by last change      forgetting keys                       a document; more than ``ABSENCES`` of them
 with a document, by their names  pages, snapshots                      its deletion
@@ -20,39 +20,68 @@ deletions were forgotten (``forgotten``), so that no watcher resumes from an old
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from bisect import bisect_right
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import NamedTuple
 
 from ..fold.fold import FoldContext, Folded, KeyState, absent_since, check_all_seen, fold, repair_due, restatement
-from ..fold.recent import RecentRequests
+from ..fold.recent import RecentRequests, Texts
 from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
 from . import snapshot
-from .cell import Cell, is_due, key_of, last_event, name_of
-from .cells import Cells, CellsInUse, Trace, is_same
+from .cell import Cell, facts, is_due, key_of, last_event, name_of
+from .cells import WINDOWS, Cells, CellsInUse, Trace, is_same
 from .heads import Before, Head
 from .pages import Pages, page_of
-from .restorable import Restorable
 from .snapshot import Snapshot
 from .succession import absence, same, was_forgotten
 from .walk import Walked, Walks
 
-__all__ = ["ABSENCES", "Before", "Head", "View", "wire"]
+__all__ = ["ABSENCES", "Before", "Copy", "Head", "View", "wire"]
 
 ABSENCES = 10_000
 """How many keys without a document are kept, by default; more only while events may still come for them."""
 _FORGET_AT_A_TIME = 2
+_RUN = 2_048
+"""How many names are sorted at a time, roughly: no other thread runs during a sort."""
 
 
-class View(Restorable, Walked):
+class Copy(NamedTuple):
+    """All that is kept of a view for another process. Nothing changes it."""
+
+    names: Sequence[str]
+    """The names of all keys (``cell.name_of``), in any order."""
+    cells: Sequence[bytes]
+    """The cell of each key."""
+    number: int
+    """The number of the last change."""
+    forgotten: Mapping[int, Position]
+    """The position up to which deletions were forgotten, by partition."""
+    times: Mapping[int, int]
+    """The time of each partition by its events, in milliseconds since 1970 (``cells.RecentCells``)."""
+    requests: Sequence[Texts]
+    """The requests applied lately, the oldest first."""
+
+
+class View(Walked):
     """The heads of one namespace."""
 
     __slots__ = (
         "_absences",
+        "_absent",
+        "_cells",
+        "_complete",
         "_context",
+        "_forgotten",
         "_forgotten_number",
+        "_heads",
+        "_number",
+        "_pages",
         "_walks",
         "recent",
     )
@@ -73,7 +102,6 @@ class View(Restorable, Walked):
         self._absences = ABSENCES if absences is None else absences
         self.recent = RecentRequests()
         """Requests that were applied lately."""
-        self.gone = None
         self._cells = Cells(context.window_ms, in_use)
         self._heads = 0
         """How many cells have a head."""
@@ -93,6 +121,11 @@ class View(Restorable, Walked):
     def context(self) -> FoldContext:
         """The facts that the fold needs besides state and event."""
         return self._context
+
+    @property
+    def complete(self) -> Sequence[Position | None]:
+        """By partition, the position after which nothing was compacted away; None where that was unknown when the log was loaded."""
+        return self._complete
 
     @property
     def forgotten(self) -> Mapping[int, Position]:
@@ -151,6 +184,10 @@ class View(Restorable, Walked):
         The page ends with the document that makes it at least ``most_bytes`` large.
         """
         return page_of(self._cells, self._pages.after(scopes, after), most, most_bytes)
+
+    def named(self, after: str, most: int) -> list[str]:
+        """Returns the names of at most ``most`` keys with a document, in order, that are greater than ``after``."""
+        return list(islice(self._pages.names(frozenset(Scope), after), most))
 
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
         """Returns the repair or tombstone that is due for a key; None: none is due."""
@@ -265,6 +302,43 @@ class View(Restorable, Walked):
         self._cells.renumber(older.number)
         self._number += older.number
 
+    def share(self, in_use: CellsInUse) -> None:
+        """Limits the cells in use together with those of other views. To be called before the first event is taken."""
+        self._cells.in_use = in_use
+
+    def copy(self) -> Copy:
+        """Returns what another process needs to continue this view."""
+        times = {partition: recent.now for partition, recent in self._cells.recent.items() if recent.now is not None}
+        return Copy(*self._cells.copy(), self._number, dict(self._forgotten), times, self.recent.all())
+
+    def restore(self, copy: Copy) -> None:
+        """Fills an empty view with the content of another one. Never blocks other threads for long.
+
+        Raises:
+            ValueError: a cell is not what ``copy`` returns.
+        """
+        self._number, self._forgotten = copy.number, dict(copy.forgotten)
+        there: list[str] = []
+        recent: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+        idle_before = {partition: now - WINDOWS * self._context.window_ms for partition, now in copy.times.items()}
+        known = list(map(facts, copy.cells))
+        numbers = [number for number, *_ in known]
+        for at in sorted(range(len(known)), key=numbers.__getitem__):
+            name, (number, has_document, partition, touched_at, has_leftovers) = copy.names[at], known[at]
+            self._heads += number > 0
+            if has_document:
+                there.append(name)
+            else:
+                self._absent[name] = None
+            if has_leftovers or (not has_document and touched_at >= idle_before.get(partition, touched_at + 1)):
+                recent[partition].append((name, touched_at))
+            self._cells.restore(name, copy.cells[at])
+        for run in _in_order(there):
+            self._pages.fill(run)
+        for partition, now in copy.times.items():
+            self._cells.recent[partition].begin(sorted(recent[partition], key=itemgetter(1)), now)
+        self.recent.restore(copy.requests)
+
     def _new_cell(self, key: PolicyKey, partition: int) -> Cell:
         cell = self._cells.add(key, partition)
         self._absent[cell.name] = None
@@ -307,8 +381,6 @@ class View(Restorable, Walked):
             self._walks.about_to_change(name, head)
             cells.remove(name)
             del self._absent[name]
-            if self.gone is not None:
-                self.gone[name] = None
             if head is not None:
                 self._heads -= 1
                 self._forgotten_number = max(self._forgotten_number, head.number)
@@ -320,3 +392,14 @@ class View(Restorable, Walked):
 def wire(change: Head) -> bytes | None:
     """Returns the serialized document of a head; None: there is no document."""
     return None if change.document is None else documents.wire(change.document)
+
+
+def _in_order(names: Sequence[str]) -> Iterator[list[str]]:
+    """Yields names in order, some at a time."""
+    borders = sorted(names[:: _RUN // 16])[15::16]
+    runs: list[list[str]] = [[] for _ in range(len(borders) + 1)]
+    for name in names:
+        runs[bisect_right(borders, name)].append(name)
+    for run in runs:
+        run.sort()
+        yield run
