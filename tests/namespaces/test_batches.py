@@ -16,7 +16,6 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, LogError
-from topicpolicies_server.namespaces.life import Life
 from topicpolicies_server.namespaces.updates import Updates
 
 from .bench import KEY, OTHER, Bench, simulate
@@ -148,10 +147,10 @@ def test_an_update_that_fails_unexpectedly_fails_alone_in_its_batch(monkeypatch:
     answers: list[str] = []
     original = Updates._admit
 
-    def fails(self: Updates, request: Request, leadership: Leadership) -> None:
+    def fails(self: Updates, request: Request) -> None:
         if request.digest.endswith("=1"):
             raise RuntimeError("planted")
-        original(self, request, leadership)
+        original(self, request)
 
     monkeypatch.setattr(Updates, "_admit", fails)
 
@@ -165,8 +164,7 @@ def test_an_update_that_fails_unexpectedly_fails_alone_in_its_batch(monkeypatch:
     assert answers == ["OUTCOME_UNKNOWN", "APPLIED", "APPLIED"]
 
 
-@pytest.mark.parametrize("failing", ["life", "leadership"])
-def test_an_unexpected_error_for_a_whole_batch_is_reported_to_each_update(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_for_a_whole_batch_is_reported_to_each_update(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[str] = []
 
     def fails(*_: object) -> None:
@@ -175,10 +173,7 @@ def test_an_unexpected_error_for_a_whole_batch_is_reported_to_each_update(failin
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
         with monkeypatch.context() as planted:
-            if failing == "life":
-                planted.setattr(Life, "admit", fails)
-            else:
-                planted.setattr(Updates, "_leadership", property(fails))
+            planted.setattr(type(bench.opened), "leadership", property(fails))
             bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: answers.append(in_words(answer)[0]))
         assert answers == ["OUTCOME_UNKNOWN"] * 3
         assert not bench.namespace.busy
@@ -192,10 +187,10 @@ def test_a_waiting_update_that_fails_unexpectedly_fails_alone_and_at_once(waits_
     answers: list[str] = []
     original = Updates._admit
 
-    def fails(self: Updates, request: Request, leadership: Leadership) -> None:
+    def fails(self: Updates, request: Request) -> None:
         if request.digest.endswith("=1"):
             raise RuntimeError("planted")
-        original(self, request, leadership)
+        original(self, request)
 
     async def scenario(bench: Bench) -> None:
         if waits_for == "a leader":

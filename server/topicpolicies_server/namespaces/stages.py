@@ -69,8 +69,8 @@ class Stages:
             self._sent.pop(event.stamp.event_id, None)
             self._stage_times.pop(event.stamp.event_id, None)
 
-    def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
-        """Notes that the log has acknowledged events; returns them."""
+    def acknowledged(self, events: Sequence[Placed]) -> None:
+        """Notes that the log has acknowledged events."""
         now, sent = perf_counter(), self._sent
         for placed in events:
             if placed.event is not None and placed.event.stamp is not None:
@@ -81,13 +81,9 @@ class Stages:
                     _keep(self._acknowledged, event_id, now)
                     if self._stage_times and (times := self._stage_times.get(event_id)) is not None:
                         times.acknowledged = now
-        return events
 
-    def folded(self, event: Event) -> None:
-        """Notes that an event counts."""
-        if event.stamp is None:
-            return
-        event_id = event.stamp.event_id
+    def folded(self, event_id: str) -> None:
+        """Notes that an event of ours counts."""
         if self._stage_times and (times := self._stage_times.pop(event_id, None)) is not None:
             times.folded = perf_counter()
         acknowledged = self._acknowledged.pop(event_id, None)
