@@ -316,7 +316,8 @@ class Follower:
             for placed in events:
                 self._fold(placed)
         finally:
-            self._note()
+            if self._folded:
+                self._note()
             if keeper is not None:
                 keeper.took(events)
         log, readback = self.log, self.readback
@@ -355,8 +356,9 @@ class Follower:
             assert hub is not None, "it serves"
             change.before = Before(old) if change.previous else None
             hub.publish(change)
-        self._updates.folded(event, folded, old)
-        self._repairs.consider(event.key, view.state(event.key), placed)
+        state = view.state(event.key)
+        self._updates.folded(event, folded, old, state)
+        self._repairs.consider(event.key, state, placed)
 
     def _skip(self, placed: Placed) -> None:
         """Counts an entry that can't be read."""

@@ -21,12 +21,11 @@ ANSWERED   ``_settle``, once
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import random
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from ..core.chains.refusals import not_confirmed, not_in_time, nothing_is_written
 from ..core.chains.sequencer import Append, Effect, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
@@ -65,7 +64,8 @@ class Updates:
         self._common = common
         self._usage = usage
         self._stages = common.activity.stages
-        self._deadlines = Deadlines(asyncio.get_running_loop(), limits.update_timeout_seconds, self._expire)
+        self._loop = asyncio.get_running_loop()
+        self._deadlines = Deadlines(self._loop, limits.update_timeout_seconds, self._expire)
         self._arrivals: dict[Request, None] = {}
         """The requests in state ARRIVED, in order."""
         self._found: dict[str, FoundEvent] = {}
@@ -80,11 +80,8 @@ class Updates:
         """Whether the view answers."""
         self._closed: PolicyError | None = None
         """Why the namespace is closed; None: it is not."""
-        prefix, counter = uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20], itertools.count()
-        self.new_id: Callable[[], str] = lambda: f"{prefix}{next(counter):012x}"
-        """Makes the ids of events."""
-        depth, queue = limits.max_in_flight_per_key, limits.max_waiting_per_key
-        self.sequencer = Sequencer(self.state, self.new_id, applied=self._applied, shared=self.shared, depth=depth, queue=queue)
+        self._ids, self._number = uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20], 0
+        self.sequencer = Sequencer(self, depth=limits.max_in_flight_per_key, queue=limits.max_waiting_per_key)
         self.progress = Progress(name, common, usage, self._confirmed, self._confirmation_failed)
         """How far the view has come."""
 
@@ -129,16 +126,11 @@ class Updates:
             self._arrivals.update(dict.fromkeys(requests))
             self._deadlines.add(requests)
             return True
-        self._admit_all(requests)
+        for request in requests:
+            self._admit(request)
         if left := [request for request in requests if not request.answered]:
             self._deadlines.add(left)
         return False
-
-    def _fail(self, request: Request) -> None:
-        """Logs an unexpected failure and answers the request with an unknown outcome: its event may be in the log."""
-        _LOG.exception("%s: an update failed", self._name)
-        self._withdraw(request)
-        self._settle(request, outcome_not_known(request))
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Reports the answer, once."""
@@ -146,7 +138,7 @@ class Updates:
             return
         request.answered = True
         self._usage.pending -= 1
-        self._usage.used()
+        self._usage.last_used = self._loop.time()
         self._common.activity.updated(request, answer)
         try:
             request.on_answer(request, answer)
@@ -212,9 +204,16 @@ class Updates:
         if self.sequencer.expects(event) and event.stamp is not None:
             self._found.setdefault(event.stamp.event_id, FoundEvent(folded, before, after))
 
-    def folded(self, event: Event, folded: Folded, before: Settings | None) -> None:
-        """Settles what an event settles that was folded into the view that answers."""
-        if effects := self.sequencer.folded(event, folded, before):
+    def folded(self, event: Event, folded: Folded, before: Settings | None, state: KeyState | None) -> None:
+        """Settles what an event settles that was folded into the view that answers.
+
+        Args:
+            event: the event.
+            folded: what it did.
+            before: the document before it.
+            state: the fold's state of its key after it.
+        """
+        if effects := self.sequencer.folded(event, folded, before, state):
             self._perform(effects)
 
     def append_failed(self, event: Event, error: LogError) -> None:
@@ -252,40 +251,36 @@ class Updates:
         """Which process may append, as far as is known; nothing is known of a log that is not open."""
         return self._log.leadership if self._serves and self._log is not None else _NOT_KNOWN
 
-    def _admit_all(self, requests: Iterable[Request]) -> None:
-        """Admits each request or reports why not: a failure of one concerns no other."""
-        for request in requests:
-            try:
-                self._admit(request)
-            except PolicyError as error:
-                self._settle(request, error)
-            except Exception:  # noqa: BLE001 (told)
-                self._fail(request)
-
     def _admit(self, request: Request) -> None:
         """Hands a request to the sequencer if it only reads or this process may append; else has it wait, or refuses it if another leads.
 
-        Raises:
-            PolicyError: the request would make a key, and there is no room for it.
+        A failure of one request concerns no other.
         """
         log, view = self._log, self._view
         assert log is not None and view is not None, "it serves"
-        leadership = log.leadership
-        if leadership.leads or request.validate_only:  # a dry run only reads
-            state = view.state(request.key)
-            if state is None and request.change is not None and not request.validate_only and not self._common.capacity.has_room():
-                raise self._common.capacity.refusal(request.key.topic)
-            self._perform(self.sequencer.submit(request))
-            return
-        log.contend()
-        if leadership.leader:
-            self._settle(request, NotLeader(self._name, leadership))
-        else:
-            self._arrivals[request] = None
+        try:
+            leadership = log.leadership
+            if leadership.leads or request.validate_only:  # a dry run only reads
+                state = view.state(request.key)
+                if state is None and request.change is not None and not request.validate_only and not self._common.capacity.has_room():
+                    self._settle(request, self._common.capacity.refusal(request.key.topic))
+                    return
+                self._perform(self.sequencer.submit(request, state))
+                return
+            log.contend()
+            if leadership.leader:
+                self._settle(request, NotLeader(self._name, leadership))
+            else:
+                self._arrivals[request] = None
+        except Exception:  # noqa: BLE001 (told)
+            _LOG.exception("%s: an update failed", self._name)
+            self._withdraw(request)
+            self._settle(request, outcome_not_known(request))  # its event may be in the log
 
     def _admit_arrivals(self) -> None:
         arrivals, self._arrivals = self._arrivals, {}
-        self._admit_all(arrivals)
+        for request in arrivals:
+            self._admit(request)
 
     # --- effects --------------------------------------------------------------------------------------------------
 
@@ -325,11 +320,17 @@ class Updates:
         """Returns whether others may have written something that the view has not come to."""
         return not self._common.context.sole_writer and (self._log is None or self._log.shared)
 
+    def new_id(self) -> str:
+        """Makes the id of an event."""
+        self._number += 1
+        return f"{self._ids}{self._number - 1:012x}"
+
     def state(self, key: PolicyKey) -> KeyState | None:
         """Returns the fold's state of a key, in the view that answers or answered last."""
         return self._view.state(key) if self._view is not None else None
 
-    def _applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
+    def applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
+        """Returns an applied request by its id, as the view remembers it."""
         return self._view.recent.find(key, request_id) if self._view is not None else None
 
     # --- the time of a request ------------------------------------------------------------------------------------
