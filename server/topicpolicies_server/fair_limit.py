@@ -84,6 +84,7 @@ class FairLimiter:
             yield
         finally:
             timer.cancel()
+            del look  # it refers to itself, and to whoever makes progress
             if slow:
                 self._slow += 1
             else:

@@ -15,11 +15,10 @@ from ..core.reading.view import View
 from ..core.reasons import LogState, Reason
 from ..fair_limit import FairLimiter
 from ..health import Readiness
+from ..history import History
 from ..logs.change_log import ChangeLog, LogError
 from .activity import Activity
 from .capacity import Capacity
-from .listeners import Record
-from .load_failures import LoadFailures
 from .rate import Rate
 from .repair_queue import RepairQueue
 
@@ -51,10 +50,8 @@ class Common:
     """Bounds how often the ends of watched logs are asked for (``progress``)."""
     read_only: bool = False
     """Whether nothing may be written: updates are refused, and repairs only reported."""
-    load_failures: LoadFailures = field(default_factory=LoadFailures)
-    """Failures to load that have been logged."""
-    record: Record | None = None
-    """Makes the recorder of one opening; None: nothing is recorded."""
+    history: History | None = None
+    """Where everything that is folded is recorded; None: nowhere."""
     readiness: Readiness = field(default_factory=lambda: Readiness(0.0, known=True))
     """Whether the log can be reached; by default it can."""
     checkpoints: Checkpoints | None = None
