@@ -84,7 +84,7 @@ class FairLimiter:
             yield
         finally:
             timer.cancel()
-            del look  # it refers to itself, and to whoever makes progress
+            progress = object  # ``look`` refers to itself, and must not keep its caller in memory
             if slow:
                 self._slow += 1
             else:
