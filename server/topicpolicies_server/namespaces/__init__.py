@@ -5,7 +5,6 @@
 - ``capacity``: how much they may keep in memory together
 - ``namespace``: one namespace, as callers use it
 - ``life``: one coroutine that loads it, and loads it anew when its log is lost
-- ``starting_point``: where an opening of its log begins to read
 - ``serving``: what watchers get when another view begins to answer
 - ``follower``: one opening of its log, folded into a view
 - ``updates``: requests, from their arrival to their answers
@@ -14,7 +13,6 @@
 - ``repairs``: publishes the repairs, which make brokers show the heads
 - ``repair_queue``: bounds the rate of all repairs
 - ``rate``: a rate limit that all namespaces share
-- ``shrinking``: freezes what is not used
 - ``activity``: what happens: counters, doubtful events, repairs, figures
 - ``stages``: how long changes take
 - ``wording``: documents and events in words

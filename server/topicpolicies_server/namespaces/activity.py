@@ -75,8 +75,6 @@ class Figures(NamedTuple):
     """Events that count by proof, and that the log's reader has not delivered yet: how far the reader is behind."""
     unproven: int
     """Events that the log has acknowledged, and that wait for the reader because nothing proves what is before them."""
-    warm: int
-    """Cells of the view that are live, not frozen."""
     confirmed_ms: int
     """As of when the view is known to be complete, in milliseconds since 1970; 0: the namespace is not watched, so the log is not asked."""
 

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..checkpoints import Restored
+from ..checkpoints import Place, Restored
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.readback import Disagreement, ReadBack
@@ -26,7 +26,7 @@ from ..core.reading.watch import Token, WatchHub
 from ..core.reasons import LogState, Reason
 from ..history.entries import Taken
 from ..history.scribe import Scribe
-from ..logs.change_log import LogError, NamespaceLog
+from ..logs.change_log import LogError, NamespaceLog, Start, anchor_of
 from .capacity import Share
 from .common import Common
 from .repairs import Repairs
@@ -64,7 +64,7 @@ class Follower:
             recorder: writes down what is folded; None: nothing does.
             restored: the view of a checkpoint, with which this follower begins if the log is read from there on.
         """
-        self.view = View(context)
+        self.view = View(context, in_use=common.capacity.in_use)
         """The view; empty until the log is open."""
         self.continues = False
         """Whether the view is that of the previous opening, continued."""
@@ -80,10 +80,16 @@ class Follower:
         """Puts read and acknowledged events in order, and knows the view's positions; None: the log is not open."""
         self.share = Share(common.capacity)
         """What this view adds to the server's ``capacity``."""
-        self.keeper = common.checkpoints.keeper(namespace) if common.checkpoints is not None else None
-        """Makes the checkpoints of the view; None: there are none. If the previous view is continued, its own keeper does."""
         self.size = 0
         """Bytes of the view's documents."""
+        self.unsaved = 0
+        """How many events came since the last checkpoint of the view."""
+        self._last: dict[int, Placed] = {}
+        """The last entry of each partition."""
+        self._anchors: dict[int, tuple[Position, str]] = {}
+        """By partition: position and anchor of the restored checkpoint; used until an entry of the partition comes."""
+        self._events: dict[int, Position] = {}
+        """By partition: the position of the last event, or of the last entry that could not be read (``Place.events``)."""
         self.is_read = False
         """Whether everything that was in the log when it was opened has been read."""
         self.lost_by: LogError | None = None
@@ -94,24 +100,19 @@ class Follower:
         """Set when one of these three has changed."""
         self._namespace = namespace
         self._common = common
-        self._activity = common.activity
         self._context = context
         self._updates = updates
-        self._progress = updates.progress
         self._repairs = repairs
-        self._older = older
+        self._older, self._is_first = older, older is None
         self._recorder = recorder
         self._restored = restored
-        self._first = older is None
-        self._retired = False
-        self._serves = False
+        self._retired = self._serves = self._caught_up = False
         self._folded: list[Taken] = []
         """Folded events that the recorder has not been given yet."""
         self._logged: set[str] = set()
         """The problems of these entries that the server's log has, at most ``_MOST_LOGGED``."""
         self._early: list[tuple[Callable[[Sequence[Any]], None], Sequence[Any]]] = []
         """Events that came while the log was being opened."""
-        self._caught_up = False
 
     @property
     def identity(self) -> str:
@@ -122,6 +123,22 @@ class Follower:
     def positions(self) -> Sequence[Position]:
         """Where the view stands, by partition; empty before the log is open."""
         return self.readback.positions if self.readback is not None else ()
+
+    @property
+    def place(self) -> Place | None:
+        """The view's place in its log; None: it has no log."""
+        positions = tuple(self.positions)
+        if not positions or not self.identity:
+            return None
+        anchors = tuple(self._anchor(partition, position) for partition, position in enumerate(positions))
+        events = tuple(self._events.get(partition, "") for partition in range(len(positions)))
+        return Place(Start(self.identity, positions, anchors, self.view.context.in_place), events)
+
+    def _anchor(self, partition: int, position: Position) -> str:
+        """Returns the anchor of the entry at the position up to which a partition was read; "": no known entry stands exactly there."""
+        last = self._last.get(partition)
+        where, anchor = self._anchors.get(partition, ("", "")) if last is None else (last.position, anchor_of(last))
+        return anchor if where == position else ""
 
     @property
     def ended(self) -> bool:
@@ -135,21 +152,15 @@ class Follower:
         older, self._older = self._older, None
         self._context = self._context._replace(in_place=log.in_place)
         if older is not None and older.may_be_continued(self.identity, complete) and older.view.context.in_place == log.in_place:
-            self.continues, self.view, self.hub = True, older.view, older.hub
-            self.readback = ReadBack(log.partitions, log.follows, older.positions)
-            self.size = older.size
-            self.share.take_over(older.share)
-            self.keeper = older.keeper
+            self._continue(older, log)
         elif self._restored is not None and log.resumed:
             self._begin_with(self._restored, log)
         elif log.resumed:
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            self.view = View(self._context, complete)
+            self.view = View(self._context, complete, in_use=self._common.capacity.in_use)
             self.readback = ReadBack(log.partitions, log.follows)
-        if self.keeper is not None:
-            self.keeper.keep(self)
         if self._retired:
             return
         self._count()
@@ -187,10 +198,8 @@ class Follower:
         """Drops the view and the log, which nothing needs any more. Reference cycles with the log and others would keep them in memory."""
         self.retire()
         self.forget()
-        if self.keeper is not None and self.keeper.copying and self.keeper.kept is self:
-            return  # a checkpoint of this view is being copied: the garbage collector frees it later
-        self.view = View(self._context)
-        self.log = self.keeper = self.readback = self.hub = self._restored = None
+        self.view = View(self._context, in_use=self._common.capacity.in_use)
+        self.log = self.readback = self.hub = self._restored = None
         self._early.clear()
 
     # --- LogSink ------------------------------------------------------------------------------------------------
@@ -218,7 +227,7 @@ class Follower:
             self._early.append((self.appended, events))
             return
         try:
-            self._activity.stages.acknowledged(events)
+            self._common.activity.stages.acknowledged(events)
             if taken := self.readback.acknowledged(events):
                 self._take(taken)
         except Exception as error:  # noqa: BLE001 (the log is read anew)
@@ -238,7 +247,7 @@ class Follower:
         if self._retired:
             return
         try:
-            self._activity.not_appended(event, error)
+            self._common.activity.not_appended(event, error)
             if self._serves:
                 self._updates.append_failed(event, error)
                 self._repairs.append_failed(event, self.view.state(event.key), error)
@@ -289,13 +298,23 @@ class Follower:
             return False
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
 
+    def _continue(self, older: Follower, log: NamespaceLog) -> None:
+        """Continues the view of the previous opening."""
+        self.continues, self.view, self.hub = True, older.view, older.hub
+        self.readback = ReadBack(log.partitions, log.follows, older.positions)
+        self.size = older.size
+        self.share.take_over(older.share)
+        self.unsaved, self._last, self._anchors, self._events = older.unsaved, older._last, older._anchors, older._events
+
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
         """Begins with the view of a checkpoint."""
         self.view = restored.view
-        self.readback = ReadBack(log.partitions, log.follows, restored.positions)
-        self.size, self.unreadable = restored.header.size, restored.header.unreadable
-        if self.keeper is not None:
-            self.keeper.restored(restored.header, restored.rows, restored.view.recent.noted)
+        self.view.share(self._common.capacity.in_use)
+        start, events = restored.place
+        self.readback = ReadBack(log.partitions, log.follows, start.positions)
+        self.size, self.unreadable = restored.size, restored.unreadable
+        self._anchors = dict(enumerate(zip(start.positions, start.anchors, strict=True)))
+        self._events = dict(enumerate(events))
 
     def _finish_loading(self) -> None:
         log = self.log
@@ -309,21 +328,21 @@ class Follower:
 
     def _take(self, events: Sequence[Placed]) -> None:
         """Folds events, in order, and passes on what they did, and how far the view has come."""
-        keeper = self.keeper
-        if keeper is not None and keeper.to_copy:
-            keeper.before(events)
         try:
             for placed in events:
                 self._fold(placed)
         finally:
             if self._folded:
                 self._note()
-            if keeper is not None:
-                keeper.took(events)
+            self.unsaved += len(events)
+            for placed in events:
+                self._last[placed.partition] = placed
+                if placed.event is not None or placed.problem:
+                    self._events[placed.partition] = placed.position
         log, readback = self.log, self.readback
         if self.hub is not None and log is not None and readback is not None:
             self.hub.moved(Token(log.identity, tuple(readback.positions)))
-            self._progress.moved(readback.positions)
+            self._updates.progress.moved(readback.positions)
         self._count()
 
     def _fold(self, placed: Placed) -> None:
@@ -351,7 +370,7 @@ class Follower:
             if change is not None and hub is not None:
                 hub.publish(change)
             return
-        self._activity.folded(self._namespace, placed, folded, old, after.document if after is not None else None)
+        self._common.activity.folded(self._namespace, placed, folded, old, after.document if after is not None else None)
         if change is not None:
             assert hub is not None, "it serves"
             change.before = Before(old) if change.previous else None
@@ -363,7 +382,7 @@ class Follower:
     def _skip(self, placed: Placed) -> None:
         """Counts an entry that can't be read."""
         self.unreadable += 1
-        self._activity.unreadable += 1
+        self._common.activity.unreadable += 1
         if placed.problem not in self._logged and len(self._logged) < _MOST_LOGGED:
             self._logged.add(placed.problem)
             skipped = f"{placed.position}: {placed.problem} (others like it are only counted)"
@@ -375,7 +394,7 @@ class Follower:
             return
         if self._serves:
             self._common.capacity.relieve(self._namespace)
-        elif self._first and not self._caught_up and (refusal := self.share.refusal(self._namespace)) is not None:
+        elif self._is_first and not self._caught_up and (refusal := self.share.refusal(self._namespace)) is not None:
             self.no_room = refusal
             self.retire()
             self.changed.set()

@@ -253,7 +253,7 @@ class Namespace:
 
     def figures(self) -> Figures:
         """Returns the figures for operators. May be called from other threads: everything is only read."""
-        view, sequencer, served = self._life.view, self._updates.sequencer, self._life.served
+        sequencer, served = self._updates.sequencer, self._life.served
         serves = self._life.phase is Phase.READY
         readback = served.readback if serves and served is not None else None
         return Figures(
@@ -263,7 +263,6 @@ class Namespace:
             self._updates.arrived + sequencer.waiting,
             readback.unread if readback is not None else 0,
             readback.waiting if readback is not None else 0,
-            view.live if view is not None else 0,
             self.confirmed_ms if self._usage.watching else 0,
         )
 
