@@ -172,10 +172,9 @@ class Follower:
         if self._caught_up:
             self.caught_up()
 
-    def serve(self, hub: WatchHub) -> WatchHub:
-        """Notes that the view answers from now on. Returns the hub of its watchers, as it was given."""
+    def serve(self, hub: WatchHub) -> None:
+        """Notes that the view answers from now on, and that this hub has its watchers."""
         self._serves, self.hub = True, hub
-        return hub
 
     def retire(self) -> None:
         """Ends all reports. The view stays where it is, so that another opening can continue it.

@@ -344,7 +344,8 @@ class Life:
         """Lets the view of an opening answer, whose log was read to where it ended at ``opened_at``."""
         common, older, log = self._common, self.served, follower.log
         assert log is not None, "open"
-        self.hub = follower.serve(next_hub(self.hub, older, follower, common.limits))
+        self.hub = next_hub(self.hub, older, follower, common.limits)
+        follower.serve(self.hub)
         self.served, self.reading, self.view = follower, None, follower.view
         self.phase, self.error, self._doubted, self._served_at = Phase.READY, None, False, self._loop.time()
         if older is not None:
