@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from tests.memory_log import MemoryNamespaceLog
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.memory import MemoryNamespaceLog
 from topicpolicies_server.namespaces.life import Phase
 
 from .bench import KEY, NAMESPACE, Bench, error_of, simulate

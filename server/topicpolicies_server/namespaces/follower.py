@@ -37,39 +37,6 @@ _MOST_LOGGED = 100
 """Different problems of entries that are logged a load; a writer of a log can make any number of them."""
 
 
-class Ends:
-    """What stands in the log where a view has read up to, by partition: a checkpoint of the view continues only the very same log."""
-
-    def __init__(self, place: Place | None = None) -> None:
-        """``place``: that of the checkpoint with which the view begins; None: it begins with none."""
-        self._anchors: dict[int, tuple[Position, str]] = {}
-        self._events: dict[int, Position] = {}
-        """The position of the last event, or of the last entry that could not be read (``Place.events``)."""
-        if place is not None:
-            self._anchors = dict(enumerate(zip(place.start.positions, place.start.anchors, strict=True)))
-            self._events = dict(enumerate(place.events))
-        self._last: dict[int, Placed] = {}
-
-    def taken(self, events: Sequence[Placed]) -> None:
-        """Notes that entries were taken, in order."""
-        for entry in events:
-            self._last[entry.partition] = entry
-            if entry.event is not None or entry.problem:
-                self._events[entry.partition] = entry.position
-
-    def place(self, identity: str, positions: Sequence[Position], in_place: bool) -> Place:
-        """Returns the place of a view that has read up to these positions of a log."""
-        anchors = tuple(self._anchor(partition, position) for partition, position in enumerate(positions))
-        events = tuple(self._events.get(partition, "") for partition in range(len(positions)))
-        return Place(Start(identity, tuple(positions), anchors, in_place), events)
-
-    def _anchor(self, partition: int, position: Position) -> str:
-        """Returns the anchor of the entry at a position; "": no known entry stands exactly there."""
-        last = self._last.get(partition)
-        where, anchor = self._anchors.get(partition, ("", "")) if last is None else (last.position, anchor_of(last))
-        return anchor if where == position else ""
-
-
 class Follower:
     """A ``LogSink`` that keeps a view."""
 
@@ -117,6 +84,12 @@ class Follower:
         """Bytes of the view's documents."""
         self.unsaved = 0
         """How many events came since the last checkpoint of the view."""
+        self._last: dict[int, Placed] = {}
+        """The last entry of each partition."""
+        self._anchors: dict[int, tuple[Position, str]] = {}
+        """By partition: position and anchor of the restored checkpoint; used until an entry of the partition comes."""
+        self._events: dict[int, Position] = {}
+        """By partition: the position of the last event, or of the last entry that could not be read (``Place.events``)."""
         self.is_read = False
         """Whether everything that was in the log when it was opened has been read."""
         self.lost_by: LogError | None = None
@@ -127,25 +100,19 @@ class Follower:
         """Set when one of these three has changed."""
         self._namespace = namespace
         self._common = common
-        self._activity = common.activity
         self._context = context
         self._updates = updates
-        self._progress = updates.progress
         self._repairs = repairs
-        self._older = older
+        self._older, self._is_first = older, older is None
         self._recorder = recorder
         self._restored = restored
-        self._first = older is None
-        self._retired = False
-        self._serves = False
+        self._retired = self._serves = self._caught_up = False
         self._folded: list[Taken] = []
         """Folded events that the recorder has not been given yet."""
         self._logged: set[str] = set()
         """The problems of these entries that the server's log has, at most ``_MOST_LOGGED``."""
         self._early: list[tuple[Callable[[Sequence[Any]], None], Sequence[Any]]] = []
         """Events that came while the log was being opened."""
-        self._caught_up = False
-        self._ends = Ends()
 
     @property
     def identity(self) -> str:
@@ -160,8 +127,18 @@ class Follower:
     @property
     def place(self) -> Place | None:
         """The view's place in its log; None: it has no log."""
-        positions = self.positions
-        return self._ends.place(self.identity, positions, self.view.context.in_place) if positions and self.identity else None
+        positions = tuple(self.positions)
+        if not positions or not self.identity:
+            return None
+        anchors = tuple(self._anchor(partition, position) for partition, position in enumerate(positions))
+        events = tuple(self._events.get(partition, "") for partition in range(len(positions)))
+        return Place(Start(self.identity, positions, anchors, self.view.context.in_place), events)
+
+    def _anchor(self, partition: int, position: Position) -> str:
+        """Returns the anchor of the entry at the position up to which a partition was read; "": no known entry stands exactly there."""
+        last = self._last.get(partition)
+        where, anchor = self._anchors.get(partition, ("", "")) if last is None else (last.position, anchor_of(last))
+        return anchor if where == position else ""
 
     @property
     def ended(self) -> bool:
@@ -175,11 +152,7 @@ class Follower:
         older, self._older = self._older, None
         self._context = self._context._replace(in_place=log.in_place)
         if older is not None and older.may_be_continued(self.identity, complete) and older.view.context.in_place == log.in_place:
-            self.continues, self.view, self.hub = True, older.view, older.hub
-            self.readback = ReadBack(log.partitions, log.follows, older.positions)
-            self.size = older.size
-            self.share.take_over(older.share)
-            self.unsaved, self._ends = older.unsaved, older._ends  # noqa: SLF001 (of this class)
+            self._continue(older, log)
         elif self._restored is not None and log.resumed:
             self._begin_with(self._restored, log)
         elif log.resumed:
@@ -199,10 +172,9 @@ class Follower:
         if self._caught_up:
             self.caught_up()
 
-    def serve(self, hub: WatchHub) -> WatchHub:
-        """Notes that the view answers from now on. Returns the hub of its watchers, as it was given."""
+    def serve(self, hub: WatchHub) -> None:
+        """Notes that the view answers from now on, and that this hub has its watchers."""
         self._serves, self.hub = True, hub
-        return hub
 
     def retire(self) -> None:
         """Ends all reports. The view stays where it is, so that another opening can continue it.
@@ -225,7 +197,7 @@ class Follower:
         """Drops the view and the log, which nothing needs any more. Reference cycles with the log and others would keep them in memory."""
         self.retire()
         self.forget()
-        self.view = View(self._context)
+        self.view = View(self._context, in_use=self._common.capacity.in_use)
         self.log = self.readback = self.hub = self._restored = None
         self._early.clear()
 
@@ -254,7 +226,7 @@ class Follower:
             self._early.append((self.appended, events))
             return
         try:
-            self._activity.stages.acknowledged(events)
+            self._common.activity.stages.acknowledged(events)
             if taken := self.readback.acknowledged(events):
                 self._take(taken)
         except Exception as error:  # noqa: BLE001 (the log is read anew)
@@ -274,7 +246,7 @@ class Follower:
         if self._retired:
             return
         try:
-            self._activity.not_appended(event, error)
+            self._common.activity.not_appended(event, error)
             if self._serves:
                 self._updates.append_failed(event, error)
                 self._repairs.append_failed(event, self.view.state(event.key), error)
@@ -325,13 +297,23 @@ class Follower:
             return False
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
 
+    def _continue(self, older: Follower, log: NamespaceLog) -> None:
+        """Continues the view of the previous opening."""
+        self.continues, self.view, self.hub = True, older.view, older.hub
+        self.readback = ReadBack(log.partitions, log.follows, older.positions)
+        self.size = older.size
+        self.share.take_over(older.share)
+        self.unsaved, self._last, self._anchors, self._events = older.unsaved, older._last, older._anchors, older._events
+
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
         """Begins with the view of a checkpoint."""
         self.view = restored.view
         self.view.share(self._common.capacity.in_use)
-        self.readback = ReadBack(log.partitions, log.follows, restored.place.start.positions)
+        start, events = restored.place
+        self.readback = ReadBack(log.partitions, log.follows, start.positions)
         self.size, self.unreadable = restored.size, restored.unreadable
-        self._ends = Ends(restored.place)
+        self._anchors = dict(enumerate(zip(start.positions, start.anchors, strict=True)))
+        self._events = dict(enumerate(events))
 
     def _finish_loading(self) -> None:
         log = self.log
@@ -352,11 +334,14 @@ class Follower:
             if self._folded:
                 self._note()
             self.unsaved += len(events)
-            self._ends.taken(events)
+            for placed in events:
+                self._last[placed.partition] = placed
+                if placed.event is not None or placed.problem:
+                    self._events[placed.partition] = placed.position
         log, readback = self.log, self.readback
         if self.hub is not None and log is not None and readback is not None:
             self.hub.moved(Token(log.identity, tuple(readback.positions)))
-            self._progress.moved(readback.positions)
+            self._updates.progress.moved(readback.positions)
         self._count()
 
     def _fold(self, placed: Placed) -> None:
@@ -384,7 +369,7 @@ class Follower:
             if change is not None and hub is not None:
                 hub.publish(change)
             return
-        self._activity.folded(self._namespace, placed, folded, old, after.document if after is not None else None)
+        self._common.activity.folded(self._namespace, placed, folded, old, after.document if after is not None else None)
         if change is not None:
             assert hub is not None, "it serves"
             change.before = Before(old) if change.previous else None
@@ -396,7 +381,7 @@ class Follower:
     def _skip(self, placed: Placed) -> None:
         """Counts an entry that can't be read."""
         self.unreadable += 1
-        self._activity.unreadable += 1
+        self._common.activity.unreadable += 1
         if placed.problem not in self._logged and len(self._logged) < _MOST_LOGGED:
             self._logged.add(placed.problem)
             skipped = f"{placed.position}: {placed.problem} (others like it are only counted)"
@@ -408,7 +393,7 @@ class Follower:
             return
         if self._serves:
             self._common.capacity.relieve(self._namespace)
-        elif self._first and not self._caught_up and (refusal := self.share.refusal(self._namespace)) is not None:
+        elif self._is_first and not self._caught_up and (refusal := self.share.refusal(self._namespace)) is not None:
             self.no_room = refusal
             self.retire()
             self.changed.set()

@@ -20,20 +20,21 @@ import logging
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
+from ..checkpoints import Restored
 from ..core.errors import Kind, PolicyError
 from ..core.reading.view import View
 from ..core.reading.watch import WatchHub
 from ..core.reasons import LogState, Reason
-from ..logs.change_log import LogError, NamespaceLog
+from ..history.scribe import Scribe
+from ..logs.change_log import LogError, NamespaceLog, Start
 from ..tasks import RestartedTask, TaskSet, asked_to_end
 from .activity import Usage
 from .common import Common, unavailable
 from .follower import Follower
 from .repairs import Repairs
 from .serving import next_hub
-from .starting_point import StartingPoint, starting_point
 from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
@@ -52,6 +53,15 @@ _LASTING = Reason.LOG_FILE_UNUSABLE
 
 ReadyFuture: TypeAlias = "asyncio.Future[None]"
 """The future that callers await while the namespace can't answer: it ends when the view answers, or with the error that they get."""
+
+
+class StartingPoint(NamedTuple):
+    """Where an opening begins to read, and with which view: behind what is known of the log, so that little of it has to be read."""
+
+    start: Start | None = None
+    """The place from which the log is to be read; None: its beginning. The log decides in the end (``NamespaceLog.resumed``)."""
+    restored: Restored | None = None
+    """The restored checkpoint with whose view the opening begins; None: it begins with no checkpoint."""
 
 
 class Phase(enum.Enum):
@@ -225,26 +235,27 @@ class Life:
             LogError: it can't be loaded now.
         """
         common, limits = self._common, self._common.limits
-        start, follower = StartingPoint(), None
+        start = StartingPoint()
+        follower: Follower | None = None
         try:
             await self._closings.close(cancel=False)
-            async with common.slots.place(self._name, progress=self._places):
+            async with common.slots.place(self._name, progress=lambda: (follower and tuple(follower.positions)) or None):
                 if self.served is None and not common.capacity.has_room():
                     raise common.capacity.refusal(self._name)
                 opened_at = common.now()
                 recorder = await common.history.scribe(self._name) if common.history is not None else None
                 if not self._doubted:
-                    start = await starting_point(self._name, common, self.served, recorder)
+                    start = await self._starting_point(recorder)
                 context = common.context._replace(joining=True, joined_at=None if common.context.sole_writer else opened_at)
                 older, parts = self.served, (self._updates, self._repairs)
                 follower = self.reading = Follower(self._name, common, context, *parts, older, recorder, start.restored)
                 began = self._loop.time()
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
-                        log = await common.log.open(self._name, follower, *start.place)
-                    if start.start is not None and not log.resumed:
-                        _LOG.info("%s: its log does not go on behind what is known of it, so it is read from its beginning", self._name)
-                    follower.opened(log)
+                        log = await common.log.open(self._name, follower, *(() if start.start is None else (start.start,)))
+                        if start.start is not None and not log.resumed:
+                            _LOG.info("%s: its log does not go on behind what is known of it: it is read from its beginning", self._name)
+                        follower.opened(log)
                     await self._read(follower, began)
                 except TimeoutError:
                     problem = f"nothing of its change log arrived within {limits.load_timeout_seconds:g} s"
@@ -263,8 +274,28 @@ class Life:
             self._abandon(follower, start, failure)
             raise
 
-    def _places(self) -> tuple[str, ...] | None:
-        return tuple(self.reading.positions) if self.reading is not None and self.reading.log is not None else None
+    async def _starting_point(self, recorder: Scribe | None) -> StartingPoint:
+        """Returns where the next opening begins: behind a view that answered, which is then continued; or else behind the last checkpoint.
+
+        Args:
+            recorder: writes down what is folded; it has to know everything up to that place.
+        """
+        older, checkpoints = self.served, self._common.checkpoints
+        if checkpoints is None:
+            return StartingPoint()
+        restored, place = None, None
+        if older is not None:
+            place = older.place if older.trusted else None
+        else:
+            limits = self._common.limits
+            restored = await checkpoints.restored(self._name, self._common.context, seconds=limits.load_timeout_seconds)
+            place = restored.place if restored is not None else None
+        if place is None:
+            return StartingPoint()
+        if recorder is not None and not recorder.knows(place.start.identity, place.events):
+            _LOG.info("%s: the history ends before the checkpoint, so the log is read from its beginning", self._name)
+            return StartingPoint()
+        return StartingPoint(place.start, restored)
 
     async def _read(self, follower: Follower, began: float) -> None:
         """Waits until the log is read or lost, for as long as there is progress: starting over would take as long again.
@@ -313,7 +344,8 @@ class Life:
         """Lets the view of an opening answer, whose log was read to where it ended at ``opened_at``."""
         common, older, log = self._common, self.served, follower.log
         assert log is not None, "open"
-        self.hub = follower.serve(next_hub(self.hub, older, follower, common.limits))
+        self.hub = next_hub(self.hub, older, follower, common.limits)
+        follower.serve(self.hub)
         self.served, self.reading, self.view = follower, None, follower.view
         self.phase, self.error, self._doubted, self._served_at = Phase.READY, None, False, self._loop.time()
         if older is not None:

@@ -18,17 +18,21 @@ from ..core.chains.sequencer import Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import ABSENT, Position
+from ..core.reading.cell import key_of
 from ..core.reading.view import Head, View
 from ..core.reading.watch import Mode, Selection, Token, Watcher, WatchHub
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
 from .activity import Figures, Usage
-from .common import Common, topics_of, unavailable
+from .common import Common, unavailable
 from .life import Life, Phase
 from .repairs import Repairs
 from .updates import Updates
 
 __all__ = ["Namespace", "Phase"]
+
+_NAMES = 1_024
+"""How many keys are looked at before other tasks have their turns."""
 
 
 class Namespace:
@@ -135,9 +139,18 @@ class Namespace:
         return changes, more, hub.token
 
     async def topics(self) -> set[str]:
-        """Returns the topics that have a document; fails as ``page`` does."""
+        """Returns the topics that have a document; fails as ``page`` does.
+
+        Other tasks have their turns meanwhile, and what they change may be missing.
+        """
         view, _ = await self._ready()
-        return await topics_of(view)
+        topics: set[str] = set()
+        name = ""
+        while names := view.named(name, _NAMES):
+            topics.update(key_of(each).topic for each in names)
+            name = names[-1]
+            await asyncio.sleep(0)
+        return topics
 
     def is_beyond(self, token: Token) -> bool:
         """Returns whether a token of this log is ahead of it: its positions are then those of another copy of the log."""
