@@ -429,7 +429,7 @@ def _from_bytes(name: str, data: bytes) -> Kept:
 
 
 def _facts(kept: Kept) -> tuple[int, bool, int, int, bool]:
-    """Returns of a cell: the head's number (0: none), whether it has a document, its last event's partition and time, and if it has leftovers."""
+    """Returns a cell's number (0: it has no head), if there is a document, partition and time of the last event, if there are leftovers."""
     if isinstance(kept, bytes):
         _, flags, number, partition, _, _, touched_at, _, _, end, _, _, _ = NUMBERS.unpack_from(kept)
         return number, bool(flags >> SHOWN & 3), partition, touched_at, end != len(kept)
