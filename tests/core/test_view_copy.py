@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.core.test_frozen import seen_in
+from tests.core.test_cell import seen_in
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reading import view as viewing
+from topicpolicies_server.core.reading.cells import CellsInUse
 from topicpolicies_server.core.reading.view import Copy, View
 
 CONTEXT = FoldContext(sole_writer=True)
@@ -63,11 +64,11 @@ def content(copy: Copy) -> object:
 @settings(max_examples=80, deadline=None)
 @given(CHANGES, CHANGES, st.sampled_from([0, 4, 256]), st.integers(0, 3))
 def test_a_restored_view_has_the_same_keys_in_the_same_orders_and_goes_on_as_the_view(
-    changes: Changes, more: Changes, warm: int, run: int
+    changes: Changes, more: Changes, most: int, run: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(viewing, "_RUN", 16 << run)
-        view = changed(changes, View(CONTEXT, ("",), warm=warm))
+        view = changed(changes, View(CONTEXT, ("",), in_use=CellsInUse(most)))
         other = restored(view)
         assert all_of(other) == all_of(view)
         assert content(other.copy()) == content(view.copy()) == content(restored(other).copy())

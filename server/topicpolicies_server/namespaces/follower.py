@@ -58,7 +58,8 @@ class Follower:
             capacity: what may be kept in memory; None: anything.
             restored: the view of a checkpoint, with which this follower begins if the log is read from there on.
         """
-        self.view = View(context)
+        self._in_use = capacity.in_use if capacity is not None else None
+        self.view = View(context, in_use=self._in_use)
         """The view; empty until the log is open."""
         self.continues = False
         """Whether the view is that of the previous opening, continued."""
@@ -136,7 +137,7 @@ class Follower:
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            self.view = View(self._context, complete)
+            self.view = View(self._context, complete, in_use=self._in_use)
             self.readback = ReadBack(log.partitions, log.follows)
         self._report(self._count)
         self._record(lambda recorder: recorder.opened(log))
@@ -245,6 +246,8 @@ class Follower:
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
         """Begins with the view of a checkpoint."""
         self.view = restored.view
+        if self._in_use is not None:
+            self.view.share(self._in_use)
         start, events = restored.place
         self.readback = ReadBack(log.partitions, log.follows, start.positions)
         self.size, self.unreadable = restored.size, restored.unreadable
