@@ -224,9 +224,8 @@ class Loader:
                 context = common.context._replace(joining=True, joined_at=joined_at)
                 recorder = await common.record(self._name) if common.record is not None else None
                 assert self._owner is not None, "started"
-                keeper = common.checkpoints.keeper(self._name) if common.checkpoints is not None else None
                 starting_point = await self._starting_points.next(older, recorder)
-                follower = Follower(self._owner, self._name, context, older, recorder, common.capacity, keeper, starting_point.restored)
+                follower = Follower(self._owner, self._name, context, older, recorder, common.capacity, starting_point.restored)
                 self._life.opened(follower)
                 began = self._loop.time()
                 try:

@@ -28,7 +28,6 @@ from .common import Common
 from .namespace import Namespace
 from .rate import Rate
 from .repair_queue import RepairQueue
-from .shrinking import shrink
 
 _LOAD_PATIENCE_SECONDS = 1.0
 """How long a load keeps its slot without any progress."""
@@ -200,4 +199,3 @@ class Registry:
             for namespace in list(self._namespaces.values()):
                 if not namespace.busy and loop.time() - namespace.idle_since() > idle:
                     self._dismiss(namespace)
-            await shrink([namespace.view for namespace in self.namespaces() if namespace.view is not None])
