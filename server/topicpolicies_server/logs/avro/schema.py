@@ -73,19 +73,18 @@ class Schema:
     """
 
     def __init__(self, definition: str | Mapping[str, Any]) -> None:
+        self.named: dict[str, AvroType] = {}
         try:
             parsed = json.loads(definition) if isinstance(definition, str) else definition
             # Logical types are dropped: they leave the bytes as they are, and would turn plain numbers into dates and decimals.
-            self.root: AvroType = _without_marks(fastavro.parse_schema(_without_logical_types(parsed)))
+            self._reader = fastavro.parse_schema(_without_logical_types(parsed), named_schemas=self.named)
         except (ValueError, KeyError, TypeError, AttributeError, fastavro.schema.SchemaParseException, RecursionError) as error:
             raise UnsupportedSchema(f"not an Avro schema: {in_words(error)}") from error
-        self.named: dict[str, AvroType] = {}
-        self._collect(self.root)
+        self.root: AvroType = _without_marks(self._reader)
         try:
             _Bounds().check(self.root)
         except (ValueError, RecursionError) as error:
             raise UnsupportedSchema(f"not a schema to read with: {in_words(error)}") from error
-        self._reader = fastavro.parse_schema(self.root)
         # In a union of several records a value must say which one it is, or it could not be written again. That makes reading a quarter
         # slower, so it is switched on only for schemas with such unions.
         self.options: dict[str, Any] = (
@@ -154,9 +153,29 @@ class Schema:
         """A name like ``wanted`` that no type of this schema has, for a record that is put around one of its types."""
         return wanted if wanted not in self.named else self.unused_name(wanted + "_")
 
-    def self_contained(self, avro: AvroType) -> AvroType:
-        """The type as a schema of its own: every type that it names is defined where it is first used."""
-        return self._inlined(avro, set())
+    def alone(self, avro: AvroType) -> AvroType:
+        """A type as the only field, "value", of a record, which adds no bytes: fastavro parses any other schema again for each value.
+
+        The record is a schema of its own: every type that it names is defined where it is first used. (With the definitions beside it,
+        fastavro would copy all of them for each value.)
+        """
+        field = {"name": "value", "type": self._inlined(avro, set())}
+        return fastavro.parse_schema({"type": "record", "name": self.unused_name("Piece"), "fields": [field]})
+
+    def _inlined(self, avro: AvroType, done: set[str]) -> AvroType:
+        if isinstance(avro, list):
+            return [self._inlined(branch, done) for branch in avro]
+        avro = self.resolve(avro)
+        if not isinstance(avro, dict):
+            return avro
+        if "name" in avro:
+            if avro["name"] in done:
+                return avro["name"]
+            done.add(avro["name"])
+        result = {part: self._inlined(inner, done) if part in ("items", "values", "type") else inner for part, inner in avro.items()}
+        if "fields" in avro:
+            result["fields"] = [{**field, "type": self._inlined(field["type"], done)} for field in avro["fields"]]
+        return result
 
     def _ambiguous(self, avro: AvroType) -> bool:
         if isinstance(avro, list):
@@ -166,45 +185,12 @@ class Schema:
             return any(self._ambiguous(part) for part in (*parts, *(avro.get(part) for part in ("items", "values", "type"))))
         return False
 
-    def _inlined(self, avro: AvroType, done: set[str]) -> AvroType:
-        if isinstance(avro, list):
-            return [self._inlined(branch, done) for branch in avro]
-        if isinstance(avro, str):
-            if avro not in self.named or avro in done:
-                return avro
-            avro = self.named[avro]
-        result = dict(avro)
-        if "name" in avro:
-            if avro["name"] in done:
-                return avro["name"]
-            done.add(avro["name"])
-        if "fields" in avro:
-            result["fields"] = [{**field, "type": self._inlined(field["type"], done)} for field in avro["fields"]]
-        for part in ("items", "values"):
-            if part in avro:
-                result[part] = self._inlined(avro[part], done)
-        if isinstance(avro["type"], (dict, list)):
-            result["type"] = self._inlined(avro["type"], done)
-        return result
-
-    def _collect(self, avro: AvroType) -> None:
-        if isinstance(avro, list):
-            for branch in avro:
-                self._collect(branch)
-        elif isinstance(avro, dict):
-            if "name" in avro:
-                self.named[avro["name"]] = avro
-            for field in avro.get("fields", ()):
-                self._collect(field["type"])
-            for part in ("items", "values", "type"):
-                self._collect(avro.get(part))
-
 
 class Piece:
     """Writes values of one type as the bytes that they have inside a record.
 
     A union's branch number is written by hand if the union has only one type beside null: fastavro would try the value on each branch,
-    which takes longer than writing it. A type other than a record is wrapped in a record with one field, which adds no bytes.
+    which takes longer than writing it.
     """
 
     def __init__(self, schema: Schema, avro: AvroType) -> None:
@@ -212,19 +198,13 @@ class Piece:
         single = isinstance(avro, list) and present is not None
         self._branch = varint(present_branch(avro)) if single else b""
         self._null = varint(avro.index("null")) if single and "null" in avro else None
-        inner = schema.self_contained(present if single else avro)
-        self._wrapped = kind(inner) != "record"
-        self._schema = fastavro.parse_schema(
-            {"type": "record", "name": schema.unused_name("Piece"), "fields": [{"name": "value", "type": inner}]}
-            if self._wrapped
-            else inner
-        )
+        self._schema = schema.alone(present if single else avro)
 
     def takes(self, value: AvroValue) -> bool:
         """Whether a value is of the type. Call this for values of unknown origin: writing does not check everything (an int's range)."""
         if value is None and self._null is not None:
             return True
-        valid: bool = fastavro.validate({"value": value} if self._wrapped else value, self._schema, raise_errors=False)
+        valid: bool = fastavro.validate({"value": value}, self._schema, raise_errors=False)
         return valid
 
     def __call__(self, value: AvroValue) -> bytes:
@@ -238,7 +218,7 @@ class Piece:
         out = io.BytesIO()
         out.write(self._branch)
         try:
-            fastavro.schemaless_writer(out, self._schema, {"value": value} if self._wrapped else value)
+            fastavro.schemaless_writer(out, self._schema, {"value": value})
         except (TypeError, LookupError, ArithmeticError, AttributeError) as error:
             raise ValueError(in_words(error)) from error
         return out.getvalue()

@@ -102,10 +102,6 @@ class SparseRecord:
 
 
 def _reader(schema: Schema, avro: AvroType) -> Callable[[io.BytesIO], AvroValue]:
-    """Makes the reader of a type. The type is wrapped in a record: fastavro parses any other schema again for each value."""
-    parsed: Any = fastavro.parse_schema(
-        {"type": "record", "name": schema.unused_name("Sparse"), "fields": [{"name": "value", "type": schema.self_contained(avro)}]}
-    )
+    parsed, options = schema.alone(avro), schema.options
     read: Any = fastavro.schemaless_reader
-    options = schema.options
     return lambda source: read(source, parsed, None, **options)["value"]
