@@ -48,7 +48,7 @@ class Owner(Protocol[FollowerT_contra]):
 
 
 class Recorder(Protocol):
-    """Writes down what was folded (``history.Scribe``). The methods must return soon and must not raise."""
+    """Writes down what was folded (``history.Recorder``). The methods must return soon and must not raise."""
 
     def knows(self, identity: str, positions: Sequence[Position]) -> bool:
         """Returns whether all events of a log up to these positions, by partition, are written down."""
