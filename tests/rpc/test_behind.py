@@ -200,7 +200,8 @@ async def test_readers_that_disconnect_once_they_are_synced_leave_no_watchers_ta
         async with asyncio.timeout(PATIENCE):
             while namespace.watchers or any(task.get_name().startswith("the watch of") for task in asyncio.all_tasks()):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        assert not server.registry.history._listeners.get(NAMESPACE)  # type: ignore[union-attr]
+        history = server.registry.history
+        assert history is not None and not history._progress[NAMESPACE].listeners
 
 
 async def test_a_reader_of_the_latest_documents_gets_a_reset_if_deletions_were_forgotten_while_it_was_behind(
