@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
-from topicpolicies_server.core.reading import cells, frozen
-from topicpolicies_server.core.reading.cells import name_of
+from topicpolicies_server.core.reading import cell, cells
+from topicpolicies_server.core.reading.cell import key_of, name_of
+from topicpolicies_server.core.reading.cells import CellsInUse
 from topicpolicies_server.core.reading.feed import Feed
 from topicpolicies_server.core.reading.heads import Head
 from topicpolicies_server.core.reading.runs import KEPT
@@ -98,7 +99,7 @@ class World:
             return
         change = type(head)(head.key, head.document, head.version, head.version, head.placed, self.view._number + 1)
         self.view._number += 1
-        cell = self.view._cells.change(name_of(head.key))
+        cell = self.view._cells.use(name_of(head.key))
         assert cell is not None, "it has a head"
         cell.head = change
         self.hub.publish(change)
@@ -254,25 +255,23 @@ def test_watchers_that_begin_between_two_changes_share_a_snapshot_and_its_runs()
     assert [change.number for change in third.take(10).changes] == [change.number for change in second.take(10).changes]
 
 
-def test_a_snapshot_thaws_only_the_heads_that_are_taken_and_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
-    thawed: list[PolicyKey] = []
+def test_a_snapshot_wakes_only_the_heads_that_are_taken_and_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[PolicyKey] = []
 
-    def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
-        thawed.append(key)
-        return frozen.thaw_head(key, data)
+    def wake_head(name: str, data: bytes) -> Head | None:
+        woken.append(key_of(name))
+        return cell.wake_head(name, data)
 
-    monkeypatch.setattr(cells, "thaw_head", thaw_head)
+    monkeypatch.setattr(cells, "wake_head", wake_head)
     bench = Bench()
-    bench.view = bench.hub.view = View(bench.context, warm=0)
+    bench.view = bench.hub.view = View(bench.context, in_use=CellsInUse(0))
     keys = [PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(100)]
     bench.change(*keys)
-    for _ in range(4):
-        bench.view.settle(len(keys))
-    assert bench.view.live == 0
+    bench.view._cells.limit()
     watcher = bench.watch()
-    assert not thawed
+    assert not woken
     first = watcher.take(10)
-    assert thawed == keys[:10]
+    assert woken == keys[:10]
     bench.change(*keys)
     assert [(change.key, change.number) for change in [*first.changes, *watcher.take(90).changes]] == list(
         zip(keys, range(1, 101), strict=True)

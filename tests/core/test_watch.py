@@ -10,10 +10,11 @@ import pytest
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Seen, Stamp, StampKind
-from topicpolicies_server.core.reading import cells, frozen
+from topicpolicies_server.core.reading import cell, cells
 from topicpolicies_server.core.reading import ring as ring_module
 from topicpolicies_server.core.reading import watcher as watcher_module
-from topicpolicies_server.core.reading.cells import Trace
+from topicpolicies_server.core.reading.cell import key_of
+from topicpolicies_server.core.reading.cells import CellsInUse, Trace
 from topicpolicies_server.core.reading.ring import Ring
 from topicpolicies_server.core.reading.view import Before, Head, View
 from topicpolicies_server.core.reading.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher, WatchHub
@@ -641,32 +642,30 @@ def test_a_watcher_far_behind_has_lagged_if_a_deletion_that_it_is_owed_is_forgot
 
 
 @pytest.fixture
-def thawed(monkeypatch: pytest.MonkeyPatch) -> list[PolicyKey]:
-    """The keys whose heads were thawed for a caller."""
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[PolicyKey]:
+    """The keys whose heads were made of bytes for a caller."""
     keys: list[PolicyKey] = []
 
-    def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
-        keys.append(key)
-        return frozen.thaw_head(key, data)
+    def wake_head(name: str, data: bytes) -> Head | None:
+        keys.append(key_of(name))
+        return cell.wake_head(name, data)
 
-    monkeypatch.setattr(cells, "thaw_head", thaw_head)
+    monkeypatch.setattr(cells, "wake_head", wake_head)
     return keys
 
 
 def small(bench: Bench) -> None:
-    """Freezes all cells of the bench's view."""
-    for _ in range(4):
-        bench.view.settle(1_000)
-    assert bench.view.live == 0
+    """Puts all cells of the bench's view to rest."""
+    bench.view._cells.limit()
 
 
 @pytest.mark.parametrize("resumes", [False, True])
-def test_a_watcher_that_is_owed_much_thaws_only_the_heads_that_it_takes_and_no_cell(
-    resumes: bool, thawed: list[PolicyKey], monkeypatch: pytest.MonkeyPatch
+def test_a_watcher_that_is_owed_much_wakes_only_the_heads_that_it_takes_and_no_cell(
+    resumes: bool, woken: list[PolicyKey], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watcher_module, "MOST_DIRTY", 10)
     bench = Bench()
-    bench.view = bench.hub.view = View(bench.context, warm=0)
+    bench.view = bench.hub.view = View(bench.context, in_use=CellsInUse(0))
     bench.change(A)
     token = bench.hub.token
     watcher = bench.watch()
@@ -676,9 +675,9 @@ def test_a_watcher_that_is_owed_much_thaws_only_the_heads_that_it_takes_and_no_c
     small(bench)
     if resumes:
         watcher = bench.watch(token=token)
-    thawed.clear()
+    woken.clear()
     assert [change.key for change in watcher.take(7).changes] == keys[:7]
-    assert thawed == keys[:7] and bench.view.live == 0
+    assert woken == keys[:7]
     bench.change(keys[50], keys[3])
     rest = drained(watcher)
     versions_then = {change.key: change.version for change in rest.changes}

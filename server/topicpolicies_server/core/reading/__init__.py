@@ -12,7 +12,6 @@
 - ``walk``: the same, found some at a time while the view goes on
 - ``view``: the heads of one namespace; built from the modules above
 - ``succession``: how a view's heads compare with those of the view that it replaces
-- ``restorable``: what of a view is kept for another process, and how that continues it
 - ``horizon``: from which places a watcher can resume with the heads alone
 - ``readback``: one order for the events that are acknowledged and those that are read
 - ``ring``: the recent changes, for watchers of every change that resume

@@ -29,8 +29,8 @@ from weakref import ref
 
 from ..names import PolicyKey, Scope
 from ..policies.events import ABSENT
-from .cells import Cells, Kept, Trace, key_of, name_of
-from .frozen_fields import document_size, number_of
+from .cell import Kept, document_size, key_of, name_of, number_of
+from .cells import Cells, Trace
 from .heads import Head
 from .pages import Pages
 from .snapshot import Snapshot, Stood
