@@ -240,7 +240,7 @@ def test_a_recorder_that_fails_does_not_affect_reads_and_updates(fails: str, cap
             recorders.append(Recording(fails if not recorders else ""))
             return recorders[-1]
 
-        bench.registry.common.history = cast("Any", SimpleNamespace(scribe=record))
+        bench.registry.common.history = cast("Any", SimpleNamespace(recorder=record))
         assert (await bench.set(1)).version
         bench.storage.lose(NAMESPACE)
         await asyncio.sleep(1)

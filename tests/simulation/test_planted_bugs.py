@@ -14,7 +14,7 @@ import pytest
 from tests import validators
 from tests.validators import reads, updates, watches
 from tests.validators.records import Broken
-from topicpolicies_server.core.chains import chain
+from topicpolicies_server.core.chains import answers as chain_answers
 from topicpolicies_server.core.chains import event as chain_event
 from topicpolicies_server.core.chains.chain import Chain, ChainContext
 from topicpolicies_server.core.chains.sequencer import Effect, Outcome, Request, Result, Sequencer
@@ -118,13 +118,13 @@ def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
 
 def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
     """A repeat is answered with the present version."""
-    original = chain.repeat_answer
+    original = chain_answers.repeat_answer
 
     def planted(state: KeyState | None, remembered: Any) -> Result:
         answer = original(state, remembered)
         return answer if state is None else answer._replace(version=state.version, document=state.document)
 
-    patch.setattr(chain, "repeat_answer", planted)
+    patch.setattr(chain_answers, "repeat_answer", planted)
 
 
 def no_memory(patch: pytest.MonkeyPatch) -> None:
