@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from topicpolicies_server.core.reading.places import Mode, OutOfRange, Selection
+from topicpolicies_server.core.reading.tokens import Mode, OutOfRange, Selection
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.namespaces.registry import Registry
 

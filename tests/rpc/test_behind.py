@@ -26,9 +26,8 @@ from topicpolicies.v1.service_pb2 import (
     WatchPoliciesRequest,
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
-from topicpolicies_server.core.reading.feed import Feed
 from topicpolicies_server.core.reading.view import View
-from topicpolicies_server.core.reading.watcher import Latest
+from topicpolicies_server.core.reading.watch import NamespaceWatcher
 from topicpolicies_server.history.scribe import Scribe
 from topicpolicies_server.rpc import resume_tokens
 from topicpolicies_server.rpc.server import Server
@@ -211,8 +210,7 @@ async def test_a_reader_of_the_latest_documents_gets_a_reset_if_deletions_were_f
         watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_LATEST)
         await watch.until_synced()
         lost = iter([True])
-        monkeypatch.setattr(Feed, "has_lost", lambda *_: True)
-        monkeypatch.setattr(Latest, "_has_lost_some", property(lambda _: next(lost, False)))
+        monkeypatch.setattr(NamespaceWatcher, "_has_lagged", property(lambda _: next(lost, False)))
         monkeypatch.setattr(View, "forgotten", property(lambda _: {0: "~"}))
         await write(stub, 2)
         events = await watch.until_synced()

@@ -28,9 +28,8 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reading import readback, view
-from topicpolicies_server.core.reading.runs import Lot
 from topicpolicies_server.core.reading.view import Head
-from topicpolicies_server.core.reading.watch import Batch, Token, Watcher, WatchHub
+from topicpolicies_server.core.reading.watch import Batch, Page, Token, TopicsWatcher, WatchHub
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
 from topicpolicies_server.namespaces.namespace import Namespace
@@ -266,7 +265,8 @@ def resumes_begin_anew(patch: pytest.MonkeyPatch) -> None:
 
 def empty_snapshots(patch: pytest.MonkeyPatch) -> None:
     """Snapshots are empty."""
-    patch.setattr(Watcher, "_snapshot", lambda self: Lot(self._hub.view.stood(()), self._hub.view.number))
+    patch.setattr(WatchHub, "page", lambda *_: Page([], None, {}))
+    patch.setattr(TopicsWatcher, "_look_up", lambda *_: None)
 
 
 def deaf_watchers(patch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ deletions were forgotten (``forgotten``), so that no watcher resumes from an old
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ..fold.fold import FoldContext, Folded, KeyState, absent_since, check_all_seen, fold, repair_due, restatement
 from ..fold.recent import RecentRequests
@@ -29,14 +29,11 @@ from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
-from . import snapshot
 from .cells import WARM, Cells, Trace, is_due, is_same, key_of, name_of, partition_of
 from .heads import Before, Cell, Head
 from .pages import Pages, page_of
 from .restorable import Restorable
-from .snapshot import Snapshot
 from .succession import absence, same, was_forgotten
-from .walk import Walked, Walks
 
 __all__ = ["ABSENCES", "Before", "Head", "View", "wire"]
 
@@ -45,14 +42,13 @@ ABSENCES = 10_000
 _FORGET_AT_A_TIME = 2
 
 
-class View(Restorable, Walked):
+class View(Restorable):
     """The heads of one namespace."""
 
     __slots__ = (
         "_absences",
         "_context",
         "_forgotten_number",
-        "_walks",
         "recent",
     )
 
@@ -81,7 +77,6 @@ class View(Restorable, Walked):
         self._forgotten: dict[int, Position] = {}
         self._forgotten_number = 0
         self._pages = Pages()
-        self._walks = Walks()
 
     @property
     def number(self) -> int:
@@ -126,9 +121,18 @@ class View(Restorable, Walked):
         """Yields the traces of all heads, the newest change first, for a caller that needs few of the heads."""
         return self._cells.traces()
 
-    def traced(self, traces: Iterable[Trace]) -> Snapshot:
-        """Returns the heads of some traces, each thawed when it is read."""
-        return snapshot.traced(self._cells, traces)
+    def traced(self, traces: Iterable[Trace]) -> list[Head]:
+        """Returns the heads of some traces."""
+        return [head for trace in traces if (head := self._cells.head_of(trace.name, trace.kept)) is not None]
+
+    def peek(self, key: PolicyKey) -> Head | None:
+        """Returns the head of a key, as ``head`` does, for a caller that reads many keys once."""
+        return self._cells.peek(name_of(key))
+
+    def deletions(self, scopes: frozenset[Scope], since: Callable[[Head], bool]) -> list[Head]:
+        """Returns the heads without a document that ``since`` accepts, the oldest change first."""
+        peek = self._cells.peek
+        return [head for name in self._absent if (head := peek(name)) is not None and head.key.scope in scopes and since(head)]
 
     def number_of(self, key: PolicyKey) -> int:
         """Returns the number of the last change of a key; 0: the log has no event of the key, or the key is forgotten."""
@@ -286,8 +290,6 @@ class View(Restorable, Walked):
 
     def _show(self, cell: Cell, change: Head) -> None:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
-        if self._walks:
-            self._walks.about_to_change(cell.name, cell.frozen_head or cell.head)
         there, was_there = change.document is not None, cell.document is not None
         if there is not was_there:
             if there:
@@ -312,7 +314,6 @@ class View(Restorable, Walked):
                 self._absent.move_to_end(name)
                 continue
             head = cells.peek(name)
-            self._walks.about_to_change(name, head)
             cells.remove(name)
             del self._absent[name]
             if self.gone is not None:

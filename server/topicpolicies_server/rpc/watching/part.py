@@ -239,7 +239,7 @@ class Part:
         try:
             why = await taking.interrupted
         finally:
-            outbox.token = self._place()
+            outbox.token = taking.place
             self._leave()
         self._go(StageEvent.INTERRUPTED)
         if why is Interruption.REPLACED:

@@ -1,7 +1,7 @@
 """Serializes the changes that a watcher has taken, once for all watchers that take the same ones.
 
-Watchers of a whole namespace often take the same run of changes (``core/reading/runs``). The serialized bytes are kept with the run, so
-that all watchers that want documents shown in the same way, and leave out the same topics, share them.
+Watchers of a whole namespace often take the same changes (``Batch.made``). The serialized bytes are kept with these, so that all watchers
+that want documents shown in the same way, and leave out the same topics, share them.
 """
 
 from __future__ import annotations
@@ -47,13 +47,10 @@ def change_pieces(
         with_before: whether each change has the document before it, too.
         own: whether ``wire`` is not the one that most watchers use (see ``events.change_record``).
     """
-    run = batch.run
-    if run is None:
-        return _made(name, batch.changes, wire, disabled, with_before=with_before, own=own)
     way = (wire, with_before, disabled, len(disabled.switched) if disabled is not None else 0)
-    pieces: Sequence[Piece] | None = run.serialized.get(way)
+    pieces: Sequence[Piece] | None = batch.made.get(way)
     if pieces is None:
-        pieces = run.serialized[way] = _made(name, batch.changes, wire, disabled, with_before=with_before, own=own)
+        pieces = batch.made[way] = _made(name, batch.changes, wire, disabled, with_before=with_before, own=own)
     return pieces
 
 

@@ -53,6 +53,8 @@ class Taking:
         self._confirmed_ms = namespace.confirmed_ms
         self._stood: Token | None = None
         """The token before the last batch."""
+        self._stood_at: Token | None = None
+        """The place before the last batch."""
         self._namespace = namespace
         self._watcher = watcher
         self._disabled = disabled
@@ -75,7 +77,7 @@ class Taking:
         """
         pieces: list[bytes] = []
         if self._held is None:
-            self._stood = self._marked(self._watcher.token)
+            self._stood, self._stood_at = self._marked(self._watcher.token), self._marked(self._watcher.place)
         try:
             batch = self._take()
             if batch is not None:
@@ -112,10 +114,17 @@ class Taking:
 
     @property
     def token(self) -> Token | None:
-        """The token of what was taken; None during a snapshot."""
+        """The token of what was taken; None while there is none, as during a snapshot."""
         if self._broken or self._held is not None:
             return self._stood
         return self._marked(self._watcher.token)
+
+    @property
+    def place(self) -> Token | None:
+        """From where the part goes on when this has ended; None: from the beginning."""
+        if self._broken or self._held is not None:
+            return self._stood_at
+        return self._marked(self._watcher.place)
 
     def close(self) -> None:
         """Gives the watcher back, and ends the task that looks at topics."""
@@ -177,11 +186,10 @@ class Taking:
 
 
 def _unknown(batch: Batch, disabled: DisabledTopics | None) -> frozenset[str]:
-    """Returns the topics of a batch that were not looked up yet. A run of known topics only is marked, for other watchers that take it."""
-    run = batch.run
-    if disabled is None or (run is not None and disabled in run.checked_by):
+    """Returns the topics of a batch that were not looked up yet. If all were, that is noted for other watchers that take the same."""
+    if disabled is None or disabled in batch.made:
         return frozenset()
     unknown = frozenset(change.key.topic for change in batch.changes if not disabled.knows(change.key.topic))
-    if run is not None and not unknown:
-        run.checked_by.add(disabled)
+    if not unknown:
+        batch.made[disabled] = True
     return unknown
