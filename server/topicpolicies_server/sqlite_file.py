@@ -1,4 +1,4 @@
-"""Creates, opens, checks and closes the SQLite files of this server: embedded log, history, checkpoints.
+"""Creates, opens, checks and closes the SQLite files of this server: embedded log, history.
 
 A file is readable for its owner only, also if it was copied to where it is. Its ``application_id`` tells what kind of file it is, and its
 ``user_version`` its format. It has a write-ahead log. Each row that matters has a checksum, because SQLite has none of its own: it finds

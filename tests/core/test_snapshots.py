@@ -13,7 +13,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.core.reading import watch
-from topicpolicies_server.core.reading.cells import Trace
+from topicpolicies_server.core.reading.cells import CellsInUse, Trace
 from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.core.reading.watch import Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
 
@@ -40,7 +40,7 @@ class World:
         self.newest: dict[PolicyKey, Placed] = {}
 
     def _view(self) -> View:
-        return View(FoldContext(W, sole_writer=False), absences=self.absences, warm=self.chance.choice([0, 2, 100]))
+        return View(FoldContext(W, sole_writer=False), absences=self.absences, in_use=CellsInUse(self.chance.choice([0, 2, 100])))
 
     @property
     def token(self) -> Token:
@@ -78,7 +78,7 @@ class World:
         if what < 0.7:
             self.change()
         elif what < 0.97:
-            self.view.settle(self.chance.randint(1, 30))
+            self.view._cells.limit()
         else:
             self.open_anew()
 
@@ -227,7 +227,7 @@ def _many(count: int) -> tuple[View, WatchHub]:
     view = View(FoldContext(sole_writer=True))
     for row in range(1, count + 1):
         view.take(update(PolicyKey(f"persistent://acme/orders/{row:06d}", Scope.LOCAL), row, row % 100))
-    view.settle(count)
+    view._cells.limit()
     return view, WatchHub(view, Token(LOG, (f"{count:04d}",)), horizon=("",))
 
 

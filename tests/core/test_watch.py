@@ -12,7 +12,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Seen, Stamp, StampKind
 from topicpolicies_server.core.reading import ring as ring_module
-from topicpolicies_server.core.reading.cells import Trace
+from topicpolicies_server.core.reading.cells import CellsInUse, Trace
 from topicpolicies_server.core.reading.ring import Ring
 from topicpolicies_server.core.reading.view import Before, Head, View
 from topicpolicies_server.core.reading.watch import KEPT, Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher, WatchHub
@@ -677,15 +677,14 @@ def test_what_was_made_for_watchers_is_kept_for_few_and_not_when_all_have_it(ben
 
 
 def test_a_snapshot_leaves_cells_at_rest(bench: Bench) -> None:
-    bench.view = bench.hub.view = View(bench.context, warm=0)
+    bench.view = bench.hub.view = View(bench.context, in_use=CellsInUse(0))
     keys = [PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(100)]
     bench.change(*keys)
-    for _ in range(4):
-        bench.view.settle(1_000)
-    assert bench.view.live == 0
+    bench.view._cells.limit()
+    assert not bench.view._cells.in_use
     assert [change.key for change in drained(bench.watch(), 7).changes] == keys
     drained(bench.watch(Selection(frozenset(key.topic for key in keys))))
-    assert bench.view.live == 0
+    assert not bench.view._cells.in_use
 
 
 def test_a_deletion_that_is_forgotten_after_its_watcher_began_to_catch_up_is_sent() -> None:

@@ -15,19 +15,18 @@ _SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server
 CORE = (("reasons", "traces"), ("errors",), ("names",), ("policies",), ("rules",), ("changes",), ("fold",), ("chains", "reading"))
 """The packages and modules of the core, the lowest layer first. Those of one layer do not import each other."""
 SERVER = (
-    ("core", "escaping", "garbage", "histograms", "control_signals", "http_proxies", "regular_file", "sqlite_file", "threads"),
+    ("core", "escaping", "histograms", "http_proxies", "regular_file", "signals", "sqlite_file", "threads"),
     ("config", "fair_limit", "file_lock", "tasks"),
     ("lines",),
     ("logs", "reloading"),
     ("history", "checkpoints", "cluster", "health"),
     ("access",),
     ("namespaces",),
-    ("signals", "metrics", "telemetry"),
+    ("garbage", "metrics", "telemetry"),
     ("process",),
     ("guard",),
     ("rpc",),
     ("cli",),
-    ("entry",),
     ("__main__",),
 )
 """The packages and modules of the server, the lowest layer first."""

@@ -11,12 +11,12 @@ from typing import Any, cast, get_args
 
 import pytest
 
+from tests.memory_log import MemoryNamespaceLog
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.reading.watch import Mode, Selection, WatchHub
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.memory import MemoryNamespaceLog
 from topicpolicies_server.namespaces import life as life_module
 from topicpolicies_server.namespaces.follower import Follower
 from topicpolicies_server.namespaces.life import (

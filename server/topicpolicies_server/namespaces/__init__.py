@@ -22,7 +22,6 @@
 - ``repairs``: publishes the repairs, which make brokers show the heads
 - ``repair_queue``: bounds the rate of all repairs
 - ``rate``: a rate limit that all namespaces share
-- ``shrinking``: freezes what is not used
 - ``usage``: what uses a namespace
 - ``activity``: what happens: counters, doubtful events, repairs
 - ``figures``: what operators see of a namespace

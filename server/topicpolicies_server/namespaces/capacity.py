@@ -23,6 +23,7 @@ import enum
 import logging
 from collections.abc import Callable
 
+from ..core.reading.cells import CellsInUse
 from ..logs.change_log import LogError, beyond
 
 _LOG = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class State(enum.Enum):
 def memory_of(keys: int, size: int) -> int:
     """Returns an estimate of the bytes that policy keys take in memory.
 
-    Measured with documents of 8 to 1,400 bytes it is 0.9 to 1.2 times what they take once their cells are frozen; 0.6 times where a repair
+    Measured with documents of 8 to 1,400 bytes it is 0.9 to 1.2 times what they take at rest; 0.6 times where a repair
     is due, so that two documents are kept.
 
     Args:
@@ -70,6 +71,8 @@ class Capacity:
         self._most_keys = most_keys
         self._most_bytes = most_bytes
         self._evict = evict
+        self.in_use = CellsInUse()
+        """The policy keys that are in use, as objects; all others rest as bytes."""
         self.keys = 0
         """Policy keys that are kept."""
         self.documents = 0

@@ -10,7 +10,7 @@ from ..checkpoints import Checkpoints
 from ..config import Limits
 from ..core.errors import Kind
 from ..core.fold.fold import FoldContext
-from ..core.reading.cells import key_of
+from ..core.reading.cell import key_of
 from ..core.reading.view import View
 from ..core.reasons import LogState, Reason
 from ..fair_limit import FairLimiter

@@ -24,8 +24,6 @@ class Figures(NamedTuple):
     """Events that count by proof, and that the log's reader has not delivered yet: how far the reader is behind."""
     unproven: int
     """Events that the log has acknowledged, and that wait for the reader because nothing proves what is before them."""
-    warm: int
-    """Cells of the view that are live, not frozen."""
     confirmed_ms: int
     """As of when the view is known to be complete, in milliseconds since 1970; 0: the namespace is not watched, so the log is not asked."""
 
@@ -39,7 +37,7 @@ def figures(life: Life, updates: Updates, usage: Usage, confirmed_ms: int) -> Fi
         usage: what uses it.
         confirmed_ms: as of when its view is known to be complete.
     """
-    state, view, sequencer = life.state, life.view, updates.sequencer
+    state, sequencer = life.state, updates.sequencer
     readback = state.follower.readback if isinstance(state, Serving) else None
     return Figures(
         isinstance(state, Serving),
@@ -48,6 +46,5 @@ def figures(life: Life, updates: Updates, usage: Usage, confirmed_ms: int) -> Fi
         updates.arrived + sequencer.waiting,
         readback.unread if readback is not None else 0,
         readback.waiting if readback is not None else 0,
-        view.live if view is not None else 0,
         confirmed_ms if usage.is_watched() else 0,
     )

@@ -16,13 +16,13 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from ..checkpoints import Keeper, Restored
+from ..checkpoints import Place, Restored
 from ..core.fold.fold import FoldContext, Folded
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.readback import Disagreement, ReadBack
 from ..core.reading.view import Head, View
 from ..core.reasons import LogState, Reason
-from ..logs.change_log import LogError, NamespaceLog
+from ..logs.change_log import LogError, NamespaceLog, Start, anchor_of
 from .capacity import Capacity, Share
 from .listeners import Owner, Recorder, Taken
 
@@ -44,7 +44,6 @@ class Follower:
         older: Follower | None = None,
         recorder: Recorder | None = None,
         capacity: Capacity | None = None,
-        keeper: Keeper | None = None,
         restored: Restored | None = None,
     ) -> None:
         """Begins without a log.
@@ -57,10 +56,10 @@ class Follower:
                 compacted away.
             recorder: writes down what is folded; None: nothing does.
             capacity: what may be kept in memory; None: anything.
-            keeper: makes the checkpoints of the view; if the previous view is continued, its own keeper does.
             restored: the view of a checkpoint, with which this follower begins if the log is read from there on.
         """
-        self.view = View(context)
+        self._in_use = capacity.in_use if capacity is not None else None
+        self.view = View(context, in_use=self._in_use)
         """The view; empty until the log is open."""
         self.continues = False
         """Whether the view is that of the previous opening, continued."""
@@ -86,11 +85,17 @@ class Follower:
         self.share = Share(capacity)
         """What this view adds to the server's ``capacity``."""
         self._first = older is None
-        self.keeper = keeper
-        """Makes the checkpoints of the view; None: there are none."""
         self._restored = restored
         self.size = 0
         """Bytes of the view's documents."""
+        self.unsaved = 0
+        """How many events came since the last checkpoint of the view."""
+        self._last: dict[int, Placed] = {}
+        """The last entry of each partition."""
+        self._anchors: dict[int, tuple[Position, str]] = {}
+        """By partition: position and anchor of the restored checkpoint; used until an entry of the partition comes."""
+        self._events: dict[int, Position] = {}
+        """By partition: the position of the last event, or of the last entry that could not be read (``Place.events``)."""
 
     @property
     def identity(self) -> str:
@@ -102,6 +107,22 @@ class Follower:
         """Where the view stands, by partition; empty before the log is open."""
         return self.readback.positions if self.readback is not None else ()
 
+    @property
+    def place(self) -> Place | None:
+        """The view's place in its log; None: it has no log."""
+        positions = tuple(self.positions)
+        if not positions or not self.identity:
+            return None
+        anchors = tuple(self._anchor(partition, position) for partition, position in enumerate(positions))
+        events = tuple(self._events.get(partition, "") for partition in range(len(positions)))
+        return Place(Start(self.identity, positions, anchors, self.view.context.in_place), events)
+
+    def _anchor(self, partition: int, position: Position) -> str:
+        """Returns the anchor of the entry at the position up to which a partition was read; "": no known entry stands exactly there."""
+        last = self._last.get(partition)
+        where, anchor = self._anchors.get(partition, ("", "")) if last is None else (last.position, anchor_of(last))
+        return anchor if where == position else ""
+
     def opened(self, log: NamespaceLog) -> None:
         """Begins with the opened log, and takes what it reported while it was being opened."""
         self.log = log
@@ -109,21 +130,15 @@ class Follower:
         older, self._older = self._older, None
         self._context = self._context._replace(in_place=log.in_place)
         if older is not None and older.may_be_continued(self.identity, complete) and older.view.context.in_place == log.in_place:
-            self.continues, self.view = True, older.view
-            self.readback = ReadBack(log.partitions, log.follows, older.positions)
-            self.size = older.size
-            self.share.take_over(older.share)
-            self.keeper = older.keeper
+            self._continue(older, log)
         elif self._restored is not None and log.resumed:
             self._begin_with(self._restored, log)
         elif log.resumed:
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            self.view = View(self._context, complete)
+            self.view = View(self._context, complete, in_use=self._in_use)
             self.readback = ReadBack(log.partitions, log.follows)
-        if self.keeper is not None:
-            self.keeper.keep(self)
         self._report(self._count)
         self._record(lambda recorder: recorder.opened(log))
         early, self._early = self._early, []
@@ -151,10 +166,8 @@ class Follower:
         """Drops the view and the log, which nothing needs any more. Reference cycles with the log and others would keep them in memory."""
         self.retire()
         self.forget()
-        if self.keeper is not None and self.keeper.copying and self.keeper.kept is self:
-            return  # a checkpoint of this view is being copied: the garbage collector frees it later
         self.view = View(self._context)
-        self.log = self.keeper = self.readback = self._restored = None
+        self.log = self.readback = self._restored = None
         self._early.clear()
 
     # --- LogSink ------------------------------------------------------------------------------------------------
@@ -222,13 +235,24 @@ class Follower:
             return False
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
 
+    def _continue(self, older: Follower, log: NamespaceLog) -> None:
+        """Continues the view of the previous opening."""
+        self.continues, self.view = True, older.view
+        self.readback = ReadBack(log.partitions, log.follows, older.positions)
+        self.size = older.size
+        self.share.take_over(older.share)
+        self.unsaved, self._last, self._anchors, self._events = older.unsaved, older._last, older._anchors, older._events
+
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
         """Begins with the view of a checkpoint."""
         self.view = restored.view
-        self.readback = ReadBack(log.partitions, log.follows, restored.positions)
-        self.size, self.unreadable = restored.header.size, restored.header.unreadable
-        if self.keeper is not None:
-            self.keeper.restored(restored.header, restored.rows, restored.view.recent.noted)
+        if self._in_use is not None:
+            self.view.share(self._in_use)
+        start, events = restored.place
+        self.readback = ReadBack(log.partitions, log.follows, start.positions)
+        self.size, self.unreadable = restored.size, restored.unreadable
+        self._anchors = dict(enumerate(zip(start.positions, start.anchors, strict=True)))
+        self._events = dict(enumerate(events))
 
     def _finish_loading(self, owner: Owner[Follower]) -> None:
         log = self.log
@@ -241,9 +265,7 @@ class Follower:
     def _take(self, owner: Owner[Follower], events: Sequence[Placed]) -> None:
         if not events:
             return
-        fold, taken, keeper = self._fold, owner.taken, self.keeper
-        if keeper is not None and keeper.to_copy:
-            keeper.before(events)
+        fold, taken = self._fold, owner.taken
         try:
             for entry in events:
                 placed, before, folded, change = fold(entry)
@@ -252,8 +274,11 @@ class Follower:
                 taken(self, placed, folded, change, before)
         finally:
             self._note()
-            if keeper is not None:
-                keeper.took(events)
+            self.unsaved += len(events)
+            for entry in events:
+                self._last[entry.partition] = entry
+                if entry.event is not None or entry.problem:
+                    self._events[entry.partition] = entry.position
         owner.moved(self)
         self._count(owner)
 

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 from ..core.errors import Kind
 from ..core.reasons import LogState, Reason
-from ..fair_limit import GivenUpError
 from ..logs.change_log import LogError, NamespaceLog
 from ..tasks import RestartedTask, TaskSet, asked_to_end
 from .common import Common, unavailable
@@ -215,7 +213,9 @@ class Loader:
         follower: Follower | None = None
         try:
             await self._closings.close(cancel=False)
-            async with self._slot(lambda: None if follower is None or follower.log is None else tuple(follower.positions)):
+            async with common.slots.place(
+                self._name, progress=lambda: None if follower is None or follower.log is None else tuple(follower.positions)
+            ):
                 older = self._life.served
                 if older is None and not common.capacity.has_room():
                     raise common.capacity.refusal(self._name)
@@ -224,9 +224,8 @@ class Loader:
                 context = common.context._replace(joining=True, joined_at=joined_at)
                 recorder = await common.record(self._name) if common.record is not None else None
                 assert self._owner is not None, "started"
-                keeper = common.checkpoints.keeper(self._name) if common.checkpoints is not None else None
                 starting_point = await self._starting_points.next(older, recorder)
-                follower = Follower(self._owner, self._name, context, older, recorder, common.capacity, keeper, starting_point.restored)
+                follower = Follower(self._owner, self._name, context, older, recorder, common.capacity, starting_point.restored)
                 self._life.opened(follower)
                 began = self._loop.time()
                 try:
@@ -255,20 +254,6 @@ class Loader:
                 raise LogError(error.state or error.reason, error.message)
             why = error.message if error is not None else f"{self._name}: its change log was lost while it was read."
             raise LogError(LogState.LOST, f"{why} Try again.")
-
-    @asynccontextmanager
-    async def _slot(self, progress: Callable[[], object]) -> AsyncIterator[None]:
-        """Occupies a slot for one attempt, which ends early where very many namespaces load without any progress.
-
-        Raises:
-            LogError: it was ended (UNAVAILABLE, ``LOAD_TIMEOUT``).
-        """
-        try:
-            async with self._common.slots.place(self._name, progress=progress):
-                yield
-        except GivenUpError:
-            problem = "nothing of its change log has arrived yet, nor of many other logs: try again, or raise max_concurrent_loads."
-            raise unavailable(self._name, LogState.LOAD_TIMEOUT, problem) from None
 
     async def _open(self, follower: Follower, starting_point: StartingPoint) -> None:
         log = await self._common.log.open(self._name, follower, *starting_point.place)

@@ -307,7 +307,7 @@ class Namespace:
             if self._life.served is not None:
                 await close_quietly(self.name, self._life.served.log)
                 if self._common.checkpoints is not None:
-                    await self._common.checkpoints.finish(self._life.served.keeper)
+                    await self._common.checkpoints.finish(self.name, self._life.served)
         finally:
             if self._life.served is not None:
                 self._life.served.retire()

@@ -28,13 +28,12 @@ from .common import Common
 from .namespace import Namespace
 from .rate import Rate
 from .repair_queue import RepairQueue
-from .shrinking import shrink
 
 _LOAD_PATIENCE_SECONDS = 1.0
 """How long a load keeps its slot without any progress."""
 _LOOKED_AT = 256
 """At how many namespaces it is looked when one is to be closed: there may be ten thousand, and each new one may close another."""
-_SLOW_LOADS = 4
+_SLOW_LOADS = 32
 """How many loads without progress go on, for each slot."""
 
 
@@ -200,4 +199,3 @@ class Registry:
             for namespace in list(self._namespaces.values()):
                 if not namespace.busy and loop.time() - namespace.idle_since() > idle:
                     self._dismiss(namespace)
-            await shrink([namespace.view for namespace in self.namespaces() if namespace.view is not None])

@@ -77,7 +77,6 @@ class Reports:
         assert follower.log is not None, "open"
         anew = self._life.served is not None and not follower.continues
         older = self._life.served
-        older_keeper = older.keeper if older is not None else None
         hub = next_hub(self._life.hub, older, follower, self._common.limits)
         self._life.serve(follower, hub)
         self._loader.served()
@@ -87,7 +86,7 @@ class Reports:
         self._repairs.serve(follower)
         self.grown(follower)
         if self._common.checkpoints is not None:
-            self._common.checkpoints.keep(follower.keeper, older_keeper)
+            self._common.checkpoints.keep(self._name, follower)
         if anew:
             self._common.activity.let_go()
         self._common.activity.loaded()

@@ -3,8 +3,7 @@
 =========================================================  ===============================================================================
 what there is                                              where the opening begins
 =========================================================  ===============================================================================
-a view that answered, and may be continued, and its        behind that view, which is continued (``Follower.continues``)
-keeper knows what stands at its place in the log
+a view that answered, and may be continued                 behind that view, which is continued (``Follower.continues``)
 no view that answered, and a checkpoint that can be used   behind the checkpoint
 neither of them, or a doubt                                at the log's starting_point
 =========================================================  ===============================================================================
@@ -71,13 +70,15 @@ class StartingPoints:
         """
         starting_point = StartingPoint()
         if not self._doubted:
-            starting_point = _behind(older, recorder) if older is not None else await self._restored(recorder)
+            starting_point = self._behind(older, recorder) if older is not None else await self._restored(recorder)
         self._begun, self._resumed = starting_point.start is not None, False
         return starting_point
 
     def opened(self, log: NamespaceLog) -> None:
         """Notes that the log is open, and whether it is read from that place on."""
         self._resumed = log.resumed
+        if self._begun and not log.resumed:
+            _LOG.info("%s: its log does not go on behind what is known of it, so it is read from its beginning", self._name)
 
     def served(self) -> None:
         """Notes that the view of the opening answers."""
@@ -109,14 +110,13 @@ class StartingPoints:
         restored = await checkpoints.restored(self._name, common.context, seconds=common.limits.load_timeout_seconds)
         if restored is None:
             return StartingPoint()
-        if recorder is not None and not recorder.knows(restored.header.identity, restored.header.events):
+        if recorder is not None and not recorder.knows(restored.place.start.identity, restored.place.events):
             _LOG.info("%s: the history ends before the checkpoint, so the log is read from its beginning", self._name)
             return StartingPoint()
-        return StartingPoint(restored.start, restored)
+        return StartingPoint(restored.place.start, restored)
 
-
-def _behind(older: Follower, recorder: Recorder | None) -> StartingPoint:
-    place = older.keeper.place if older.keeper is not None and older.trusted else None
-    if place is None or (recorder is not None and not recorder.knows(place.start.identity, place.events)):
-        return StartingPoint()
-    return StartingPoint(place.start)
+    def _behind(self, older: Follower, recorder: Recorder | None) -> StartingPoint:
+        place = older.place if older.trusted and self._common.checkpoints is not None else None
+        if place is None or (recorder is not None and not recorder.knows(place.start.identity, place.events)):
+            return StartingPoint()
+        return StartingPoint(place.start)

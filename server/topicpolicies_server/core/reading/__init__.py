@@ -10,7 +10,6 @@
 - ``pages``: the keys with a document, in order, for pages
 - ``view``: the heads of one namespace; built from the modules above
 - ``succession``: how a view's heads compare with those of the view that it replaces
-- ``restorable``: what of a view is kept for another process, and how that continues it
 - ``readback``: one order for the events that are acknowledged and those that are read
 - ``tokens``: what a watcher wants, where it stands, and from where it can resume
 - ``ring``: the recent changes

@@ -630,7 +630,7 @@ class TopicsWatcher(Watcher):
 
     def _look_up(self, key: PolicyKey) -> Head | None:
         """Returns the head of a key; None: it has not changed since the token."""
-        head = self._hub.view.peek(key)
+        head = self._hub.view.head(key)
         if self._since is None:
             return head if head is not None else Head(key, None, ABSENT, "", None, 0)
         return head if head is not None and self._since.is_before(head) else None
