@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -209,8 +210,12 @@ async def test_a_reader_of_the_latest_documents_gets_a_reset_if_deletions_were_f
         await write(stub, 1)
         watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_LATEST)
         await watch.until_synced()
-        lost = iter([True])
-        monkeypatch.setattr(NamespaceWatcher, "_has_lagged", property(lambda _: next(lost, False)))
+        lost, take = iter([True]), NamespaceWatcher._take
+
+        def lags(watcher: NamespaceWatcher, most: int) -> Any:
+            return watcher._lag() if next(lost, False) else take(watcher, most)
+
+        monkeypatch.setattr(NamespaceWatcher, "_take", lags)
         monkeypatch.setattr(View, "forgotten", property(lambda _: {0: "~"}))
         await write(stub, 2)
         events = await watch.until_synced()

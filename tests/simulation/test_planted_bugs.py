@@ -37,6 +37,7 @@ from topicpolicies_server.namespaces.progress import Progress
 from topicpolicies_server.namespaces.repairs import Repairs
 from topicpolicies_server.rpc import requests
 from topicpolicies_server.rpc.watching.part import Part
+from topicpolicies_server.rpc.watching.taking import Taking
 
 from . import knowledge
 from .run import run
@@ -237,14 +238,14 @@ def no_repairs(patch: pytest.MonkeyPatch) -> None:
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     """A watch sends SYNCED again with each batch of changes."""
-    original = Part._add_batch
+    original = Part._records
 
-    def planted(self: Part, batch: Batch, stood: Token | None, taken: list[bytes]) -> None:
+    def planted(self: Part, taking: Taking, batch: Batch) -> list[bytes]:
         if batch.changes and self.outbox.synced:
             self.outbox.synced, batch = False, batch._replace(synced=True)
-        original(self, batch, stood, taken)
+        return original(self, taking, batch)
 
-    patch.setattr(Part, "_add_batch", planted)
+    patch.setattr(Part, "_records", planted)
 
 
 def the_hub_skips(patch: pytest.MonkeyPatch) -> None:

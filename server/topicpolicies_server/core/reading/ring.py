@@ -30,6 +30,8 @@ class Ring:
         self._newest: dict[PolicyKey, int] = {}
         """The place of each key's newest change."""
         self._bytes = 0
+        self.first = 0
+        """The place of the oldest change."""
         self.end = 0
         """The place after the newest change."""
         self.horizon = list(positions)
@@ -37,11 +39,6 @@ class Ring:
 
     def __iter__(self) -> Iterator[Head]:
         return iter(self._changes)
-
-    @property
-    def first(self) -> int:
-        """The place of the oldest change."""
-        return self.end - len(self._changes)
 
     def append(self, change: Head) -> None:
         """Adds the next change. Changes that are dropped for it forget the document before them, because heads are kept for long."""
@@ -81,12 +78,14 @@ class Ring:
         self._changes.clear()
         self._newest.clear()
         self._bytes = 0
+        self.first = self.end
 
     def _drop(self) -> None:
         if self._newest[self._changes[0].key] == self.first:
             del self._newest[self._changes[0].key]
         gone = self._changes.popleft()
         self._bytes -= _size(gone)
+        self.first += 1
         gone.forget_before()
         if gone.placed is not None:
             partition = gone.placed.partition

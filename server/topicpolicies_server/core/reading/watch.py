@@ -28,7 +28,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import islice
 from operator import ge
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from ..names import PolicyKey, Scope
 from ..policies.events import ABSENT, Position
@@ -56,6 +56,12 @@ class Batch(NamedTuple):
     """Whether more changes can be taken at once."""
     made: dict[Hashable, Any]
     """What was made of these changes, such as their serialized form: filled by those who make it, for all who take the same changes."""
+    stood: Token | None = None
+    """The watcher's token before these changes."""
+    place: Token | None = None
+    """The watcher's place before these changes."""
+    token: Token | None = None
+    """The watcher's token after them."""
 
 
 class Page(NamedTuple):
@@ -390,12 +396,13 @@ class Watcher(ABC):
             Lagged: the watcher can't go on; ``place`` says where it stands.
             Replaced: the log is another one than when the watcher began.
         """
-        if self._ended is None and self._has_lagged:
-            self.end(Lagged)
         if self._ended is not None:
             raise self._ended
         if self.has_all:
-            return Batch([], False, False, {})
+            token = self.token
+            return Batch([], False, False, {}, token, token, token)
+        place = self._base if self._resumable else None
+        stood = None if self._scans else place
         changes, made = self._take(most)
         self.has_all = not self._owes
         synced = self.has_all and not self._synced
@@ -406,7 +413,7 @@ class Watcher(ABC):
             self._hub.rest(self)
             if self.ahead is not None and self._hub.token.reaches(self.ahead):
                 self.ahead = None
-        return Batch(changes, synced, not self.has_all, made)
+        return Batch(changes, synced, not self.has_all, made, stood, place, self.token)
 
     def _at(self, token: Token) -> Token:
         """Returns where a reader stands that has everything up to a place of the view."""
@@ -422,14 +429,17 @@ class Watcher(ABC):
     def _owes(self) -> bool:
         """Whether anything is owed."""
 
-    @property
-    @abstractmethod
-    def _has_lagged(self) -> bool:
-        """Whether changes that are owed can't be given any more."""
-
     @abstractmethod
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
-        """Returns the next changes that are owed, and what was made of them."""
+        """Returns the next changes that are owed, and what was made of them.
+
+        Raises:
+            Lagged: changes that are owed can't be given any more.
+        """
+
+    def _lag(self) -> NoReturn:
+        self.end(Lagged)
+        raise Lagged
 
 
 class NamespaceWatcher(Watcher):
@@ -460,18 +470,8 @@ class NamespaceWatcher(Watcher):
         return self._scan is not None
 
     @property
-    def _reads_pages(self) -> bool:
-        return self._scan is not None and not self._scan.complete
-
-    @property
     def _owes(self) -> bool:
-        return bool(self._owed) or self._reads_pages or self._place < self._hub.ring.end
-
-    @property
-    def _has_lagged(self) -> bool:
-        if self.has_all or self._owed or self._reads_pages or self._place >= self._hub.ring.first:
-            return False
-        return self._every or not self._hub.knows_since(self._base)
+        return bool(self._owed) or (self._scan is not None and not self._scan.complete) or self._place < self._hub.ring.end
 
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
         hub, scan = self._hub, self._scan
@@ -489,6 +489,8 @@ class NamespaceWatcher(Watcher):
                 self._base = scan.began
             return page.changes, page.made
         if self._place < hub.ring.first:
+            if self._every or not hub.knows_since(self._base):
+                self._lag()
             self._catch_up()
             return [], {}
         changes, self._place, made = hub.run(self._place, most, self.selection.scopes, every=self._every)
@@ -592,7 +594,7 @@ class TopicsWatcher(Watcher):
         if self.has_all:
             self._base, self.has_all = self._at(stood), False
             self.wake()
-        elif self._has_lagged:
+        elif self._has_lost_some:
             self._owed.clear()
             self.end(Lagged)
 
@@ -605,7 +607,7 @@ class TopicsWatcher(Watcher):
         return bool(self._owed)
 
     @property
-    def _has_lagged(self) -> bool:
+    def _has_lost_some(self) -> bool:
         if self._unread:
             return self._since is not None and not self._hub.knows_since(self._since)
         if not self._every or not self._owed:
@@ -614,6 +616,8 @@ class TopicsWatcher(Watcher):
         return first is not None and self._hub.ring.has_lost(first)
 
     def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
+        if self._has_lost_some:
+            self._lag()
         if self._unread:
             keys = list(islice(self._owed, min(most, self._unread)))
             changes = [head for key in keys if isinstance(key, PolicyKey) and (head := self._look_up(key)) is not None]

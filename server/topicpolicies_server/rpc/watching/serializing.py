@@ -7,7 +7,6 @@ that want documents shown in the same way, and leave out the same topics, share 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from ...cluster.disabled_topics import DisabledTopics
 from ...core.reading.heads import Head
@@ -19,19 +18,30 @@ PIECE_BYTES = 60 * 1024
 """Records are joined to pieces of at most so many bytes; only a single record may exceed it."""
 
 
-class Piece(NamedTuple):
+class Piece:
     """Records of consecutive changes. The last one is apart, because a token is added to it."""
 
-    before: bytes
-    """All records but the last, joined."""
-    last: bytes
-    """The last record."""
-    upto: int
-    """How many changes of the batch come before the end of this piece."""
+    __slots__ = ("_whole", "before", "last", "upto")
+
+    def __init__(self, before: bytes, last: bytes, upto: int) -> None:
+        """A piece of a batch.
+
+        Args:
+            before: all records but the last, joined.
+            last: the last record.
+            upto: how many changes of the batch come before the end of this piece.
+        """
+        self.before = before
+        self.last = last
+        self.upto = upto
+        self._whole: tuple[Token | None, bytes] | None = None
+        """The token that was added last, and all records with it."""
 
     def bytes(self, token: Token | None) -> bytes:
         """Returns all records. ``token``: where the watch stands behind them; None: it can't be resumed there."""
-        return self.before + (self.last if token is None else resumable(self.last, token))
+        if self._whole is None or self._whole[0] != token:
+            self._whole = token, self.before + (self.last if token is None else resumable(self.last, token))
+        return self._whole[1]
 
 
 def change_pieces(
