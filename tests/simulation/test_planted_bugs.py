@@ -14,11 +14,9 @@ import pytest
 from tests import validators
 from tests.validators import reads, updates, watches
 from tests.validators.records import Broken
-from topicpolicies_server.core.chains import answers as chain_answers
 from topicpolicies_server.core.chains import chain
 from topicpolicies_server.core.chains import event as chain_event
-from topicpolicies_server.core.chains.chain import Chain
-from topicpolicies_server.core.chains.context import ChainContext
+from topicpolicies_server.core.chains.chain import Chain, ChainContext
 from topicpolicies_server.core.chains.sequencer import Effect, Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold import fold, joining, keystate
@@ -120,13 +118,13 @@ def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
 
 def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
     """A repeat is answered with the present version."""
-    original = chain_answers.repeat_answer
+    original = chain.repeat_answer
 
     def planted(state: KeyState | None, remembered: Any) -> Result:
         answer = original(state, remembered)
         return answer if state is None else answer._replace(version=state.version, document=state.document)
 
-    patch.setattr(chain_answers, "repeat_answer", planted)
+    patch.setattr(chain, "repeat_answer", planted)
 
 
 def no_memory(patch: pytest.MonkeyPatch) -> None:
@@ -175,9 +173,9 @@ def dry_runs_are_wet(patch: pytest.MonkeyPatch) -> None:
     """validate_only is ignored."""
     original = Sequencer.submit
 
-    def planted(self: Sequencer, request: Request) -> list[Effect]:
+    def planted(self: Sequencer, request: Request, state: KeyState | None) -> list[Effect]:
         request.validate_only = False
-        return original(self, request)
+        return original(self, request, state)
 
     patch.setattr(Sequencer, "submit", planted)
 

@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric
 
 from ..health import State, Transition
 from ..logs.change_log import Connected
-from ..namespaces.figures import Figures
+from ..namespaces.activity import Figures
 from ..namespaces.registry import Registry
 from .families import counters, durations, gauge, gauges
 

@@ -87,7 +87,7 @@ class Registry:
             capacity=self.capacity,
             confirmations=Rate(limits.max_confirmations_per_second),
             read_only=read_only,
-            record=history.scribe if history is not None else None,
+            history=history,
         )
         """What all namespaces have in common."""
         self._namespaces: OrderedDict[str, Namespace] = OrderedDict()
