@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -26,9 +27,8 @@ from topicpolicies.v1.service_pb2 import (
     WatchPoliciesRequest,
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
-from topicpolicies_server.core.reading.feed import Feed
 from topicpolicies_server.core.reading.view import View
-from topicpolicies_server.core.reading.watcher import Latest
+from topicpolicies_server.core.reading.watch import NamespaceWatcher
 from topicpolicies_server.history import Recorder
 from topicpolicies_server.rpc import resume_tokens
 from topicpolicies_server.rpc.server import Server
@@ -211,9 +211,12 @@ async def test_a_reader_of_the_latest_documents_gets_a_reset_if_deletions_were_f
         await write(stub, 1)
         watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_LATEST)
         await watch.until_synced()
-        lost = iter([True])
-        monkeypatch.setattr(Feed, "has_lost", lambda *_: True)
-        monkeypatch.setattr(Latest, "_has_lost_some", property(lambda _: next(lost, False)))
+        lost, take = iter([True]), NamespaceWatcher._take
+
+        def lags(watcher: NamespaceWatcher, most: int) -> Any:
+            return watcher._lag() if next(lost, False) else take(watcher, most)
+
+        monkeypatch.setattr(NamespaceWatcher, "_take", lags)
         monkeypatch.setattr(View, "forgotten", property(lambda _: {0: "~"}))
         await write(stub, 2)
         events = await watch.until_synced()
