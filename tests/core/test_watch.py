@@ -681,10 +681,10 @@ def test_a_snapshot_leaves_cells_at_rest(bench: Bench) -> None:
     keys = [PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(100)]
     bench.change(*keys)
     bench.view._cells.limit()
-    assert not bench.view._cells.in_use
+    assert not bench.view._cells._in_use
     assert [change.key for change in drained(bench.watch(), 7).changes] == keys
     drained(bench.watch(Selection(frozenset(key.topic for key in keys))))
-    assert not bench.view._cells.in_use
+    assert not bench.view._cells._in_use
 
 
 def test_a_deletion_that_is_forgotten_after_its_watcher_began_to_catch_up_is_sent() -> None:
