@@ -272,7 +272,9 @@ class Cells:
     def joined(self, since: int) -> Iterator[KeyState]:
         """Yields the states of keys with events since a time (milliseconds since 1970) whose history was not seen from its beginning."""
         for name, kept in self._cells.items():
-            if last_event(kept)[1] > since and (state := self.state_of(name, kept)).joined not in (None, ALONE):
+            if last_event(kept)[1] <= since or (isinstance(kept, bytes) and not has_leftovers(kept)):
+                continue
+            if (state := self.state_of(name, kept)).joined not in (None, ALONE):
                 yield state
 
     def trim(self, name: str, now: int, window_ms: int) -> None:
