@@ -11,13 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from topicpolicies_server.file_lock import FileLock
 from topicpolicies_server.history import file as history
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite import file as log
 from topicpolicies_server.logs.sqlite.file import open_file
-from topicpolicies_server.sqlite_file import JOURNAL_BYTES, FileError, Format, connect, create_private, prepare
+from topicpolicies_server.sqlite_file import JOURNAL_BYTES, FileError, FileLock, Format, connect, create_private, prepare
 
 FORMS = pytest.mark.parametrize("form", [log.FORM, history.FORM], ids=lambda form: form.what)
 

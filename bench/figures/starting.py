@@ -191,7 +191,7 @@ class _Start(NamedTuple):
 
     def beside(self) -> list[Path]:
         """Returns the files that the server keeps beside the log."""
-        return sorted(path for path in self.folder.iterdir() if path.name not in self.log)
+        return sorted(path for path in self.folder.rglob("*") if path.is_file() and path.name not in self.log)
 
     def forget(self) -> None:
         """Removes the files that the server keeps beside the log."""

@@ -84,6 +84,7 @@ class FairLimiter:
             yield
         finally:
             timer.cancel()
+            progress = object  # ``look`` refers to itself, and must not keep its caller in memory
             if slow:
                 self._slow += 1
             else:

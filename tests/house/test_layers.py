@@ -16,7 +16,7 @@ CORE = (("reasons", "traces"), ("errors",), ("names",), ("policies",), ("rules",
 """The packages and modules of the core, the lowest layer first. Those of one layer do not import each other."""
 SERVER = (
     ("core", "escaping", "histograms", "http_proxies", "regular_file", "signals", "sqlite_file", "threads"),
-    ("config", "fair_limit", "file_lock", "tasks"),
+    ("config", "fair_limit", "tasks"),
     ("lines",),
     ("logs", "reloading"),
     ("history", "checkpoints", "cluster", "health"),

@@ -17,8 +17,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
 from ..core.reading.view import Head
 from ..core.reasons import Reason
-from ..file_lock import FileLock
-from ..sqlite_file import ERRORS, Damaged, FileError, unusable
+from ..sqlite_file import ERRORS, Damaged, FileError, FileLock, unusable
 from ..tasks import RestartedTask
 from ..threads import DaemonThreads
 from . import as_of, file, following, queries

@@ -84,6 +84,11 @@ class CellsInUse:
         self._cells[cell] = owner
         self._cells.move_to_end(cell)
 
+    def leave(self, owner: ref[Cells]) -> None:
+        """Removes the cells of a view that is gone."""
+        for cell in [cell for cell, each in self._cells.items() if each is owner]:
+            del self._cells[cell]
+
     def limit(self) -> None:
         """Puts the cells to rest that are too many."""
         while len(self._cells) > self._most:
@@ -166,7 +171,7 @@ class RecentCells:
 class Cells:
     """All cells of one view, in the order of their last change, oldest first."""
 
-    __slots__ = ("__weakref__", "_cells", "_me", "in_use", "recent")
+    __slots__ = ("__weakref__", "_cells", "_in_use", "_me", "recent")
 
     def __init__(self, window_ms: int, in_use: CellsInUse | None = None) -> None:
         """Begins without cells.
@@ -175,11 +180,15 @@ class Cells:
             window_ms: W, in milliseconds.
             in_use: the cells in use of all views of the server; None: those of this view only.
         """
-        self.in_use = CellsInUse() if in_use is None else in_use
-        self._me = ref(self)
+        self.share(CellsInUse() if in_use is None else in_use)
         self.recent: defaultdict[int, RecentCells] = defaultdict(lambda: RecentCells(window_ms))
         """The cells that had events lately, by partition, but for those at rest with a document and without leftovers."""
         self._cells: OrderedDict[str, Kept] = OrderedDict()
+
+    def share(self, in_use: CellsInUse) -> None:
+        """Sets the cells in use of all views of the server, to which this one's belong; none of them is in use yet."""
+        self._in_use = in_use
+        self._me = ref(self, in_use.leave)
 
     def __len__(self) -> int:
         return len(self._cells)
@@ -191,7 +200,7 @@ class Cells:
             return None
         if isinstance(kept, bytes):
             kept = self._cells[name] = wake(name, kept)
-        self.in_use.use(kept, self._me)
+        self._in_use.use(kept, self._me)
         return kept
 
     def kept(self, name: str) -> Kept | None:
@@ -202,7 +211,7 @@ class Cells:
         """Adds and returns a cell without events, at the end of the order."""
         name = name_of(key)
         cell = self._cells[name] = Cell(key, name, partition, KeyState())
-        self.in_use.use(cell, self._me)
+        self._in_use.use(cell, self._me)
         return cell
 
     def restore(self, name: str, data: bytes) -> None:
@@ -298,7 +307,7 @@ class Cells:
 
     def limit(self) -> None:
         """Puts cells to rest that are not in use, of this view or of others."""
-        self.in_use.limit()
+        self._in_use.limit()
 
     def rest(self, cell: Cell) -> None:
         """Puts a cell to rest."""

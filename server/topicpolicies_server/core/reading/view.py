@@ -304,7 +304,7 @@ class View(Walked):
 
     def share(self, in_use: CellsInUse) -> None:
         """Limits the cells in use together with those of other views. To be called before the first event is taken."""
-        self._cells.in_use = in_use
+        self._cells.share(in_use)
 
     def copy(self) -> Copy:
         """Returns what another process needs to continue this view."""

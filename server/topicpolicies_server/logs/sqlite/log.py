@@ -19,8 +19,7 @@ from pathlib import Path
 
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import LogState, Reason
-from ...file_lock import FileLock
-from ...sqlite_file import ERRORS
+from ...sqlite_file import ERRORS, FileLock
 from ...tasks import RestartedTask, TaskSet, asked_to_end
 from ...threads import DaemonThreads
 from .. import rows
