@@ -14,7 +14,7 @@ import pytest
 from topicpolicies_server.checkpoints import Pace
 from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.reading.cell import name_of
-from topicpolicies_server.core.reading.places import Mode, OutOfRange, Selection
+from topicpolicies_server.core.reading.tokens import Mode, OutOfRange, Selection
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.namespaces.registry import Registry
 

@@ -20,7 +20,7 @@ from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.history import open_history
 from topicpolicies_server.history.entries import Noted, Stream
-from topicpolicies_server.history.waiting import Waiting
+from topicpolicies_server.history.writer import Writer
 from topicpolicies_server.logs.pulsar import broker_connections
 from topicpolicies_server.metrics import ServerCollector
 from topicpolicies_server.metrics.storage import of_history
@@ -123,32 +123,13 @@ async def test_a_history_whose_disk_is_full_shows_waiting_entries_with_a_rising_
         await history.close()
 
 
-def test_waiting_entries_count_towards_the_bound_with_the_size_of_their_documents() -> None:
+async def test_waiting_entries_count_towards_the_bound_with_the_size_of_their_documents(tmp_path: Path) -> None:
     document = documents.split(TopicPolicies(entry_filters=EntryFilters(entry_filter_names="x" * LARGE)))
     small, large = (Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, after, "1", "us") for after in (None, document))
-    waiting = Waiting(10 * LARGE)
-    assert waiting.note([large] * 100) == 9, "the waiting entries are not bounded by their bytes"
-    assert waiting.note([small]) == 1
-
-
-def test_the_age_of_waiting_entries_is_that_of_the_oldest_one_that_is_not_written() -> None:
-    now = [0.0]
-    waiting = Waiting(1 << 20, lambda: now[0])
-    noted = [Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, None, "1", "us")]
-    waiting.note(noted)
-    now[0] = 5.0
-    assert waiting.seconds() == 5
-    waiting.note(noted)
-    now[0] = 7.0
-    assert waiting.seconds() == 7
-    waiting.written(1)
-    assert waiting.seconds() == 2
-    waiting.written(1)
-    assert waiting.seconds() == 0
-    now[0] = 3_600.0
-    waiting.note(noted)
-    now[0] = 3_601.0
-    assert waiting.seconds() == 1, "the time without waiting entries counts"
+    writer = Writer(tmp_path / "history.db", BOUNDS, backlog_bytes=10 * LARGE)
+    assert writer.note([large] * 100) == 9, "the waiting entries are not bounded by their bytes"
+    assert writer.note([small]) == 1
+    await writer.stop(PATIENCE)
 
 
 def test_a_log_whose_reader_has_no_connection_counts_as_open_and_not_connected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,10 +13,8 @@ from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
-from topicpolicies_server.core.reading.feed import Feed
 from topicpolicies_server.core.reading.view import View
-from topicpolicies_server.core.reading.watch import Mode, Selection, WatchHub
-from topicpolicies_server.core.reading.watcher import Latest
+from topicpolicies_server.core.reading.watch import Mode, NamespaceWatcher, Selection, TopicsWatcher, Watcher, WatchHub
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.activity import Activity
 from topicpolicies_server.namespaces.capacity import Capacity
@@ -175,7 +173,7 @@ def test_if_handling_an_entry_fails_the_log_is_read_again_and_nothing_of_the_bat
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(Activity, "folded"), (WatchHub, "publish"), (Latest, "notify"), (Sequencer, "folded"), (WatchHub, "moved")]
+    ("owner", "name"), [(Activity, "folded"), (WatchHub, "publish"), (Watcher, "owe"), (Sequencer, "folded"), (WatchHub, "moved")]
 )
 @pytest.mark.parametrize("topics", [None, frozenset({KEY.topic, OTHER.topic})], ids=["everything", "two topics"])
 def test_if_handling_an_entry_fails_watchers_still_get_its_change(
@@ -187,8 +185,8 @@ def test_if_handling_an_entry_fails_watchers_still_get_its_change(
         watchers = [await bench.namespace.watch(Selection(topics), Mode.LATEST, None, lambda: None) for _ in range(2)]
         for watcher in watchers:
             assert watcher.take(10).synced, "precondition"
-        in_feed = name == "notify" and topics is None
-        broken = _broken_once(monkeypatch, *((Feed, "append") if in_feed else (owner, name)))
+        concerned = NamespaceWatcher if topics is None else TopicsWatcher
+        broken = _broken_once(monkeypatch, concerned if owner is Watcher else owner, name)
         bench.opened.reads[0].hold()
         bench.elsewhere(2)
         bench.storage.write(NAMESPACE, Event(OTHER, Action.DELETE, None))
@@ -240,7 +238,7 @@ def test_a_recorder_that_fails_does_not_affect_reads_and_updates(fails: str, cap
             recorders.append(Recording(fails if not recorders else ""))
             return recorders[-1]
 
-        bench.registry.common.history = cast("Any", SimpleNamespace(scribe=record))
+        bench.registry.common.history = cast("Any", SimpleNamespace(recorder=record))
         assert (await bench.set(1)).version
         bench.storage.lose(NAMESPACE)
         await asyncio.sleep(1)

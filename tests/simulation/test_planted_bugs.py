@@ -14,6 +14,7 @@ import pytest
 from tests import validators
 from tests.validators import reads, updates, watches
 from tests.validators.records import Broken
+from topicpolicies_server.core.chains import answers as chain_answers
 from topicpolicies_server.core.chains import chain
 from topicpolicies_server.core.chains import event as chain_event
 from topicpolicies_server.core.chains.chain import Chain, ChainContext
@@ -26,9 +27,8 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reading import readback, view
-from topicpolicies_server.core.reading.runs import Lot
 from topicpolicies_server.core.reading.view import Head
-from topicpolicies_server.core.reading.watch import Batch, Token, Watcher, WatchHub
+from topicpolicies_server.core.reading.watch import Batch, Page, Token, TopicsWatcher, WatchHub
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction
 from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
 from topicpolicies_server.namespaces.namespace import Namespace
@@ -36,6 +36,7 @@ from topicpolicies_server.namespaces.progress import Progress
 from topicpolicies_server.namespaces.repairs import Repairs
 from topicpolicies_server.rpc import requests
 from topicpolicies_server.rpc.watching.part import Part
+from topicpolicies_server.rpc.watching.taking import Taking
 
 from . import knowledge
 from .run import run
@@ -118,13 +119,13 @@ def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
 
 def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:
     """A repeat is answered with the present version."""
-    original = chain.repeat_answer
+    original = chain_answers.repeat_answer
 
     def planted(state: KeyState | None, remembered: Any) -> Result:
         answer = original(state, remembered)
         return answer if state is None else answer._replace(version=state.version, document=state.document)
 
-    patch.setattr(chain, "repeat_answer", planted)
+    patch.setattr(chain_answers, "repeat_answer", planted)
 
 
 def no_memory(patch: pytest.MonkeyPatch) -> None:
@@ -236,14 +237,14 @@ def no_repairs(patch: pytest.MonkeyPatch) -> None:
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     """A watch sends SYNCED again with each batch of changes."""
-    original = Part._add_batch
+    original = Part._records
 
-    def planted(self: Part, batch: Batch, stood: Token | None, taken: list[bytes]) -> None:
+    def planted(self: Part, taking: Taking, batch: Batch) -> list[bytes]:
         if batch.changes and self.outbox.synced:
             self.outbox.synced, batch = False, batch._replace(synced=True)
-        original(self, batch, stood, taken)
+        return original(self, taking, batch)
 
-    patch.setattr(Part, "_add_batch", planted)
+    patch.setattr(Part, "_records", planted)
 
 
 def the_hub_skips(patch: pytest.MonkeyPatch) -> None:
@@ -264,7 +265,8 @@ def resumes_begin_anew(patch: pytest.MonkeyPatch) -> None:
 
 def empty_snapshots(patch: pytest.MonkeyPatch) -> None:
     """Snapshots are empty."""
-    patch.setattr(Watcher, "_snapshot", lambda self: Lot(self._hub.view.stood(()), self._hub.view.number))
+    patch.setattr(WatchHub, "page", lambda *_: Page([], None, {}))
+    patch.setattr(TopicsWatcher, "_look_up", lambda *_: None)
 
 
 def deaf_watchers(patch: pytest.MonkeyPatch) -> None:

@@ -25,7 +25,7 @@ from ..core.reading.view import Before, View
 from ..core.reading.watch import Token, WatchHub
 from ..core.reasons import LogState, Reason
 from ..history.entries import Taken
-from ..history.scribe import Scribe
+from ..history.recorder import Recorder
 from ..logs.change_log import LogError, NamespaceLog, Start, anchor_of
 from .capacity import Share
 from .common import Common
@@ -48,7 +48,7 @@ class Follower:
         updates: Updates,
         repairs: Repairs,
         older: Follower | None = None,
-        recorder: Scribe | None = None,
+        recorder: Recorder | None = None,
         restored: Restored | None = None,
     ) -> None:
         """Begins without a log.

@@ -27,7 +27,7 @@ from ..core.errors import Kind, PolicyError
 from ..core.reading.view import View
 from ..core.reading.watch import WatchHub
 from ..core.reasons import LogState, Reason
-from ..history.scribe import Scribe
+from ..history.recorder import Recorder
 from ..logs.change_log import LogError, NamespaceLog, Start
 from ..tasks import RestartedTask, TaskSet, asked_to_end
 from .activity import Usage
@@ -243,7 +243,7 @@ class Life:
                 if self.served is None and not common.capacity.has_room():
                     raise common.capacity.refusal(self._name)
                 opened_at = common.now()
-                recorder = await common.history.scribe(self._name) if common.history is not None else None
+                recorder = await common.history.recorder(self._name) if common.history is not None else None
                 if not self._doubted:
                     start = await self._starting_point(recorder)
                 context = common.context._replace(joining=True, joined_at=None if common.context.sole_writer else opened_at)
@@ -274,7 +274,7 @@ class Life:
             self._abandon(follower, start, failure)
             raise
 
-    async def _starting_point(self, recorder: Scribe | None) -> StartingPoint:
+    async def _starting_point(self, recorder: Recorder | None) -> StartingPoint:
         """Returns where the next opening begins: behind a view that answered, which is then continued; or else behind the last checkpoint.
 
         Args:

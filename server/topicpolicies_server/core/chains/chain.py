@@ -15,17 +15,15 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import NamedTuple, Protocol, TypeAlias
 
-from .. import rules
-from ..errors import PolicyError, Violation
+from ..errors import PolicyError
 from ..fold.fold import Folded, KeyState, Status, restatement
 from ..names import PolicyKey
-from ..policies import documents
-from ..policies.crowds import crowded
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Position, Remembered
+from .answers import judge_request, repeated, replay
 from .event import event_of
 from .link import EventReport, Link, State
-from .refusals import conflict, contention, not_appended, not_confirmed, outcome_not_known, reused, too_large, too_many_elements
+from .refusals import conflict, contention, not_appended, not_confirmed, outcome_not_known
 from .request import Outcome, Request, Result
 
 ATTEMPTS = 16
@@ -454,50 +452,3 @@ class Chain:
         self._context.settle(request, answer)
         if self._requests.get(request.request_id) is request:
             del self._requests[request.request_id]
-
-
-# Answers that need no event: the document already decides them, or an earlier request with the same id has them
-
-
-def judge_request(request: Request, before: Settings | None, version: Position) -> tuple[Result | PolicyError | None, Settings | None]:
-    """Judges a request against the document before it.
-
-    Returns:
-        The answer, if the request needs no event, else None; and the document that its event must carry (None deletes).
-    """
-    if (request.version and request.version != version) or (request.exists is not None and request.exists is (before is None)):
-        return conflict(request, version), None
-    if request.change is None:
-        return (Result(Outcome.UNCHANGED, None, version, version) if before is None else None), None
-    if before is None and request.skip_if_absent:
-        return Result(Outcome.SKIPPED, None, version, version), None
-    violations: list[Violation] = []
-    after = request.change.applied(before, violations)
-    size = documents.size(after)
-    if size > documents.MOST_BYTES:
-        violations.append(too_large(request))
-    elif size > documents.MOST_ELEMENTS:  # an element has at least one byte
-        violations += [too_many_elements(path, count) for path, count in crowded(before, after)]
-    found = rules.judge(request.key, request.change, before, after, request.facts)
-    if violations or found:
-        return rules.refused(found, violations), None
-    if (after or None) == (before or None):
-        return Result(Outcome.UNCHANGED, before, version, version, before=before), after
-    return None, after
-
-
-def repeat_answer(state: KeyState | None, remembered: Remembered) -> Result:
-    """Returns the answer to the repeat of a request that was applied. The document is known only while it is still the head."""
-    known = state is not None and state.version == remembered.version
-    document = state.document if known and state is not None else None
-    return replay(document, remembered.version, remembered.previous, known=known)
-
-
-def replay(document: Settings | None, version: Position, previous: Position, *, known: bool) -> Result:
-    """Returns the answer to a repeat. ``known``: whether ``document`` is known to be the one after the first request."""
-    return Result(Outcome.APPLIED, document, version, previous, replayed=True, known=known, before_known=False)
-
-
-def repeated(request: Request, state: KeyState | None, remembered: Remembered) -> Result | PolicyError:
-    """Returns the answer to the repeat of a request that was applied; an error if the repeat has another body."""
-    return repeat_answer(state, remembered) if remembered.digest == request.digest else reused(request)

@@ -42,21 +42,8 @@ from ..fold.fold import Folded, KeyState
 from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event
-from .chain import (
-    ATTEMPTS,
-    DEPTH,
-    QUEUE,
-    Append,
-    Chain,
-    ChainContext,
-    Confirm,
-    Effect,
-    FoundEvent,
-    Known,
-    Settled,
-    judge_request,
-    repeated,
-)
+from .answers import judge_request, repeated
+from .chain import ATTEMPTS, DEPTH, QUEUE, Append, Chain, ChainContext, Confirm, Effect, FoundEvent, Known, Settled
 from .refusals import not_confirmed, outcome_not_known, reused, too_many
 from .request import Outcome, Request, Result
 

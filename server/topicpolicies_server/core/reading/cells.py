@@ -254,11 +254,6 @@ class Cells:
             if found is not None and (trace := Trace.of(name, found)).number:
                 yield trace
 
-    def number(self, name: str) -> int:
-        """Returns the number of the head of a name; 0: there is none."""
-        kept = self._cells.get(name)
-        return 0 if kept is None else number_of(kept)
-
     def head_of(self, name: str, kept: Kept | Head) -> Head | None:
         """Returns the head of a name's cell, or the head itself; the cell may be an old one. A cell at rest stays so."""
         if isinstance(kept, bytes):

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
@@ -33,14 +33,11 @@ from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
-from . import snapshot
 from .cell import Cell, facts, is_due, key_of, last_event, name_of
 from .cells import WINDOWS, Cells, CellsInUse, Trace, is_same
 from .heads import Before, Head
 from .pages import Pages, page_of
-from .snapshot import Snapshot
 from .succession import absence, same, was_forgotten
-from .walk import Walked, Walks
 
 __all__ = ["ABSENCES", "Before", "Copy", "Head", "View", "wire"]
 
@@ -68,7 +65,7 @@ class Copy(NamedTuple):
     """The requests applied lately, the oldest first."""
 
 
-class View(Walked):
+class View:
     """The heads of one namespace."""
 
     __slots__ = (
@@ -78,11 +75,9 @@ class View(Walked):
         "_complete",
         "_context",
         "_forgotten",
-        "_forgotten_number",
         "_heads",
         "_number",
         "_pages",
-        "_walks",
         "recent",
     )
 
@@ -108,9 +103,7 @@ class View(Walked):
         self._number = 0
         self._absent: OrderedDict[str, None] = OrderedDict()
         self._forgotten: dict[int, Position] = {}
-        self._forgotten_number = 0
         self._pages = Pages()
-        self._walks = Walks()
 
     @property
     def number(self) -> int:
@@ -131,11 +124,6 @@ class View(Walked):
     def forgotten(self) -> Mapping[int, Position]:
         """The position up to which deletions were forgotten, by partition; without partitions where none was."""
         return self._forgotten
-
-    @property
-    def forgotten_number(self) -> int:
-        """The greatest number of a deletion that was forgotten; 0: none was."""
-        return self._forgotten_number
 
     def state(self, key: PolicyKey) -> KeyState | None:
         """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``take``: it may be another object."""
@@ -159,13 +147,14 @@ class View(Walked):
         """Yields the traces of all heads, the newest change first, for a caller that needs few of the heads."""
         return self._cells.traces()
 
-    def traced(self, traces: Iterable[Trace]) -> Snapshot:
-        """Returns the heads of some traces, each made when it is read."""
-        return snapshot.traced(self._cells, traces)
+    def traced(self, traces: Iterable[Trace]) -> list[Head]:
+        """Returns the heads of some traces."""
+        return [head for trace in traces if (head := self._cells.head_of(trace.name, trace.kept)) is not None]
 
-    def number_of(self, key: PolicyKey) -> int:
-        """Returns the number of the last change of a key; 0: the log has no event of the key, or the key is forgotten."""
-        return self._cells.number(name_of(key))
+    def deletions(self, scopes: frozenset[Scope], since: Callable[[Head], bool]) -> list[Head]:
+        """Returns the heads without a document that ``since`` accepts, the oldest change first."""
+        peek = self._cells.peek
+        return [head for name in self._absent if (head := peek(name)) is not None and head.key.scope in scopes and since(head)]
 
     def __len__(self) -> int:
         return self._heads
@@ -266,7 +255,7 @@ class View(Walked):
         ]
         vanished: list[tuple[Cell, Head]] = []
         self._number = older.number
-        self._forgotten, self._forgotten_number = dict(older.forgotten), older.forgotten_number
+        self._forgotten = dict(older.forgotten)
         for name, kept in theirs.items():
             if is_same(mine.kept(name), kept):
                 assert isinstance(kept, bytes)
@@ -352,8 +341,6 @@ class View(Walked):
 
     def _show(self, cell: Cell, change: Head) -> None:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
-        if self._walks:
-            self._walks.about_to_change(cell.name, cell.head)
         there, was_there = change.document is not None, cell.document is not None
         if there is not was_there:
             if there:
@@ -378,12 +365,10 @@ class View(Walked):
                 self._absent.move_to_end(name)
                 continue
             head = cells.peek(name)
-            self._walks.about_to_change(name, head)
             cells.remove(name)
             del self._absent[name]
             if head is not None:
                 self._heads -= 1
-                self._forgotten_number = max(self._forgotten_number, head.number)
                 self._forgotten[head.partition] = max(self._forgotten.get(head.partition, ""), head.place)
             if len(self._absent) <= self._absences:
                 return
