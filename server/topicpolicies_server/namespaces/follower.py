@@ -148,6 +148,8 @@ class Follower:
     def opened(self, log: NamespaceLog) -> None:
         """Begins with the opened log, and takes what it reported while it was being opened."""
         self.log = log
+        if self._retired:
+            return
         complete = _complete_after(log)
         older, self._older = self._older, None
         self._context = self._context._replace(in_place=log.in_place)
@@ -161,8 +163,6 @@ class Follower:
             self._restored = None
             self.view = View(self._context, complete, in_use=self._common.capacity.in_use)
             self.readback = ReadBack(log.partitions, log.follows)
-        if self._retired:
-            return
         self._count()
         if self._recorder is not None:
             self._record(self._recorder.opened, log)
@@ -338,10 +338,10 @@ class Follower:
                 self._last[placed.partition] = placed
                 if placed.event is not None or placed.problem:
                     self._events[placed.partition] = placed.position
-        log, readback = self.log, self.readback
-        if self.hub is not None and log is not None and readback is not None:
-            self.hub.moved(Token(log.identity, tuple(readback.positions)))
-            self._updates.progress.moved(readback.positions)
+        if self.hub is not None:
+            positions = self.positions
+            self.hub.moved(Token(self.identity, tuple(positions)))
+            self._updates.progress.moved(positions)
         self._count()
 
     def _fold(self, placed: Placed) -> None:
