@@ -677,14 +677,15 @@ def test_what_was_made_for_watchers_is_kept_for_few_and_not_when_all_have_it(ben
 
 
 def test_a_snapshot_leaves_cells_at_rest(bench: Bench) -> None:
-    bench.view = bench.hub.view = View(bench.context, in_use=CellsInUse(0))
+    in_use = CellsInUse(0)
+    bench.view = bench.hub.view = View(bench.context, in_use=in_use)
     keys = [PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(100)]
     bench.change(*keys)
     bench.view._cells.limit()
-    assert not bench.view._cells._in_use
+    assert not in_use
     assert [change.key for change in drained(bench.watch(), 7).changes] == keys
     drained(bench.watch(Selection(frozenset(key.topic for key in keys))))
-    assert not bench.view._cells._in_use
+    assert not in_use
 
 
 def test_a_deletion_that_is_forgotten_after_its_watcher_began_to_catch_up_is_sent() -> None:

@@ -98,7 +98,8 @@ class WatchHub:
         """
         self.view = view
         self.ring = Ring(ring, token.positions)
-        self._token = token
+        self.token = token
+        """Where the view stands."""
         self._horizon = Horizon(token.positions if horizon is None else horizon)
         self._began = token, view.number
         """Token and last change of the view when it began to serve: since then its changes come in the order of the log."""
@@ -114,25 +115,20 @@ class WatchHub:
         """The watchers that take pages."""
 
     @property
-    def token(self) -> Token:
-        """Where the view stands."""
-        return self._token
-
-    @property
     def watchers(self) -> int:
         """How many watchers there are."""
         return len(self._watchers)
 
     def moved(self, token: Token) -> None:
         """Notes that the view has come to a place, whether or not that changed a head."""
-        self._token = token
+        self.token = token
 
     def publish(self, change: Head) -> None:
         """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``wake``.
 
         To be called before ``moved`` with the change's place.
         """
-        at, key, token = self.ring.end, change.key, self._token
+        at, key, token = self.ring.end, change.key, self.token
         self.ring.append(change)
         self._runs.clear()
         if self._pages:
@@ -161,11 +157,11 @@ class WatchHub:
             changes: the changes that ``View.succeed`` returned.
             horizon: the positions after which every key that has changed has a head in the new view; None: those of ``token``.
         """
-        older = self._token
+        older = self.token
         same_log = token.log == older.log and len(token.positions) >= len(older.positions)
         since = token.positions if horizon is None else horizon
         if same_log:
-            self._token = older.widened(len(token.positions))
+            self.token = older.widened(len(token.positions))
             self._horizon.opened_anew(older.positions, since)
         else:
             self._horizon = Horizon(since)
@@ -183,7 +179,7 @@ class WatchHub:
             self.publish(change)
             if same_log and self._was_told_otherwise(change):
                 self._horizon.begin(change.partition, token.positions[change.partition])
-        self._token = token
+        self.token = token
 
     def subscribe(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
         """Adds and returns a watcher that begins with a snapshot, or resumes from a token.
@@ -198,7 +194,7 @@ class WatchHub:
             OutOfRange: the watcher can't resume from the token.
         """
         if token is not None:
-            token = Token(token.log, token.widened(len(self._token.positions)).positions)
+            token = Token(token.log, token.widened(len(self.token.positions)).positions)
             self._check(token, mode)
         kind = NamespaceWatcher if selection.topics is None else TopicsWatcher
         watcher = kind(self, selection, mode, token, wake)
@@ -281,7 +277,7 @@ class WatchHub:
         """
         began, number = self._began
         in_order = token.reaches(began)
-        ends = self._token.positions
+        ends = self.token.positions
         behind = zip(token.widened(len(ends)).positions, ends, strict=True)
         going_on = {partition for partition, (at, end) in enumerate(behind) if at < end}
         changes: list[Trace] = []
@@ -299,7 +295,7 @@ class WatchHub:
         return self.view.traced(changes)
 
     def _check(self, token: Token, mode: Mode) -> None:
-        if token.log != self._token.log or len(token.positions) != len(self._token.positions):
+        if token.log != self.token.log or len(token.positions) != len(self.token.positions):
             raise OutOfRange("the token belongs to another log")
         known = self.knows_since(token) if mode is Mode.LATEST else all(map(ge, token.positions, self.ring.horizon))
         if not known:
@@ -310,25 +306,25 @@ class WatchHub:
     def _was_told_otherwise(self, change: Head) -> bool:
         """Returns whether a change comes without a new event: it corrects the view before. A change between two absences does not count."""
         is_news = change.document is not None or change.previous != ABSENT
-        return is_news and change.placed is not None and not self._token.is_before(change)
+        return is_news and change.placed is not None and not self.token.is_before(change)
 
     def knows_since(self, token: Token) -> bool:
         """Returns whether every key that has changed after a place of this log has a head. Deletions may have been forgotten."""
-        positions = token.widened(len(self._token.positions)).positions
+        positions = token.widened(len(self.token.positions)).positions
         forgotten = self.view.forgotten
         return all(at >= forgotten.get(partition, "") for partition, at in enumerate(positions)) and self._horizon.serves(positions)
 
     def is_beyond(self, token: Token) -> bool:
         """Returns whether a token of this log has more partitions than the log, or, where only this sidecar writes, is ahead of it."""
-        if token.log != self._token.log:
+        if token.log != self.token.log:
             return False
-        if len(token.positions) > len(self._token.positions):
+        if len(token.positions) > len(self.token.positions):
             return True
-        return self.view.context.sole_writer and self.behind(token.widened(len(self._token.positions)))
+        return self.view.context.sole_writer and self.behind(token.widened(len(self.token.positions)))
 
     def behind(self, token: Token) -> bool:
         """Returns whether the view has yet to reach a token (of a faster sidecar on the same log)."""
-        return not self._token.reaches(token)
+        return not self.token.reaches(token)
 
 
 class Watcher(ABC):
