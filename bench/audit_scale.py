@@ -32,7 +32,7 @@ from bench.targets import running
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.cli.exits import ExitCode
 from topicpolicies_server.history import file
-from topicpolicies_server.history.entries import AS_AFTER, BEFORE_KNOWN, Followed, Stream
+from topicpolicies_server.history.entries import AS_AFTER, BEFORE_KNOWN, Entry, Stream
 from topicpolicies_spark.audit import archive as archives
 from topicpolicies_spark.audit.questions import drift, frequently_changed, made, reverted_fields, state, who
 from topicpolicies_spark.audit.report import report
@@ -63,20 +63,20 @@ def fill(path: Path, changes: int) -> None:
     namespaces = {name: file.namespace_id(connection, name) for name in names}
     streams = {name: file.stream_id(connection, number, Stream(name, "bench", 0)) for name, number in namespaces.items()}
     last: dict[str, tuple[str, int]] = {}
-    waiting: list[tuple[int, Any]] = []
+    waiting: list[Entry] = []
     for number, (name, row) in enumerate(_changes(names, changes), 1):
-        row |= {"stream": streams[name], "namespace": namespaces[name]}
+        row |= {"id": number, "stream": streams[name], "namespace": namespaces[name]}
         last[name] = row["position"], row["at"]
-        waiting.append((number, tuple(row[column] for column in file.COLUMNS)))
+        waiting.append(Entry(**row))
         if len(waiting) == file.ROWS:
-            file.insert(connection, waiting)
+            file.insert(connection, "entries", waiting)
             waiting.clear()
     if waiting:
-        file.insert(connection, waiting)
+        file.insert(connection, "entries", waiting)
     now = time.time_ns() // 1_000_000
     for name, (position, at) in last.items():
         file.note_stream(connection, streams[name], position, at)
-        file.note_followed(connection, namespaces[name], Followed(name, now))
+        file.note_followed(connection, namespaces[name], now)
     for _, sql in indexes:
         connection.execute(sql)
     connection.commit()
@@ -94,8 +94,7 @@ def _changes(names: list[str], changes: int) -> Iterator[tuple[str, dict[str, An
     begin = time.time_ns() // 1_000_000 - _DAYS * 86_400_000
     topics = max(changes // 100, _LARGE)
     constant = {
-        "scope": 1, "kind": 1, "outcome": 1, "standing": 2, "reason": "", "mask": _MASK, "producer": "", "problem": "", "principal": "",
-        "claimed": "", "trace_parent": "", "action": 3, "clusters": '[""]', "written": None,
+        "scope": 1, "kind": 1, "outcome": 1, "standing": 2, "reason": "", "mask": _MASK, "action": 3, "clusters_json": '[""]',
     }  # fmt: skip
     for number in range(changes + _SMALL):
         which, turn = number % topics, number // topics
@@ -115,9 +114,9 @@ def _changes(names: list[str], changes: int) -> Iterator[tuple[str, dict[str, An
                 "request_id": f"{number:032x}",
                 "previous": f"{number + 1 - topics:012d}" if turn else "0",
                 "flags": AS_AFTER | BEFORE_KNOWN,
-                "before": _document(which, turn - 1) if turn else None,
+                "kept_before": _document(which, turn - 1) if turn else None,
                 "after": _document(which, turn),
-                "changed": _CHANGED if turn else _MASK,
+                "changed_json": _CHANGED if turn else _MASK,
             },
         )
 

@@ -95,9 +95,8 @@ class _Rows:
 async def fill(path: Path, events: int, begin: int) -> None:
     """Writes a history of this many events, one second apart."""
     history = open_history(path, Bounds(100.0 * 366 * 86_400, 1 << 40))
-    scribe = await history.scribe(NAMESPACE)
-    assert scribe is not None, "the file was just made"
-    scribe.opened(_Rows())
+    recorder = await history.recorder(NAMESPACE)
+    recorder.opened(_Rows())  # type: ignore[arg-type]
     view = View(FoldContext(sole_writer=True))
     for number in range(1, events + 1):
         placed = _event(number, begin)
@@ -105,10 +104,10 @@ async def fill(path: Path, events: int, begin: int) -> None:
         before = view.head(placed.event.key)
         folded, change = view.take(placed)
         assert change is not None, "each of them changes something"
-        scribe.noted([(placed, before, folded, change)])
+        recorder.noted([(placed, before, folded, change)])
         if number % _BATCH == 0:
-            await history.scribe(NAMESPACE)  # waits until the events so far are written
-    scribe.caught_up()
+            await history.recorder(NAMESPACE)  # waits until the events so far are written
+    recorder.caught_up()
     await history.close()
 
 

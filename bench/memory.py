@@ -122,8 +122,6 @@ def measure(kind: Kind, topics: int, *, traced: bool) -> float:
     for placed in kind.events(topics):
         view.take(placed)
     view.loaded()
-    while view.live:
-        view.settle(topics)
     gc.collect()
     assert len(view) == topics
     return (tracemalloc.get_traced_memory()[0] if traced else resident() - before) / topics

@@ -90,7 +90,7 @@ def main() -> None:
 def _server(folder: Path, broker: Broker | None) -> Program:
     log = ["--data", str(folder / "policies.db")]
     if broker is not None:
-        log = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--checkpoints", str(folder / "checkpoints.db")]
+        log = ["--pulsar", broker.service_url, "--admin-url", broker.admin_url, "--checkpoints", str(folder / "checkpoints")]
     return Program("-m", "topicpolicies_server", "serve", "--listen", "ADDRESS", "--log-level", "warning", *log)
 
 

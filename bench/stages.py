@@ -12,11 +12,12 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.chains.sequencer import Append, Effect, Request, Sequencer, Settled
 from topicpolicies_server.core.changes.change import compile_change
-from topicpolicies_server.core.fold.fold import FoldContext
+from topicpolicies_server.core.fold.fold import FoldContext, KeyState
 from topicpolicies_server.core.fold.operation import Folded
+from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies import documents, secrets
 from topicpolicies_server.core.policies.documents import Settings
-from topicpolicies_server.core.policies.events import Event, Placed
+from topicpolicies_server.core.policies.events import Event, Placed, Remembered
 from topicpolicies_server.core.reading.readback import ReadBack
 from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.logs import rows
@@ -37,6 +38,26 @@ class Stage(NamedTuple):
     microseconds: float
 
 
+class _Outside:
+    """What a namespace knows outside of its chains: a view."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._ids = itertools.count()
+
+    def state(self, key: PolicyKey) -> KeyState | None:
+        return self._view.state(key)
+
+    def applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
+        return self._view.recent.find(key, request_id)
+
+    def shared(self) -> bool:
+        return False
+
+    def new_id(self) -> str:
+        return f"{next(self._ids):032x}"
+
+
 def measure(updates: int) -> list[Stage]:
     """Measures the stages of an update, in their order, over this many updates of one key."""
     stages: dict[str, float] = {}
@@ -54,8 +75,7 @@ def measure(updates: int) -> list[Stage]:
     read: list[Request] = timed("read the request", lambda each: requests.read_update(each, nobody)[1], parsed)
     view, context = None, FoldContext(sole_writer=True)
     view = View(context)
-    ids = itertools.count()
-    sequencer = Sequencer(view.state, lambda: f"{next(ids):032x}", applied=view.recent.find)
+    sequencer = Sequencer(_Outside(view))
     readback = ReadBack(1, rows.directly_follows)
     readback.read([Placed(0, rows.position_of(1), None, 0)])
     codec = Codec()
@@ -63,16 +83,16 @@ def measure(updates: int) -> list[Stage]:
     settled: list[tuple[Request, Settled]] = []
     changes: list[Head] = []
 
-    def take(placed: Placed) -> tuple[Event, Folded, Settings | None]:
+    def take(placed: Placed) -> tuple[Event, Folded, Settings | None, KeyState | None]:
         assert placed.event is not None
         before = view.head(placed.event.key)
         folded, change = view.take(placed)
         assert folded is not None and change is not None
         changes.append(change)
-        return placed.event, folded, None if before is None else before.document
+        return placed.event, folded, None if before is None else before.document, view.state(placed.event.key)
 
     for batch in _batches(read, _BATCH):
-        effects = timed("sequence: clone, mask, event", sequencer.submit, batch)
+        effects = timed("sequence: clone, mask, event", lambda each: sequencer.submit(each, view.state(each.key)), batch)
         appended = [effect.event for each in effects for effect in each if isinstance(effect, Append)]
         timed("encode the event in Avro", codec.encode, appended)
         placed = [Placed(0, rows.position_of(next(places)), event, 0) for event in appended]

@@ -57,7 +57,7 @@ def test_what_a_long_full_collection_leaves_is_set_aside_and_a_cycle_never_is() 
         gc.disable()
         stays: list[object] = [[]]
         Circle()
-        activity.loaded()
+        activity.loaded("acme/orders")
         assert circles() == 1 and not aside_of(stays)
         gc.collect(1)
         assert not aside_of(stays)

@@ -1,4 +1,4 @@
-"""What holds for every SQLite file of the server: embedded log, history, checkpoints."""
+"""What holds for every SQLite file of the server: embedded log, history."""
 
 from __future__ import annotations
 
@@ -11,17 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from topicpolicies_server.checkpoints import file as checkpoints
-from topicpolicies_server.checkpoints.store import Store
-from topicpolicies_server.file_lock import FileLock
 from topicpolicies_server.history import file as history
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.sqlite import file as log
 from topicpolicies_server.logs.sqlite.file import open_file
-from topicpolicies_server.sqlite_file import JOURNAL_BYTES, FileError, Format, connect, create_private, prepare
+from topicpolicies_server.sqlite_file import JOURNAL_BYTES, FileError, FileLock, Format, connect, create_private, prepare
 
-FORMS = pytest.mark.parametrize("form", [log.FORM, history.FORM, checkpoints.FORM], ids=lambda form: form.what)
+FORMS = pytest.mark.parametrize("form", [log.FORM, history.FORM], ids=lambda form: form.what)
 
 
 @FORMS
@@ -70,13 +67,7 @@ def open_history(path: Path) -> None:
     history.prepare(path).close()
 
 
-def open_checkpoints(path: Path) -> None:
-    store = Store(path)
-    store.open()
-    store.close()
-
-
-@pytest.mark.parametrize("open_again", [open_log, open_history, open_checkpoints])
+@pytest.mark.parametrize("open_again", [open_log, open_history])
 def test_a_file_that_can_not_be_opened_on_a_full_disk_says_to_make_room(tmp_path: Path, open_again: Callable[[Path], None]) -> None:
     path = tmp_path / "some.db"
     open_again(path)

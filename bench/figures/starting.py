@@ -40,7 +40,7 @@ _CALM = 0.2
 _PATIENCE_SECONDS = 300.0
 _SQLITE = ("-wal", "-shm", "-mark", ".lock")
 _KEPT = ("checkpoints",)
-"""The options for files with which a server beside a Pulsar log may start, as far as it has them; no history, as by default."""
+"""The options for directories with which a server beside a Pulsar log may start, as far as it has them; no history, as by default."""
 _BESIDE = "reading the same rows"
 _DRAIN = "a raw drain"
 
@@ -160,7 +160,7 @@ def _pulsar(topics: int, scale: Scale, say: Say, figures: Sequence[Figure]) -> d
         return time.perf_counter() - begin
 
     with tempfile.TemporaryDirectory() as directory:
-        files = {name: str(Path(directory) / f"{name}.db") for name in _KEPT if name in options()}
+        files = {name: str(Path(directory) / name) for name in _KEPT if name in options()}
         kept = [part for name, file in files.items() for part in (f"--{name}", file)]
         program = _serve("--pulsar", scale.service_url, "--admin-url", scale.admin_url, *kept)
         start = _Start(program, f"persistent://{namespace}/topic-{topics // 2}", Path(directory), frozenset())
@@ -191,7 +191,7 @@ class _Start(NamedTuple):
 
     def beside(self) -> list[Path]:
         """Returns the files that the server keeps beside the log."""
-        return sorted(path for path in self.folder.iterdir() if path.name not in self.log)
+        return sorted(path for path in self.folder.rglob("*") if path.is_file() and path.name not in self.log)
 
     def forget(self) -> None:
         """Removes the files that the server keeps beside the log."""

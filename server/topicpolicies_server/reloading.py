@@ -1,33 +1,12 @@
-"""Reads files anew while the process runs: certificates, private keys, keys of tokens, files of permissions.
+"""Reads files anew while the process runs, so that certificates, keys of tokens and permissions can be renewed without a restart.
 
 A *source* is a value that is read from one or more files. The module that uses the value says how it is read, and what to do when it has
-changed. The files are checked every second, each source on a thread of its own, so a disk that hangs blocks neither the event loop nor
-other sources. SIGHUP has all sources read at once (``signals``).
+changed. Each source is checked every second on a thread of its own, so a disk that hangs blocks neither the event loop nor other sources.
+SIGHUP has all sources read at once, whether their files seem to have changed or not.
 
-A value stays in force until another one can be read. The states of a source:
-
-=======  ==========================================  =======  ==================================================================
-state    event                                       next     what is done
-=======  ==========================================  =======  ==================================================================
-WELL     the files seem to be unchanged              WELL     nothing
-WELL     they changed, and hold the same value       WELL     nothing
-WELL     they changed, and hold another value        WELL     the value is put in force; a line in the log
-WELL     they changed, and the new value can't be    BROKEN   a line in the log says why, and that the old value stays in force
-         read, or not be put in force
-any      reading them takes more than                BROKEN   a line in the log, once; the source is not read again before that
-         ``_LATE_SECONDS``                                    reading ends
-BROKEN   the value still can't be read               BROKEN   nothing, or a line in the log if the reason is another one
-BROKEN   the files hold another value                WELL     the value is put in force; a line in the log
-BROKEN   the files hold the value that is in force   WELL     a line in the log
-any      SIGHUP                                      as above the files are read; a line in the log in any case
-=======  ==========================================  =======  ==================================================================
-
-Files that another program may still be writing are not used: files that changed a moment ago are read again until they have not changed for
-``_SETTLING_SECONDS``, so that half of a file, which may be valid, is not put in force.
-
-A BROKEN source, and one whose files changed within the last ``_YOUNG_SECONDS``, is read at every check: a file that is written twice within
-the resolution of its timestamps looks unchanged. The time of the last change of the content (mtime) alone does not suffice, because the
-owner can set it back; that of the last change of anything (ctime) shows that a file was replaced and given the former mtime.
+A value stays in force until another one can be read and put in force. Half of a file may be valid, so files that changed a moment ago are
+read again until they have been unchanged for ``_SETTLING_SECONDS``; files that go on changing are used as they are in the end. Whether a
+file has changed is seen by its ctime too, because a file's owner can set its mtime back.
 """
 
 from __future__ import annotations
@@ -40,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from . import regular_file
 from .tasks import RestartedTask
@@ -49,29 +28,16 @@ from .threads import DaemonThreads
 _LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 """How often the files are checked."""
-_YOUNG_SECONDS = 3.0
 _LATE_SECONDS = 10.0
 """How long reading files may take before a line in the log says so."""
 _SETTLING_SECONDS = 0.1
 _MOST_SETTLING = 20
-"""How often files that go on changing are read again; then they are used as they are."""
 
 _now = time.time_ns
 """The clock that timestamps of files are compared with."""
 _T = TypeVar("_T")
 _Signature: TypeAlias = tuple[regular_file.Signature | None, ...]
 """The signature of each file; None for a file that can't be accessed."""
-
-
-class _Reading(NamedTuple):
-    """A reading of a source's files that is under way."""
-
-    read: asyncio.Future[tuple[_Signature, Any, str] | None]
-    """The result of ``_read``."""
-    asked: bool
-    """Whether SIGHUP requested this reading."""
-    late_at: float
-    """The time, by the event loop's clock, from which the reading is late."""
 
 
 @dataclass(slots=True, eq=False)
@@ -87,26 +53,27 @@ class _Source:
     signature: _Signature = ()
     """The signature of the files when they were last read."""
     problem: str = ""
-    """Why the files can't be used (BROKEN); empty if they can (WELL)."""
-    asked: bool = False
-    """Whether ``Reloader.reload_now`` was called since the last reading began."""
-    reading: _Reading | None = None
-    """The reading that is under way."""
+    """Why the files can't be used; empty if they can."""
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the files are to be read at once."""
     threads: DaemonThreads = field(default_factory=lambda: DaemonThreads(1, "reloading"))
-    """One thread for this source alone: a file that hangs blocks no other source, and is read by one reading at a time."""
+
+    @property
+    def names(self) -> str:
+        """The names of the files."""
+        return ", ".join(map(str, self.files))
 
 
 class Reloader:
-    """The sources of a process, and the task that reads them anew. It belongs to the event loop that starts it."""
+    """The sources of a process, each with a task that reads it anew. It belongs to the event loop that starts it."""
 
     def __init__(self, look_seconds: float = LOOK_SECONDS) -> None:
         """Checks no file before ``start``."""
         self._seconds = look_seconds
+        self._sources: dict[_Source, RestartedTask] = {}
+        self._started = False
         self.failures = 0
         """How often a line in the log said that a source's files can't be used."""
-        self._sources: dict[_Source, None] = {}
-        self._asked = asyncio.Event()
-        self._task = RestartedTask("reading files again", self._run)
 
     def add(self, name: str, files: Sequence[Path], read: Callable[[], _T], take: Callable[[_T], None], present: _T) -> Callable[[], None]:
         """Adds a source, which is read anew from now on.
@@ -123,120 +90,102 @@ class Reloader:
             A function that removes the source.
         """
         source = _Source(name, tuple(files), read, take, present)
-        self._sources[source] = None
+        task = self._sources[source] = RestartedTask(f"reading the {name} again", lambda: self._follow(source))
+        if self._started:
+            task.start()
         return lambda: self._forget(source)
 
     @property
     def problems(self) -> dict[str, str]:
-        """Why the files of each BROKEN source can't be used, by the source's name. Safe to call from other threads."""
+        """Why the files of each source that has a problem can't be used, by the source's name. Safe to call from other threads."""
         return {source.name: source.problem for source in list(self._sources) if source.problem}
 
     def start(self) -> None:
         """Starts checking the files."""
-        self._task.start()
+        self._started = True
+        for task in self._sources.values():
+            task.start()
 
     def reload_now(self) -> None:
         """Has all sources read at once, whether their files seem to have changed or not; a line in the log gives the result of each."""
-        self._asked.set()
+        if not self._sources:
+            _LOG.info("there are no files that could be read again")
+        for source in self._sources:
+            source.asked.set()
 
     async def close(self) -> None:
         """Stops checking the files, and removes all sources."""
-        await self._task.stop()
         for source in list(self._sources):
             self._forget(source)
 
     def _forget(self, source: _Source) -> None:
-        self._sources.pop(source, None)
-        source.threads.shutdown(wait=False)
-        if source.reading is not None:
-            source.reading.read.cancel()  # the result is dropped; the thread ends when the read returns
+        task = self._sources.pop(source, None)
+        if task is not None:
+            task.cancel()
+            source.threads.shutdown(wait=False)
 
-    async def _run(self) -> None:
+    async def _follow(self, source: _Source) -> None:
+        """Reads a source whenever its files have changed, without end."""
+        loop, asked = asyncio.get_running_loop(), source.asked
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._seconds):
-                    await self._asked.wait()
-            asked = self._asked.is_set()
-            self._asked.clear()
-            if asked and not self._sources:
-                _LOG.info("there are no files that could be read again")
-            for source in self._sources:
-                source.asked |= asked
-            looks = await asyncio.gather(*map(self._look, list(self._sources)), return_exceptions=True)
-            for failure in filter(None, looks):
-                raise failure
+                    await asked.wait()
+            at_request = asked.is_set()
+            asked.clear()
+            reading = loop.run_in_executor(source.threads, _read, source, at_request or bool(source.problem))
+            try:
+                while not (await asyncio.wait({reading}, timeout=_LATE_SECONDS))[0]:
+                    self._fail(source, f"reading has taken more than {_LATE_SECONDS:g} s, and continues", at_request=asked.is_set())
+                    asked.clear()
+                if (found := reading.result()) is not None:
+                    self._use(source, *found, at_request=at_request)
+            finally:
+                reading.cancel()  # if the source was removed, nobody waits for the result
 
-    async def _look(self, source: _Source) -> None:
-        """Reads a source, or waits for the reading that is under way, and takes the result. A slow result is taken by a later look."""
-        loop, seconds = asyncio.get_running_loop(), 0.0
-        if source.reading is None:
-            read = loop.run_in_executor(source.threads, _read, source, source.asked or bool(source.problem))
-            source.reading, seconds = _Reading(read, source.asked, loop.time() + _LATE_SECONDS), self._seconds
-            source.asked = False
-        reading = source.reading
-        await asyncio.wait({reading.read}, timeout=seconds)
-        if source not in self._sources:
-            return
-        if reading.read.done():
-            source.reading = None
-            self._take(source, reading.read.result(), asked=reading.asked)
-        elif loop.time() >= reading.late_at:
-            self._tell(source, f"reading has taken more than {_LATE_SECONDS:g} s, and continues", asked=source.asked)
-            source.asked = False
-
-    def _take(self, source: _Source, read: tuple[_Signature, Any, str] | None, *, asked: bool) -> None:
-        if read is None:
-            return
-        source.signature, value, problem = read
+    def _use(self, source: _Source, value: Any, problem: str, *, at_request: bool) -> None:
         changed = not problem and value != source.present
         if changed:
             problem = _problem_of(lambda: source.take(value))
         if problem:
-            self._tell(source, problem, asked=asked)
-        elif changed:
+            self._fail(source, problem, at_request=at_request)
+            return
+        if changed:
             source.present = value
-            _LOG.info("%s: read again from %s, and in force", source.name, _named(source.files))
-        elif source.problem or asked:
-            _LOG.info("%s: the content of %s is in force already", source.name, _named(source.files))
-        source.problem = problem
+            _LOG.info("%s: read again from %s, and in force", source.name, source.names)
+        elif source.problem or at_request:
+            _LOG.info("%s: the content of %s is in force already", source.name, source.names)
+        source.problem = ""
 
-    def _tell(self, source: _Source, problem: str, *, asked: bool) -> None:
-        if asked or problem != source.problem:
+    def _fail(self, source: _Source, problem: str, *, at_request: bool) -> None:
+        if at_request or problem != source.problem:
             self.failures += 1
-            _LOG.warning("%s: %s; the former content stays in force", source.name, _placed(problem, source.files))
+            placed = problem if any(str(path) in problem for path in source.files) else f"{source.names}: {problem}"
+            _LOG.warning("%s: %s; the former content stays in force", source.name, placed)
         source.problem = problem
 
 
-def _read(source: _Source, always: bool) -> tuple[_Signature, Any, str] | None:
-    """Reads a source's files, on its thread, until they have settled.
+def _read(source: _Source, always: bool) -> tuple[Any, str] | None:
+    """Reads a source, on its thread, until its files have settled.
 
     Returns:
-        The files' signature, the value, and why it can't be used ("" if it can); None: the files are unchanged and were not read.
+        The value, and why it can't be used ("" if it can); None: the files are unchanged, and were not read.
     """
-    signature = _signatures(source.files)
-    if not (always or _age(signature) < _YOUNG_SECONDS or signature != source.signature):
+    if not always and _signatures(source.files) == source.signature:
         return None
-    value, problem = _value(source)
-    for _ in range(_MOST_SETTLING):
-        if (problem or value != source.present) and _age(signature) < _SETTLING_SECONDS:
-            time.sleep(_SETTLING_SECONDS)
-        now = _signatures(source.files)
-        if now == signature:
-            break
-        signature = now
-        value, problem = _value(source)
-    return signature, value, problem
-
-
-def _value(source: _Source) -> tuple[Any, str]:
-    """Reads the value in a source's files; returns it, and why it can't be used ("" if it can)."""
     value: Any = None
+    problem = ""
 
     def read() -> None:
         nonlocal value
         value = source.read()
 
-    problem = _problem_of(read)
+    for _ in range(_MOST_SETTLING):
+        source.signature = _signatures(source.files)
+        problem = _problem_of(read)
+        if _age(source.signature) >= _SETTLING_SECONDS and _signatures(source.files) == source.signature:
+            break
+        time.sleep(_SETTLING_SECONDS)
     return value, problem
 
 
@@ -260,12 +209,3 @@ def _age(signature: _Signature) -> float:
     """The age, in seconds, of the most recent change of any of the files; the distance, too, if its timestamp lies in the future."""
     now = _now()
     return min((abs(now - moment) / 1e9 for each in signature if each is not None for moment in each[3:]), default=math.inf)
-
-
-def _placed(problem: str, files: Sequence[Path]) -> str:
-    """A problem, preceded by the files' names unless it names one of them itself."""
-    return problem if any(str(path) in problem for path in files) else f"{_named(files)}: {problem}"
-
-
-def _named(files: Sequence[Path]) -> str:
-    return ", ".join(map(str, files))

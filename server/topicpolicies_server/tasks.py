@@ -1,22 +1,9 @@
 """Background tasks, each with an owner that handles its failure.
 
 If no code retrieves the exception of an asyncio task, the task ends unnoticed, and code that waits for its result waits for ever.
-``RestartedTask`` is one task that should run on: an exception of any type is logged, and the task is restarted after a pause. ``TaskSet``
-is any number of tasks that end by themselves: their failures are logged, and ``close`` ends those that are left.
-
-The states of a ``RestartedTask``:
-
-=========  ==========  ==========  ==================================================================================
-state      event       next        what is done
-=========  ==========  ==========  ==================================================================================
-IDLE       start       RUNNING     the task begins
-RUNNING    returns     IDLE        nothing: the task has nothing left to do
-RUNNING    raises      PAUSING     a line in the log; ``problem`` says why; ``failed`` is called
-PAUSING    time        RUNNING     the task begins anew
-any        stop        IDLE        the task is cancelled; ``stop`` waits until it has ended
-=========  ==========  ==========  ==================================================================================
-
-A ``CancelledError`` without a request to cancel this task comes from something that it awaited, and counts as a failure like any other.
+``RestartedTask`` is one task that should run on: an exception of any type is logged, and the task begins anew after a pause, until it
+returns or is stopped. ``TaskSet`` is any number of tasks that end by themselves: their failures are logged, and ``close`` ends those that
+are left. A ``CancelledError`` without a request to cancel the task comes from something that it awaited, and counts as a failure.
 """
 
 from __future__ import annotations
@@ -75,7 +62,7 @@ class RestartedTask:
     def start(self) -> None:
         """Starts the task; does nothing if it is running."""
         if not self.running:
-            self._task = asyncio.get_running_loop().create_task(self._keep(), name=self.name)
+            self._task = asyncio.get_running_loop().create_task(self._run_on(), name=self.name)
 
     def cancel(self) -> None:
         """Cancels the task without waiting for its end. It may be started again at once."""
@@ -91,7 +78,7 @@ class RestartedTask:
         if task is not None:
             await asyncio.wait({task})
 
-    async def _keep(self) -> None:
+    async def _run_on(self) -> None:
         loop, pause = asyncio.get_running_loop(), self._first
         while True:
             began = loop.time()
@@ -105,21 +92,21 @@ class RestartedTask:
                     return
                 if loop.time() - began > self._longest:
                     pause = self._first
-                self._tell(error, pause)
+                self._report(error, pause)
             else:
                 return
             await asyncio.sleep(pause)
             self.problem = ""
             pause = min(2 * pause, self._longest)
 
-    def _tell(self, error: BaseException, pause: float) -> None:
+    def _report(self, error: BaseException, pause: float) -> None:
         self.failures += 1
         self.problem = _in_words(error)
         trace = None if isinstance(error, PolicyError) else error
         _LOG.error("%s failed (%s); it continues in %g s", self.name, self.problem, pause, exc_info=trace)
         try:
             self._failed(error)
-        except Exception:  # noqa: BLE001 (who is told must not keep the task from going on)
+        except Exception:  # noqa: BLE001 (the task goes on all the same)
             _LOG.exception("%s: reporting its failure failed", self.name)
 
 

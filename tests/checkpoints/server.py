@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.checkpoints import Checkpoints, Pace, open_checkpoints
+from topicpolicies_server.checkpoints import Checkpoints, Pace
+from topicpolicies_server.checkpoints.file import path_of
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.chains.request import Request, Result
 from topicpolicies_server.core.changes.change import compile_change
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.history import Bounds, open_history
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
 from topicpolicies_server.namespaces.registry import Registry
 
 NAMESPACE = "acme/orders"
-NEVER = Pace(seconds=1_000_000.0, events=1_000_000_000, looks_seconds=0.01)
+NEVER = Pace(seconds=1_000_000.0, last_events=1)
 """Checkpoints are made only when a namespace is closed, or when a test calls ``Server.keep``."""
 
 
@@ -35,17 +37,20 @@ class Server:
         self.folder = folder
         self.pace = pace
         self.now = 1_700_000_000_000
-        self.named_here = False
-        """Whether the server, not an operator, chose the name of the file of checkpoints."""
         self.checkpoints: Checkpoints | None = None
         self._history = history
         self._compaction = compaction or Compaction(interval_seconds=3_600.0)
         self._number = 0
 
     @property
+    def kept(self) -> Path:
+        """The directory of checkpoints."""
+        return self.folder / "policies.checkpoints"
+
+    @property
     def file(self) -> Path:
-        """The file of checkpoints."""
-        return self.folder / "policies.checkpoints.db"
+        """The file of the namespace's checkpoint."""
+        return path_of(self.kept, NAMESPACE)
 
     @asynccontextmanager
     async def running(self, *, killed: bool = False, **limits: Any) -> AsyncIterator[Registry]:
@@ -54,7 +59,7 @@ class Server:
         await log.start()
         self.log = log
         history = open_history(self.folder / "history.db", Bounds(366 * 86_400.0, 1 << 30)) if self._history else None
-        self.checkpoints = open_checkpoints(self.file, self.pace, named_here=self.named_here)
+        self.checkpoints = Checkpoints(self.kept, self.pace)
         registry = Registry(
             log,
             Limits(**limits),
@@ -62,25 +67,23 @@ class Server:
             history=history,
             now=lambda: self.now,
         )
-        if self.checkpoints is not None:
-            registry.keep_checkpoints(self.checkpoints)
+        registry.keep_checkpoints(self.checkpoints)
         try:
             yield registry
         finally:
-            if killed and self.checkpoints is not None:
+            if killed:
                 await self.checkpoints.close()
             await registry.close()
             await log.close()
             if history is not None:
                 await history.close()
-            if self.checkpoints is not None:
-                await self.checkpoints.close()
+            await self.checkpoints.close()
 
     async def keep(self) -> None:
-        """Makes the next checkpoint of each namespace now."""
+        """Writes the checkpoint of each namespace now."""
         assert self.checkpoints is not None
-        for keeper in list(self.checkpoints._keepers):
-            await self.checkpoints._move(keeper)
+        for namespace, kept in list(self.checkpoints._kept.items()):
+            await self.checkpoints._write(namespace, kept, confirmed_seconds=10)
 
     async def set(self, registry: Registry, key: PolicyKey, value: int, request_id: str = "", **rest: Any) -> Result:
         self._number += 1
@@ -98,6 +101,33 @@ def loaded_from(registry: Registry) -> str:
     follower = registry.get(NAMESPACE)._life.served
     assert follower is not None and follower.log is not None
     return "checkpoint" if follower.log.resumed else "log"
+
+
+def view_of(registry: Registry) -> View:
+    """Returns the view that answers."""
+    follower = registry.get(NAMESPACE)._life.served
+    assert follower is not None
+    return follower.view
+
+
+def shown(view: View) -> dict[object, object]:
+    """Returns the heads of a view by key, in the order of their last change."""
+    return {head.key: (head.document, head.version, head.previous, head.place) for head in view.heads()}
+
+
+async def filled(server: Server, keys: int = 5) -> dict[object, object]:
+    """Writes some documents and, at the stop, a checkpoint of them; returns what was served."""
+    async with server.running() as registry:
+        for number in range(keys):
+            await server.set(registry, a_key(number), number + 1)
+        return shown(view_of(registry))
+
+
+async def started(server: Server) -> tuple[str, dict[object, object]]:
+    """Starts the server; returns what it was loaded from and what it serves."""
+    async with server.running() as registry:
+        await ready(registry)
+        return loaded_from(registry), shown(view_of(registry))
 
 
 async def ready(registry: Registry) -> None:

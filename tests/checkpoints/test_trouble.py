@@ -1,42 +1,31 @@
-"""A damaged, missing or foreign file of checkpoints costs only time: the log is read, and served as it is."""
+"""A damaged, foreign or old checkpoint, or none, costs only time: that is reported, and the log is read and served as it is."""
 
 from __future__ import annotations
 
+import asyncio
+import io
 import logging
+import random
 import shutil
-import sqlite3
-from collections.abc import Callable
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from topicpolicies_server.checkpoints import header, open_checkpoints
-from topicpolicies_server.checkpoints.store import Store
+from topicpolicies_server.checkpoints import Refused, file
+from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.logs.sqlite import Compaction
-from topicpolicies_server.sqlite_file import FileError
 
-from .server import NAMESPACE, Server, a_key, loaded_from, ready
-from .test_restarts import shown, view_of
+from .server import NAMESPACE, Server, a_key, filled, loaded_from, ready, shown, started, view_of
 
 
-async def filled(server: Server, keys: int = 5) -> dict[object, object]:
-    """Writes some documents and, at the stop, a checkpoint of them; returns what was served."""
-    async with server.running() as registry:
-        for number in range(keys):
-            await server.set(registry, a_key(number), number + 1)
-        return shown(view_of(registry))
-
-
-async def started(server: Server) -> tuple[str, dict[object, object]]:
-    """Starts the server; returns what it was loaded from and what it serves."""
-    async with server.running() as registry:
-        await ready(registry)
-        return loaded_from(registry), shown(view_of(registry))
-
-
-def without(file: Path) -> None:
+def without(path: Path) -> None:
     """Deletes a file and the files beside it."""
-    for beside in file.parent.glob(file.name + "*"):
+    for beside in path.parent.glob(path.name + "*"):
         beside.unlink()
 
 
@@ -46,144 +35,95 @@ def copied(folder: Path, name: str, other: Path) -> None:
         shutil.copy(beside, other)
 
 
-def cut(file: Path) -> None:
-    """Cuts off the end of the file."""
-    file.write_bytes(file.read_bytes()[:5_000])
+def edited(edit: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    """Returns a function that changes a file."""
+
+    def trouble(path: Path) -> None:
+        path.write_bytes(edit(path.read_bytes()))
+
+    return trouble
 
 
-def garbage(file: Path) -> None:
-    """Overwrites the middle of the file."""
-    data = bytearray(file.read_bytes())
-    data[3_000:9_000] = b"\x5a" * 6_000
-    file.write_bytes(bytes(data))
-
-
-def misdescribed(file: Path) -> None:
-    """A bit of the name of a column is not what was written."""
-    file.write_bytes(file.read_bytes().replace(b"cell BLOB", b"ceml BLOB", 1))
-
-
-def edited(statement: str) -> Callable[[Path], None]:
-    """Returns a function that changes rows of the file."""
-
-    def edit(file: Path) -> None:
-        with sqlite3.connect(file) as connection:
-            assert connection.execute(statement).rowcount > 0
-        connection.close()
-
-    return edit
+def of_another_namespace(path: Path) -> None:
+    """Puts a good checkpoint of another namespace in the place of the file."""
+    data = path.read_bytes()
+    restored = file.load(io.BytesIO(data), NAMESPACE, FoldContext(sole_writer=True))
+    view = restored.view
+    other = file.Checkpoint("acme/others", restored.place, view.context, tuple(view.complete), restored.size, 0, view.copy())
+    with path.open("wb") as written:
+        file.dump(other, written)
 
 
 @pytest.mark.parametrize(
     "trouble",
     [
-        without,
-        cut,
-        garbage,
-        misdescribed,
-        edited("UPDATE cells SET cell = cell || x'00' WHERE key LIKE '%topic-2'"),
-        edited("UPDATE cells SET kind = kind + 2 WHERE key LIKE '%topic-2'"),
-        edited("UPDATE cells SET key = key || 'x' WHERE key LIKE '%topic-2'"),
-        edited("DELETE FROM cells WHERE key LIKE '%topic-2'"),
-        edited("DELETE FROM requests"),
-        edited("UPDATE requests SET requests = x'5b5d'"),
-        edited("UPDATE namespaces SET about = replace(about, '15', '13')"),
-        edited("UPDATE namespaces SET name = 'acme/others'"),
-        edited("DELETE FROM namespaces"),
+        edited(lambda data: b""),
+        edited(lambda data: data[:10]),
+        edited(lambda data: data[:100]),
+        edited(lambda data: data[:-1]),
+        edited(lambda data: data + b"x"),
+        edited(lambda data: data.replace(b"checkpoint 1", b"checkpoint 2")),
+        edited(lambda data: data.replace(b"topic-2", b"topic-3")),
+        edited(lambda data: b"notes of somebody"),
+        edited(lambda data: data[: len(file.MAGIC)] + b"\xff" * 8 + data[len(file.MAGIC) + 8 :]),
+        of_another_namespace,
     ],
 )
-async def test_a_damaged_checkpoint_is_not_served(tmp_path: Path, trouble: Callable[[Path], None]) -> None:
+async def test_a_damaged_checkpoint_is_reported_and_not_served(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, trouble: Callable[[Path], None]
+) -> None:
     server = Server(tmp_path)
     before = await filled(server)
     assert (await started(server)) == ("checkpoint", before)
     trouble(server.file)
+    assert not caplog.records
     assert (await started(server)) == ("log", before)
+    assert sum("checkpoint can't be used" in record.getMessage() for record in caplog.records) == 1
     assert (await started(server)) == ("checkpoint", before), "a new checkpoint was made"
 
 
-async def test_a_checkpoint_of_another_release_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_changed_byte_goes_unnoticed(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    await filled(server)
+    data = server.file.read_bytes()
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 1 << at % 8
+        with pytest.raises(Refused):
+            file.load(io.BytesIO(changed), NAMESPACE, FoldContext(sole_writer=True))
+    file.load(io.BytesIO(data), NAMESPACE, FoldContext(sole_writer=True))
+
+
+async def test_a_checkpoint_of_another_release_is_refused_before_the_rest_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(tmp_path)
     before = await filled(server)
-    monkeypatch.setattr("topicpolicies_server.checkpoints.restoring.maker", lambda: header.maker() + " later")
-    assert (await started(server)) == ("log", before)
+    with monkeypatch.context() as upgraded:
+        upgraded.setattr(file, "maker", lambda: "a later release")
+        assert (await started(server)) == ("log", before)
+        assert (await started(server)) == ("checkpoint", before)
+        server.file.write_bytes(server.file.read_bytes()[:-100])
+    with pytest.raises(Refused, match="another release"):
+        file.read(server.kept, NAMESPACE, FoldContext(sole_writer=True))
 
 
 async def test_the_code_that_a_checkpoint_names_is_that_of_the_servers_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An upgrade replaces the source files of a running server, which still folds as before."""
-    header.maker.cache_clear()
-    before = header.maker()
-    header.maker.cache_clear()
-    checkpoints = open_checkpoints(tmp_path / "policies.checkpoints.db")
-    assert checkpoints is not None
+    file.maker.cache_clear()
     try:
-        with monkeypatch.context() as later:
-            later.setattr(header, "_MAKERS", ("checkpoints",))
-            assert header.maker() == before
+        async with Server(tmp_path).running():
+            monkeypatch.setattr(file, "_MAKERS", ("checkpoints",))
+            found = file.maker()
+        file.maker.cache_clear()
+        assert found != file.maker()
     finally:
-        header.maker.cache_clear()
-        await checkpoints.close()
-
-
-async def test_a_file_of_another_format_is_replaced(tmp_path: Path) -> None:
-    server = Server(tmp_path)
-    before = await filled(server)
-    with sqlite3.connect(server.file) as connection:
-        connection.execute("PRAGMA user_version = 7")
-    connection.close()
-    assert (await started(server)) == ("log", before)
-    assert (await started(server)) == ("checkpoint", before)
-
-
-async def test_a_foreign_file_is_left_unchanged_and_the_server_runs_without_checkpoints(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = Server(tmp_path)
-    with sqlite3.connect(server.file) as connection:
-        connection.execute("CREATE TABLE mine (a)")
-    connection.close()
-    before = await filled(server)
-    assert (await started(server)) == ("log", before)
-    with sqlite3.connect(server.file) as connection:
-        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("mine",)]
-    connection.close()
-    assert sum("There are no checkpoints" in record.getMessage() for record in caplog.records) == 2
-
-
-async def test_a_server_runs_without_checkpoints_while_another_process_has_the_file(tmp_path: Path) -> None:
-    server = Server(tmp_path)
-    before = await filled(server)
-    other = Store(server.file)
-    other.open()
-    try:
-        assert (await started(server)) == ("log", before)
-    finally:
-        other.close()
-    assert (await started(server)) == ("checkpoint", before)
-
-
-async def test_a_damaged_file_to_which_a_link_leads_is_replaced_where_it_is_and_belongs_to_one_process(tmp_path: Path) -> None:
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "links").mkdir()
-    server = Server(tmp_path / "links")
-    there = tmp_path / "kept" / "there.db"
-    server.file.symlink_to(there)
-    before = await filled(server)
-    misdescribed(there)
-    assert (await started(server)) == ("log", before)
-    async with server.running():
-        other = Store(there)
-        with pytest.raises(FileError, match="is in use"):
-            other.open()
-    assert (await started(server)) == ("checkpoint", before)
-    assert server.file.is_symlink()
-    assert sorted(each.name for each in (tmp_path / "kept").iterdir()) == ["there.db", "there.db.lock"]
+        file.maker.cache_clear()
 
 
 async def test_a_checkpoint_newer_than_a_restored_backup_of_the_log_is_not_used(tmp_path: Path) -> None:
     """The log is restored with its mark and its identity: only the event at the checkpoint's place shows the difference."""
     server = Server(tmp_path)
     await filled(server)
-    backup = tmp_path / "backup"
+    backup, newer = tmp_path / "backup", tmp_path / "newer"
     backup.mkdir()
     copied(tmp_path, "policies.db", backup)
     async with server.running() as registry:
@@ -191,7 +131,6 @@ async def test_a_checkpoint_newer_than_a_restored_backup_of_the_log_is_not_used(
         await server.set(registry, a_key(9), 9)
     without(tmp_path / "policies.db")
     copied(backup, "policies.db", tmp_path)
-    newer = tmp_path / "newer.db"
     shutil.copy(server.file, newer)
     assert (await started(server))[0] == "log", "the checkpoint is ahead of the log"
     without(server.file)
@@ -199,26 +138,20 @@ async def test_a_checkpoint_newer_than_a_restored_backup_of_the_log_is_not_used(
         await server.set(registry, a_key(1), 55)
         await server.set(registry, a_key(2), 66)
         before = shown(view_of(registry))
-    without(server.file)
     shutil.copy(newer, server.file)
     assert (await started(server)) == ("log", before)
 
 
-async def test_a_log_with_a_new_identity_gets_a_checkpoint_before_anything_is_written(
-    tmp_path: Path,
-) -> None:
+async def test_a_log_with_a_new_identity_gets_a_checkpoint_before_anything_is_written(tmp_path: Path) -> None:
     server = Server(tmp_path)
     before = await filled(server)
     (tmp_path / "policies.db-mark").unlink()
     assert (await started(server)) == ("log", before), "the checkpoint has the former identity"
     assert (await started(server)) == ("checkpoint", before)
-    async with server.running() as registry:
-        await server.set(registry, a_key(1), 55)
-        after = shown(view_of(registry))
-    assert (await started(server)) == ("checkpoint", after)
 
 
-async def test_the_log_is_read_if_events_after_the_checkpoint_were_compacted_away(tmp_path: Path) -> None:
+async def test_the_log_is_read_if_events_after_the_checkpoint_were_compacted_away(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     server = Server(tmp_path, compaction=Compaction(retention_ms=0, deletions_ms=-1, minimum=1, interval_seconds=3_600, pause_seconds=0))
     await filled(server)
     async with server.running(killed=True) as registry:
@@ -231,6 +164,7 @@ async def test_the_log_is_read_if_events_after_the_checkpoint_were_compacted_awa
         assert loaded_from(registry) == "log"
         head = view_of(registry).head(a_key(1))
         assert head is None or head.document is None, "the log does not have the deletion any more"
+    assert sum("it is read from its beginning" in record.getMessage() for record in caplog.records) == 1
 
 
 async def test_the_log_is_read_if_the_history_lacks_events_of_the_checkpoint(tmp_path: Path) -> None:
@@ -242,81 +176,75 @@ async def test_the_log_is_read_if_the_history_lacks_events_of_the_checkpoint(tmp
     assert (await started(server))[0] == "checkpoint"
 
 
-async def test_a_full_disk_is_logged_once_and_does_not_stop_updates(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_directory_that_can_not_be_written_is_reported_once_and_does_not_stop_updates(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     server = Server(tmp_path)
+    server.kept.write_text("this is a file")
     async with server.running() as registry:
-        assert server.checkpoints is not None
-        await server.set(registry, a_key(1), 1)
-        await server.keep()
-        store = server.checkpoints._store
-        store._writer().execute("PRAGMA max_page_count = 1")
-        for number in range(300):
-            await server.set(registry, a_key(number), number)
-            if number % 100 == 99:
-                await server.keep()
-        warnings = [record for record in caplog.records if record.levelno >= logging.WARNING and "can't be written" in record.getMessage()]
-        assert len(warnings) == 1
-        store._writer().execute("PRAGMA max_page_count = 1000000")
+        for number in range(3):
+            await server.set(registry, a_key(number), number + 1)
+            await server.keep()
+        told = [record.getMessage() for record in caplog.records if "can't be" in record.getMessage()]
+        assert len(told) == 2, "that it can't be read, and that it can't be written"
+        server.kept.unlink()
         await server.keep()
         assert any("are written again" in record.getMessage() for record in caplog.records)
         before = shown(view_of(registry))
     assert (await started(server)) == ("checkpoint", before)
 
 
-async def test_a_file_that_is_deleted_while_it_is_used_is_created_again(tmp_path: Path) -> None:
+async def test_a_checkpoint_is_readable_for_its_owner_only(tmp_path: Path) -> None:
     server = Server(tmp_path)
-    async with server.running() as registry:
-        await server.set(registry, a_key(1), 1)
-        await server.keep()
-        without(server.file)
-        await server.set(registry, a_key(2), 2)
-        await server.keep()  # finds that the file is missing
-        await server.keep()
-        before = shown(view_of(registry))
-    assert (await started(server)) == ("checkpoint", before)
+    await filled(server)
+    assert stat.S_IMODE(server.kept.stat().st_mode) == 0o700
+    assert stat.S_IMODE(server.file.stat().st_mode) == 0o600
 
 
-async def test_a_file_that_could_not_be_created_again_is_created_as_soon_as_possible(tmp_path: Path) -> None:
-    server = Server(tmp_path)
-    async with server.running() as registry:
-        await server.set(registry, a_key(1), 1)
-        await server.keep()
-        without(server.file)
-        server.file.mkdir()
-        for number in (2, 3):
-            await server.set(registry, a_key(2), number)
-            await server.keep()  # the file can't be created
-        server.file.rmdir()
-        await server.set(registry, a_key(3), 3)
-        await server.keep()  # creates the file
-        await server.keep()
-        assert server.file.exists()
-        before = shown(view_of(registry))
-    assert (await started(server)) == ("checkpoint", before)
+WRITING = """
+import os
+import sys
+from pathlib import Path
+from topicpolicies_server.checkpoints import file
+from topicpolicies_server.core.fold.fold import FoldContext
+
+folder, pattern = Path(sys.argv[1]), Path(sys.argv[2])
+restored = file.read(pattern, "acme/orders", FoldContext(sole_writer=True))
+view = restored.view
+while True:
+    written = file.Checkpoint("acme/orders", restored.place, view.context, tuple(view.complete), os.getpid(), 0, view.copy())
+    file.write(folder, written)
+"""
+"""A program that writes the checkpoint of a namespace again and again."""
 
 
-@pytest.mark.parametrize("is_text", [False, True])
-async def test_a_foreign_file_that_replaces_the_file_while_it_is_used_is_left_unchanged(tmp_path: Path, is_text: bool) -> None:
-    server = Server(tmp_path)
-    other = tmp_path / "other.db"
-    if is_text:
-        other.write_text("notes")
-    else:
-        with sqlite3.connect(other) as connection:
-            connection.execute("CREATE TABLE mine (a)")
-        connection.close()
-    found = other.read_bytes()
-    async with server.running() as registry:
-        await server.set(registry, a_key(1), 1)
-        await server.keep()
-        other.rename(server.file)
-        await server.set(registry, a_key(2), 2)
-        for _ in range(3):
-            await server.keep()
-            assert server.file.read_bytes() == found
-        before = shown(view_of(registry))
-    assert server.file.read_bytes() == found
-    assert not server.file.with_name(server.file.name + "-wal").exists(), "SQLite would take it for the foreign file's"
-    without(server.file)
-    assert (await started(server)) == ("log", before)
-    assert (await started(server)) == ("checkpoint", before)
+def written_by(writers: Sequence[subprocess.Popen[bytes]], there: Path) -> bool:
+    """Whether one of these programs wrote the checkpoint that is there."""
+    try:
+        return file.read(there, NAMESPACE, FoldContext(sole_writer=True)).size in [each.pid for each in writers]
+    except FileNotFoundError:
+        return False
+
+
+def test_two_servers_with_one_directory_and_kills_at_any_moment_leave_a_whole_file(tmp_path: Path) -> None:
+    server, chance, there = Server(tmp_path), random.Random(1), tmp_path / "there"
+    asyncio.run(filled(server, keys=300))
+    expected = file.read(server.kept, NAMESPACE, FoldContext(sole_writer=True)).view.copy()
+    for _ in range(4):
+        writers = [subprocess.Popen([sys.executable, "-c", WRITING, str(there), str(server.kept)]) for _ in range(2)]
+        try:
+            until = time.monotonic() + 20
+            while not written_by(writers, there) and time.monotonic() < until:
+                time.sleep(0.01)
+            until = time.monotonic() + chance.uniform(0.3, 0.8)
+            while time.monotonic() < until:
+                assert file.read(there, NAMESPACE, FoldContext(sole_writer=True)).view.copy() == expected
+        finally:
+            for each in writers:
+                each.kill()
+                each.wait()
+        assert file.read(there, NAMESPACE, FoldContext(sole_writer=True)).view.copy() == expected
+        assert written_by(writers, there)
+    (there / "acme%2Forders.checkpoint.abc.tmp").write_bytes(b"what a killed process left")
+    file.clear(there)
+    assert [each.name for each in there.iterdir()] == ["acme%2Forders.checkpoint"]

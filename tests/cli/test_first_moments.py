@@ -25,7 +25,7 @@ class Amid:
 
 sys.meta_path.insert(0, Amid())
 signal.signal(signal.SIGINT, signal.default_int_handler)  # SIGINT is ignored if the tests run in the background
-from topicpolicies_server.entry import main
+from topicpolicies_server.__main__ import main
 main()
 """
 

@@ -78,7 +78,7 @@ def test_every_line_of_a_run_is_structured(form: str, tmp_path: Path) -> None:
     assert "a thread ends: ZeroDivisionError" in by_logger["topicpolicies_server.lines.setup"]
     assert by_logger["calls"] == ["call"] * 3
     assert any(message.startswith("Listening on ") for message in by_logger["topicpolicies_server.cli.serving.running"])
-    assert "stopping: finishing what was accepted" in by_logger["topicpolicies_server.signals"]
+    assert "stopping: finishing what was accepted" in by_logger["topicpolicies_server.process"]
 
 
 def test_a_server_that_can_not_start_logs_one_structured_line(tmp_path: Path) -> None:

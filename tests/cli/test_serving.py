@@ -37,7 +37,7 @@ def serve(*arguments: str) -> Any:
 def test_serve_with_a_data_file_keeps_history_and_checkpoints_beside_it(configured: list[ServerConfig], tmp_path: Path) -> None:
     assert serve("--data", str(tmp_path / "p.db")).exit_code == 0
     history = HistoryConfig(path=tmp_path / "p.history.db")
-    checkpoints = CheckpointsConfig(path=tmp_path / "p.checkpoints.db", default_path=True)
+    checkpoints = CheckpointsConfig(path=tmp_path / "p.checkpoints")
     assert configured == [
         ServerConfig(
             log=EmbeddedLogConfig(path=tmp_path / "p.db"), history=history, checkpoints=checkpoints, call_record=CallRecordConfig()

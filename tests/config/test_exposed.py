@@ -184,15 +184,21 @@ def test_files_that_the_server_keeps_are_reported_if_every_user_can_replace_them
     config = ServerConfig(
         log=EmbeddedLogConfig(path=files.of("data")),
         history=HistoryConfig(path=files.of("history")),
-        checkpoints=CheckpointsConfig(path=files.of("checkpoints")),
+        checkpoints=CheckpointsConfig(path=inner / "checkpoints"),
     )
+    (inner / "checkpoints").mkdir(mode=0o700)
     for path in files.made.values():
         path.chmod(0o666)
     assert insecure(config) == [], "the server closes them to others when it opens them"
     inner.chmod(0o777)
-    assert reported([config]) == {"read": set(), "write": set(files.made)}
+    assert reported([config]) == {"read": set(), "write": {*files.made, "checkpoints"}}
+    inner.chmod(0o755)
+    (inner / "checkpoints").chmod(0o777)
+    assert reported([config]) == {"read": set(), "write": {"checkpoints"}}
     for path in files.made.values():
         path.unlink()
+    (inner / "checkpoints").rmdir()
+    inner.chmod(0o777)
     assert insecure(config) == [], "the server creates them for itself"
 
 

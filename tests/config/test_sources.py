@@ -194,13 +194,13 @@ def test_checkpoints_are_beside_the_embedded_log_unless_configured_otherwise(tmp
         config = made({"data": tmp_path / "p.db", **flags})
         return config.checkpoints.path if config.checkpoints is not None else None
 
-    assert path() == tmp_path / "p.checkpoints.db"
+    assert path() == tmp_path / "p.checkpoints"
     assert path(checkpoints=tmp_path / "c.db") == tmp_path / "c.db"
     assert path(no_checkpoints=True) is None
     pulsar = {"pulsar": "pulsar://b:6650", "admin_url": "http://b:8080"}
     assert made(pulsar).checkpoints is None
     kept = made({**pulsar, "checkpoints": tmp_path / "c.db"}).checkpoints
-    assert kept is not None and kept.path == tmp_path / "c.db" and not kept.default_path
+    assert kept is not None and kept.path == tmp_path / "c.db"
     both = problems(flags={"data": tmp_path / "p.db", "checkpoints": tmp_path / "c.db", "no_checkpoints": True})
     assert both == ("--checkpoints and --no-checkpoints contradict each other (--checkpoints, --no-checkpoints).",)
 

@@ -14,7 +14,7 @@ from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, f
 from topicpolicies_server.core.fold.recent import RecentRequests
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings, join
-from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
+from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
 from topicpolicies_server.core.reasons import Reason
 
 KEY = PolicyKey("persistent://acme/orders/one", Scope.LOCAL)
@@ -33,17 +33,22 @@ class Bench:
         self.log: list[Event] = []
         self.unconfirmed: list[Request] = []
         """The requests that wait for a confirmation."""
-        self.shared = shared
-        ids, self._requests = itertools.count(), itertools.count()
+        self.others_write = shared
+        self._ids, self._requests = itertools.count(), itertools.count()
         self.recent = RecentRequests()
-        self.sequencer = Sequencer(
-            self.states.get,
-            lambda: f"event-{next(ids)}",
-            applied=self.recent.find,
-            shared=lambda: self.shared,
-            depth=depth,
-            queue=queue,
-        )
+        self.sequencer = Sequencer(self, depth=depth, queue=queue)
+
+    def state(self, key: PolicyKey) -> KeyState | None:
+        return self.states.get(key)
+
+    def applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
+        return self.recent.find(key, request_id)
+
+    def shared(self) -> bool:
+        return self.others_write
+
+    def new_id(self) -> str:
+        return f"event-{next(self._ids)}"
 
     def request(
         self, value: int | None = None, *, field: str = FIELD, key: PolicyKey = KEY, request_id: str = "", **rest: object
@@ -57,7 +62,7 @@ class Bench:
         return Request(KEY, None, f"request-{next(self._requests)}", "delete", **rest)  # type: ignore[arg-type]
 
     def submit(self, request: Request) -> Request:
-        self.perform(self.sequencer.submit(request))
+        self.perform(self.sequencer.submit(request, self.states.get(request.key)))
         return request
 
     def set(self, value: int | None, **rest: object) -> Request:
@@ -83,7 +88,7 @@ class Bench:
         folded = fold(state, Placed(0, f"{len(self.log):04d}", event, len(self.log)), FoldContext())
         if event.stamp is not None:
             self.recent.note(event.key, event.stamp, folded, state)
-        self.perform(self.sequencer.folded(event, folded, before))
+        self.perform(self.sequencer.folded(event, folded, before, state))
         return folded
 
     def land_all(self) -> None:

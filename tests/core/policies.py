@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from topicpolicies.masks import format_path
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.changes.completion import KINDS, MAP_KEYS
-from topicpolicies_server.core.changes.shapes import Form, fields
+from topicpolicies_server.core.changes.fields import Form, fields
 from topicpolicies_server.core.policies.documents import EXTRAS_FIELD, GROUPS, Settings, split
 
 EXTRAS = bytes([0xFA, 0xFF, 0xFF, 0xFF, 0x0F])

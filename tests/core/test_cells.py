@@ -1,4 +1,4 @@
-"""Two views of one log, of which one freezes every cell that it can, give the same results."""
+"""Two views of one log, of which one puts every cell to rest that it can, give the same results."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Seen, Stamp, StampKind
-from topicpolicies_server.core.reading.cells import WARM, Cells, key_of, name_of
-from topicpolicies_server.core.reading.heads import Before, Cell, Head
-from topicpolicies_server.core.reading.recent_cells import RecentCells
+from topicpolicies_server.core.reading import cells
+from topicpolicies_server.core.reading.cell import key_of, name_of
+from topicpolicies_server.core.reading.cells import CellsInUse, RecentCells
+from topicpolicies_server.core.reading.heads import Before, Head
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Mode, OutOfRange, Selection, Token, WatchHub
 
-from .test_frozen import seen_in
-from .test_view import A, document, update, view_of
+from .test_cell import seen_in
+from .test_view import A, update
 
 LOG = "a log"
 KEYS = [PolicyKey(f"persistent://acme/orders/{name}", scope) for name in "abc" for scope in Scope]
@@ -69,10 +70,9 @@ class Pair:
         self.hubs = [WatchHub(view, Token(LOG, ("",) * PARTITIONS), ring=5) for view in self.views]
         self.positions = [""] * PARTITIONS
         self.log: list[Placed] = []
-        self.frozen = 0
 
     def make(self) -> list[View]:
-        return [View(self.context, self.complete, warm=warm) for warm in (10_000, 0)]
+        return [View(self.context, self.complete, in_use=CellsInUse(most)) for most in (10_000, 0)]
 
     def both(self, what: Callable[[View, WatchHub], Any]) -> Any:
         found = [what(view, hub) for view, hub in zip(self.views, self.hubs, strict=True)]
@@ -106,7 +106,7 @@ class Pair:
                 view.take(placed)
             view.loaded()
         token = Token(LOG, tuple(self.positions))
-        views[1].settle(100)
+        views[1]._cells.limit()
         changes = [new.succeed(old, token.positions) for new, old in zip(views, self.views, strict=True)]
         assert plain(changes[0]) == plain(changes[1])
         for hub, view, changed in zip(self.hubs, views, changes, strict=True):
@@ -122,16 +122,15 @@ class Pair:
             lambda view, _: [*view.due()],
             lambda view, _: view.page(ALL, after, 2),
             lambda view, _: view.page(ALL, None, 9, 4),
-            lambda view, _: list(view.documents(ALL)),
             lambda view, _: [view.restatement(key, "e") for key in KEYS],
-            lambda view, _: (len(view), view.number, view.forgotten, view.forgotten_number),
+            lambda view, _: (len(view), view.number, view.forgotten),
         ):
             self.both(what)
         self.both(lambda view, _: view.check_all_seen(now))
         for view, hub in zip(self.views, self.hubs, strict=True):
             for change in {change.key: change for change in hub.ring}.values():
-                forgotten = view.head(change.key) is None
-                assert forgotten or change.before is None or view.head(change.key) is change, "the ring has the same head object"
+                head = view.head(change.key)
+                assert head is None or plain(head) == plain(change), "the ring has the same head"
 
     def watch(self, token: Token, mode: Mode) -> None:
         def watched(_: View, hub: WatchHub) -> object:
@@ -166,33 +165,33 @@ def plain(thing: object) -> Any:
 
 @pytest.mark.parametrize("kind", ["sole", "shared", "joining", "in place"])
 @pytest.mark.parametrize("first", [0, pytest.param(50, marks=pytest.mark.evidence)])
-def test_frozen_cells_give_the_same_results_as_live_ones(monkeypatch: pytest.MonkeyPatch, kind: str, first: int) -> None:
-    monkeypatch.setattr(RecentCells, "rest", lambda *_: None)  # keeps the order in which cells become idle equal in both
-    thawed = sum(one_history(kind, seed) for seed in range(first, first + 50))
-    assert thawed > 300, "many cells were frozen when their next event arrived"
+def test_cells_at_rest_give_the_same_results_as_those_in_use(monkeypatch: pytest.MonkeyPatch, kind: str, first: int) -> None:
+    monkeypatch.setattr(cells, "document_size", lambda _: None)  # keeps the order in which cells become idle equal in both
+    woken = sum(one_history(kind, seed) for seed in range(first, first + 50))
+    assert woken > 300, "many cells were at rest when their next event arrived"
 
 
 def one_history(kind: str, seed: int) -> int:
-    """Runs one random history. Returns for how many events the cell was frozen."""
+    """Runs one random history. Returns for how many events the cell was at rest."""
     chance = random.Random(f"{kind} {seed}")
     joined_at = None if kind in ("sole", "shared") else 50
     context = FoldContext(
         W, joining=kind in ("sole", "joining"), sole_writer=kind == "sole", in_place=kind == "in place", joined_at=joined_at
     )
     pair = Pair(context, chance.choice([("", ""), ("0003", "0003"), (None, None)]))
-    now = thawed = 0
-    for step in chance.choices(["take", "look", "settle", "watch", "reopen", "loaded"], [12, 2, 3, 2, 1, 1], k=60):
+    now = woken = 0
+    for step in chance.choices(["take", "look", "rest", "watch", "reopen", "loaded"], [12, 2, 3, 2, 1, 1], k=60):
         if step == "take":
             key = chance.choice(KEYS)
             row, now = len(pair.log) + 1, now + chance.choice([1, 20, 700, 2_500])
             event = event_of(chance, key, row, kind == "sole")
             partition = chance.choice([KEYS.index(key) % 2] * 9 + [1])
-            thawed += isinstance(pair.views[1]._cells.kept(name_of(key)), bytes)
+            woken += isinstance(pair.views[1]._cells.kept(name_of(key)), bytes)
             pair.take(Placed(partition, f"{row:04d}", event, now, chance.choice(["", "a", "b"])))
         elif step == "look":
             pair.look(now + chance.choice([0, 1_500, 5_000]), chance.choice(KEYS))
-        elif step == "settle":
-            pair.views[1].settle(chance.randint(0, 20))
+        elif step == "rest":
+            pair.views[1]._cells.limit()
         elif step == "watch":
             places = [f"{chance.randint(0, len(pair.log)):04d}" for _ in range(PARTITIONS)]
             pair.watch(Token(LOG, tuple(places)), chance.choice([Mode.LATEST, Mode.EVERY]))
@@ -202,7 +201,7 @@ def one_history(kind: str, seed: int) -> int:
             for view in pair.views:
                 view.loaded()
     pair.look(now, KEYS[0])
-    return thawed
+    return woken
 
 
 def many(view: View, events: int, first: int = 1, keys: int = 1_000_000) -> None:
@@ -211,15 +210,25 @@ def many(view: View, events: int, first: int = 1, keys: int = 1_000_000) -> None
         view.take(update(key, row, row % 100)._replace(published_at=row))
 
 
-def test_few_more_cells_stay_live_than_the_limit_also_after_all_heads_were_read() -> None:
-    view = View(FoldContext(sole_writer=True), warm=10)
-    many(view, 500)
-    assert view.live <= 20
-    assert len(view) == 500 and len(list(view.heads())) == 500 and view.live <= 20, "an iteration over all heads leaves frozen cells frozen"
+def in_use(view: View) -> int:
+    return sum(not isinstance(kept, bytes) for _, kept in view._cells.items())
 
 
-def test_a_hot_key_stays_live() -> None:
-    view = View(FoldContext(sole_writer=True), warm=10)
+def test_no_more_cells_of_all_views_are_in_use_than_the_limit_also_after_all_heads_were_read() -> None:
+    shared = CellsInUse(10)
+    views = [View(FoldContext(sole_writer=True), in_use=shared) for _ in range(3)]
+    for view in views:
+        many(view, 100)
+    assert sum(map(in_use, views)) <= 11
+    assert [len(list(view.heads())) for view in views] == [100] * 3
+    assert sum(map(in_use, views)) <= 11, "an iteration over all heads wakes none"
+    del views[1:], view
+    many(views[0], 50, 200)
+    assert in_use(views[0]) <= 11, "cells of a view that is gone are not counted"
+
+
+def test_the_cells_that_were_used_last_stay_in_use() -> None:
+    view = View(FoldContext(sole_writer=True), in_use=CellsInUse(10))
     view.take(update(A, 1, 1))
     hot = view.state(A)
     for row in range(2, 100):
@@ -228,101 +237,27 @@ def test_a_hot_key_stays_live() -> None:
     assert view.state(A) is hot
 
 
-def test_keys_that_change_in_turn_stay_live_up_to_a_multiple_of_the_limit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    thawed: list[str] = []
-    original = Cells._thawed
-
-    def counted(self: Cells, name: str, data: bytes) -> Cell:
-        thawed.append(name)
-        return original(self, name, data)
-
-    monkeypatch.setattr(Cells, "_thawed", counted)
-    view = View(FoldContext(sole_writer=True), warm=10)
-    for turn in range(5):
-        thawed.clear()
-        many(view, 100, 100 * turn + 1, keys=100)
-    assert not thawed and view.live == 100
-    many(view, 4_000, 1_000)
-    assert view.live <= 170
-    for _ in range(5):
-        view.settle(1_000)
-    assert view.live == 0
-    many(view, 500, 6_000)
-    assert view.live <= 20, "the room was taken back"
+def test_no_clock_from_the_future_makes_a_key_idle_alone() -> None:
+    recent = RecentCells(W)
+    assert recent.touch("a", 0, "right") == []
+    for number in range(5):
+        assert recent.touch("b", 86_400_000 + number, "wrong") == []
+    assert recent.touch("c", 10, "right") == recent.touch("b", 86_400_010, "wrong") == recent.touch("c", 2_900, "right") == []
+    assert recent.touch("d", 3_010, "right") == ["a"] and "b" in recent
 
 
-def test_keys_that_change_in_turn_stay_live_however_many_calls_of_settle_a_sweep_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    thawed: list[str] = []
-    thaw = Cells._thawed
-
-    def counted(cells: Cells, name: str, data: bytes) -> Cell:
-        thawed.append(name)
-        return thaw(cells, name, data)
-
-    monkeypatch.setattr(Cells, "_thawed", counted)
-    view = View(FoldContext(sole_writer=True), warm=10)
-    many(view, 1_000, keys=100)
-    for sweep in range(1, 4):
-        thawed.clear()
-        left = view.live
-        assert left == 100
-        while left > 0:
-            left -= view.settle(min(left, 15))
-        many(view, 300, 1_000 * sweep, keys=100)
-        assert not thawed
-    for _ in range(20):
-        view.settle(15)
-    assert view.live == 0
-    many(view, 500, 6_000)
-    assert view.live <= 20, "the room was taken back"
-
-
-def test_unused_cells_are_frozen_by_settle_without_further_events() -> None:
-    view = View(FoldContext(sole_writer=True))
-    many(view, 200)
-    assert view.live == 200 < WARM
-    view.settle(200)
-    view.settle(200)
-    assert view.live == 0
-    head = view.head(A)
-    assert head is None and view.live == 0
-
-
-def test_a_head_that_the_ring_keeps_is_the_same_object_after_thawing_with_its_predecessor() -> None:
-    view = view_of(update(A, 1, 1))
-    _, change = view.take(update(A, 2, 2))
-    assert change is not None
-    change.before = Before(document(1))
-    view.settle(2)
-    view.settle(2)
-    assert view.live == 0
-    assert [*view.heads()] == [change] and view.head(A) is change
-    view.settle(2)
-    view.settle(2)
-    change.forget_before()
-    del change
-    head = view.head(A)
-    assert head is not None and head.before is None and head.version == "0002"
-
-
-def test_a_snapshot_stays_the_same_while_cells_are_frozen_and_changed() -> None:
-    view = View(FoldContext(sole_writer=True), warm=3)
-    many(view, 50)
-    snapshot = view.documents(ALL)
-    versions = [f"{row:04d}" for row in range(1, 51)]
-    for row in range(51, 101):
-        view.take(update(PolicyKey(f"persistent://acme/orders/{row - 50:06d}", Scope.LOCAL), row, 1))
-    assert [head.version for head in snapshot] == [head.version for head in snapshot[0:50]] == versions
-    assert len(snapshot) == 50 and snapshot[-1].version == "0050"
-    assert len(view.documents(frozenset({Scope.GLOBAL}))) == 0
+def test_a_producer_that_writes_alone_is_believed_once_its_events_span_the_time_after_which_keys_are_idle() -> None:
+    recent = RecentCells(W)
+    assert recent.touch("a", 0, "other") == recent.touch("b", 86_400_000, "one") == []
+    for step in range(6):
+        assert recent.touch("c", 86_400_500 + 500 * step, "one") == []
+    assert recent.touch("c", 86_403_001, "one") == ["a", "b"]
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_only_deleted_and_idle_keys_are_forgotten_also_of_frozen_ones(seed: int) -> None:
+def test_only_deleted_and_idle_keys_are_forgotten_also_of_those_at_rest(seed: int) -> None:
     chance = random.Random(seed)
-    view = View(FoldContext(W, sole_writer=chance.random() < 0.5), absences=3, warm=chance.choice([0, 5]))
+    view = View(FoldContext(W, sole_writer=chance.random() < 0.5), absences=3, in_use=CellsInUse(chance.choice([0, 5])))
     there: dict[PolicyKey, int] = {}
     deleted_at: dict[PolicyKey, int] = {}
     now = 0
@@ -339,8 +274,7 @@ def test_only_deleted_and_idle_keys_are_forgotten_also_of_frozen_ones(seed: int)
             deleted_at.pop(key, None)
         for gone, at in deleted_at.items():
             assert view.head(gone) is not None or at < now - 3 * W, "events may still arrive that were computed from the deleted document"
-    assert {head.key: head.version for head in view.documents(ALL)} == {key: f"{row:04d}" for key, row in there.items()}
-    assert {head.key for head in view.page(ALL, None, 100)[0]} == there.keys()
+    assert {head.key: head.version for head in view.page(ALL, None, 100)[0]} == {key: f"{row:04d}" for key, row in there.items()}
     assert view.forgotten, "some deletions were forgotten"
 
 

@@ -14,9 +14,8 @@ from tests.core.policies import EXTRAS, masks, policies
 from topicpolicies.v1 import policies_pb2 as pb
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies_server.core.changes.completion import KINDS, MAP_KEYS, check, complete
+from topicpolicies_server.core.changes.fields import Form, fields, unknown_fields
 from topicpolicies_server.core.changes.masks import read
-from topicpolicies_server.core.changes.shapes import Form, fields
-from topicpolicies_server.core.changes.unknown import unknown_fields
 
 PROTO = FilePath(__file__).parents[2] / "proto" / "topicpolicies" / "v1" / "policies.proto"
 

@@ -169,7 +169,7 @@ def test_an_update_that_waited_as_sole_writer_needs_a_confirmation_once_the_log_
     bench.set(2)
     same = bench.set(2)
     assert not bench.unconfirmed
-    bench.shared = True
+    bench.others_write = True
     bench.land()
     assert bench.open(same) and bench.unconfirmed == [same]
     bench.confirm()

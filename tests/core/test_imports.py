@@ -35,6 +35,7 @@ _STANDARD = frozenset(
         "operator",
         "re",
         "string",
+        "marshal",
         "struct",
         "types",
         "typing",

@@ -16,8 +16,8 @@ from tests.core.policies import EXTRAS, masks, policies
 from topicpolicies.masks import Path
 from topicpolicies.v1.policies_pb2 import BACKLOG_QUOTA_POLICY_PRODUCER_EXCEPTION, TopicPolicies
 from topicpolicies_server.core.changes.completion import MAP_KEYS
+from topicpolicies_server.core.changes.fields import Form, fields
 from topicpolicies_server.core.changes.masks import MAX_MASK_LENGTH, MAX_PATH_LENGTH, MAX_PATHS, Mask, apply, covers, populated, read
-from topicpolicies_server.core.changes.shapes import Form, fields
 
 DOCUMENT = TopicPolicies.DESCRIPTOR
 

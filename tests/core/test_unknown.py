@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from topicpolicies.v1.policies_pb2 import DispatchRate, RetentionPolicies, TopicPolicies
 from topicpolicies_server.core.changes.change import compile_change
-from topicpolicies_server.core.changes.unknown import MOST_NAMED, has_unknown_fields, unknown_fields
+from topicpolicies_server.core.changes.fields import MOST_NAMED, has_unknown_fields, unknown_fields
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.policies.documents import EXTRAS_FIELD, record
 

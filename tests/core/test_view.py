@@ -208,6 +208,8 @@ def test_a_key_that_is_idle_keeps_only_its_head_once_events_of_other_keys_arrive
     view.take(update(B, 50, 1)._replace(published_at=3_049))
     assert len(idle.older) == 49, "a late broker event may still be computed from an older document of A"
     view.take(update(B, 51, 2)._replace(published_at=3_050))
+    assert len(idle.older) == 49, "the time is that of the event before, which one clock alone can't advance"
+    view.take(update(B, 52, 3)._replace(published_at=3_051))
     assert not [state for state in (idle.older, idle.seen) if state] and idle.document == document(49)
 
 

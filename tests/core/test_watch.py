@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import pytest
 
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Placed, Seen, Stamp, StampKind
-from topicpolicies_server.core.reading import cells, frozen
 from topicpolicies_server.core.reading import ring as ring_module
-from topicpolicies_server.core.reading import watcher as watcher_module
-from topicpolicies_server.core.reading.cells import Trace
+from topicpolicies_server.core.reading.cells import CellsInUse, Trace
 from topicpolicies_server.core.reading.ring import Ring
 from topicpolicies_server.core.reading.view import Before, Head, View
-from topicpolicies_server.core.reading.watch import Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher, WatchHub
-from topicpolicies_server.core.reading.watcher import Latest
+from topicpolicies_server.core.reading.watch import KEPT, Batch, Lagged, Mode, OutOfRange, Replaced, Selection, Token, Watcher, WatchHub
 
 from .test_view import GLOBAL_A, A, B, C, deletion, document, update
 
@@ -55,15 +53,24 @@ class Bench:
         return watcher
 
 
-def drained(watcher: Watcher, most: int = 100) -> Batch:
-    """Takes everything that a watcher is owed; returns it as one batch."""
-    changes, synced = [], 0
+class Drained(NamedTuple):
+    """Everything that a watcher was owed."""
+
+    changes: list[Head]
+    synced: bool
+
+
+def drained(watcher: Watcher, most: int = 100) -> Drained:
+    """Takes everything that a watcher is owed."""
+    changes: list[Head] = []
+    synced = 0
     while True:
         batch = watcher.take(most)
         changes += batch.changes
         synced += batch.synced
         if not batch.more:
-            return Batch(changes, synced == 1, False)
+            assert synced <= 1
+            return Drained(changes, synced == 1)
 
 
 def standing(watcher: Watcher) -> Token | None:
@@ -99,7 +106,8 @@ def test_a_watcher_gets_a_snapshot_then_exactly_one_synced_then_changes(bench: B
 
 
 def test_an_empty_snapshot_is_synced_at_once(bench: Bench) -> None:
-    assert bench.watch().take(10) == Batch([], True, False)
+    batch = bench.watch().take(10)
+    assert not batch.changes and batch.synced and not batch.more
 
 
 def test_a_snapshot_of_selected_topics_has_absent_and_deleted_documents(bench: Bench) -> None:
@@ -115,14 +123,14 @@ def test_a_snapshot_of_a_namespace_leaves_out_absent_documents_and_other_scopes(
 
 
 @pytest.mark.parametrize("mode", list(Mode))
-def test_changes_made_while_a_snapshot_is_taken_follow_it(bench: Bench, mode: Mode) -> None:
+def test_changes_made_while_a_snapshot_is_taken_are_sent_once_before_it_is_synced(bench: Bench, mode: Mode) -> None:
     bench.change(A, B)
     watcher = bench.watch(mode=mode)
     watcher.take(1)
     bench.change(A, B)
     batch = drained(watcher)
     assert batch.synced
-    assert versions(batch.changes)[-2:] == [("a", "0003"), ("b", "0004")]
+    assert versions(batch.changes) == [("b", "0004"), ("a", "0003")], "the second page had the newer head"
 
 
 # What watchers are owed
@@ -192,28 +200,24 @@ def test_a_watcher_is_woken_once_until_it_takes(bench: Bench) -> None:
     assert bench.wakings == [watcher, watcher]
 
 
-def test_a_stuck_watcher_keeps_one_mark_for_each_key_and_delays_no_other_watcher() -> None:
+def test_a_stuck_watcher_delays_no_other_watcher() -> None:
     bench = Bench(ring=4)
     stuck, lively = bench.watch(), bench.watch(mode=Mode.EVERY)
     drained(lively)
     for _ in range(100):
         bench.change(A, B)
         assert len(drained(lively).changes) == 2
-    assert isinstance(stuck, Latest)
-    assert len(stuck._dirty) == 2
     assert versions(drained(stuck).changes) == [("a", "0199"), ("b", "0200")]
 
 
-def test_watchers_of_a_group_are_woken_in_the_order_in_which_they_subscribed(bench: Bench) -> None:
+def test_a_watcher_that_has_left_is_not_woken(bench: Bench) -> None:
     watchers = [bench.watch(Selection(frozenset({A.topic}))) if number % 2 else bench.watch() for number in range(6)]
     for watcher in watchers:
         drained(watcher)
+    for gone in (watchers[0], watchers[0], watchers[1]):
+        bench.hub.unsubscribe(gone)
     bench.change(A)
-    assert bench.wakings == [*watchers[0::2], *watchers[1::2]]
-    bench.hub.unsubscribe(watchers[0])
-    bench.hub.unsubscribe(watchers[0])
-    bench.hub.unsubscribe(watchers[1])
-    assert bench.hub.watchers == 4
+    assert set(bench.wakings) == set(watchers[2:]) and bench.hub.watchers == 4
 
 
 # Tokens
@@ -295,7 +299,7 @@ def test_a_watch_that_resumes_from_a_faster_sidecars_token_gets_only_changes_aft
     bench = Bench(sole_writer=False)
     bench.change(A)
     watcher = bench.watch(token=Token(LOG, ("0003",)))
-    assert drained(watcher) == Batch([], True, False)
+    assert drained(watcher) == Drained([], synced=True)
     assert watcher.token == Token(LOG, ("0003",))
     bench.change(B, C)
     assert drained(watcher).changes == []
@@ -310,7 +314,7 @@ def test_a_ring_is_bounded_in_bytes_too(monkeypatch: pytest.MonkeyPatch) -> None
     drained(watcher)
     for _ in range(10):
         bench.change(A)
-    assert bench.hub.ring_start == 7, "four changes of some 520 bytes"
+    assert [change.number for change in bench.hub.ring] == [7, 8, 9, 10], "four changes of some 520 bytes"
     with pytest.raises(Lagged):
         watcher.take(1)
     bench.watch(mode=Mode.EVERY, token=Token(LOG, ("0006",)))
@@ -450,7 +454,7 @@ def test_a_watch_of_another_log_begins_with_none_of_the_former_ones_documents(be
     empty = View(bench.context)
     empty.supersede(bench.view)
     bench.hub.succeed(empty, Token("another log", ("",)), ())
-    assert drained(bench.watch(mode=mode)) == Batch([], synced=True, more=False)
+    assert drained(bench.watch(mode=mode)) == Drained([], synced=True)
 
 
 class CountingRing(Ring):
@@ -599,28 +603,24 @@ def many(bench: Bench, keys: int) -> list[PolicyKey]:
     return changed
 
 
-def test_a_stuck_watcher_of_a_namespace_keeps_a_bounded_state_however_many_keys_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher_module, "MOST_DIRTY", 10)
-    bench = Bench()
+def test_a_watcher_of_the_latest_state_that_has_fallen_out_of_the_ring_gets_each_key_once(bench: Bench) -> None:
     watcher = bench.watch()
     drained(watcher)
     bench.change(A)
     drained(watcher)
     keys = many(bench, 50)
     many(bench, 20)
-    assert isinstance(watcher, Latest)
-    assert not watcher._dirty and not watcher._caught_up
     assert watcher.token == Token(LOG, ("0001",))
+    watcher.take(5)  # it has seen that it is behind
     first = watcher.take(5)
     bench.change(keys[40], keys[3])
     rest = drained(watcher)
     assert [change.key for change in first.changes] == keys[20:25], "those that were changed longest ago first"
     assert {change.key: change.version for change in (*first.changes, *rest.changes)} == {key: bench.view.version(key) for key in keys}
-    assert len(rest.changes) == 45
+    assert watcher.token == bench.hub.token
 
 
-def test_a_watcher_far_behind_has_lagged_if_a_deletion_that_it_is_owed_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher_module, "MOST_DIRTY", 1)
+def test_a_watcher_far_behind_has_lagged_if_a_deletion_that_it_is_owed_is_forgotten() -> None:
     bench = Bench(ring=1)
     bench.view = bench.hub.view = View(FoldContext(), absences=0)
     bench.change(A)
@@ -640,67 +640,55 @@ def test_a_watcher_far_behind_has_lagged_if_a_deletion_that_it_is_owed_is_forgot
         bench.watch(token=watcher.token)
 
 
-@pytest.fixture
-def thawed(monkeypatch: pytest.MonkeyPatch) -> list[PolicyKey]:
-    """The keys whose heads were thawed for a caller."""
-    keys: list[PolicyKey] = []
-
-    def thaw_head(key: PolicyKey, data: bytes) -> Head | None:
-        keys.append(key)
-        return frozen.thaw_head(key, data)
-
-    monkeypatch.setattr(cells, "thaw_head", thaw_head)
-    return keys
-
-
-def small(bench: Bench) -> None:
-    """Freezes all cells of the bench's view."""
-    for _ in range(4):
-        bench.view.settle(1_000)
-    assert bench.view.live == 0
+@pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
+def test_watchers_take_the_same_changes_and_what_was_made_of_them(mode: Mode) -> None:
+    bench = Bench(ring=100)
+    bench.change(*(PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(50)))
+    readers = [bench.watch(mode=mode) for _ in range(5)]
+    taken: list[Batch] = []
+    for keys in ([], [], [A, B], [A, B, A, C], []):
+        taken = [reader.take(20) for reader in readers]
+        assert len({id(batch.made) for batch in taken}) == 1
+        assert all(batch.changes == taken[0].changes for batch in taken)
+        bench.change(*keys)
+    assert [change.key for change in taken[0].changes] == ([B, A, C] if mode is Mode.LATEST else [A, B, A, C])
 
 
-@pytest.mark.parametrize("resumes", [False, True])
-def test_a_watcher_that_is_owed_much_thaws_only_the_heads_that_it_takes_and_no_cell(
-    resumes: bool, thawed: list[PolicyKey], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watcher_module, "MOST_DIRTY", 10)
-    bench = Bench()
-    bench.view = bench.hub.view = View(bench.context, warm=0)
-    bench.change(A)
-    token = bench.hub.token
-    watcher = bench.watch()
-    drained(watcher)
+def test_of_a_snapshot_only_the_pages_that_have_changed_are_read_again(bench: Bench) -> None:
+    keys = [PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(30)]
+    bench.change(*keys)
+    first, second = bench.watch(), bench.watch()
+    pages = [first.take(10) for _ in range(2)]
+    bench.change(keys[15])
+    assert second.take(10).made is pages[0].made
+    again = second.take(10)
+    assert again.made is not pages[1].made and again.changes[5].number == 31
+    assert [change.key for change in drained(second).changes] == keys[20:]
+    assert [change.key for change in drained(first).changes] == [*keys[20:], keys[15]]
+
+
+def test_what_was_made_for_watchers_is_kept_for_few_and_not_when_all_have_it(bench: Bench) -> None:
+    bench.change(*(PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(50)))
+    stuck, lively = bench.watch(), bench.watch()
+    drained(lively, 1)
+    assert len(bench.hub._pages) == KEPT
+    bench.hub.unsubscribe(stuck)
+    assert not bench.hub._pages
+
+
+def test_a_snapshot_leaves_cells_at_rest(bench: Bench) -> None:
+    in_use = CellsInUse(0)
+    bench.view = bench.hub.view = View(bench.context, in_use=in_use)
     keys = [PolicyKey(f"persistent://acme/orders/{number:03d}", Scope.LOCAL) for number in range(100)]
     bench.change(*keys)
-    small(bench)
-    if resumes:
-        watcher = bench.watch(token=token)
-    thawed.clear()
-    assert [change.key for change in watcher.take(7).changes] == keys[:7]
-    assert thawed == keys[:7] and bench.view.live == 0
-    bench.change(keys[50], keys[3])
-    rest = drained(watcher)
-    versions_then = {change.key: change.version for change in rest.changes}
-    assert versions_then == {key: bench.view.version(key) for key in [*keys[7:], keys[3]]}
-    assert rest.synced is resumes
+    bench.view._cells.limit()
+    assert not in_use
+    assert [change.key for change in drained(bench.watch(), 7).changes] == keys
+    drained(bench.watch(Selection(frozenset(key.topic for key in keys))))
+    assert not in_use
 
 
-def test_watches_that_resume_from_one_token_between_two_changes_share_their_changes(bench: Bench) -> None:
-    bench.change(A)
-    token = bench.hub.token
-    bench.change(B, C)
-    first, second, other = bench.watch(token=token), bench.watch(token=token), bench.watch(token=Token(LOG, ("0002",)))
-    run = first.take(10).run
-    assert run is not None and run is second.take(10).run
-    assert versions(run.changes) == [("b", "0002"), ("c", "0003")]
-    assert versions(other.take(10).changes) == [("c", "0003")]
-    bench.change(A)
-    assert versions(drained(bench.watch(token=token)).changes) == [("b", "0002"), ("c", "0003"), ("a", "0004")]
-
-
-def test_a_deletion_that_is_forgotten_after_its_watcher_began_to_catch_up_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher_module, "MOST_DIRTY", 1)
+def test_a_deletion_that_is_forgotten_after_its_watcher_began_to_catch_up_is_sent() -> None:
     bench = Bench(ring=1)
     bench.view = bench.hub.view = View(FoldContext(), absences=0)
     bench.change(A)
@@ -709,6 +697,7 @@ def test_a_deletion_that_is_forgotten_after_its_watcher_began_to_catch_up_is_sen
     bench.change(B)
     row = next(bench.rows)
     bench.take(Placed(0, f"{row:04d}", Event(A, Action.DELETE, None), row))
+    watcher.take(1)  # it has seen that it is behind
     assert versions(watcher.take(1).changes) == [("b", "0002")]
     for _ in range(3):
         row = next(bench.rows)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,8 +11,7 @@ from hypothesis import strategies as st
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
-from topicpolicies_server.core.reading import walk
-from topicpolicies_server.core.reading import watcher as watcher_module
+from topicpolicies_server.core.reading import watch
 from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.core.reading.watch import Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
 
@@ -122,7 +123,7 @@ class Reader:
         self.taken += batch.changes
         return batch.more
 
-    def note(self, changes: list[Head]) -> None:
+    def note(self, changes: Sequence[Head]) -> None:
         for change in changes:
             assert change.key not in self.known or change.version >= self.known[change.key].version, "versions only grow"
             self.known[change.key] = change
@@ -155,18 +156,17 @@ def resumed(world: World, selection: Selection, mode: Mode, token: Token | None)
         return None
 
 
-@pytest.mark.parametrize(("most_dirty", "looks"), [(watcher_module.MOST_DIRTY, walk.LOOKS), (watcher_module.MOST_DIRTY, 1), (1, 2)])
+@pytest.mark.parametrize("looks", [watch.LOOKS, 2, 1])
 @pytest.mark.parametrize("mode", [Mode.LATEST, Mode.EVERY])
 def test_a_watch_that_resumes_from_a_token_gets_what_its_watcher_would_have_got(
-    mode: Mode, most_dirty: int, looks: int, monkeypatch: pytest.MonkeyPatch
+    mode: Mode, looks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watcher_module, "MOST_DIRTY", most_dirty)
-    monkeypatch.setattr(walk, "LOOKS", looks)
+    monkeypatch.setattr(watch, "LOOKS", looks)
 
     @settings(max_examples=200, deadline=None)
     @given(STEPS, st.sampled_from(SELECTIONS), st.sampled_from([0, 2, 100]), st.integers(0, 8))
     def check(steps: list[tuple[object, ...]], selection: Selection, absences: int, before: int) -> None:
-        ring = 1 if mode is Mode.LATEST and most_dirty == 1 else 1_000  # far behind in its feed too
+        ring = 1 if mode is Mode.LATEST and looks == 1 else 1_000
         _check_resuming(steps, mode, selection, absences, before, ring)
 
     check()

@@ -11,9 +11,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from tests.simulation.loop import SimulatedLoop
-from topicpolicies_server.guard.agenda import About, Agenda, Question
-from topicpolicies_server.guard.discovery import Discovery
-from topicpolicies_server.guard.pace import Pace
+from topicpolicies_server.guard.discovery import About, Discovery, Question, Questions
 
 from .fake_brokers import BROKER, REFUSED, UNREACHABLE, FakeBrokers
 
@@ -29,7 +27,13 @@ class Finder:
         self.yielded: list[tuple[float, frozenset[str], frozenset[str]]] = []
         self.failures: list[BaseException] = []
         self._changed = asyncio.Event()
-        self.discovery = Discovery(brokers, patterns, refresh_seconds=SOON, per_second=per_second, chance=random.Random(1))
+        self.discovery = Discovery(
+            brokers,  # type: ignore[arg-type]
+            patterns,
+            refresh_seconds=SOON,
+            per_second=per_second,
+            chance=random.Random(1),
+        )
         self._task = asyncio.get_running_loop().create_task(self._follow())
 
     async def _follow(self) -> None:
@@ -316,7 +320,7 @@ def test_nothing_is_remembered_of_deleted_tenants() -> None:
         assert ("namespaces", "ci-7") in {path for _, path in brokers.asked}
         del tenants[1:]
         await asyncio.sleep(200)
-        assert set(finder.discovery._findings._known) == {"acme"}
+        assert set(finder.discovery._known) == {"acme"}
 
     simulate(scenario)
 
@@ -497,45 +501,33 @@ def test_a_refusal_is_logged_once_with_its_meaning(caplog: pytest.LogCaptureFixt
     assert "only to superusers" in record.getMessage()
 
 
-# --- the parts of a discovery ---------------------------------------------------------------------------------------
+# --- the order of questions -----------------------------------------------------------------------------------------
 
 
 def question(name: str) -> Question:
     return Question(About.LOG, name)
 
 
-def test_an_agenda_gives_the_questions_due_longest_alternating_between_urgent_and_other_ones() -> None:
-    agenda = Agenda()
+def test_the_questions_due_longest_come_first_alternating_between_urgent_and_other_ones() -> None:
+    questions = Questions()
     for number in range(4):
-        agenda.put(question(f"urgent-{number}"), float(number), urgent=True)
-        agenda.put(question(f"other-{number}"), float(number))
-    taken = [agenda.take(10.0) for _ in range(9)]
+        questions.put(question(f"urgent-{number}"), float(number), urgent=True)
+        questions.put(question(f"other-{number}"), float(number))
+    taken = [questions.take(10.0) for _ in range(9)]
     names = [each.name for each in taken if each is not None]
-    assert taken[-1] is None and len(agenda) == 0 and agenda.next_due() is None
+    assert taken[-1] is None and not questions.scheduled() and questions.next_due() == float("inf")
     assert names == [f"{kind}-{number}" for number in range(4) for kind in ("urgent", "other")]
 
 
-def test_an_agenda_gives_no_question_that_is_not_due_or_was_dropped_and_the_newest_time_counts() -> None:
-    agenda = Agenda()
-    agenda.put(question("a"), 5.0)
-    agenda.put(question("b"), 1.0, urgent=True)
-    agenda.put(question("c"), 1.0)
-    agenda.drop(question("c"))
-    agenda.drop(question("c"))
-    assert agenda.take(0.9) is None and agenda.next_due() == 1.0
-    agenda.put(question("b"), 7.0)
-    agenda.put(question("a"), 2.0, urgent=True)
-    assert agenda.next_due() == 2.0 and question("b") in agenda and set(agenda) == {question("a"), question("b")}
-    assert [agenda.take(10.0), agenda.take(10.0), agenda.take(10.0)] == [question("a"), question("b"), None]
-
-
-def test_an_agenda_does_not_grow_when_a_question_is_put_again() -> None:
-    agenda = Agenda()
-    for number in range(100_000):
-        agenda.put(question("a"), 1e9 - number, urgent=bool(number % 3))
-    assert len(agenda) == 1 and len(agenda._urgent) + len(agenda._others) < 200
-
-
-@pytest.mark.parametrize(("took", "pause"), [(0.0, 0.05), (0.01, 0.04), (0.0125, 0.0375), (0.1, 0.3), (1.0, 3.0), (30.0, 5.0)])
-def test_the_pace_limits_requests_per_second_and_the_share_of_time_that_they_take(took: float, pause: float) -> None:
-    assert Pace(20.0).pause(took) == pytest.approx(pause)
+def test_no_question_comes_that_is_not_due_or_was_dropped_and_the_newest_time_counts() -> None:
+    questions = Questions()
+    questions.put(question("a"), 5.0)
+    questions.put(question("b"), 1.0, urgent=True)
+    questions.put(question("c"), 1.0)
+    questions.drop(question("c"))
+    questions.drop(question("c"))
+    assert questions.take(0.9) is None and questions.next_due() == 1.0
+    questions.put(question("b"), 7.0)
+    questions.put(question("a"), 2.0, urgent=True)
+    assert questions.next_due() == 2.0 and set(questions.scheduled()) == {question("a"), question("b")}
+    assert [questions.take(10.0), questions.take(10.0), questions.take(10.0)] == [question("a"), question("b"), None]

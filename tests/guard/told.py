@@ -6,10 +6,10 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator
 
-from topicpolicies_server.guard.findings import Changes
+from topicpolicies_server.guard.discovery import Changes, Discovery
 
 
-class Told:
+class Told(Discovery):
     """Yields the changes that a test gives it."""
 
     def __init__(self, *found: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sqlite3
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
-from topicpolicies_server.history import Bounds, History, Scribe, open_history
+from topicpolicies_server.history import Bounds, History, Recorder, file, open_history
 from topicpolicies_server.history.entries import Taken
 
 NAMESPACE = "public/default"
@@ -64,14 +65,14 @@ def update(
 class Reader:
     """Reads one opening of a log as a follower does."""
 
-    def __init__(self, scribe: Scribe, log: Log) -> None:
-        self.scribe = scribe
+    def __init__(self, recorder: Recorder, log: Log) -> None:
+        self.recorder = recorder
         self.view = View(FoldContext())
-        scribe.opened(log)
+        recorder.opened(log)  # type: ignore[arg-type]
 
     def read(self, *events: Placed) -> None:
         for placed in events:
-            self.scribe.noted([self.taken(placed)])
+            self.recorder.noted([self.taken(placed)])
 
     def taken(self, placed: Placed) -> Taken:
         """Folds an event without recording it."""
@@ -98,8 +99,15 @@ async def history(path: Path, now: list[int]) -> AsyncIterator[History]:
     await opened.close()
 
 
+def trim(connection: sqlite3.Connection, bounds: Bounds, now: int) -> None:
+    """Drops what is beyond the bounds at a time (ms), as the writer does from time to time."""
+    with connection:
+        file.trim_by_age(connection, now - int(bounds.age_seconds * 1000), 1_000_000)
+        file.trim_to_size(connection, bounds.bytes, 1_000_000)
+
+
 async def reader_of(history: History, log: Log | None = None) -> Reader:
-    return Reader(await history.scribe(NAMESPACE), log or Log())
+    return Reader(await history.recorder(NAMESPACE), log or Log())
 
 
 Opener = Callable[[], History]

@@ -9,8 +9,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.core.reading.view import Head
 from topicpolicies_server.history.as_of import Past, of_time, of_version
-from topicpolicies_server.history.entries import BEFORE_KNOWN, UNTIMED, Gap, GapReason
-from topicpolicies_server.history.queries import Entry
+from topicpolicies_server.history.entries import BEFORE_KNOWN, UNTIMED, Entry, Gap, GapReason
 
 KEY = PolicyKey("persistent://a/b/c", Scope.LOCAL)
 NOW = 1_000
@@ -18,7 +17,10 @@ NOW = 1_000
 
 def entry(at: int, version: str, previous: str, *, before: bytes | None = None, after: bytes | None = None) -> Entry:
     flags = BEFORE_KNOWN if previous else 0
-    return Entry(1, KEY.topic, 1, at, at, 1, 1, "", 1, "", "", "[]", "", version, previous, flags, before, after, '["x"]', "", version, 1)
+    return Entry(
+        1, 1, version, 1, at, at, 1, 1, KEY.topic, 1,
+        version=version, previous=previous, flags=flags, kept_before=before, after=after, changed_json='["x"]',
+    )  # fmt: skip
 
 
 def head(version: str, at: int, document: dict[str, bytes] | None) -> Head:

@@ -14,9 +14,8 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Stamp, StampKind
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.history import Bounds, History, file, open_history
-from topicpolicies_server.history.trimming import trim
 
-from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, topic, update
+from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, topic, trim, update
 
 NAMES = ("a", "b", "c")
 
@@ -67,14 +66,14 @@ class World:
     async def follow_or_leave(self) -> None:
         if self.reader is not None:
             if self.chance.random() < 0.7:  # else it was killed
-                self.reader.scribe.closed()
+                self.reader.recorder.closed()
             self.reader = None
             return
         complete = position(self.compacted) if self.compacted else ""
         self.reader = await reader_of(self.history, Log(complete=complete))
         self.reader.view = View(FoldContext(joining=True, joined_at=self.now), [complete])
         self.reader.read(*self.log)
-        self.reader.scribe.caught_up()
+        self.reader.recorder.caught_up()
         self.reader.view.loaded()
 
     def compact(self) -> None:
@@ -161,14 +160,14 @@ async def test_without_a_head_nothing_is_certain_that_only_the_head_would_tell(p
     world = World(path, 0)
     world.reader = await reader_of(world.history)
     world.reader.read(update(1, 1, name="a", at=BEGIN), update(2, 2, name="b", at=BEGIN))
-    world.reader.scribe.caught_up()
+    world.reader.recorder.caught_up()
     await world.history._writer.flush()
     connection = file.prepare(path)
     with connection:
         file.trim_oldest(connection, 1)
     connection.close()
     world.now = BEGIN + 1_000
-    world.reader.scribe.closed()
+    world.reader.recorder.closed()
     with pytest.raises(PolicyError, match="COMPACTED"):
         await world.history.past(NAMESPACE, key("a"), None, at=BEGIN + 500, followed=False)
     await world.history.close()

@@ -11,13 +11,13 @@ import pytest
 
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
+from topicpolicies_server.core.reading.watch import Token
 from topicpolicies_server.history import Bounds, History, file, following, open_history, writer
 from topicpolicies_server.history.entries import Gap, GapReason
-from topicpolicies_server.history.following import LogPlace, Recorded
+from topicpolicies_server.history.following import Recorded
 from topicpolicies_server.history.queries import MOST_GAPS, Query
-from topicpolicies_server.history.trimming import trim
 
-from .conftest import BEGIN, NAMESPACE, Log, Reader, position, reader_of, topic, update
+from .conftest import BEGIN, NAMESPACE, Log, Reader, position, reader_of, topic, trim, update
 
 KEY = PolicyKey(topic(), Scope.LOCAL)
 
@@ -30,11 +30,11 @@ def trimmed(path: Path, bounds: Bounds, at: int = BEGIN) -> None:
 
 async def test_a_gap_makes_a_document_uncertain_however_many_gaps_came_after_it(history: History) -> None:
     reader = await reader_of(history)
-    reader.scribe._sink.tell(Gap(NAMESPACE, None, BEGIN + 4_000, GapReason.COMPACTED))
+    reader.recorder._writer.tell(Gap(NAMESPACE, None, BEGIN + 4_000, GapReason.COMPACTED))
     reader.read(update(6, 1))
     for number in range(MOST_GAPS + 1):
         since = BEGIN + 10_000 + number * 1_000
-        reader.scribe._sink.tell(Gap(NAMESPACE, since, since + 500, GapReason.COMPACTED))
+        reader.recorder._writer.tell(Gap(NAMESPACE, since, since + 500, GapReason.COMPACTED))
     with pytest.raises(PolicyError, match="COMPACTED"):
         await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 2_000)
     past = await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 5_000)
@@ -47,13 +47,13 @@ async def test_a_document_is_uncertain_behind_a_gap_although_the_first_event_aft
     now[0] = BEGIN + 10_000
     before = await reader_of(history)
     before.read(update(1, 1, at=BEGIN + 9_000))
-    before.scribe.caught_up()
+    before.recorder.caught_up()
     now[0] = BEGIN + 14_000
-    before.scribe.closed()
+    before.recorder.closed()
     now[0] = BEGIN + 100_000  # meanwhile the document was deleted, and the log compacted
-    after = Reader(await history.scribe(NAMESPACE), Log(complete=position(5)))
+    after = Reader(await history.recorder(NAMESPACE), Log(complete=position(5)))
     after.read(update(7, 7, name="other", at=BEGIN + 2_000))
-    after.scribe.caught_up()
+    after.recorder.caught_up()
     now[0] = BEGIN + 200_000
     for at in (10_000, 50_000, 99_000, 150_000):
         with pytest.raises(PolicyError, match="COMPACTED"):
@@ -67,7 +67,7 @@ async def test_before_the_first_entry_that_is_kept_there_is_what_it_met_however_
     trimmed(path, Bounds(1.5, 1 << 30), BEGIN + 3_000)
     for number in range(MOST_GAPS + 1):
         since = BEGIN + 10_000 + number * 1_000
-        reader.scribe._sink.tell(Gap(NAMESPACE, since, since + 500, GapReason.COMPACTED))
+        reader.recorder._writer.tell(Gap(NAMESPACE, since, since + 500, GapReason.COMPACTED))
     past = await history.past(NAMESPACE, KEY, reader.view.head(KEY), at=BEGIN + 1_500)
     assert past.version == position(1)
 
@@ -78,12 +78,12 @@ async def test_a_gap_that_is_older_than_what_is_kept_is_told_as_trimmed_and_noth
     now[0] = BEGIN + 100_000
     first = await reader_of(history)
     first.read(update(1, 1))
-    first.scribe.caught_up()
+    first.recorder.caught_up()
     now[0] = BEGIN + 110_000
-    first.scribe.closed()
+    first.recorder.closed()
     now[0] = BEGIN + 115_000  # a backup from before the topic is restored
-    restored = Reader(await history.scribe(NAMESPACE), Log("restored"))
-    restored.scribe.caught_up()
+    restored = Reader(await history.recorder(NAMESPACE), Log("restored"))
+    restored.recorder.caught_up()
     now[0] = BEGIN + 130_000
     restored.read(update(2, 2, at=BEGIN + 120_000), update(3, 3, name="other", at=BEGIN + 125_000))
     head = restored.view.head(KEY)
@@ -101,17 +101,17 @@ async def test_entries_that_are_trimmed_while_they_are_read_are_read_or_told_as_
 ) -> None:
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, 11)))
-    walk = following._walk
+    read = following._entries
 
     def trim_first(*arguments: object) -> object:
         trimmed(path, Bounds(4.5, 1 << 30), BEGIN + 10_000)
-        return walk(*arguments)  # type: ignore[arg-type]
+        return read(*arguments)  # type: ignore[arg-type]
 
     await history.page(Query(NAMESPACE))
-    monkeypatch.setattr(following, "_walk", trim_first)
-    during = await history.stretch(NAMESPACE, LogPlace("", ()), 100)
+    monkeypatch.setattr(following, "_entries", trim_first)
+    during = await history.stretch(NAMESPACE, Token("", ()), 100)
     assert [piece.entry.position for piece in during.pieces if isinstance(piece, Recorded)] == [position(row) for row in range(1, 11)]
-    after = await history.stretch(NAMESPACE, LogPlace("", ()), 100)
+    after = await history.stretch(NAMESPACE, Token("", ()), 100)
     assert isinstance(after.pieces[0], Gap) and after.pieces[0].reason is GapReason.TRIMMED
     assert len(after.pieces) == 6
 

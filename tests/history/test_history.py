@@ -22,12 +22,11 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents, secrets
 from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.history import Bounds, History, file, open_history, queries, writer
-from topicpolicies_server.history.entries import GapReason
-from topicpolicies_server.history.queries import Entry, EntryPlace, Query
-from topicpolicies_server.history.trimming import trim
+from topicpolicies_server.history.entries import Entry, EntryPlace, GapReason
+from topicpolicies_server.history.queries import Query
 from topicpolicies_server.history.writer import BATCH, Writer
 
-from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, position, reader_of, topic, update
+from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, position, reader_of, topic, trim, update
 
 ROOT = Path(__file__).parents[2]
 
@@ -94,8 +93,8 @@ async def test_after_a_restart_recording_continues_without_gaps_and_repetitions(
         history = open_history(path, BOUNDS, now=lambda: now[0])
         reader = await reader_of(history)
         reader.read(*(update(row, row) for row in range(1, last + 1)))
-        reader.scribe.caught_up()
-        reader.scribe.closed()
+        reader.recorder.caught_up()
+        reader.recorder.closed()
         page = await history.page(Query(NAMESPACE))
         assert rows(page.entries) == list(range(last, 0, -1))
         assert page.gaps == []
@@ -106,13 +105,13 @@ async def test_a_page_has_the_gaps_of_its_time_with_their_reasons(path: Path, no
     first = open_history(path, BOUNDS, now=lambda: BEGIN + 3_500)
     reader = await reader_of(first)
     reader.read(*(update(row, row) for row in range(1, 4)))
-    reader.scribe.caught_up()
-    reader.scribe.closed()
+    reader.recorder.caught_up()
+    reader.recorder.closed()
     await first.close()
     second = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(second, Log(complete=position(8)))
     reader.read(update(8, 8), update(9, 9))
-    reader.scribe.caught_up()
+    reader.recorder.caught_up()
     page = await second.page(Query(NAMESPACE))
     assert rows(page.entries) == [9, 8, 3, 2, 1]
     assert [(gap.since, gap.until, gap.reason) for gap in page.gaps] == [(BEGIN + 3_500, BEGIN + 9_000, GapReason.COMPACTED)]
@@ -138,7 +137,7 @@ async def test_every_query_uses_an_index(path: Path, history: History) -> None:
             for newest_first in (True, False):
                 for after in (None, EntryPlace(BEGIN, 7)):
                     query = Query(NAMESPACE, name, actor=actor, newest_first=newest_first, after=after)
-                    queries._walk(Explaining(), 1, 1, query)  # type: ignore[arg-type]
+                    list(queries._entries(Explaining(), 1, 1, query))  # type: ignore[arg-type]
     connection.close()
     assert len(plans) == 16
     assert all(plan.startswith("SEARCH entries USING INDEX by_") and "at" in plan for plan in plans), plans
@@ -362,7 +361,7 @@ async def test_after_a_kill_recording_continues_without_a_gap(path: Path) -> Non
     assert recorded[0] >= acknowledged
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, recorded[0] + 101)))
-    reader.scribe.caught_up()
+    reader.recorder.caught_up()
     page = await history.page(Query(NAMESPACE, most=1))
     assert page.gaps == []
     assert rows(await everything(history, Query(NAMESPACE, most=1_000))) == list(range(recorded[0] + 100, 0, -1))

@@ -13,15 +13,16 @@ import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.history import History, file, following, open_history
-from topicpolicies_server.history.entries import GapReason, Noted, Row, Rows
-from topicpolicies_server.history.following import LogPlace
-from topicpolicies_server.history.queries import Entry, Query
+from topicpolicies_server.core.reading.watch import Token
+from topicpolicies_server.history import History, file, following, open_history, writer
+from topicpolicies_server.history.entries import Entry, GapReason, entry_of
+from topicpolicies_server.history.queries import Query
 from topicpolicies_server.history.writer import Writer
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, topic, update
@@ -70,12 +71,12 @@ async def test_an_opening_does_not_wait_for_a_blocked_writer_and_loses_no_event(
     with locked(history, path):
         first.read(update(2, 2))
         await until_failing(history)
-        first.scribe.caught_up()
-        first.scribe.closed()
+        first.recorder.caught_up()
+        first.recorder.closed()
         async with asyncio.timeout(5):
             second = await reader_of(history)
         second.read(update(1, 1), update(2, 2), update(3, 3))
-        second.scribe.caught_up()
+        second.recorder.caught_up()
         assert (await uncertain(history, second, BEGIN + 10_000))["gap_reason"] == "OVERRUN"
     page = await history.page(Query(NAMESPACE))
     assert (rows(page.entries), page.gaps) == ([3, 2, 1], [])
@@ -107,7 +108,7 @@ async def test_while_the_disk_is_full_pages_are_answered_soon_with_a_gap_for_unw
         with pytest.raises(PolicyError, match="can't be written"):  # it may be an event that is not in the file yet
             await history.past(NAMESPACE, KEY, reader.view.head(KEY), version=position(302))
         with pytest.raises(PolicyError, match="can't be written"):
-            await history.stretch(NAMESPACE, LogPlace("", ()), 10)
+            await history.stretch(NAMESPACE, Token("", ()), 10)
         other = await history.page(Query("public/other"))
         assert other.gaps == []
     connection.execute("PRAGMA max_page_count = 1000000")
@@ -117,7 +118,7 @@ async def test_while_the_disk_is_full_pages_are_answered_soon_with_a_gap_for_unw
 
 async def test_while_nothing_can_be_written_ticks_and_reads_take_no_memory(history: History, path: Path) -> None:
     reader = await reader_of(history)
-    reader.scribe.caught_up()
+    reader.recorder.caught_up()
     reader.read(update(1, 1))
     with locked(history, path):
         reader.read(update(2, 2))
@@ -127,7 +128,7 @@ async def test_while_nothing_can_be_written_ticks_and_reads_take_no_memory(histo
         try:
             before = tracemalloc.get_traced_memory()[0]
             for _ in range(20_000):
-                reader.scribe.tick()
+                reader.recorder.tick()
             for _ in range(100):
                 await history.page(Query(NAMESPACE))
             gc.collect()
@@ -145,14 +146,13 @@ async def test_while_nothing_can_be_written_a_read_costs_little_however_many_eve
     reader.read(update(1, 1))
     await history.page(Query(NAMESPACE))
     made = 0
-    making = Rows.of
 
-    def counted(self: Rows, noted: Noted, namespace_id: int) -> Row:
+    def counted(*arguments: Any) -> Entry:
         nonlocal made
         made += 1
-        return making(self, noted, namespace_id)
+        return entry_of(*arguments)
 
-    monkeypatch.setattr(Rows, "of", counted)
+    monkeypatch.setattr(writer, "entry_of", counted)
     connection = history._writer._connection
     connection.set_authorizer(refuse_commits)
     reader.read(*(update(row, row) for row in range(2, 3_000)))
@@ -172,13 +172,13 @@ async def test_after_the_clock_went_back_no_later_time_is_recorded_as_followed(p
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history)
     reader.read(update(1, 1))
-    reader.scribe.caught_up()
+    reader.recorder.caught_up()
     await history.page(Query(NAMESPACE))
     with locked(history, path):
         reader.read(update(2, 2))
         await until_failing(history)
         now[0] += DAY
-        reader.scribe.tick()
+        reader.recorder.tick()
         reader.read(update(3, 3, at=now[0]))
         now[0] -= DAY
         await history.page(Query(NAMESPACE))
@@ -239,7 +239,7 @@ async def test_events_that_do_not_fit_are_a_gap_even_before_a_later_event_fits(
     reader = await reader_of(history)
     reader.read(update(1, 1))
     await history.page(Query(NAMESPACE))
-    monkeypatch.setattr(history._writer._waiting, "most_bytes", 0)
+    monkeypatch.setattr(history._writer, "_backlog_bytes", 0)
     reader.read(update(2, 2))
     page = await history.page(Query(NAMESPACE))
     assert rows(page.entries) == [1]
@@ -256,13 +256,13 @@ async def test_the_next_opening_records_the_gap_of_events_that_did_not_fit(histo
     first = await reader_of(history)
     first.read(update(1, 1))
     await history.page(Query(NAMESPACE))
-    monkeypatch.setattr(history._writer._waiting, "most_bytes", 0)
+    monkeypatch.setattr(history._writer, "_backlog_bytes", 0)
     first.read(update(2, 2))
     monkeypatch.undo()
     second = await reader_of(history)  # before the first opening has reported its close
     second.read(update(1, 1), update(2, 2), update(3, 3))
-    first.scribe.closed()
-    stretch = await history.stretch(NAMESPACE, LogPlace("log", (position(1),)), 10)
+    first.recorder.closed()
+    stretch = await history.stretch(NAMESPACE, Token("log", (position(1),)), 10)
     assert [type(piece).__name__ for piece in stretch.pieces] == ["Gap", "Recorded"]
     assert not stretch.whole
 
@@ -271,10 +271,10 @@ async def test_a_clock_that_was_a_day_ahead_leaves_no_future_times_and_no_wrong_
     reader = await reader_of(history)
     now[0] = BEGIN + 5_000
     reader.read(update(1, 1))
-    reader.scribe.caught_up()
+    reader.recorder.caught_up()
     now[0] += DAY
     reader.read(update(2, 2, at=now[0]), update(3, 3, at=now[0]))
-    reader.scribe.tick()
+    reader.recorder.tick()
     await history.page(Query(NAMESPACE))
     now[0] = BEGIN + 9_000
     head = reader.view.head(KEY)
@@ -295,7 +295,7 @@ async def test_a_clock_that_went_back_while_the_server_was_down_is_noticed_at_th
         history = open_history(path, BOUNDS, now=lambda: now[0])
         reader = await reader_of(history)
         reader.read(*(update(each, each, at=at) for each in range(1, row + 1)))
-        reader.scribe.caught_up()
+        reader.recorder.caught_up()
         page = await history.page(Query(NAMESPACE))
         assert (rows(page.entries), page.gaps) == (list(range(row, 0, -1)), [])
         assert {entry.at for entry in page.entries} == {at}
@@ -318,10 +318,10 @@ async def test_an_unexpected_error_on_the_writers_thread_is_logged_and_no_event_
     errors = iter([RuntimeError("planted")])
     write_all = Writer._write_all
 
-    def failing(self: Writer) -> bool:
+    def failing(self: Writer) -> None:
         for error in errors:
             raise error
-        return write_all(self)
+        write_all(self)
 
     monkeypatch.setattr(Writer, "_write_all", failing)
     reader = await reader_of(history)
@@ -342,7 +342,7 @@ async def test_an_unexpected_error_in_a_tick_is_logged_and_does_not_end_the_tick
         ticks.append(1)
         raise RuntimeError("planted")
 
-    monkeypatch.setattr(reader.scribe, "tick", tick)
+    monkeypatch.setattr(reader.recorder, "tick", tick)
     async with asyncio.timeout(20):
         while len(ticks) < 3:  # noqa: ASYNC110 (nothing to wait on)
             await asyncio.sleep(0.01)
@@ -350,14 +350,14 @@ async def test_an_unexpected_error_in_a_tick_is_logged_and_does_not_end_the_tick
     await history.close()
 
 
-async def test_marks_of_namespaces_without_a_log_are_dropped(history: History) -> None:
+async def test_progress_of_namespaces_without_a_log_are_dropped(history: History) -> None:
     for number in range(100):
-        await history.scribe(f"no/such-{number}")
+        await history.recorder(f"no/such-{number}")
         await history.page(Query(f"nor/this-{number}"))
     reader = await reader_of(history)
     reader.read(update(1, 1))
     history._keep_up()
-    assert list(history._marks) == [NAMESPACE]
+    assert list(history._progress) == [NAMESPACE]
 
 
 @pytest.mark.parametrize(
@@ -376,7 +376,7 @@ async def test_a_damaged_row_is_logged_and_reads_of_it_are_refused(
     history = open_history(path, BOUNDS, now=lambda: now[0])
     reader = await reader_of(history, Log(complete=position(1)))
     reader.read(update(3, 3), update(5, 5))
-    reader.scribe.caught_up()
+    reader.recorder.caught_up()
     await history.page(Query(NAMESPACE))
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"UPDATE {change}")
@@ -387,7 +387,7 @@ async def test_a_damaged_row_is_logged_and_reads_of_it_are_refused(
         assert refused.value.reason == "HISTORY_UNAVAILABLE"
         assert "is damaged" in caplog.text
         caplog.clear()
-        reader.scribe.tick()
+        reader.recorder.tick()
 
 
 async def test_a_history_with_a_damaged_stream_row_is_refused_at_the_start(path: Path, now: list[int]) -> None:
@@ -417,7 +417,7 @@ async def test_no_flipped_bit_of_the_file_makes_a_wrong_document_certain(path: P
     reader = await reader_of(history)
     for row in range(1, 61):
         reader.read(update(row, row, name=f"t-{row % 6}"))
-    reader.scribe.caught_up()
+    reader.recorder.caught_up()
     await history.page(Query(NAMESPACE))
     await history.close()
     content = path.read_bytes()  # noqa: ASYNC240 (a small file)
@@ -452,13 +452,13 @@ async def test_no_flipped_bit_of_the_file_makes_a_wrong_document_certain(path: P
 async def test_following_from_a_place_uses_indexes_whatever_other_namespaces_have(path: Path, history: History) -> None:
     reader = await reader_of(history)
     reader.read(update(1, 1), update(2, 2))
-    other = Reader(await history.scribe("public/other"), Log("elsewhere"))
+    other = Reader(await history.recorder("public/other"), Log("elsewhere"))
     other.read(*(update(row, row) for row in range(1, 500)))
     await history.page(Query(NAMESPACE))
     statements: list[str] = []
     with closing(file.connect(path, read_only=True)) as connection:
         connection.set_trace_callback(statements.append)
-        assert len(following.stretch(connection, NAMESPACE, LogPlace("", ()), 10).pieces) == 2
+        assert len(following.stretch(connection, NAMESPACE, Token("", ()), 10).pieces) == 2
         connection.set_trace_callback(None)
         plans = [row[3] for statement in statements for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
     assert len(plans) >= 4
@@ -475,7 +475,7 @@ async def test_the_author_of_a_change_is_returned_as_it_was_written_or_not_at_al
     assert placed.event is not None and placed.event.stamp is not None
     stamp = placed.event.stamp._replace(actor="alice", principal="alice", claimed="ceo")
     reader.read(placed._replace(event=placed.event._replace(stamp=stamp)))
-    reader.scribe.caught_up()
+    reader.recorder.caught_up()
     page = await history.page(Query(NAMESPACE))
     newest = page.entries[0]
     assert (newest.actor, newest.standing, newest.principal, newest.claimed) == ("alice", 3, "alice", "ceo")

@@ -76,5 +76,5 @@ def test_the_wheels_name_their_licence_and_contain_its_text(client: Wheel, serve
 
 
 def test_the_servers_wheel_declares_the_commands(client: Wheel, server: Wheel) -> None:
-    assert "topicpolicies = topicpolicies_server.entry:main" in server.text(".dist-info/entry_points.txt")
+    assert "topicpolicies = topicpolicies_server.__main__:main" in server.text(".dist-info/entry_points.txt")
     assert not [name for name in client.names if name.endswith("entry_points.txt")]

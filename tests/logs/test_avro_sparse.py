@@ -16,7 +16,7 @@ from tests.logs import avro_values
 from tests.logs.test_avro_schemas import newer_schema, older_schema
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.logs.avro.document import IS_GLOBAL, Document
-from topicpolicies_server.logs.avro.schema import Schema
+from topicpolicies_server.logs.avro.schema import DAMAGE, Schema
 from topicpolicies_server.logs.avro.sparse_record import SparseRecord
 
 
@@ -33,20 +33,27 @@ class Whole:
 
     def __init__(self, definition: Any) -> None:
         self.definition = definition
-        schema = Schema(json.dumps(definition))
-        record = next(each for name, each in schema.named.items() if name.rpartition(".")[2] == "TopicPolicies")
-        self.schema = Schema(schema.self_contained(record))
-        self.document = Document(schema, record)
+        self.schema = Schema(json.dumps(definition))
+        record = next(each for name, each in self.schema.named.items() if name.rpartition(".")[2] == "TopicPolicies")
+        self.record = self.schema.alone(record)
+        self.document = Document(self.schema, record)
 
     def read(self, data: bytes) -> tuple[Settings, bool]:
         """Returns the settings, and whether the document is GLOBAL. Raises ValueError or TypeError, as ``Document.read`` does."""
-        record = self.schema.read(data)
+        source = io.BytesIO(data)
+        try:
+            value: Any = fastavro.schemaless_reader(source, self.record, None, **self.schema.options)
+        except DAMAGE as error:
+            raise ValueError from error
+        if source.tell() < len(data):
+            raise ValueError("bytes are left over")
+        record = value["value"]
         return self.document.decode(record), bool(record[IS_GLOBAL])
 
     def write(self, policies: dict[str, Any]) -> bytes:
         """Encodes a record."""
         out = io.BytesIO()
-        fastavro.schemaless_writer(out, self.schema.root, policies)
+        fastavro.schemaless_writer(out, self.record, {"value": policies})
         return out.getvalue()
 
 

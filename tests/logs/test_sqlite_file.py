@@ -115,7 +115,7 @@ async def test_a_second_log_on_the_file_is_refused_at_once_with_the_id_of_the_pr
 async def test_the_lock_ends_with_its_process_even_if_that_is_killed(path: Path) -> None:
     await one_life(path, 1)
     program = (
-        "import sys, time, pathlib; from topicpolicies_server.file_lock import FileLock;"
+        "import sys, time, pathlib; from topicpolicies_server.sqlite_file import FileLock;"
         "FileLock(pathlib.Path(sys.argv[1])).acquire(); print('locked', flush=True); time.sleep(60)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}

@@ -20,10 +20,8 @@ from typing import Any
 from topicpolicies_server.core.errors import Kind
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reasons import LogState
-from topicpolicies_server.logs import memory
 from topicpolicies_server.logs.change_log import Leadership, LogError, LogSink, NotLeader, Start
 from topicpolicies_server.logs.leadership import Candidate, ProducerTaken, StillWaiting
-from topicpolicies_server.logs.memory import log
 
 from .faults import NO_FAULTS, Faults, Outcome
 from .log import MemoryLog, MemoryNamespaceLog, Sent
@@ -177,8 +175,7 @@ class LedNamespaceLog(MemoryNamespaceLog):
         sent.producer = self._term[sent.partition]
         return sent
 
-    def _store(self, sent: log.Sent) -> None:
-        assert isinstance(sent, Sent)
+    def _store(self, sent: Sent) -> None:
         producer, outcome = sent.producer, sent.fate.outcome
         if self._stored.seats[sent.partition].holder is not producer:
             sent.error = _fenced("Appending to the change log", outcome_unknown=True)
@@ -274,9 +271,8 @@ class LedMemoryLog(MemoryLog):
         super().__init__(storage, faults=faults, **options)
         self.address = address
 
-    def _opening(self, stored: memory.StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
+    def _opening(self, stored: StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
         del start  # the whole log is read, because it names earlier leaders
-        assert isinstance(stored, StoredNamespace)
         return LedNamespaceLog(self, stored, sink)
 
 

@@ -9,16 +9,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from topicpolicies_server.core.policies.events import Placed, Position
-from topicpolicies_server.logs import memory
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start, anchor_of
-from topicpolicies_server.logs.memory.channel import Channel
 from topicpolicies_server.logs.pulsar.admin.topics import State
 from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, directly_follows, place_of
 from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
 
+from .channel import Channel
 from .ledger_reader import LedgerBroker
 from .ledgers import LedgeredNamespace, LedgeredStorage
 from .log import MemoryLog, MemoryNamespaceLog
+from .storage import StoredNamespace
 
 _KEEP_UP_SECONDS = 1.5
 """How often to request how far the log is compacted."""
@@ -135,7 +135,7 @@ class LedgeredLog(MemoryLog):
         self._openings[namespace] = Opening(brokers, readers, resumed)
         return await super().open(namespace, sink, start)
 
-    def _opening(self, stored: memory.StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
+    def _opening(self, stored: StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
         assert isinstance(stored, LedgeredNamespace)
         return LedgeredNamespaceLog(self, stored, sink, self._openings.pop(stored.name))
 

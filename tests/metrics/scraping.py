@@ -92,7 +92,7 @@ async def showing(path: Path) -> AsyncIterator[Shown]:
         metrics_listen=parse_address("127.0.0.1:0"),
         history=HistoryConfig(path=path / "history.db"),
         call_record=CallRecordConfig(path=path / "calls.log"),
-        checkpoints=CheckpointsConfig(path=path / "checkpoints.db"),
+        checkpoints=CheckpointsConfig(path=path / "checkpoints"),
         limits=replace(Limits(), bookmark_interval_seconds=1.0, drain_seconds=2.0),
     )
     async with Server(config) as server, grpc.aio.insecure_channel(server.address) as channel:

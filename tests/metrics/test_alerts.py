@@ -84,7 +84,7 @@ CASES: dict[str, Case] = {
         {"history_failing": [0, 0, 1, 0, 0], "history_waiting_bytes": steady(1 << 20), "history_waiting_seconds": steady(2)},
     ),
     "HistoryGaps": Case({'history_gaps_total{reason="OVERRUN"}': once(1)}, {'history_gaps_total{reason="OVERRUN"}': steady(1)}),
-    "Checkpoints": Case({"checkpoint_behind_seconds": growing(60)}, {"checkpoint_behind_seconds": briefly(700, 5)}),
+    "Checkpoints": Case({"checkpoint_failures_total": once(1)}, {"checkpoint_failures_total": steady(3)}),
     "OverCapacity": Case({"over_capacity": steady(1)}, {"over_capacity": briefly(1, 4)}),
     "FileDescriptors": Case(
         {"process_open_fds": steady(850), "process_max_fds": steady(1_000)},

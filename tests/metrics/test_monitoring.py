@@ -146,6 +146,7 @@ async def test_counters_of_which_an_alert_needs_one_increase_are_exposed_as_0_be
         "TopicPoliciesInternalErrors",
         "TopicPoliciesUnreadableEntries",
         "TopicPoliciesHistoryGaps",
+        "TopicPoliciesCheckpoints",
         "TopicPoliciesCallRecord",
     }
     for alert, match in found.items():

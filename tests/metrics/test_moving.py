@@ -11,22 +11,19 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client.metrics_core import Metric
 
-from tests.checkpoints.server import NEVER, a_key
-from tests.checkpoints.server import Server as Checkpointed
 from tests.history.conftest import BOUNDS, reader_of, update
 from tests.history.test_trouble import refuse_commits
 from tests.namespaces.bench import KEY, OTHER, Bench, simulate
 from topicpolicies.v1.history_pb2 import WatchHistoryRequest
 from topicpolicies.v1.policies_pb2 import EntryFilters, TopicPolicies
 from topicpolicies.v1.service_pb2 import UpdatePolicyRequest
-from topicpolicies_server.checkpoints import checkpoints, keeper
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.history import open_history
 from topicpolicies_server.history.entries import Noted, Stream
-from topicpolicies_server.history.waiting import Waiting
+from topicpolicies_server.history.writer import Writer
 from topicpolicies_server.logs.pulsar import broker_connections
 from topicpolicies_server.metrics import ServerCollector
-from topicpolicies_server.metrics.storage import of_checkpoints, of_history
+from topicpolicies_server.metrics.storage import of_history
 
 from .scraping import PATIENCE, TOPIC, showing
 from .test_metrics import shown
@@ -126,65 +123,13 @@ async def test_a_history_whose_disk_is_full_shows_waiting_entries_with_a_rising_
         await history.close()
 
 
-def test_waiting_entries_count_towards_the_bound_with_the_size_of_their_documents() -> None:
+async def test_waiting_entries_count_towards_the_bound_with_the_size_of_their_documents(tmp_path: Path) -> None:
     document = documents.split(TopicPolicies(entry_filters=EntryFilters(entry_filter_names="x" * LARGE)))
     small, large = (Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, after, "1", "us") for after in (None, document))
-    waiting = Waiting(10 * LARGE)
-    assert waiting.note([large] * 100) == 9, "the waiting entries are not bounded by their bytes"
-    assert waiting.note([small]) == 1
-
-
-def test_the_age_of_waiting_entries_is_that_of_the_oldest_one_that_is_not_written() -> None:
-    now = [0.0]
-    waiting = Waiting(1 << 20, lambda: now[0])
-    noted = [Noted(Stream("public/default", "log", 0), update(1, 1), 1, None, None, None, "1", "us")]
-    waiting.note(noted)
-    now[0] = 5.0
-    assert waiting.seconds() == 5
-    waiting.note(noted)
-    now[0] = 7.0
-    assert waiting.seconds() == 7
-    waiting.written(1)
-    assert waiting.seconds() == 2
-    waiting.written(1)
-    assert waiting.seconds() == 0
-    now[0] = 3_600.0
-    waiting.note(noted)
-    now[0] = 3_601.0
-    assert waiting.seconds() == 1, "the time without waiting entries counts"
-
-
-async def test_a_checkpoint_is_behind_since_the_first_change_after_it_and_not_since_it_was_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = [1_000.0]
-    for module in (keeper, checkpoints):
-        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    server = Checkpointed(tmp_path, NEVER)
-    async with server.running() as registry:
-        opened = server.checkpoints
-        assert opened is not None
-
-        def behind() -> float:
-            return figures(lambda: of_checkpoints(opened))["checkpoint_behind_seconds"]
-
-        await server.set(registry, a_key(1), 1)
-        await server.keep()
-        assert behind() == 0
-        clock[0] += 3_600
-        assert behind() == 0
-        await server.set(registry, a_key(1), 2)
-        assert behind() == 0
-        clock[0] += 20
-        assert behind() == 20
-        (kept,) = opened._keepers
-        assert kept.begin() is not None
-        assert behind() == 20, "a change counts as saved while its checkpoint is being written"
-        kept.failed()
-        clock[0] += 5
-        assert behind() == 25
-        await server.keep()
-        assert behind() == 0
+    writer = Writer(tmp_path / "history.db", BOUNDS, backlog_bytes=10 * LARGE)
+    assert writer.note([large] * 100) == 9, "the waiting entries are not bounded by their bytes"
+    assert writer.note([small]) == 1
+    await writer.stop(PATIENCE)
 
 
 def test_a_log_whose_reader_has_no_connection_counts_as_open_and_not_connected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topicpolicies_server.core.chains.sequencer import Request, Result
+from topicpolicies_server.core.chains.sequencer import Effect, Request, Result, Sequencer
 from topicpolicies_server.core.errors import Kind, PolicyError
+from topicpolicies_server.core.fold.keystate import KeyState
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Event
 from topicpolicies_server.core.reasons import Reason
 from topicpolicies_server.logs.change_log import Leadership, LogError
-from topicpolicies_server.namespaces.life import Life
-from topicpolicies_server.namespaces.updates import Updates
 
 from .bench import KEY, OTHER, Bench, simulate
 
@@ -146,14 +145,14 @@ def test_each_update_of_a_batch_is_answered_when_its_time_is_over() -> None:
 
 def test_an_update_that_fails_unexpectedly_fails_alone_in_its_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[str] = []
-    original = Updates._admit
+    original = Sequencer.submit
 
-    def fails(self: Updates, request: Request, leadership: Leadership) -> None:
+    def fails(self: Sequencer, request: Request, state: KeyState | None) -> list[Effect]:
         if request.digest.endswith("=1"):
             raise RuntimeError("planted")
-        original(self, request, leadership)
+        return original(self, request, state)
 
-    monkeypatch.setattr(Updates, "_admit", fails)
+    monkeypatch.setattr(Sequencer, "submit", fails)
 
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
@@ -165,8 +164,7 @@ def test_an_update_that_fails_unexpectedly_fails_alone_in_its_batch(monkeypatch:
     assert answers == ["OUTCOME_UNKNOWN", "APPLIED", "APPLIED"]
 
 
-@pytest.mark.parametrize("failing", ["life", "leadership"])
-def test_an_unexpected_error_for_a_whole_batch_is_reported_to_each_update(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_for_a_whole_batch_is_reported_to_each_update(monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[str] = []
 
     def fails(*_: object) -> None:
@@ -175,10 +173,7 @@ def test_an_unexpected_error_for_a_whole_batch_is_reported_to_each_update(failin
     async def scenario(bench: Bench) -> None:
         await bench.namespace.ready()
         with monkeypatch.context() as planted:
-            if failing == "life":
-                planted.setattr(Life, "admit", fails)
-            else:
-                planted.setattr(Updates, "_leadership", property(fails))
+            planted.setattr(type(bench.opened), "leadership", property(fails))
             bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: answers.append(in_words(answer)[0]))
         assert answers == ["OUTCOME_UNKNOWN"] * 3
         assert not bench.namespace.busy
@@ -190,12 +185,12 @@ def test_an_unexpected_error_for_a_whole_batch_is_reported_to_each_update(failin
 @pytest.mark.parametrize("waits_for", ["the view", "a leader"])
 def test_a_waiting_update_that_fails_unexpectedly_fails_alone_and_at_once(waits_for: str, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: list[str] = []
-    original = Updates._admit
+    original = Sequencer.submit
 
-    def fails(self: Updates, request: Request, leadership: Leadership) -> None:
+    def fails(self: Sequencer, request: Request, state: KeyState | None) -> list[Effect]:
         if request.digest.endswith("=1"):
             raise RuntimeError("planted")
-        original(self, request, leadership)
+        return original(self, request, state)
 
     async def scenario(bench: Bench) -> None:
         if waits_for == "a leader":
@@ -204,7 +199,7 @@ def test_a_waiting_update_that_fails_unexpectedly_fails_alone_and_at_once(waits_
             monkeypatch.setattr(type(bench.opened), "leadership", property(lambda log: getattr(log, "seat", Leadership(True))))
         bench.namespace.submit([bench.request(value) for value in range(3)], lambda _, answer: answers.append(in_words(answer)[0]))
         assert answers == []
-        monkeypatch.setattr(Updates, "_admit", fails)
+        monkeypatch.setattr(Sequencer, "submit", fails)
         if waits_for == "a leader":
             bench.opened.seat = Leadership(True)  # type: ignore[attr-defined]
             bench.opened._sink.led()

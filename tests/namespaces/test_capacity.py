@@ -15,6 +15,7 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Remembered, Stamp, StampKind
+from topicpolicies_server.core.reading.cells import CellsInUse
 from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import LogState
@@ -292,11 +293,10 @@ def test_the_estimated_memory_is_within_half_and_twice_of_the_actual_memory(subs
     gc.collect()
     tracemalloc.start()
     try:
-        view = View(FoldContext(joining=True, sole_writer=True))
+        view = View(FoldContext(joining=True, sole_writer=True), in_use=CellsInUse(0))
         for number in range(keys):
             view.take(Placed(0, f"4{10_000 + number}", event(number), 1_790_000_000_000 + number))
-        while view.live:
-            view.settle(keys)
+        view._cells.limit()
         gc.collect()
         taken, _ = tracemalloc.get_traced_memory()
     finally:

@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.loop import SimulatedLoop
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.names import PolicyKey, Scope
-from topicpolicies_server.namespaces.deadlines import Deadlines
+from topicpolicies_server.namespaces.updates import Deadlines
 
 SECONDS = 30.0
 LATE = 0.1 * SECONDS

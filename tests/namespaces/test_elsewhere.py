@@ -15,7 +15,7 @@ from tests.core.test_view import update
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position
-from topicpolicies_server.core.reading import watcher as watcher_module
+from topicpolicies_server.core.reading import watch
 from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.core.reading.watch import Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
 from topicpolicies_server.namespaces.serving import known_behind
@@ -179,11 +179,13 @@ class Reader:
             if self.token is None:
                 self.fresh = set()  # the snapshot was not complete
             else:
-                self.token = self._watcher.token
+                self.token = self._watcher.place
             self._begin()
             return True
         for change in batch.changes:
             self._apply(change)
+        if self.token is not None and self._watcher.token is not None:
+            self.token = self._watcher.token
         if batch.synced:
             self._synced()
         return batch.more
@@ -215,7 +217,6 @@ class Reader:
             self.fresh.add(change.key)
         if self.token is not None:
             assert self.mode is Mode.LATEST or change.placed is not None, "in this mode every change has its event"
-            self.token = self.token.moved([change])
             if change.placed is not None:
                 self.received.append(Received(change.placed.partition, change.placed.position))
 
@@ -337,9 +338,9 @@ class World:
         sidecar.open()
 
 
-@pytest.mark.parametrize("most_dirty", [watcher_module.MOST_DIRTY, pytest.param(2, marks=pytest.mark.slow)])
-def test_readers_that_change_sidecars_end_up_with_what_the_log_says(most_dirty: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watcher_module, "MOST_DIRTY", most_dirty)
+@pytest.mark.parametrize("looks", [watch.LOOKS, pytest.param(2, marks=pytest.mark.slow)])
+def test_readers_that_change_sidecars_end_up_with_what_the_log_says(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "LOOKS", looks)
     assert sum(World(seed).run(120) for seed in range(60)) > 0, "some readers had to begin again"
 
 

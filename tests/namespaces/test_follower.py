@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -12,15 +13,14 @@ from topicpolicies_server.core.chains.sequencer import Sequencer
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Placed, Position, Remembered, Stamp, StampKind
-from topicpolicies_server.core.reading.feed import Feed
 from topicpolicies_server.core.reading.view import View
-from topicpolicies_server.core.reading.watch import Mode, Selection, WatchHub
-from topicpolicies_server.core.reading.watcher import Latest
+from topicpolicies_server.core.reading.watch import Mode, NamespaceWatcher, Selection, TopicsWatcher, Watcher, WatchHub
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.activity import Activity
+from topicpolicies_server.namespaces.capacity import Capacity
 from topicpolicies_server.namespaces.follower import Follower
-from topicpolicies_server.namespaces.listeners import Owner
 from topicpolicies_server.namespaces.namespace import Phase
+from topicpolicies_server.namespaces.repairs import Repairs
 
 from .bench import KEY, NAMESPACE, OTHER, Bench, document, simulate
 
@@ -49,8 +49,14 @@ class NamedLog:
         return False
 
 
+def _follower(context: FoldContext, older: Follower | None = None) -> Follower:
+    common: Any = SimpleNamespace(capacity=Capacity(100, 1_000_000), checkpoints=None, activity=Activity())
+    updates: Any = SimpleNamespace(progress=None, read_ahead=lambda *_: None)
+    return Follower("a/b", common, context, updates, cast("Repairs", None), older)
+
+
 def opened(log: NamedLog, older: Follower | None = None) -> Follower:
-    follower = Follower(cast("Owner[Follower]", None), "a/b", FoldContext(), older)
+    follower = _follower(FoldContext(), older)
     follower.opened(cast("NamespaceLog", log))
     return follower
 
@@ -82,7 +88,7 @@ def test_a_view_of_a_log_that_was_created_while_open_and_then_deleted_is_not_con
 
 def test_events_up_to_a_compaction_during_the_read_may_build_on_removed_events() -> None:
     log = NamedLog("same", "b12")
-    follower = Follower(cast("Owner[Follower]", IgnoringOwner()), "a/b", FoldContext(joining=True, joined_at=0))
+    follower = _follower(FoldContext(joining=True, joined_at=0))
     follower.opened(cast("NamespaceLog", log))
     log.complete_now("b15")  # before anything behind b12 is read
     follower.read([Placed(0, position, on_its_way(key), 0) for position, key in (("b13", KEY), ("b16", OTHER))])
@@ -91,16 +97,6 @@ def test_events_up_to_a_compaction_during_the_read_may_build_on_removed_events()
         document(message_ttl_in_seconds=5, max_producer_per_topic=7),
         document(message_ttl_in_seconds=5),
     ]
-
-
-class IgnoringOwner:
-    """An owner that ignores all reports."""
-
-    def taken(self, *_: object) -> None:
-        """Ignores a folded event."""
-
-    def moved(self, *_: object) -> None:
-        """Ignores a new place of the view."""
 
 
 def on_its_way(key: PolicyKey) -> Event:
@@ -177,7 +173,7 @@ def test_if_handling_an_entry_fails_the_log_is_read_again_and_nothing_of_the_bat
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(Activity, "folded"), (WatchHub, "publish"), (Latest, "notify"), (Sequencer, "folded"), (WatchHub, "moved")]
+    ("owner", "name"), [(Activity, "folded"), (WatchHub, "publish"), (Watcher, "owe"), (Sequencer, "folded"), (WatchHub, "moved")]
 )
 @pytest.mark.parametrize("topics", [None, frozenset({KEY.topic, OTHER.topic})], ids=["everything", "two topics"])
 def test_if_handling_an_entry_fails_watchers_still_get_its_change(
@@ -189,8 +185,8 @@ def test_if_handling_an_entry_fails_watchers_still_get_its_change(
         watchers = [await bench.namespace.watch(Selection(topics), Mode.LATEST, None, lambda: None) for _ in range(2)]
         for watcher in watchers:
             assert watcher.take(10).synced, "precondition"
-        in_feed = name == "notify" and topics is None
-        broken = _broken_once(monkeypatch, *((Feed, "append") if in_feed else (owner, name)))
+        concerned = NamespaceWatcher if topics is None else TopicsWatcher
+        broken = _broken_once(monkeypatch, concerned if owner is Watcher else owner, name)
         bench.opened.reads[0].hold()
         bench.elsewhere(2)
         bench.storage.write(NAMESPACE, Event(OTHER, Action.DELETE, None))
@@ -242,7 +238,7 @@ def test_a_recorder_that_fails_does_not_affect_reads_and_updates(fails: str, cap
             recorders.append(Recording(fails if not recorders else ""))
             return recorders[-1]
 
-        bench.registry.common.record = record
+        bench.registry.common.history = cast("Any", SimpleNamespace(recorder=record))
         assert (await bench.set(1)).version
         bench.storage.lose(NAMESPACE)
         await asyncio.sleep(1)

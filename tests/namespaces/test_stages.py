@@ -6,13 +6,18 @@ import asyncio
 
 import pytest
 
-from tests.namespaces.bench import Bench, simulate
+from tests.namespaces.bench import KEY, Bench, simulate
+from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.namespaces import stages
 
 
 def counted(bench: Bench) -> dict[str, float]:
     """Returns how many updates ended each stage."""
     return {name: histogram.cumulated()[-1][1] for name, histogram in bench.registry.activity.stages.by_name().items()}
+
+
+def event(event_id: str) -> Event:
+    return Event(KEY, Action.UPDATE, {}, Stamp(event_id, StampKind.UPDATE, "somebody"))
 
 
 def test_each_written_update_ends_each_stage_once() -> None:
@@ -51,7 +56,7 @@ def test_unacknowledged_events_are_dropped_beyond_a_bound(monkeypatch: pytest.Mo
     async def scenario(bench: Bench) -> None:
         measured = bench.registry.activity.stages
         for number in range(100):
-            stages._keep(measured._sent, f"event-{number}", 1.0)
-        assert list(measured._sent) == [f"event-{number}" for number in range(90, 100)]
+            measured.appended(event(f"event-{number}"), None)
+        assert list(measured._under_way) == [f"event-{number}" for number in range(90, 100)]
 
     simulate(scenario)

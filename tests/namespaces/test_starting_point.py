@@ -149,11 +149,11 @@ def test_a_checkpoint_that_may_be_why_an_opening_failed_is_not_used_by_the_next_
         finish, failures = Follower._finish_loading, [how]
         begin = Follower._begin_with
 
-        def finished(follower: Follower, owner: Any) -> None:
+        def finished(follower: Follower) -> None:
             if failures:
                 failures.clear()
                 raise ValueError("what is read contradicts it")
-            finish(follower, owner)
+            finish(follower)
 
         def began(follower: Follower, restored: Any, log: Any) -> None:
             if failures:

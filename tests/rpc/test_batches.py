@@ -18,7 +18,7 @@ from topicpolicies.v1 import service_pb2
 from topicpolicies_server.config import CallRecordConfig, EmbeddedLogConfig, LogFormat, Recorded, ServerConfig, parse_address
 from topicpolicies_server.core.chains.request import Request
 from topicpolicies_server.core.policies.events import Event
-from topicpolicies_server.logs.memory.log import MemoryLog, MemoryNamespaceLog
+from topicpolicies_server.logs.memory import MemoryLog, MemoryNamespaceLog
 from topicpolicies_server.rpc import requests
 from topicpolicies_server.rpc.batches import TURN_SECONDS
 from topicpolicies_server.rpc.requests import Author

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -26,10 +27,9 @@ from topicpolicies.v1.service_pb2 import (
     WatchPoliciesRequest,
 )
 from topicpolicies_server.config import EmbeddedLogConfig, HistoryConfig, Limits, ServerConfig, parse_address
-from topicpolicies_server.core.reading.feed import Feed
 from topicpolicies_server.core.reading.view import View
-from topicpolicies_server.core.reading.watcher import Latest
-from topicpolicies_server.history.scribe import Scribe
+from topicpolicies_server.core.reading.watch import NamespaceWatcher
+from topicpolicies_server.history import Recorder
 from topicpolicies_server.rpc import resume_tokens
 from topicpolicies_server.rpc.server import Server
 
@@ -160,7 +160,7 @@ async def test_a_reader_of_every_change_gets_a_reset_if_it_is_behind_and_the_his
         await write(stub, 1)
         watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_EVERY)
         await watch.until_synced()
-        monkeypatch.setattr(Scribe, "noted", fails)
+        monkeypatch.setattr(Recorder, "noted", fails)
         await write(stub, 600, 20_000)
         reset = (await watch.until(lambda event: event.HasField("reset")))[-1].reset
         await watch.until(lambda event: event.change.document.policies.max_producer_per_topic == 599)
@@ -200,7 +200,8 @@ async def test_readers_that_disconnect_once_they_are_synced_leave_no_watchers_ta
         async with asyncio.timeout(PATIENCE):
             while namespace.watchers or any(task.get_name().startswith("the watch of") for task in asyncio.all_tasks()):  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
-        assert not server.registry.history._listeners.get(NAMESPACE)  # type: ignore[union-attr]
+        history = server.registry.history
+        assert history is not None and not history._progress[NAMESPACE].listeners
 
 
 async def test_a_reader_of_the_latest_documents_gets_a_reset_if_deletions_were_forgotten_while_it_was_behind(
@@ -210,9 +211,12 @@ async def test_a_reader_of_the_latest_documents_gets_a_reset_if_deletions_were_f
         await write(stub, 1)
         watch = WatchReader(stub, namespaces=[NAMESPACE], mode=WATCH_MODE_LATEST)
         await watch.until_synced()
-        lost = iter([True])
-        monkeypatch.setattr(Feed, "has_lost", lambda *_: True)
-        monkeypatch.setattr(Latest, "_has_lost_some", property(lambda _: next(lost, False)))
+        lost, take = iter([True]), NamespaceWatcher._take
+
+        def lags(watcher: NamespaceWatcher, most: int) -> Any:
+            return watcher._lag() if next(lost, False) else take(watcher, most)
+
+        monkeypatch.setattr(NamespaceWatcher, "_take", lags)
         monkeypatch.setattr(View, "forgotten", property(lambda _: {0: "~"}))
         await write(stub, 2)
         events = await watch.until_synced()

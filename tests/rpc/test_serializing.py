@@ -89,7 +89,7 @@ def test_records_are_joined_in_order_to_pieces_of_bounded_size_whose_last_record
     sizes: list[int], disabled: set[int]
 ) -> None:
     changes = [Change(f"{number}", size) for number, size in enumerate(sizes)]
-    batch = Batch(cast("Any", changes), False, False)
+    batch = Batch(cast("Any", changes), False, False, {})
     pieces = change_pieces(NAME, batch, wire, cast("Any", Left({f"{number}" for number in disabled})), with_before=False)
     records = [change.encoded for number, change in enumerate(changes) if number not in disabled]
     assert whole(pieces) == b"".join(records)
@@ -123,6 +123,7 @@ class Left:
 
     def __init__(self, topics: set[str]) -> None:
         self._topics = topics
+        self.switched: list[str] = []
 
     def includes(self, topic: str) -> bool:
         return topic in self._topics

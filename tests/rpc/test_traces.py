@@ -34,7 +34,7 @@ def configuration(tmp_path: Path) -> ServerConfig:
     return ServerConfig(
         log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
         history=HistoryConfig(path=tmp_path / "history.db"),
-        checkpoints=CheckpointsConfig(path=tmp_path / "checkpoints.db"),
+        checkpoints=CheckpointsConfig(path=tmp_path / "checkpoints"),
         listen=parse_address("127.0.0.1:0"),
     )
 

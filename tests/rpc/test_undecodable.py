@@ -23,7 +23,7 @@ from topicpolicies.v1.service_pb2 import (
 )
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.errors import PolicyError
-from topicpolicies_server.namespaces.deadlines import Deadlines
+from topicpolicies_server.namespaces.updates import Deadlines
 from topicpolicies_server.rpc import servicer as servicer_module
 from topicpolicies_server.rpc.decoding import changes_of
 from topicpolicies_server.rpc.handlers import SERVICE

@@ -55,7 +55,7 @@ def configuration(tmp_path: Path, asked: bool) -> ServerConfig:
     return ServerConfig(
         log=EmbeddedLogConfig(path=tmp_path / "policies.db"),
         history=HistoryConfig(path=tmp_path / "history.db"),
-        checkpoints=CheckpointsConfig(path=tmp_path / "checkpoints.db"),
+        checkpoints=CheckpointsConfig(path=tmp_path / "checkpoints"),
         listen=parse_address("127.0.0.1:0"),
         authentication=authentication if asked else AuthenticationConfig(),
         authorization=AuthorizationConfig(allow_authenticated=asked),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from tests.memory_log import MemoryLog, MemoryNamespaceLog
+from tests.memory_log import MemoryLog, MemoryNamespaceLog, StoredNamespace
 from tests.memory_log.led import LedMemoryLog
 from tests.memory_log.ledgered import LedgeredLog
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.logs import memory
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
 
 from .faults import SimulatedFaults
@@ -39,7 +38,7 @@ class ProcessLog(MemoryLog):
                 asyncio.get_running_loop().call_later(stalled, channel.release)
         return log
 
-    def _opening(self, stored: memory.StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
+    def _opening(self, stored: StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
         if self.dead:
             raise LogError(Reason.LOG_UNAVAILABLE, "The process has crashed.")
         return super()._opening(stored, sink, start)

@@ -19,6 +19,7 @@ from topicpolicies_server.checkpoints import Checkpoints
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.names import PolicyKey
+from topicpolicies_server.core.reading.cells import CellsInUse
 from topicpolicies_server.guard import Guard
 from topicpolicies_server.namespaces.namespace import Phase
 from topicpolicies_server.namespaces.registry import Registry
@@ -89,6 +90,7 @@ class Sidecar:
         self.registry = Registry(
             self.log, self._limits, self._context, pause_repairs=paused, seed=self._chance.getrandbits(32), now=self._storage.now
         )
+        self.registry.capacity.in_use = CellsInUse(2)  # so that most keys rest between their events
         if self._disk is not None:
             self._kept = SimulatedCheckpoints(self._disk, random.Random(self._starts), self._counts)
             self.registry.keep_checkpoints(cast("Checkpoints", self._kept))

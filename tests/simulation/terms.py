@@ -9,7 +9,7 @@ from tests.validators.records import Answer, Broken, Change, Failure, History
 from tests.validators.timeline import Timeline
 from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reasons import Reason
-from topicpolicies_server.logs.producer_names import leader_of
+from topicpolicies_server.logs.leadership import leader_of
 
 
 class Intruded(Broken):

@@ -1,12 +1,18 @@
-"""The simulation finds a checkpoint that breaks the promises of sidecars that start from it."""
+"""Checkpoints in random worlds; and the simulation finds one that breaks the promises of sidecars that start from it."""
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
-from topicpolicies_server.checkpoints.keeper import Copy, Keeper
+from tests.core.test_view_copy import content
+from topicpolicies_server.checkpoints import Checkpoint, checkpoint_of
+from topicpolicies_server.checkpoints.checkpoints import Kept
+from topicpolicies_server.checkpoints.file import dump, load
 from topicpolicies_server.logs import rows
 
+from . import kept as simulated
 from .report import verdict
 from .run import run
 
@@ -17,14 +23,27 @@ SEEDS = 60
 
 
 def test_a_checkpoint_whose_position_is_one_event_too_far_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    begin = Keeper.begin
+    def too_far(namespace: str, kept: Kept) -> Checkpoint | None:
+        found = checkpoint_of(namespace, kept)
+        if found is None or not found.place.start.positions[0]:
+            return found
+        further = rows.position_of(rows.row_of(found.place.start.positions[0]) + 1)
+        return found._replace(place=found.place._replace(start=found.place.start._replace(positions=(further,), anchors=("",))))
 
-    def began(keeper: Keeper) -> Copy | None:
-        copy = begin(keeper)
-        if copy is None or not copy.header.positions[0]:
-            return copy
-        further = rows.position_of(rows.row_of(copy.header.positions[0]) + 1)
-        return copy._replace(header=copy.header._replace(positions=(further,), anchors=("",)))
-
-    monkeypatch.setattr(Keeper, "begin", began)
+    monkeypatch.setattr(simulated, "checkpoint_of", too_far)
     assert any(verdict(run("kept", seed)) for seed in range(SEEDS))
+
+
+@pytest.mark.parametrize("profile", ["kept", "kept-compacted"])
+def test_what_is_stored_is_what_is_restored(monkeypatch: pytest.MonkeyPatch, profile: str) -> None:
+    same: list[bool] = []
+
+    def dumped(checkpoint: Checkpoint, file: io.BytesIO) -> None:
+        dump(checkpoint, file)
+        restored = load(io.BytesIO(file.getvalue()), checkpoint.namespace, checkpoint.context)
+        same.append(content(restored.view.copy()) == content(checkpoint.view) and restored.place == checkpoint.place)
+
+    monkeypatch.setattr(simulated, "dump", dumped)
+    for seed in range(5):
+        assert not verdict(run(profile, seed))
+    assert all(same) and len(same) > 10

@@ -17,8 +17,7 @@ from tests.validators.records import Broken
 from topicpolicies_server.core.chains import answers as chain_answers
 from topicpolicies_server.core.chains import chain
 from topicpolicies_server.core.chains import event as chain_event
-from topicpolicies_server.core.chains.chain import Chain
-from topicpolicies_server.core.chains.context import ChainContext
+from topicpolicies_server.core.chains.chain import Chain, ChainContext
 from topicpolicies_server.core.chains.sequencer import Effect, Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold import fold, joining, keystate
@@ -28,15 +27,15 @@ from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reading import readback, view
-from topicpolicies_server.core.reading.runs import Lot
 from topicpolicies_server.core.reading.view import Head
-from topicpolicies_server.core.reading.watch import Batch, Token, Watcher, WatchHub
+from topicpolicies_server.core.reading.watch import Batch, Page, Token, TopicsWatcher, WatchHub
 from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.progress import Progress
 from topicpolicies_server.namespaces.repairs import Repairs
 from topicpolicies_server.rpc import requests
 from topicpolicies_server.rpc.watching.part import Part
+from topicpolicies_server.rpc.watching.taking import Taking
 
 from . import knowledge
 from .run import run
@@ -174,9 +173,9 @@ def dry_runs_are_wet(patch: pytest.MonkeyPatch) -> None:
     """validate_only is ignored."""
     original = Sequencer.submit
 
-    def planted(self: Sequencer, request: Request) -> list[Effect]:
+    def planted(self: Sequencer, request: Request, state: KeyState | None) -> list[Effect]:
         request.validate_only = False
-        return original(self, request)
+        return original(self, request, state)
 
     patch.setattr(Sequencer, "submit", planted)
 
@@ -237,14 +236,14 @@ def no_repairs(patch: pytest.MonkeyPatch) -> None:
 
 def synced_again_and_again(patch: pytest.MonkeyPatch) -> None:
     """A watch sends SYNCED again with each batch of changes."""
-    original = Part._add_batch
+    original = Part._records
 
-    def planted(self: Part, batch: Batch, stood: Token | None, taken: list[bytes]) -> None:
+    def planted(self: Part, taking: Taking, batch: Batch) -> list[bytes]:
         if batch.changes and self.outbox.synced:
             self.outbox.synced, batch = False, batch._replace(synced=True)
-        original(self, batch, stood, taken)
+        return original(self, taking, batch)
 
-    patch.setattr(Part, "_add_batch", planted)
+    patch.setattr(Part, "_records", planted)
 
 
 def the_hub_skips(patch: pytest.MonkeyPatch) -> None:
@@ -265,7 +264,8 @@ def resumes_begin_anew(patch: pytest.MonkeyPatch) -> None:
 
 def empty_snapshots(patch: pytest.MonkeyPatch) -> None:
     """Snapshots are empty."""
-    patch.setattr(Watcher, "_snapshot", lambda self: Lot(self._hub.view.stood(()), self._hub.view.number))
+    patch.setattr(WatchHub, "page", lambda *_: Page([], None, {}))
+    patch.setattr(TopicsWatcher, "_look_up", lambda *_: None)
 
 
 def deaf_watchers(patch: pytest.MonkeyPatch) -> None:

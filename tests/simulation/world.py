@@ -18,7 +18,7 @@ from topicpolicies_server.core.policies import documents
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.producer_names import leader_of
+from topicpolicies_server.logs.leadership import leader_of
 from topicpolicies_server.logs.routing import partition_of
 
 from .faults import SimulatedFaults

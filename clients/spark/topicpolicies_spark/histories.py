@@ -21,7 +21,7 @@ from topicpolicies.v1.service_pb2 import NAMESPACE_STATE_LOADING, NAMESPACE_STAT
 from topicpolicies_server.core.reading.watch import Token
 from topicpolicies_server.history import file, following, queries
 from topicpolicies_server.history.entries import Gap
-from topicpolicies_server.history.following import LogPlace, Recorded, UnknownLog
+from topicpolicies_server.history.following import Recorded, UnknownLog
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
 from topicpolicies_server.rpc import recorded, resume_tokens
@@ -175,16 +175,16 @@ class HistoryFile:
 
     def namespaces(self) -> list[str]:
         """See ``SidecarHistory``."""
-        return sorted(filter(self._options.includes, file.marks(self._connection)))
+        return sorted(filter(self._options.includes, file.progress(self._connection)))
 
     def bookmarks(self, behind: Mapping[str, str], every: int, *, first: bool = False) -> dict[str, list[str]]:
         """See ``SidecarHistory``."""
         found: dict[str, list[str]] = {}
         for name, position in behind.items():
             with self._known():
-                marks = following.marks(self._connection, name, self._place(position), every)
-                places = [resume_tokens.write_position(mark.id, mark.token) for mark in islice(marks, 1 if first else None)]
-            found[name] = places or [position or resume_tokens.write_position(0, Token("", ()))]
+                divisions = following.divisions(self._connection, name, self._place(position), every)
+                places = [resume_tokens.write_position(each.id, each.token) for each in islice(divisions, 1 if first else None)]
+            found[name] = places or [position or resume_tokens.write_position(0, following.BEGINNING)]
         return found
 
     def copy(self, namespace: str, behind: str, until: str) -> Iterator[Piece]:
@@ -200,19 +200,18 @@ class HistoryFile:
         while more:
             with self._known():
                 stretch = following.stretch(self._connection, namespace, place, _ENTRIES)
-            for piece, token in following.with_tokens(stretch, place):
+            for piece in stretch.pieces:
                 if isinstance(piece, Gap):
                     yield "", recorded.gap(piece)
                 elif isinstance(piece, Recorded):
-                    yield resume_tokens.write_position(piece.id, token), HistoryEntry.FromString(recorded.entry(piece.entry))
+                    yield resume_tokens.write_position(piece.entry.id, piece.token), HistoryEntry.FromString(recorded.entry(piece.entry))
             place, more = stretch.place, stretch.more
         if until <= behind or not int(until[:16], 16):  # there is no entry to be read
             yield until, None
 
     @staticmethod
-    def _place(position: str) -> LogPlace:
-        token = resume_tokens.read_position(position) if position else Token("", ())
-        return LogPlace(token.log, token.positions)
+    def _place(position: str) -> Token:
+        return resume_tokens.read_position(position) if position else following.BEGINNING
 
     @staticmethod
     @contextmanager

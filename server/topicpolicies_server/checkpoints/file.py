@@ -1,272 +1,267 @@
-"""The file of checkpoints: its format, and every statement that is run on it.
+"""The file of one namespace's checkpoint: written whole beside the former one and renamed into its place, and refused unless it is whole.
 
 ::
 
-    PRAGMA application_id = "TPCP"   marks the file as one of checkpoints
-    PRAGMA user_version   = 1        the format
-    namespaces  id, name, about (the checkpoint's header, JSON); cells, sum: how many cells it has, and the sum of their checksums;
-                requests, requests_sum: how many rows of requests, and the sum of their checksums; checksum: of all these columns
-    cells       namespace, key, kind, cell, checksum: what is known of each policy key
-    requests    namespace, number, requests, checksum: requests that were applied lately, some in each row, the oldest first
+    MAGIC
+    a block    the header, in JSON: whose checkpoint it is, of which place, and how many keys and requests follow
+    blocks     keys: names and cells
+    blocks     requests that were applied lately: names and answers, the oldest first
 
-A checkpoint is advanced in one transaction: its cells, its requests and its header. Commits are not synchronous: a power failure may undo
-the last transactions, but none of them in part.
+A block is its length, its checksum (CRC-32, continued from the block before) and its content. The blocks of keys and of requests have
+columns: a count, the lengths of all names in characters, the lengths of all values in bytes, all names, all values.
 
-Damage is detected: a changed row by its checksum, a row that is missing or old by ``cells`` and ``sum`` of the namespace.
+The header stands first, so that a file of another log, release or Python is refused without reading the rest. The numbers are in the
+machine's byte order, which is part of what must agree (``maker``).
 """
 
 from __future__ import annotations
 
-import sqlite3
+import hashlib
+import json
+import os
+import struct
+import sys
+import tempfile
+from array import array
 from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib import metadata
+from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
+from urllib.parse import quote
 from zlib import crc32
 
-from ..sqlite_file import Damaged, Format, checksum
-from ..sqlite_file import connect as _connect
-from ..sqlite_file import prepare as _prepare
+from topicpolicies.v1 import policies_pb2
 
-APPLICATION_ID = int.from_bytes(b"TPCP", "big")
-FORMAT = 1
-"""The format that is written, and the only one that is read."""
-HEADER_BYTES = 100
-"""The length of an SQLite file's header."""
-MAGIC = b"SQLite format 3\0"
-PAGE_BYTES = 4_096
-"""The size of a page, which is also SQLite's default."""
-_ID_AT, _VERSION_AT = 68, 60
-_ROLLBACK, _LEAF = b"\x01\x01", b"\x0d"
-"""What the header of a file without a write-ahead log says of its journal, and how a page of a table without further pages begins."""
-_INDEX, _INDEX_BYTES = b"sqlite_autoindex_namespaces_1namespaces", 64
-"""What SQLite itself writes on the first page behind the statement of our first table: the names of its index. ``_INDEX_BYTES`` bounds the
-length of this, including the fields that locate it."""
-_AT_A_TIME = 128
-"""How many rows one statement writes: each statement releases the GIL once, and waits to get it back."""
+from ..core.fold.fold import FoldContext
+from ..core.policies.events import Position
+from ..core.reading.view import Copy, View
+from ..logs.change_log import Start
 
-_TABLES = (
-    """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, about TEXT NOT NULL, cells INTEGER NOT NULL,
-    sum INTEGER NOT NULL, requests INTEGER NOT NULL, requests_sum INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
-    """CREATE TABLE cells (namespace INTEGER NOT NULL, key TEXT NOT NULL, kind INTEGER NOT NULL, cell BLOB NOT NULL,
-    checksum INTEGER NOT NULL, PRIMARY KEY (namespace, key)) WITHOUT ROWID""",
-    """CREATE TABLE requests (namespace INTEGER NOT NULL, number INTEGER NOT NULL, requests BLOB NOT NULL, checksum INTEGER NOT NULL,
-    PRIMARY KEY (namespace, number)) WITHOUT ROWID""",
-)
+MAGIC = b"topicpolicies checkpoint 1\n"
+"""How a file of this format begins."""
+_ENDING, _UNFINISHED = ".checkpoint", ".tmp"
+_NAME = 200
+"""The most characters of a namespace's name in that of its file; the header has all of them."""
+_BLOCK = 1 << 20
+"""After how many bytes a block ends. Writing or checking it lets other threads run."""
+_MOST = 1 << 30
+"""The greatest length of a block that is read."""
+_BEGINNING = struct.Struct("=II")
+"""Length and checksum of a block."""
+_TEXT = "utf-8", "surrogatepass"
 
 
-class Row(NamedTuple):
-    """One key as it is stored."""
-
-    name: str
-    """The key as one text (``core/reading/cells.name_of``)."""
-    kind: int
-    """The form of the cell, as bits (``cells``)."""
-    cell: bytes
+class Refused(Exception):
+    """Raised for a file that is no checkpoint from which this server can start. The message says why."""
 
 
-class Counted(NamedTuple):
-    """A number of rows, and the sum of their checksums."""
+class Place(NamedTuple):
+    """The place of a view in its log."""
 
-    rows: int = 0
-    sum: int = 0
-
-    def __add__(self, other: tuple[object, ...]) -> Counted:
-        """Returns the sums of both."""
-        rows, total = other
-        assert isinstance(rows, int) and isinstance(total, int)
-        return Counted(self.rows + rows, self.sum + total)
-
-    def without(self, other: Counted) -> Counted:
-        """Returns the difference of both."""
-        return Counted(self.rows - other.rows, self.sum - other.sum)
+    start: Start
+    """The place from which the log is to be read to continue the view."""
+    events: tuple[Position, ...]
+    """By partition: the position of the last entry that a history records (an event, or an unreadable entry); "" if there was none."""
 
 
-class NamespaceRow(NamedTuple):
-    """A namespace that has a checkpoint in the file."""
+class Checkpoint(NamedTuple):
+    """What is written of a namespace."""
 
-    id: int
-    about: str
-    cells: Counted
-    requests: Counted
-
-
-def _create(connection: sqlite3.Connection) -> None:
-    for table in _TABLES:
-        connection.execute(table)
-
-
-FORM = Format(
-    "file of checkpoints",
-    APPLICATION_ID,
-    FORMAT,
-    _create,
-    ("synchronous = NORMAL", "cache_size = -8000"),
-)
+    namespace: str
+    place: Place
+    context: FoldContext
+    """What the fold knew besides the log."""
+    complete: tuple[Position | None, ...]
+    """By partition: the position behind which nothing had been compacted away when the view was begun."""
+    size: int
+    """The size of the documents in bytes."""
+    unreadable: int
+    """How many entries of the log could not be read."""
+    view: Copy
 
 
-def connect(path: Path, kind: type[sqlite3.Connection] = sqlite3.Connection, *, read_only: bool = False) -> sqlite3.Connection:
-    """Opens a connection to a file that exists (see ``sqlite_file.connect``)."""
-    return _connect(path, FORM, kind, read_only=read_only)
+class Restored(NamedTuple):
+    """A view that was restored from a checkpoint."""
+
+    place: Place
+    view: View
+    size: int
+    """The size of the documents in bytes."""
+    unreadable: int
+    """How many entries of the log could not be read."""
 
 
-def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Creates the tables in an empty file, or checks that the file has the format known here (see ``sqlite_file.prepare``)."""
-    _prepare(connection, path, FORM)
+_SERVER = Path(__file__).parents[1]
+_MAKERS = ("core", "logs/avro", "checkpoints")
+"""The folders whose sources decide what is derived from a log's events, and how it is written."""
 
 
-def check_tables(connection: sqlite3.Connection) -> None:
-    """Compares the descriptions of the tables with the statements that made them.
+@cache
+def maker() -> str:
+    """Returns what a checkpoint depends on besides its log: the release, a digest of its sources and of its documents' form, the Python."""
+    made = hashlib.blake2b(policies_pb2.DESCRIPTOR.serialized_pb, digest_size=8)
+    for path in sorted(path for folder in _MAKERS for path in (_SERVER / folder).rglob("*.py")):
+        made.update(path.read_bytes())
+    return f"{metadata.version('topicpolicies')}/{made.hexdigest()}/{sys.implementation.cache_tag}/{sys.byteorder}"
 
-    SQLite takes a damaged description for another table: "no such column" does not tell a damaged file from a disk that fails for now.
+
+def path_of(folder: Path, namespace: str) -> Path:
+    """Returns the file of a namespace's checkpoint."""
+    return folder / (quote(namespace, safe="")[:_NAME] + _ENDING)
+
+
+def write(folder: Path, checkpoint: Checkpoint) -> None:
+    """Writes a checkpoint in place of the former one. Whenever the process or the machine ends, the file is the former or the new one.
 
     Raises:
-        Damaged: they differ.
+        OSError: it can't be written; the former one is still there.
     """
-    found = connection.execute("SELECT CAST(sql AS BLOB) FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid").fetchall()
-    if [sql for (sql,) in found] != [table.encode("ascii") for table in _TABLES]:
-        raise Damaged("its tables are not those that were made")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    path = path_of(folder, checkpoint.namespace)
+    handle, name = tempfile.mkstemp(dir=folder, prefix=f"{path.name}.", suffix=_UNFINISHED)  # for its owner only
+    unfinished = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            dump(checkpoint, file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
-def has_our_id(beginning: bytes) -> bool:
-    """Whether a file that begins with these bytes is an SQLite file with our id, of whatever format (SQLite's file format, 1.3)."""
-    return beginning.startswith(MAGIC) and beginning[_ID_AT : _ID_AT + 4] == APPLICATION_ID.to_bytes(4, "big")
-
-
-def has_our_table(beginning: bytes) -> bool:
-    """Whether a first page ends with our first table and its index, even if all before is damaged (SQLite's file format, 1.6, 2.6)."""
-    found, table, rest = beginning[:PAGE_BYTES].rpartition(_TABLES[0].encode("ascii"))
-    return len(found + table + rest) == PAGE_BYTES and len(rest) < _INDEX_BYTES and _INDEX in rest
-
-
-def is_blank(beginning: bytes) -> bool:
-    """Whether a file begins as an SQLite file that has no table and no id, and no write-ahead log (SQLite's file format, 1.3, 1.6)."""
-    header, page = beginning[:HEADER_BYTES], beginning[HEADER_BYTES : HEADER_BYTES + 5]
-    unnamed = header[_ID_AT : _ID_AT + 4] == header[_VERSION_AT : _VERSION_AT + 4] == bytes(4)
-    return header.startswith(MAGIC) and header[18:20] == _ROLLBACK and unnamed and page[:1] == _LEAF and page[3:5] == bytes(2)
-
-
-def namespace(connection: sqlite3.Connection, name: str) -> NamespaceRow | None:
-    """Reads the row of a namespace; None: it has no checkpoint.
+def clear(folder: Path) -> None:
+    """Removes the files that a killed process left unfinished.
 
     Raises:
-        Damaged: the row is not what was written.
+        OSError: they can't be removed.
     """
-    row = connection.execute(
-        "SELECT id, about, cells, sum, requests, requests_sum, checksum FROM namespaces WHERE name = ?", (name,)
-    ).fetchone()
-    if row is None:
-        return None
-    number, about, *counts, sure = row
-    if checksum(number, name, about, *counts) != sure:
-        raise Damaged(f"the row of {name} is not what was written")
-    return NamespaceRow(number, about, Counted(*counts[:2]), Counted(*counts[2:]))
+    for unfinished in folder.glob(f"*{_ENDING}.*{_UNFINISHED}"):
+        unfinished.unlink(missing_ok=True)
 
 
-def put_namespace(connection: sqlite3.Connection, name: str, row: NamespaceRow) -> None:
-    """Writes the row of a namespace: its checkpoint's header and counts."""
-    values = (row.id, name, row.about, *row.cells, *row.requests)
-    connection.execute("INSERT OR REPLACE INTO namespaces VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*values, checksum(*values)))
+def read(folder: Path, namespace: str, context: FoldContext) -> Restored:
+    """Restores the view of a namespace's checkpoint.
 
-
-def new_id(connection: sqlite3.Connection) -> int:
-    """Returns an id that no namespace has, nor a row that was left behind."""
-    (number,) = connection.execute(
-        "SELECT max(coalesce((SELECT max(id) FROM namespaces), 0), coalesce((SELECT max(namespace) FROM cells), 0),"
-        " coalesce((SELECT max(namespace) FROM requests), 0)) + 1"
-    ).fetchone()
-    return int(number)
-
-
-def names(connection: sqlite3.Connection) -> list[str]:
-    """Returns the names of all namespaces that have a checkpoint."""
-    return [name for (name,) in connection.execute("SELECT name FROM namespaces ORDER BY id")]
-
-
-def forget(connection: sqlite3.Connection, name: str) -> None:
-    """Removes a namespace's checkpoint."""
-    ids = [number for (number,) in connection.execute("SELECT id FROM namespaces WHERE name = ?", (name,))]
-    for number in ids:
-        for table, column in (("cells", "namespace"), ("requests", "namespace"), ("namespaces", "id")):
-            connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (number,))  # noqa: S608 (ours)
-
-
-def cell_checksum(name: str, kind: int, cell: bytes) -> int:
-    """Returns the checksum that is stored beside a cell; it covers the key's name, so a cell of another key does not match."""
-    return crc32(cell, crc32(name.encode(), kind))
-
-
-def put_cells(connection: sqlite3.Connection, namespace_id: int, cells: Sequence[Row]) -> Counted:
-    """Writes the cells of some keys, each key once, in place of their former cells. Returns the change of the namespace's count."""
-    more = Counted()
-    for at in range(0, len(cells), _AT_A_TIME):
-        some = cells[at : at + _AT_A_TIME]
-        more = more.without(_count_cells(connection, namespace_id, [row.name for row in some]))
-        values: list[int | str | bytes] = []
-        total = 0
-        for row in some:
-            sure = cell_checksum(*row)
-            total += sure
-            values += (namespace_id, *row, sure)
-        marks = ",".join(["(?,?,?,?,?)"] * len(some))
-        connection.execute(f"INSERT OR REPLACE INTO cells VALUES {marks}", values)  # noqa: S608 (only question marks)
-        more += Counted(len(some), total)
-    return more
-
-
-def remove_cells(connection: sqlite3.Connection, namespace_id: int, keys: Sequence[str]) -> Counted:
-    """Removes the cells of some keys, as far as there are any. Returns the count of the removed rows."""
-    gone = Counted()
-    for at in range(0, len(keys), _AT_A_TIME):
-        some = list(keys[at : at + _AT_A_TIME])
-        gone += _count_cells(connection, namespace_id, some)
-        marks = ",".join("?" * len(some))
-        connection.execute(f"DELETE FROM cells WHERE namespace = ? AND key IN ({marks})", (namespace_id, *some))  # noqa: S608 (marks)
-    return gone
-
-
-def _count_cells(connection: sqlite3.Connection, namespace_id: int, keys: Sequence[str]) -> Counted:
-    marks = ",".join("?" * len(keys))
-    row = connection.execute(
-        f"SELECT count(*), coalesce(sum(checksum), 0) FROM cells WHERE namespace = ? AND key IN ({marks})",  # noqa: S608 (marks)
-        (namespace_id, *keys),
-    ).fetchone()
-    return Counted(*row)
-
-
-def cells(connection: sqlite3.Connection, namespace_id: int, size: int) -> Iterator[list[tuple[str, int, bytes, int]]]:
-    """Yields names, kinds, cells and checksums, in the order of the names, ``size`` rows at a time."""
-    cursor = connection.execute("SELECT key, kind, cell, checksum FROM cells WHERE namespace = ? ORDER BY key", (namespace_id,))
-    while page := cursor.fetchmany(size):
-        yield page
-
-
-def add_requests(connection: sqlite3.Connection, namespace_id: int, number: int, requests: bytes) -> Counted:
-    """Writes a row of requests. Returns its count."""
-    sure = crc32(requests, number)
-    connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?)", (namespace_id, number, requests, sure))
-    return Counted(1, sure)
-
-
-def drop_requests(connection: sqlite3.Connection, namespace_id: int, before: int) -> Counted:
-    """Removes the rows of requests below a number. Returns the count of the removed rows."""
-    row = connection.execute(
-        "SELECT count(*), coalesce(sum(checksum), 0) FROM requests WHERE namespace = ? AND number < ?", (namespace_id, before)
-    ).fetchone()
-    if row[0]:
-        connection.execute("DELETE FROM requests WHERE namespace = ? AND number < ?", (namespace_id, before))
-    return Counted(*row)
-
-
-def requests(connection: sqlite3.Connection, namespace_id: int) -> list[tuple[int, bytes]]:
-    """Returns the numbers and contents of the rows of requests, the oldest first.
+    Args:
+        folder: where the files are.
+        namespace: ``tenant/namespace``.
+        context: what the fold knows now, before the log is open.
 
     Raises:
-        Damaged: a row is not what was written.
+        FileNotFoundError: there is none.
+        OSError: it can't be read.
+        Refused: it is damaged, or not this release's checkpoint of the namespace.
     """
-    found = []
-    rows = connection.execute("SELECT number, requests, checksum FROM requests WHERE namespace = ? ORDER BY number", (namespace_id,))
-    for number, some, sure in rows:
-        if crc32(some, number) != sure:
-            raise Damaged(f"the requests {number} of a namespace are not what was written")
-        found.append((number, some))
-    return found
+    with path_of(folder, namespace).open("rb") as file:
+        return load(file, namespace, context)
+
+
+def dump(checkpoint: Checkpoint, file: BinaryIO) -> None:
+    """Writes a checkpoint to a file."""
+    view = checkpoint.view
+    header = {
+        "namespace": checkpoint.namespace,
+        "made_by": maker(),
+        "place": checkpoint.place,
+        "context": checkpoint.context._asdict(),
+        "complete": checkpoint.complete,
+        "size": checkpoint.size,
+        "unreadable": checkpoint.unreadable,
+        "number": view.number,
+        "forgotten": view.forgotten,
+        "times": view.times,
+        "keys": len(view.names),
+        "requests": len(view.requests),
+    }
+    requests = [name for name, _ in view.requests], [answer.encode(*_TEXT) for _, answer in view.requests]
+    file.write(MAGIC)
+    checksum = crc32(MAGIC)
+    for block in (json.dumps(header).encode("ascii"), *_blocks(view.names, view.cells), *_blocks(*requests)):
+        checksum = crc32(block, checksum)
+        file.write(_BEGINNING.pack(len(block), checksum))
+        file.write(block)
+
+
+def load(file: BinaryIO, namespace: str, context: FoldContext) -> Restored:
+    """Restores the view of the checkpoint in a file.
+
+    Raises:
+        OSError, Refused: as for ``read``.
+    """
+    if file.read(len(MAGIC)) != MAGIC:
+        raise Refused("it is no checkpoint of this format")
+    blocks = _checked(file)
+    try:
+        header = json.loads(next(blocks))
+        _judge(header, namespace, context)
+        names, cells = _columns(blocks, header["keys"])
+        asked, answers = _columns(blocks, header["requests"])
+        requests = list(zip(asked, [answer.decode(*_TEXT) for answer in answers], strict=True))
+        if file.read(1):
+            raise Refused("it is longer than was written")
+        (identity, positions, anchors, in_place), events = header["place"]
+        view = View(FoldContext(**header["context"])._replace(joining=False), tuple(header["complete"]))
+        forgotten, times = ({int(partition): value for partition, value in header[name].items()} for name in ("forgotten", "times"))
+        view.restore(Copy(names, cells, header["number"], forgotten, times, requests))
+        place = Place(Start(identity, tuple(positions), tuple(anchors), in_place), tuple(events))
+        return Restored(place, view, header["size"], header["unreadable"])
+    except (ValueError, TypeError, LookupError, AttributeError, StopIteration, struct.error) as error:
+        raise Refused(f"it is damaged ({type(error).__name__}: {error})") from error
+
+
+def _judge(header: dict[str, Any], namespace: str, context: FoldContext) -> None:
+    """Raises ``Refused`` unless this release would fold this namespace's log as it was folded for the checkpoint."""
+    if header["namespace"] != namespace:
+        raise Refused(f"it is that of {header['namespace']}")
+    if header["made_by"] != maker():
+        raise Refused("another release, or another Python, made it")
+    if [header["context"][name] for name in ("window_ms", "sole_writer")] != [context.window_ms, context.sole_writer]:
+        raise Refused("it was made for another kind of log")
+
+
+def _blocks(names: Sequence[str], values: Sequence[bytes]) -> Iterator[bytes]:
+    begin = 0
+    while begin < len(names):
+        end, size = begin, 0
+        while end < len(names) and size < _BLOCK:
+            size += len(names[end]) + len(values[end])
+            end += 1
+        some, bodies = names[begin:end], values[begin:end]
+        lengths = array("I", (len(some), *map(len, some), *map(len, bodies)))
+        yield b"".join((lengths.tobytes(), "".join(some).encode(*_TEXT), *bodies))
+        begin = end
+
+
+def _checked(file: BinaryIO) -> Iterator[bytes]:
+    """Yields the blocks of a file, each once it is known to be what was written."""
+    checksum = crc32(MAGIC)
+    while beginning := file.read(_BEGINNING.size):
+        length, expected = _BEGINNING.unpack(beginning)
+        block = file.read(length) if length <= _MOST else b""
+        checksum = crc32(block, checksum)
+        if len(block) != length or checksum != expected:
+            raise Refused("it is damaged")
+        yield block
+
+
+def _columns(blocks: Iterator[bytes], count: int) -> tuple[list[str], list[bytes]]:
+    """Reads so many names and values."""
+    names: list[str] = []
+    values: list[bytes] = []
+    while len(names) < count:
+        block = next(blocks)
+        numbers = array("I")
+        (some,) = struct.unpack_from("=I", block)
+        begin = (1 + 2 * some) * numbers.itemsize
+        numbers.frombytes(block[numbers.itemsize : begin])
+        first = len(block) - sum(numbers[some:])
+        text = block[begin:first].decode(*_TEXT)
+        names += [text[at:end] for at, end in pairwise(accumulate(numbers[:some], initial=0))]
+        values += [block[at:end] for at, end in pairwise(accumulate(numbers[some:], initial=first))]
+    if not len(names) == len(values) == count:
+        raise Refused(f"it has {len(names)} rows where {count} were written")
+    return names, values

@@ -88,6 +88,8 @@ def _open_to_others(path: Path) -> tuple[int, bool]:
         replaced = any(_others_may_replace(each) for each in folders)
     except (OSError, RuntimeError, ValueError):
         return 0, False  # the check of the option that names it reports what is wrong
+    if stat.S_ISDIR(mode):  # of the checkpoints: whoever may write there may replace them
+        return 0, replaced or _others_may_replace(path.resolve())
     if not stat.S_ISREG(mode):
         return 0, False
     return mode & stat.S_IRWXO if reached else 0, replaced

@@ -22,16 +22,19 @@ def unreadable(what: str, path: Path) -> list[str]:
     return []
 
 
-def misplaced(what: str, path: Path, *, create_parent: bool) -> list[str]:
-    """Returns why a file can't be made or used, as a sentence; empty: nothing speaks against it.
+def misplaced(what: str, path: Path, *, create_parent: bool, folder: bool = False) -> list[str]:
+    """Returns why a file or directory can't be made or used, as a sentence; empty: nothing speaks against it.
 
     Args:
         what: what the file is, for the sentence.
         path: the file, which need not exist.
-        create_parent: whether its directory need not exist either.
+        create_parent: whether the directory above it need not exist either.
+        folder: whether it is a directory.
     """
     try:
-        if path.is_dir():
+        if folder and path.exists() and not path.is_dir():
+            return [f'The {what} "{path}" is a file: name a directory.']
+        if not folder and path.is_dir():
             return [f'The {what} "{path}" is a directory: name a file in it.']
         if not create_parent and not path.absolute().parent.is_dir():
             return [f'The directory of the {what} "{path}" does not exist: create it first.']

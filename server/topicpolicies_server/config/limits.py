@@ -69,7 +69,7 @@ class Limits:
     """Bytes that keys and documents take in memory, in all namespaces together, by estimate: 800 for each key, and three for each byte
     of a serialized document. Beyond them as above."""
     max_concurrent_loads: int = _bounded(8, 1, 256)
-    """Namespaces that are loaded at the same time; the others wait. Four times as many go on besides if they make no progress."""
+    """Namespaces that are loaded at the same time; the others wait. Thirty-two times as many go on besides if they make no progress."""
     max_every_backlog_changes: int = _bounded(10_000, 16, 10_000_000, serving=True)
     """Changes that a watch in mode EVERY may fall behind before it is ended."""
     max_repairs_per_second: float = _bounded(500.0, 0.1, 100_000.0)

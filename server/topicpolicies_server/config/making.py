@@ -240,10 +240,8 @@ def _history(in_force: OptionValues, values: Mapping[str, Any]) -> HistoryConfig
 def _checkpoints(in_force: OptionValues, values: Mapping[str, Any]) -> CheckpointsConfig | None:
     if values["checkpoints"] is None or values["no_checkpoints"]:
         return None
-    given = in_force.settings["checkpoints"].given
-    return CheckpointsConfig(
-        path=values["checkpoints"], create_parent=not (given or in_force.settings["data"].given), default_path=not given
-    )
+    given = in_force.settings["checkpoints"].given or in_force.settings["data"].given
+    return CheckpointsConfig(path=values["checkpoints"], create_parent=not given)
 
 
 def _call_record(values: Mapping[str, Any]) -> CallRecordConfig:

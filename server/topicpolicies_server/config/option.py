@@ -31,6 +31,7 @@ class Kind(enum.Enum):
     SWITCH = "true or false"
     TEXT = "text"
     FILE = "file"
+    FOLDER = "directory"
     ADDRESS = "address"
     CHOICE = "choice"
     LIST = "list"
@@ -151,12 +152,12 @@ def _text(option: Option, raw: object) -> Value:
     raise option.refused("a text", raw)
 
 
-def _file(option: Option, raw: object) -> Value:
+def _path(option: Option, raw: object) -> Value:
     if isinstance(raw, Path):
         return raw
     if isinstance(raw, str) and raw and "\0" not in raw:
         return Path(raw)
-    raise option.refused("the name of a file", raw)
+    raise option.refused(f"the name of a {option.kind.value}", raw)
 
 
 def _address(option: Option, raw: object) -> Value:
@@ -188,7 +189,8 @@ _READERS: dict[Kind, Callable[[Option, object], Value]] = {
     Kind.NUMBER: _number,
     Kind.SWITCH: _switch,
     Kind.TEXT: _text,
-    Kind.FILE: _file,
+    Kind.FILE: _path,
+    Kind.FOLDER: _path,
     Kind.ADDRESS: _address,
     Kind.CHOICE: _choice,
     Kind.LIST: _list,

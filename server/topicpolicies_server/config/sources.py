@@ -122,7 +122,7 @@ def _read_key(in_force: OptionValues, path: Path, table: Mapping[str, Option], k
         near = nearest(key, table)
         hint = f"did you mean {near}?" if near else "topicpolicies config shows all options."
         in_force.problems.append(f"{key!r} in {path} is not an option: {hint}")
-    elif option.kind is Kind.FILE and isinstance(raw, str) and raw:
+    elif option.kind in (Kind.FILE, Kind.FOLDER) and isinstance(raw, str) and raw:
         in_force.take(option, _placed(raw, path.absolute().parent), Source.FILE, str(path))
     else:
         in_force.take(option, raw, Source.FILE, str(path))
@@ -134,7 +134,7 @@ def _read_environment(in_force: OptionValues, environment: Mapping[str, str], ta
         if variable.startswith(PREFIX) and raw:
             option = ours.get(variable)
             if option is not None:
-                in_force.take(option, _placed(raw) if option.kind is Kind.FILE else raw, Source.ENVIRONMENT, variable)
+                in_force.take(option, _placed(raw) if option.kind in (Kind.FILE, Kind.FOLDER) else raw, Source.ENVIRONMENT, variable)
             elif variable not in (FILE_VARIABLE, *CLIENT_VARIABLES):
                 _judge_unknown(in_force, variable, table)
 

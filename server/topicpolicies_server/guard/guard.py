@@ -1,20 +1,22 @@
-"""The guard itself: keeps the namespaces loaded that the discovery finds."""
+"""The guard keeps the namespaces loaded that the discovery finds, so that they are repaired, and logs each repair."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from ..core.errors import PolicyError
+from ..namespaces.activity import Repair
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
+from ..namespaces.wording import difference, event_in_words
 from ..tasks import RestartedTask
 
 if TYPE_CHECKING:
-    from .findings import Changes  # findings needs the libraries for brokers
+    from .discovery import Discovery  # needs the libraries for brokers
 
 _LOG = logging.getLogger(__name__)
 _AGAIN_SECONDS = 10.0
@@ -25,21 +27,10 @@ _AT_ONCE = 10
 """How many namespaces begin to load before others have their turns: that takes some milliseconds."""
 
 
-class Discovering(Protocol):
-    """Finds the namespaces that are to be guarded (``discovery.Discovery``)."""
-
-    @property
-    def asked(self) -> Mapping[str, int]:
-        """How many questions brokers were asked, by what they were about."""
-
-    def changes(self) -> AsyncGenerator[Changes, None]:
-        """Yields what changed, forever. It can be called again, and goes on from there."""
-
-
 class Guard:
     """Keeps namespaces of a registry loaded, so that they are repaired."""
 
-    def __init__(self, registry: Registry, discovery: Discovering) -> None:
+    def __init__(self, registry: Registry, discovery: Discovery) -> None:
         """Does nothing before ``start``.
 
         Args:
@@ -128,3 +119,19 @@ class Guard:
             if namespace is not None:
                 namespace.release(self)
                 _LOG.info("%s is not guarded any more", name)
+
+
+def tell_of_healing(repair: Repair, published: bool) -> None:
+    """Logs a repair that was published, or would have been if anything might be written.
+
+    One line has the document before and after, and the event that caused the repair. A repair may change no setting: if an event that
+    changed nothing stands behind the head's own event in the log, brokers show the right document, but a reader that knows nothing but this
+    newest event would take the document for another version. Then the version and its requests are what is repaired.
+    """
+    verb = "healed" if published else "would heal"
+    name = f"{repair.key.topic} ({repair.key.scope.name})"
+    cause = "it was so when the log was opened" if repair.cause is None else f"because of {event_in_words(repair.cause)}"
+    what = difference(repair.before, repair.after)
+    if repair.before == repair.after:
+        what = f"no setting, but the log's newest event does not name version {repair.version} with all its requests"
+    _LOG.info("%s %s: %s; %s", verb, name, what, cause)

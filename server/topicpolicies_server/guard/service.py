@@ -15,8 +15,7 @@ from ..metrics import Endpoint, ServerCollector
 from ..namespaces.registry import Registry
 from ..reloading import Reloader
 from .discovery import discovery
-from .guard import Guard
-from .healing import tell_of_healing
+from .guard import Guard, tell_of_healing
 
 _LOG = logging.getLogger(__name__)
 

@@ -11,10 +11,9 @@ from typing import NamedTuple
 from ..core.errors import Kind, PolicyError
 from ..core.policies import secrets
 from ..core.policies.events import ABSENT, Position
-from ..core.reading.view import Head
+from ..core.reading.heads import Head
 from ..core.reasons import Reason
-from .entries import Gap
-from .queries import Entry
+from .entries import Entry, Gap
 
 _MISSING = "an event is missing between those that it has"
 

@@ -1,14 +1,15 @@
-"""What is recorded: events with their effects, and the times in which events may be missing.
+"""What the history keeps: each event with its effect, and the times in which events may be missing.
 
-A ``Noted`` is made on the event loop's thread for each event that is folded, so it only refers to objects that exist anyway. ``Rows`` makes
-a row of it, on the writer's thread. A row contains no secret of an object storage: old credentials would outlive their rotation there.
+A ``Noted`` is made on the event loop's thread for each event that is folded, so it only refers to objects that exist anyway. ``entry_of``
+makes an ``Entry`` of it, on the writer's thread. An entry contains no secret of an object storage: old credentials would outlive their
+rotation there.
 """
 
 from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple, TypeAlias
@@ -20,7 +21,7 @@ from ..core.fold.operation import Folded, Status
 from ..core.names import Scope
 from ..core.policies import secrets
 from ..core.policies.documents import EXTRA_PREFIX, Setting, Settings, differing, family
-from ..core.policies.events import LATEST_MS, Event, Placed, Position, StampKind
+from ..core.policies.events import LATEST_MS, Event, Placed, Position, Stamp, StampKind
 from ..core.reading.heads import Head
 
 
@@ -62,33 +63,121 @@ OUTCOMES = {
     Status.IGNORED: 6,
 }
 """What became of an event, by the numbers of ``topicpolicies.v1.HistoryOutcome``."""
-_REMEMBERED, _FEW, _SHORT = 4_096, 8, 512
-"""The size of each cache of JSON texts, and of how many paths and how many characters a cached text is made at most."""
 STALE, UNEXPLAINED, AMBIGUOUS, REPLICATED, BEFORE_KNOWN, UNTIMED, AS_AFTER = 1, 2, 4, 8, 16, 32, 64
-"""The flags of a row. UNTIMED: the event's exact time is not known; it lies between the entry before it and the row's time. AS_AFTER: the
-event has the same document as the head after it."""
-
-_KINDS = {
-    StampKind.UPDATE: int(Kind.UPDATE),
-    StampKind.DELETE: int(Kind.DELETE),
-    StampKind.REPAIR: int(Kind.REPAIR),
-    StampKind.TOMBSTONE: int(Kind.TOMBSTONE),
-}
-_BROKER = int(Kind.BROKER)
-_UNKNOWN, _UNAUTHENTICATED, _AUTHENTICATED = map(int, Standing)
-"""Plain integers: the ``sqlite3`` module binds an ``int`` directly, and makes three lookups for a value of any other type."""
+"""The flags of an entry. UNTIMED: the event's exact time is not known; it lies between the entry before it and the entry's time. AS_AFTER:
+the event has the same document as the head after it."""
 
 Taken: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
 """An event that was folded: the event, the head before it, its effect (None: the entry could not be read), and the head after it. None for
 a head: the log knew no event of the key."""
-Row: TypeAlias = tuple[int | str | bytes | None, ...]
-"""The values of ``file.COLUMNS``, in their order."""
+
+
+class EntryPlace(NamedTuple):
+    """The place of an entry in the order of a history: its time in milliseconds since 1970, then its id."""
+
+    at: int
+    id: int
+
+
+class Entry(NamedTuple):
+    """An entry of the history. Its fields are the columns of the file; times are in milliseconds since 1970."""
+
+    id: int
+    """Grows in the order of recording."""
+    stream: int
+    """The id of the event's partition of a log."""
+    position: Position
+    namespace: int
+    """The namespace's id."""
+    at: int
+    """The time by which entries are ordered."""
+    published_at: int
+    """The time that the event's writer gave."""
+    kind: int
+    outcome: int
+    topic: str = ""
+    """Empty, and then so is all that follows but ``producer`` and ``problem``, if the event could not be read."""
+    scope: int = 0
+    actor: str = ""
+    standing: int = int(Standing.UNKNOWN)
+    reason: str = ""
+    request_id: str = ""
+    mask: str = "[]"
+    """The paths of the event's mask, as JSON."""
+    producer: str = ""
+    version: Position = ""
+    previous: Position = ""
+    flags: int = 0
+    kept_before: bytes | None = None
+    """The document before the event, if it is known and the event changed it."""
+    after: bytes | None = None
+    changed_json: str = ""
+    """The paths in which the documents before and after differ, as JSON; empty: the event did not change the document."""
+    problem: str = ""
+    principal: str = ""
+    claimed: str = ""
+    trace_parent: str = ""
+    action: int = 0
+    clusters_json: str = "[]"
+    own_document: bytes | None = None
+    """The event's own document, unless there is none, or the flag AS_AFTER says that it is ``after``."""
+
+    @property
+    def place(self) -> EntryPlace:
+        """The entry's place in the order of the history."""
+        return EntryPlace(self.at, self.id)
+
+    @property
+    def before_known(self) -> bool:
+        """Whether the document before the event is known."""
+        return bool(self.flags & BEFORE_KNOWN)
+
+    @property
+    def timed(self) -> bool:
+        """Whether the event happened at ``at``; if not, only that it happened before then is known."""
+        return not self.flags & UNTIMED
+
+    @property
+    def before(self) -> bytes | None:
+        """The document before the event; None: there was none, or it is not known."""
+        if not self.before_known:
+            return None
+        return self.kept_before if self.changed_json else self.after
+
+    @property
+    def written(self) -> bytes | None:
+        """The document of the event itself; None: it has none."""
+        return self.after if self.flags & AS_AFTER else self.own_document
+
+    @property
+    def clusters(self) -> list[str]:
+        """The clusters that the event names."""
+        found: list[str] = json.loads(self.clusters_json)
+        return found
+
+    @property
+    def changed(self) -> list[str]:
+        """The paths in which the documents before and after differ."""
+        found: list[str] = json.loads(self.changed_json) if self.changed_json and self.before_known else []
+        return found
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the event's mask."""
+        found: list[str] = json.loads(self.mask)
+        return found
+
+    @property
+    def size(self) -> int:
+        """The entry's size in an answer in bytes, by estimate."""
+        texts = len(self.mask) + len(self.changed_json) + len(self.reason) + len(self.actor) + len(self.problem)
+        return len(self.before or b"") + len(self.after or b"") + len(self.written or b"") + 4 * texts
 
 
 class Stream:
     """One partition of one log of a namespace: the scope in which positions can be compared, and how far it is recorded."""
 
-    __slots__ = ("at", "id", "log", "namespace", "partition", "position")
+    __slots__ = ("at", "log", "namespace", "partition", "position")
 
     def __init__(self, namespace: str, log: str, partition: int, position: Position = "", at: int = 0) -> None:
         self.namespace = namespace
@@ -99,8 +188,6 @@ class Stream:
         """The position of the last recorded event; "": nothing is recorded."""
         self.at = at
         """The time of the last entry, in milliseconds since 1970."""
-        self.id = 0
-        """The stream's id in the file; 0: the writer has not looked it up yet."""
 
 
 class Noted(NamedTuple):
@@ -120,6 +207,12 @@ class Noted(NamedTuple):
     """The version of the head after the event."""
     cluster: str
     """The name of the cluster for which the log's LOCAL events are."""
+
+    @property
+    def weight(self) -> int:
+        """How much memory it holds until it is written, in bytes, by estimate."""
+        after = self.after
+        return 512 if after is None else 512 + 128 * len(after) + sum(map(len, after.values()))
 
 
 class Gap(NamedTuple):
@@ -151,105 +244,106 @@ class SetBack(NamedTuple):
 
 
 @dataclass(slots=True)
-class Marks:
+class Progress:
     """How far the history of a namespace goes, including what still waits to be written."""
 
-    followed_until: int | None
+    followed_until: int | None = None
     """When the namespace's log was last followed, in milliseconds since 1970; None: never."""
-    streams: dict[tuple[str, int], Stream]
+    streams: dict[tuple[str, int], Stream] = field(default_factory=dict)
     """The streams, by the log's identity and the partition."""
-    overrun: int | None = None
-    """The time of the last event before the history was full, in milliseconds since 1970; None: the history takes events."""
-    overrun_until: int = 0
-    """The time of the latest event that the history could not take since then, in milliseconds since 1970."""
-    refused: dict[int, tuple[Stream, Position]] = field(default_factory=dict)
-    """By partition: the last event that the history could not take, as its stream and position."""
+    overrun: Gap | None = None
+    """The gap since the history takes no events, because too many wait to be written; None: it takes events."""
+    listeners: set[Callable[[], None]] = field(default_factory=set)
+    """Are called when there are new events."""
 
     @property
     def empty(self) -> bool:
-        """Whether the history knows nothing of the namespace."""
-        return self.followed_until is None and not self.streams and self.overrun is None
+        """Whether the history knows nothing of the namespace, and nobody waits for its events."""
+        return self.followed_until is None and not self.streams and self.overrun is None and not self.listeners
 
 
-def weight(noted: Noted) -> int:
-    """Estimates how much memory a noted event holds until it is written, in bytes."""
-    after = noted.after
-    return 512 if after is None else 512 + 128 * len(after) + sum(map(len, after.values()))
+_KINDS = {
+    StampKind.UPDATE: int(Kind.UPDATE),
+    StampKind.DELETE: int(Kind.DELETE),
+    StampKind.REPAIR: int(Kind.REPAIR),
+    StampKind.TOMBSTONE: int(Kind.TOMBSTONE),
+}
+_UNSTAMPED = Stamp("", StampKind.UPDATE)
+_REMEMBERED = 64
+"""How many JSON texts of each kind are cached: most events have the same few paths."""
+_MOST_CHANGED = 1_000
+_MOST_CHANGED_TEXT = 65_536
+"""How many changed settings an entry lists at most, and with how many characters together; beyond these it lists their fields."""
 
 
-class Rows:
-    """Makes rows of noted events. Consecutive events of a key cost least: the document after one is the document before the next."""
+def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict[int, bytes]) -> Entry:
+    """Makes the entry of a noted event.
 
-    __slots__ = ("_document", "_wire")
+    Args:
+        noted: the event.
+        number: the entry's id.
+        stream: the id of the event's stream.
+        namespace: the namespace's id.
+        wires: the serialized documents of events that are made together, by the identity of the document: the document after an event of a
+            key is the one before the next.
+    """
+    placed, event, folded = noted.placed, noted.placed.event, noted.folded
+    published_at = min(max(placed.published_at, 0), LATEST_MS)  # a writer's own time may be any number
+    if event is None or folded is None:
+        entry = Entry(number, stream, placed.position, namespace, noted.at, published_at, int(Kind.UNREADABLE), OUTCOMES[Status.IGNORED])
+        return entry._replace(producer=placed.producer, problem=placed.problem)
 
-    def __init__(self) -> None:
-        self._document: Settings | None = None
-        """The last document that was serialized, to ``_wire``."""
-        self._wire = b""
+    def wire(document: Settings) -> bytes:
+        found = wires.get(id(document))
+        if found is None:
+            found = wires[id(document)] = secrets.wire(document)
+        return found
 
-    def of(self, noted: Noted, namespace_id: int) -> Row:
-        """Makes the row of a noted event."""
-        placed = noted.placed
-        event = placed.event
-        if event is None or noted.folded is None:
-            return (
-                noted.stream.id, placed.position, namespace_id, "", 0, noted.at, _storable(placed.published_at), Kind.UNREADABLE,
-                OUTCOMES[Status.IGNORED], "", Standing.UNKNOWN, "", "", "[]", placed.producer, "", "", 0, None, None, "[]", placed.problem,
-                "", "", "", 0, "[]", None,
-            )  # fmt: skip
-        return self._of_event(noted, event, noted.folded, namespace_id)
-
-    def _of_event(self, noted: Noted, event: Event, folded: Folded, namespace_id: int) -> Row:
-        placed, stamp = noted.placed, event.stamp
-        topic, scope = event.key
-        kind = _BROKER if stamp is None else _KINDS[stamp.kind]
-        actor = stamp.actor if stamp is not None else ""
-        before, after = noted.before, noted.after
-        changed = () if before is after else _few(differing(before, after))
-        moved = bool(changed) or (before is None) is not (after is None)
-        previous = folded.previous if folded.changed else noted.version
-        flags = BEFORE_KNOWN if previous else 0
-        written = event.document
-        if written is not None and (written is after or written == after):
-            flags, written = flags | AS_AFTER, None
-        if folded.stale or folded.unexplained or folded.ambiguous or event.replicated:
-            flags |= STALE * folded.stale | UNEXPLAINED * folded.unexplained | AMBIGUOUS * folded.ambiguous | REPLICATED * event.replicated
-        return (
-            noted.stream.id,
-            placed.position,
-            namespace_id,
-            topic,
-            int(scope),
-            noted.at,
-            _storable(placed.published_at),
-            kind,
-            OUTCOMES[folded.status],
-            actor,
-            (_AUTHENTICATED if stamp.principal else _UNAUTHENTICATED) if actor and stamp is not None else _UNKNOWN,
-            stamp.reason if stamp is not None else "",
-            stamp.request_id if stamp is not None else "",
-            _paths_text(folded.settings) if stamp is None else _mask_text(stamp.mask),
-            placed.producer,
-            noted.version,
-            previous,
-            flags,
-            self._written(before) if before is not None and moved else None,
-            self._written(after) if after is not None else None,
-            _paths_text(tuple(changed)) if moved else "",
-            "",
-            stamp.principal if stamp is not None else "",
-            stamp.claimed if stamp is not None else "",
-            stamp.trace_parent if stamp is not None else "",
-            int(event.action),
-            _mask_text(_clusters(event, noted.cluster)),
-            None if written is None else secrets.wire(written),
-        )
-
-    def _written(self, document: Settings) -> bytes:
-        if document is not self._document:
-            self._wire = secrets.wire(document)
-            self._document = document
-        return self._wire
+    stamp = event.stamp or _UNSTAMPED
+    before, after, written = noted.before, noted.after, event.document
+    changed = [] if before is after else differing(before, after)
+    moved = bool(changed) or (before is None) is not (after is None)
+    previous = folded.previous if folded.changed else noted.version
+    as_after = written is not None and (written is after or written == after)
+    standing = Standing.UNKNOWN
+    if stamp.actor:
+        standing = Standing.AUTHENTICATED if stamp.principal else Standing.UNAUTHENTICATED
+    return Entry(
+        id=number,
+        stream=stream,
+        position=placed.position,
+        namespace=namespace,
+        at=noted.at,
+        published_at=published_at,
+        kind=int(Kind.BROKER) if event.stamp is None else _KINDS[stamp.kind],
+        outcome=OUTCOMES[folded.status],
+        topic=event.key.topic,
+        scope=int(event.key.scope),
+        actor=stamp.actor,
+        standing=int(standing),
+        reason=stamp.reason,
+        request_id=stamp.request_id,
+        mask=_paths_json(folded.settings) if event.stamp is None else _json(stamp.mask),
+        producer=placed.producer,
+        version=noted.version,
+        previous=previous,
+        flags=STALE * folded.stale
+        | UNEXPLAINED * folded.unexplained
+        | AMBIGUOUS * folded.ambiguous
+        | REPLICATED * event.replicated
+        | BEFORE_KNOWN * bool(previous)
+        | AS_AFTER * as_after,
+        kept_before=wire(before) if before is not None and moved else None,
+        after=wire(after) if after is not None else None,
+        changed_json=_paths_json(_few(changed)) if moved else "",
+        problem="",
+        principal=stamp.principal,
+        claimed=stamp.claimed,
+        trace_parent=stamp.trace_parent,
+        action=int(event.action),
+        clusters_json=_json(_clusters(event, noted.cluster)),
+        own_document=wire(written) if written is not None and not as_after else None,
+    )
 
 
 def _clusters(event: Event, cluster: str) -> tuple[str, ...]:
@@ -259,24 +353,15 @@ def _clusters(event: Event, cluster: str) -> tuple[str, ...]:
     return (cluster,) if event.key.scope is Scope.LOCAL and event.document is not None else ()
 
 
-def _storable(milliseconds: int) -> int:
-    """Returns a writer's own timestamp, which may be any number, clamped to the range that the file can hold."""
-    return milliseconds if 0 <= milliseconds <= LATEST_MS else min(max(milliseconds, 0), LATEST_MS)
-
-
-_MOST_CHANGED = 1_000
-_MOST_CHANGED_TEXT = 65_536
-"""How many changed settings an entry lists at most, and with how many characters together; beyond these it lists their fields."""
-
-
-def _few(settings: Sequence[Setting]) -> Sequence[Setting]:
+def _few(settings: Sequence[Setting]) -> tuple[Setting, ...]:
     """Returns the settings as they are or, where they exceed the limits, the fields that they belong to."""
     if len(settings) <= _MOST_CHANGED and sum(map(len, settings)) <= _MOST_CHANGED_TEXT:
-        return settings
-    return list(dict.fromkeys(map(family, settings)))
+        return tuple(settings)
+    return tuple(dict.fromkeys(map(family, settings)))
 
 
-def paths(settings: Iterable[Setting]) -> list[str]:
+@lru_cache(_REMEMBERED)
+def _paths_json(settings: tuple[Setting, ...]) -> str:
     """Returns settings as the paths of a mask. A setting that only a newer broker knows keeps the name that the broker gave it."""
     found: list[str] = []
     for setting in settings:
@@ -284,32 +369,9 @@ def paths(settings: Iterable[Setting]) -> list[str]:
             found.append(format_path((setting.removeprefix(EXTRA_PREFIX),)))
         else:
             found += map(format_path, paths_of(setting))
-    return sorted(found)
+    return _json(tuple(sorted(found)))
 
 
-def _mask_text(mask: tuple[str, ...]) -> str:
-    """Returns paths as JSON. Most events have the same few paths, so short texts are cached."""
-    return (_remembered_mask if _is_short(mask) else _json)(mask)
-
-
-def _paths_text(settings: tuple[Setting, ...]) -> str:
-    """Returns the paths of settings as JSON, cached as in ``_mask_text``."""
-    return _remembered_paths(settings) if _is_short(settings) else _json(paths(settings))
-
-
-def _is_short(texts: tuple[str, ...]) -> bool:
-    return len(texts) <= _FEW and sum(map(len, texts)) <= _SHORT
-
-
-def _json(texts: Iterable[str]) -> str:
+@lru_cache(_REMEMBERED)
+def _json(texts: tuple[str, ...]) -> str:
     return json.dumps(list(texts), ensure_ascii=False, separators=(",", ":"))
-
-
-@lru_cache(_REMEMBERED)
-def _remembered_mask(mask: tuple[str, ...]) -> str:
-    return _json(mask)
-
-
-@lru_cache(_REMEMBERED)
-def _remembered_paths(settings: tuple[Setting, ...]) -> str:
-    return _json(paths(settings))

@@ -1,20 +1,20 @@
-"""The history's file: its format, and every statement that writes to it.
+"""The history's file: its format, and every statement that reads or writes it.
 
 ::
 
     PRAGMA application_id = "TPHI"   marks the file as a history
     PRAGMA user_version   = 1        the format
-    namespaces  id, name, followed_until, trimmed_until (milliseconds since 1970)
-    streams     id, namespace, log (its identity), partition, position and at of the last entry, dropped (the last position dropped)
-    entries     one row for each event; ids grow in the order of recording, and none is given twice
-    gaps        id, namespace, since (NULL: the beginning), until, reason
-    holes       stream, position, gap: where a gap lies in a stream: events up to this position may be missing
+    namespaces  one row for each namespace: until when its log was followed, and until when its entries were dropped
+    streams     one row for each partition of each log: how far it is recorded, and how far its entries were dropped
+    entries     one row for each event (``entries.Entry``); ids grow in the order of recording, and none is given twice
+    gaps        where events may be missing: in a time, and in a stream (0: in none) up to a position; one row for each stream of a gap
 
-Each row also has a checksum. A row that does not match its checksum raises ``Damaged``, and no answer is given from it.
+The last column of each row is the checksum of the others. A row that does not match its checksum raises ``Damaged``, and no answer is given
+from it.
 
-An entry's ``at`` never goes back within its stream, so (at, id) is the order of the log for each policy key. Every query walks an index in
-that order: by topic or namespace, each with or without an actor, and each by scope (a query for both scopes is two walks, merged). So the
-first page costs only what is on it, however long the history is. Readers that follow the history walk its streams by position.
+An entry's ``at`` never goes back within its stream, so (at, id) is the order of the log for each policy key. Every query reads an index in
+that order: by topic or namespace, each with or without an actor, and each by scope (a query for both scopes merges two). So the first page
+costs only what is on it, however long the history is. Readers that follow the history read its streams by position.
 
 Commits are not synchronous: a power failure removes entries together with the streams' positions, so that the events are read from the
 change log again.
@@ -25,55 +25,57 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, get_type_hints
 
 from ..sqlite_file import ERRORS, Damaged, Format, checkpoint, checksum, create_private, give_back, is_empty, sizes, unusable
 from ..sqlite_file import connect as _connect
 from ..sqlite_file import prepare as _prepare
-from .entries import UNTIMED, Followed, Gap, Marks, Row, Stream
+from .entries import UNTIMED, Entry, Gap, Progress, Stream
 
 _log = logging.getLogger(__name__)
 
 APPLICATION_ID = int.from_bytes(b"TPHI", "big")
 FORMAT = 1
 """The format that is written and read; a file of any other is refused."""
-COLUMNS = (
-    "stream", "position", "namespace", "topic", "scope", "at", "published_at", "kind", "outcome", "actor", "standing",
-    "reason", "request_id", "mask", "producer", "version", "previous", "flags", "before", "after", "changed", "problem",
-    "principal", "claimed", "trace_parent", "action", "clusters", "written",
-)  # fmt: skip
-"""The columns of ``entries``, except for the id. ``changed`` is empty if the document did not change; then ``before`` is not stored.
-``written`` is the event's own document, unless there is none, or the flag AS_AFTER says that it is ``after``."""
+Values: TypeAlias = Sequence[int | str | bytes | None]
 
-_TABLES = (
-    """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, followed_until INTEGER NOT NULL DEFAULT 0,
-    trimmed_until INTEGER NOT NULL DEFAULT 0, checksum INTEGER NOT NULL DEFAULT 0)""",
-    """CREATE TABLE streams (id INTEGER PRIMARY KEY, namespace INTEGER NOT NULL, log TEXT NOT NULL, partition INTEGER NOT NULL,
-    position TEXT NOT NULL, at INTEGER NOT NULL, dropped TEXT NOT NULL DEFAULT '',
-    checksum INTEGER NOT NULL DEFAULT 0, UNIQUE (namespace, log, partition))""",
-    """CREATE TABLE entries (id INTEGER PRIMARY KEY, stream INTEGER NOT NULL, position TEXT NOT NULL, namespace INTEGER NOT NULL,
-    topic TEXT NOT NULL, scope INTEGER NOT NULL, at INTEGER NOT NULL, published_at INTEGER NOT NULL, kind INTEGER NOT NULL,
-    outcome INTEGER NOT NULL, actor TEXT NOT NULL, standing INTEGER NOT NULL, reason TEXT NOT NULL, request_id TEXT NOT NULL,
-    mask TEXT NOT NULL,
-    producer TEXT NOT NULL, version TEXT NOT NULL, previous TEXT NOT NULL, flags INTEGER NOT NULL, before BLOB, after BLOB,
-    changed TEXT NOT NULL, problem TEXT NOT NULL, principal TEXT NOT NULL, claimed TEXT NOT NULL, trace_parent TEXT NOT NULL,
-    action INTEGER NOT NULL, clusters TEXT NOT NULL, written BLOB, checksum INTEGER NOT NULL)""",
-    "CREATE INDEX by_namespace ON entries (namespace, scope, at)",
-    "CREATE INDEX by_namespace_and_actor ON entries (namespace, scope, actor, at)",
-    "CREATE INDEX by_topic ON entries (topic, scope, at)",
-    "CREATE INDEX by_topic_and_actor ON entries (topic, scope, actor, at)",
-    "CREATE INDEX by_version ON entries (topic, scope, version)",
-    "CREATE INDEX by_position ON entries (stream, position)",
-    """CREATE TABLE gaps (id INTEGER PRIMARY KEY, namespace INTEGER NOT NULL, since INTEGER, until INTEGER NOT NULL,
-    reason INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0)""",
-    "CREATE INDEX gaps_by_time ON gaps (namespace, until)",
-    "CREATE TABLE holes (stream INTEGER NOT NULL, position TEXT NOT NULL, gap INTEGER NOT NULL, checksum INTEGER NOT NULL DEFAULT 0)",
-    "CREATE INDEX holes_by_position ON holes (stream, position)",
+_COLUMNS = {
+    "namespaces": {"id": int, "name": str, "followed_until": int, "trimmed_until": int},
+    "streams": {"id": int, "namespace": int, "log": str, "partition": int, "position": str, "at": int, "dropped": str},
+    "entries": get_type_hints(Entry),
+    "gaps": {"id": int, "namespace": int, "since": int | None, "until": int, "reason": int, "stream": int, "position": str},
+}
+"""The columns of each table, but for the checksum."""
+_NAMES = {table: ", ".join(columns) for table, columns in _COLUMNS.items()}
+_TYPES = {int: "INTEGER NOT NULL", str: "TEXT NOT NULL", int | None: "INTEGER", bytes | None: "BLOB"}
+_INDEXES = (
+    "UNIQUE INDEX by_name ON namespaces (name)",
+    "UNIQUE INDEX by_log ON streams (namespace, log, partition)",
+    "INDEX by_namespace ON entries (namespace, scope, at)",
+    "INDEX by_namespace_and_actor ON entries (namespace, scope, actor, at)",
+    "INDEX by_topic ON entries (topic, scope, at)",
+    "INDEX by_topic_and_actor ON entries (topic, scope, actor, at)",
+    "INDEX by_version ON entries (topic, scope, version)",
+    "INDEX by_position ON entries (stream, position)",
+    "INDEX gaps_by_time ON gaps (namespace, until)",
+    "INDEX gaps_by_position ON gaps (stream, position)",
 )
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    for table, columns in _COLUMNS.items():
+        declared = [f"{name} {'INTEGER PRIMARY KEY' if name == 'id' else _TYPES[hint]}" for name, hint in columns.items()]
+        connection.execute(f"CREATE TABLE {table} ({', '.join(declared)}, checksum INTEGER NOT NULL)")
+    for index in _INDEXES:
+        connection.execute(f"CREATE {index}")
+
+
+_PRAGMAS = ("synchronous = NORMAL", "wal_autocheckpoint = 0")  # ``shrink`` moves commits from the write-ahead log
+FORM = Format("history", APPLICATION_ID, FORMAT, _create, _PRAGMAS)
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -93,7 +95,7 @@ def look(path: Path) -> None:
         alone = not Path(f"{os.path.realpath(path)}-wal").exists()
         with closing(_connect(path, FORM, read_only=True, alone=alone)) as connection:
             if not is_empty(connection, path, FORM):
-                marks(connection)
+                progress(connection)
     except ERRORS as error:
         raise unusable(path, error) from error
 
@@ -120,79 +122,51 @@ def prepare(path: Path) -> sqlite3.Connection:
     return connection
 
 
-_SEALED = {
-    "namespaces": "id, name, followed_until, trimmed_until",
-    "streams": "id, namespace, log, partition, position, at, dropped",
-    "gaps": "id, namespace, since, until, reason",
-    "holes": "rowid, stream, position, gap",
-}
-"""The columns that the checksum of each table other than ``entries`` covers."""
+# --- reading ----------------------------------------------------------------------------------------------------------
 
 
-def _create(connection: sqlite3.Connection) -> None:
-    for table in _TABLES:
-        connection.execute(table)
+def rows(connection: sqlite3.Connection, table: str, rest: str, values: Values = ()) -> Iterator[tuple[Any, ...]]:
+    """Yields rows of a table, without their checksums, after verifying them.
 
-
-_PRAGMAS = ("synchronous = NORMAL", "wal_autocheckpoint = 0")  # ``shrink`` moves commits from the write-ahead log
-FORM = Format("history", APPLICATION_ID, FORMAT, _create, _PRAGMAS)
-
-
-def _seal(connection: sqlite3.Connection, table: str, number: int | None) -> None:
-    """Sets the checksum of a row that was added or changed."""
-    connection.execute(f"UPDATE {table} SET checksum = checksum({_SEALED[table]}) WHERE rowid = ?", (number,))  # noqa: S608 (only our names)
-
-
-def _update(connection: sqlite3.Connection, table: str, number: int, changes: str, values: Sequence[int | str]) -> None:
-    """Changes a row after verifying its checksum, so that damage never gets a valid checksum."""
-    sealed(connection, table, "WHERE rowid = ?", (number,))
-    connection.execute(f"UPDATE {table} SET {changes} WHERE rowid = ?", (*values, number))  # noqa: S608 (only our names)
-    _seal(connection, table, number)
-
-
-def sealed(connection: sqlite3.Connection, table: str, rest: str, values: Sequence[int | str]) -> list[tuple[Any, ...]]:
-    """Returns rows of a table, with the columns of the format's description, after verifying their checksums.
+    Args:
+        connection: a connection to the file.
+        table: the table.
+        rest: what follows the table's name in the statement.
+        values: the values of its parameters.
 
     Raises:
         Damaged: a row is not what was written.
     """
-    rows = connection.execute(f"SELECT {_SEALED[table]}, checksum FROM {table} {rest}", values).fetchall()  # noqa: S608 (ours)
-    for row in rows:
+    for row in connection.execute(f"SELECT {_NAMES[table]}, checksum FROM {table} {rest}", values):  # noqa: S608 (only our names)
         if checksum(*row[:-1]) != row[-1]:
             raise Damaged(f"row {row[0]} of its {table} is not what was written there")
-    return [row[:-1] for row in rows]
+        yield row[:-1]
 
 
-def namespace_id(connection: sqlite3.Connection, name: str) -> int:
-    """Returns the id of a namespace, which is added if it is new."""
-    added = connection.execute("INSERT OR IGNORE INTO namespaces (name) VALUES (?)", (name,)).rowcount
-    found: int = connection.execute("SELECT id FROM namespaces WHERE name = ?", (name,)).fetchone()[0]
-    if added:
-        _seal(connection, "namespaces", found)
-    return found
+def entries(connection: sqlite3.Connection, index: str, rest: str, values: Values, fits: Callable[[Entry], bool]) -> Iterator[Entry]:
+    """Yields entries to which an index leads, after checking from each entry itself that it is a wanted one.
+
+    Raises:
+        Damaged: an entry does not belong there, or is not what was written.
+    """
+    for row in rows(connection, "entries", f"INDEXED BY {index} WHERE {rest}", values):
+        entry = Entry(*row)
+        if not fits(entry):
+            raise Damaged(f"one of its indexes leads to the entry {entry.id}, which does not belong there")
+        yield entry
 
 
-def stream_id(connection: sqlite3.Connection, namespace: int, stream: Stream) -> int:
-    """Returns the id of a stream, which is added if it is new."""
-    key = (namespace, stream.log, stream.partition)
-    added = connection.execute("INSERT OR IGNORE INTO streams (namespace, log, partition, position, at) VALUES (?, ?, ?, '', 0)", key)
-    found: int = connection.execute("SELECT id FROM streams WHERE namespace = ? AND log = ? AND partition = ?", key).fetchone()[0]
-    if added.rowcount:
-        _seal(connection, "streams", found)
-    return found
-
-
-def marks(connection: sqlite3.Connection) -> dict[str, Marks]:
-    """Reads how far the history of each namespace goes.
+def progress(connection: sqlite3.Connection) -> dict[str, Progress]:
+    """Returns how far the history of each namespace goes.
 
     Raises:
         Damaged: a row is not what was written, or a namespace is missing.
     """
-    found: dict[str, Marks] = {}
+    found: dict[str, Progress] = {}
     names: dict[int, str] = {}
-    for number, name, followed_until, _ in sealed(connection, "namespaces", "", ()):
-        names[number], found[name] = name, Marks(followed_until, {})
-    for _, namespace, log, partition, position, at, _ in sealed(connection, "streams", "", ()):
+    for number, name, followed_until, _ in rows(connection, "namespaces", ""):
+        names[number], found[name] = name, Progress(followed_until)
+    for _, namespace, log, partition, position, at, _ in rows(connection, "streams", ""):
         if namespace not in names:
             raise Damaged("one of its namespaces is missing")
         name = names[namespace]
@@ -200,48 +174,82 @@ def marks(connection: sqlite3.Connection) -> dict[str, Marks]:
     return found
 
 
+def last_id(connection: sqlite3.Connection, table: str = "entries") -> int:
+    """Returns the greatest id of a table; 0: it has no row."""
+    found: int = connection.execute(f"SELECT coalesce(max(id), 0) FROM {table}").fetchone()[0]  # noqa: S608 (only our names)
+    return found
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
 ROWS = 64
 """How many entries one statement adds: each statement releases the GIL once, and waits to get it back."""
 
 
-def last_id(connection: sqlite3.Connection) -> int:
-    """Returns the greatest id of an entry; 0: there is none."""
-    found: int = connection.execute("SELECT coalesce(max(id), 0) FROM entries").fetchone()[0]
-    return found
-
-
-def insert(connection: sqlite3.Connection, rows: Sequence[tuple[int, Row]]) -> None:
-    """Adds up to ``ROWS`` entries with their ids. Empty rows pad their number to a power of two, so that few statements are prepared."""
-    padded = 1 << (len(rows) - 1).bit_length()
-    values = [value for number, row in rows for value in (number, *row, checksum(*row))]
-    connection.execute(_insertion(padded), values + [None] * ((len(COLUMNS) + 2) * (padded - len(rows))))
+def insert(connection: sqlite3.Connection, table: str, some: Sequence[Values]) -> None:
+    """Adds up to ``ROWS`` rows. Empty ones pad their number to a power of two, so that few statements are prepared."""
+    padded = 1 << (len(some) - 1).bit_length()
+    values = [value for row in some for value in (*row, checksum(*row))]
+    connection.execute(_insertion(table, padded), values + [None] * ((len(_COLUMNS[table]) + 1) * (padded - len(some))))
 
 
 @cache
-def _insertion(count: int) -> str:
-    row = f"({','.join('?' * (len(COLUMNS) + 2))})"
-    rows = ",".join([row] * count)
-    return f"INSERT INTO entries (id,{','.join(COLUMNS)},checksum) SELECT * FROM (VALUES {rows}) WHERE column1 IS NOT NULL"  # noqa: S608 (only our names)
+def _insertion(table: str, count: int) -> str:
+    row = f"({','.join('?' * (len(_COLUMNS[table]) + 1))})"
+    return f"INSERT INTO {table} SELECT * FROM (VALUES {','.join([row] * count)}) WHERE column1 IS NOT NULL"  # noqa: S608 (only our names)
+
+
+def _add(connection: sqlite3.Connection, table: str, *values: int | str | None) -> int:
+    number = last_id(connection, table) + 1
+    insert(connection, table, [(number, *values)])
+    return number
+
+
+def _update(connection: sqlite3.Connection, table: str, changes: str, new: Values, rest: str, values: Values) -> None:
+    """Changes rows after verifying their checksums, so that damage never gets a valid checksum.
+
+    Args:
+        connection: a connection that writes.
+        table: the table.
+        changes: the assignments.
+        new: the values of their parameters.
+        rest: the condition, which begins with WHERE.
+        values: the values of its parameters.
+    """
+    found = [row[0] for row in rows(connection, table, rest, values)]
+    connection.executemany(f"UPDATE {table} SET {changes} WHERE id = ?", [(*new, number) for number in found])  # noqa: S608 (only our names)
+    seal = f"UPDATE {table} SET checksum = checksum({_NAMES[table]}) WHERE id = ?"  # noqa: S608 (only our names)
+    connection.executemany(seal, [(number,) for number in found])
+
+
+def namespace_id(connection: sqlite3.Connection, name: str) -> int:
+    """Returns the id of a namespace, which is added if it is new."""
+    found = connection.execute("SELECT id FROM namespaces WHERE name = ?", (name,)).fetchone()
+    return found[0] if found is not None else _add(connection, "namespaces", name, 0, 0)
+
+
+def stream_id(connection: sqlite3.Connection, namespace: int, stream: Stream) -> int:
+    """Returns the id of a stream, which is added if it is new. Ids have the order in which logs were first read."""
+    key = (namespace, stream.log, stream.partition)
+    found = connection.execute("SELECT id FROM streams WHERE namespace = ? AND log = ? AND partition = ?", key).fetchone()
+    return found[0] if found is not None else _add(connection, "streams", *key, "", 0, "")
 
 
 def note_stream(connection: sqlite3.Connection, stream: int, position: str, at: int) -> None:
     """Records how far a stream is recorded."""
-    _update(connection, "streams", stream, "position = ?, at = ?", (position, at))
+    _update(connection, "streams", "position = ?, at = ?", (position, at), "WHERE id = ?", (stream,))
 
 
-def note_followed(connection: sqlite3.Connection, namespace: int, followed: Followed) -> None:
-    """Records until when a namespace's log was followed."""
-    _update(connection, "namespaces", namespace, "followed_until = max(followed_until, ?)", (followed.until,))
+def note_followed(connection: sqlite3.Connection, namespace: int, until: int) -> None:
+    """Records until when (ms) a namespace's log was followed."""
+    _update(connection, "namespaces", "followed_until = max(followed_until, ?)", (until,), "WHERE id = ?", (namespace,))
 
 
 def add_gap(connection: sqlite3.Connection, namespace: int, gap: Gap) -> None:
-    """Adds a gap and its holes."""
-    row = (namespace, gap.since, gap.until, gap.reason)
-    number = connection.execute("INSERT INTO gaps (namespace, since, until, reason) VALUES (?, ?, ?, ?)", row).lastrowid
-    _seal(connection, "gaps", number)
-    for stream, position in gap.holes:
-        hole = (stream.id or stream_id(connection, namespace, stream), position, number)
-        _seal(connection, "holes", connection.execute("INSERT INTO holes (stream, position, gap) VALUES (?, ?, ?)", hole).lastrowid)
+    """Adds a gap."""
+    for stream, position in gap.holes or ((None, ""),):
+        where = stream_id(connection, namespace, stream) if stream is not None else 0
+        _add(connection, "gaps", namespace, gap.since, gap.until, int(gap.reason), where, position)
 
 
 CLOCK_MS = 1_000
@@ -250,34 +258,17 @@ CLOCK_MS = 1_000
 
 def set_back(connection: sqlite3.Connection, namespace: int, stream: int, now: int) -> None:
     """Corrects times after the clock went back to ``now`` (ms): events with later times happened before ``now``, at unknown times."""
-    columns = ", ".join(COLUMNS)
-    at, flags = COLUMNS.index("at"), COLUMNS.index("flags")
-    changed = []
-    query = f"SELECT id, checksum, {columns} FROM entries INDEXED BY by_position WHERE stream = ? ORDER BY position DESC"  # noqa: S608 (ours)
-    for number, sure, *row in connection.execute(query, (stream,)):
-        if row[at] <= now:
-            break
-        check_entry(number, sure, row)
-        row[flags] |= UNTIMED * (row[at] > now + CLOCK_MS)
-        row[at] = now
-        changed.append((now, row[flags], checksum(*row), number))
-    connection.executemany("UPDATE entries SET at = ?, flags = ?, checksum = ? WHERE id = ?", changed)
-    _update(connection, "streams", stream, "at = min(at, ?)", (now,))
+    later = "WHERE stream = ?1 AND at > ?2 AND position > coalesce((SELECT position FROM entries WHERE stream = ?1 AND at <= ?2"
+    later += " ORDER BY position DESC LIMIT 1), '')"  # reads the index backwards, as far as times are later
+    _update(connection, "entries", f"flags = flags | {UNTIMED}", (), later, (stream, now + CLOCK_MS))
+    _update(connection, "entries", "at = ?", (now,), later, (stream, now))
+    _update(connection, "streams", "at = min(at, ?)", (now,), "WHERE id = ?", (stream,))
     earlier = "followed_until = min(followed_until, ?), trimmed_until = min(trimmed_until, ?)"
-    _update(connection, "namespaces", namespace, earlier, (now, now))
-    for number, *_ in sealed(connection, "gaps", "WHERE namespace = ? AND until > ?", (namespace, now)):
-        _update(connection, "gaps", number, "since = min(since, ?), until = ?", (now, now))
+    _update(connection, "namespaces", earlier, (now, now), "WHERE id = ?", (namespace,))
+    _update(connection, "gaps", "since = min(since, ?), until = ?", (now, now), "WHERE namespace = ? AND until > ?", (namespace, now))
 
 
-def check_entry(number: int, sure: int, row: Sequence[Any]) -> None:
-    """Compares an entry, given as its ``COLUMNS``, with its checksum.
-
-    Raises:
-        Damaged: the entry is not what was written.
-    """
-    if checksum(*row) != sure:
-        raise Damaged(f"the entry {number} is not what was written there")
-
+# --- its size -----------------------------------------------------------------------------------------------------------
 
 SLACK_BYTES = 2 << 20
 """How many unused bytes beyond the bound the file keeps, and how many the write-ahead log holds between two commits, at most."""
@@ -324,15 +315,12 @@ def trim_by_age(connection: sqlite3.Connection, before: int, most: int) -> int:
 
 def _drop_gaps(connection: sqlite3.Connection, namespace: int, before: int) -> None:
     """Drops the gaps that ended before a time (ms). What is trimmed reaches to the end of the newest one, so that it stays told."""
-    connection.execute(
-        "DELETE FROM holes WHERE gap IN (SELECT id FROM gaps WHERE namespace = ? AND until < ?)"
-        " AND position <= (SELECT dropped FROM streams WHERE id = stream)",
-        (namespace, before),
+    chosen = (
+        "FROM gaps WHERE namespace = ? AND until < ? AND (stream = 0 OR position <= (SELECT dropped FROM streams WHERE id = gaps.stream))"
     )
-    chosen = "FROM gaps WHERE namespace = ? AND until < ? AND id NOT IN (SELECT gap FROM holes)"
     (until,) = connection.execute(f"SELECT max(until) {chosen}", (namespace, before)).fetchone()
     if until is not None:
-        _update(connection, "namespaces", namespace, "trimmed_until = max(trimmed_until, ?)", (until,))
+        _note_trimmed(connection, namespace, until)
         connection.execute(f"DELETE {chosen}", (namespace, before))
 
 
@@ -349,15 +337,19 @@ def trim_oldest(connection: sqlite3.Connection, most: int) -> int:
     return _drop(connection, connection.execute(f"{_DROPPABLE} ORDER BY id LIMIT ?", (most,)).fetchall())
 
 
-def _drop(connection: sqlite3.Connection, rows: Sequence[tuple[int, int, int, int, str]]) -> int:
-    connection.executemany("DELETE FROM entries WHERE id = ?", [(number,) for number, *_ in rows])
+def _drop(connection: sqlite3.Connection, found: Sequence[tuple[int, int, int, int, str]]) -> int:
+    connection.executemany("DELETE FROM entries WHERE id = ?", [(number,) for number, *_ in found])
     until: dict[int, int] = {}
     dropped: dict[int, str] = {}
-    for _, at, namespace, stream, position in rows:
+    for _, at, namespace, stream, position in found:
         until[namespace] = max(until.get(namespace, 0), at)
         dropped[stream] = max(dropped.get(stream, ""), position)
     for stream, position in dropped.items():
-        _update(connection, "streams", stream, "dropped = max(dropped, ?)", (position,))
+        _update(connection, "streams", "dropped = max(dropped, ?)", (position,), "WHERE id = ?", (stream,))
     for namespace, at in until.items():
-        _update(connection, "namespaces", namespace, "trimmed_until = max(trimmed_until, ?)", (at,))
-    return len(rows)
+        _note_trimmed(connection, namespace, at)
+    return len(found)
+
+
+def _note_trimmed(connection: sqlite3.Connection, namespace: int, until: int) -> None:
+    _update(connection, "namespaces", "trimmed_until = max(trimmed_until, ?)", (until,), "WHERE id = ?", (namespace,))

@@ -1,4 +1,4 @@
-"""The history as the rest of the server sees it: gives each namespace a scribe that writes, and answers requests."""
+"""The history as the rest of the server sees it: gives each namespace a recorder, and answers requests."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from weakref import WeakSet
 
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
-from ..core.reading.view import Head
+from ..core.reading.heads import Head
+from ..core.reading.watch import Token
 from ..core.reasons import Reason
-from ..file_lock import FileLock
-from ..sqlite_file import ERRORS, Damaged, FileError, unusable
+from ..sqlite_file import ERRORS, Damaged, FileError, FileLock, unusable
 from ..tasks import RestartedTask
 from ..threads import DaemonThreads
 from . import as_of, file, following, queries
 from .as_of import Past
-from .entries import Gap, GapReason, Marks
-from .following import LogPlace, Mark, Stretch
-from .queries import Entry, Page, Query
-from .scribe import Scribe, set_back
-from .trimming import Bounds
-from .writer import Figures, Writer
+from .entries import Gap, GapReason, Progress
+from .following import Division, Stretch
+from .queries import Page, Query
+from .recorder import Recorder, set_back
+from .writer import Bounds, Figures, Writer
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
@@ -60,12 +59,10 @@ class History:
         self._writer = writer
         self._lock = lock
         self._now = now
-        self._marks = writer.marks
+        self._progress = writer.progress
         self._unreadable = False
         """Whether the last read failed, and the server's log says so."""
-        self._scribes: WeakSet[Scribe] = WeakSet()
-        self._listeners: dict[str, dict[Callable[[], None], None]] = {}
-        """By namespace: the callbacks that are called when there are new events."""
+        self._recorders: WeakSet[Recorder] = WeakSet()
         self._connections: list[sqlite3.Connection] = [file.connect(path, read_only=True) for _ in range(READERS)]
         self._readers = DaemonThreads(READERS, "history-reader")
         self._ticking = RestartedTask("Keeping the history up to date", self._tick)
@@ -75,26 +72,19 @@ class History:
         """Returns the figures for metrics and status; any thread may call this."""
         return self._writer.figures()
 
-    async def scribe(self, namespace: str) -> Scribe:
-        """Returns a scribe for one opening of a namespace's log. The file is not read, so no load waits for the history."""
-        marks = self._marks.setdefault(namespace, Marks(None, {}))
-        scribe = Scribe(self._writer, namespace, marks, self._now, lambda: self._listeners.get(namespace, ()))
-        self._scribes.add(scribe)
-        return scribe
+    async def recorder(self, namespace: str) -> Recorder:
+        """Returns a recorder for one opening of a namespace's log. The file is not read, so no load waits for the history."""
+        recorder = Recorder(self._writer, namespace, self._progress.setdefault(namespace, Progress()), self._now)
+        self._recorders.add(recorder)
+        return recorder
 
-    def _marks_of(self, namespace: str) -> Marks:
-        return self._marks.get(namespace) or Marks(None, {})
+    def listen(self, namespace: str, notify: Callable[[], None]) -> None:
+        """Has ``notify`` called when a namespace has new events, until ``unlisten``. It must return soon and must not raise."""
+        self._progress.setdefault(namespace, Progress()).listeners.add(notify)
 
-    def listen(self, namespace: str, wake: Callable[[], None]) -> None:
-        """Has ``wake`` called when a namespace has new events, until ``unlisten``. ``wake`` must return soon and must not raise."""
-        self._listeners.setdefault(namespace, {})[wake] = None
-
-    def unlisten(self, namespace: str, wake: Callable[[], None]) -> None:
+    def unlisten(self, namespace: str, notify: Callable[[], None]) -> None:
         """Removes a callback that ``listen`` added."""
-        listeners = self._listeners.get(namespace, {})
-        listeners.pop(wake, None)
-        if not listeners:
-            self._listeners.pop(namespace, None)
+        self._progress.setdefault(namespace, Progress()).listeners.discard(notify)
 
     async def page(self, query: Query) -> Page:
         """Returns a page of entries, after the events that were folded before the call are written.
@@ -107,7 +97,7 @@ class History:
         gaps = [gap for gap in unwritten if gap.until >= query.start and (gap.since is None or gap.since < query.end)]
         return page._replace(gaps=[*gaps, *page.gaps])
 
-    async def stretch(self, namespace: str, place: LogPlace, most: int) -> Stretch:
+    async def stretch(self, namespace: str, place: Token, most: int) -> Stretch:
         """Returns what follows a place, after the events that were folded before the call are written (see ``following.stretch``).
 
         Raises:
@@ -118,11 +108,11 @@ class History:
             raise _unavailable("it can't be written")
         return await self._read(lambda connection: following.stretch(connection, namespace, place, most))
 
-    async def marks(self, namespace: str, place: LogPlace, every: int, most: int) -> list[Mark]:
-        """Returns at most ``most`` marks (see ``following.marks``). Raises as ``stretch``."""
+    async def divisions(self, namespace: str, place: Token, every: int, most: int) -> list[Division]:
+        """Returns at most ``most`` places that divide a copy (see ``following.divisions``). Raises as ``stretch``."""
         if await self._settle(namespace):
             raise _unavailable("it can't be written")
-        return await self._read(lambda connection: list(islice(following.marks(connection, namespace, place, every), most)))
+        return await self._read(lambda connection: list(islice(following.divisions(connection, namespace, place, every), most)))
 
     async def past(
         self, namespace: str, key: PolicyKey, head: Head | None, *, at: int = 0, version: str = "", followed: bool = True
@@ -146,12 +136,12 @@ class History:
             if entry is None and unwritten and (head is None or head.version != version):
                 raise _unavailable("it can't be written")
             return as_of.of_version(entry, version, head)
-        last, first, gaps = await self._read(lambda connection: _around(connection, namespace, key, at))
+        last, first, gaps = await self._read(lambda connection: queries.around(connection, namespace, key, at))
         now = self._now()
         gaps[:0] = unwritten
         if not followed:
-            since = self._marks_of(namespace).followed_until
-            since = None if since is None else min(since, now - 1)  # without a head, the present itself is not known
+            known = self._progress.get(namespace, Progress()).followed_until
+            since = None if known is None else min(known, now - 1)  # without a head, the present itself is not known
             gaps.insert(0, Gap(namespace, since, max(now, at) + 1, GapReason.COMPACTED))
         return as_of.of_time(at, now, last, first, head, gaps)
 
@@ -167,21 +157,22 @@ class History:
 
     async def _settle(self, namespace: str) -> list[Gap]:
         """Waits until all that was noted is written, or writing has failed. Returns the gap of the namespace's events not in the file."""
-        marks, now = self._marks_of(namespace), self._now()
-        self._look_at_the_clock(marks, now)
+        progress, now = self._progress.get(namespace, Progress()), self._now()
+        self._look_at_the_clock(progress, now)
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 unwritten = await self._writer.flush()
         except TimeoutError:
             raise _unavailable("it is written more slowly than it grows") from None
-        since = [each for each in (unwritten.get(namespace), marks.overrun) if each is not None]
+        overrun = progress.overrun.since if progress.overrun is not None else None
+        since = [each for each in (unwritten.get(namespace), overrun) if each is not None]
         return [Gap(namespace, min(since), now + 1, GapReason.OVERRUN)] if since else []
 
-    def _look_at_the_clock(self, marks: Marks, now: int) -> None:
-        for stream in marks.streams.values():
+    def _look_at_the_clock(self, progress: Progress, now: int) -> None:
+        for stream in progress.streams.values():
             set_back(self._writer, stream, now)
-        if marks.followed_until is not None:
-            marks.followed_until = min(marks.followed_until, now)
+        if progress.followed_until is not None:
+            progress.followed_until = min(progress.followed_until, now)
 
     async def _read(self, query: Callable[[sqlite3.Connection], _T]) -> _T:
         try:
@@ -215,13 +206,13 @@ class History:
 
     def _keep_up(self) -> None:
         now = self._now()
-        followed = {scribe.namespace for scribe in self._scribes}
-        for name, marks in list(self._marks.items()):
-            if marks.empty and name not in followed:
-                del self._marks[name]  # a request named a namespace that has no log
-            self._look_at_the_clock(marks, now)
-        for scribe in list(self._scribes):
-            scribe.tick()
+        followed = {recorder.namespace for recorder in self._recorders}
+        for name, progress in list(self._progress.items()):
+            if progress.empty and name not in followed:
+                del self._progress[name]  # a request named a namespace that has no log
+            self._look_at_the_clock(progress, now)
+        for recorder in list(self._recorders):
+            recorder.tick()
 
     async def _tick(self) -> None:
         while True:
@@ -267,11 +258,6 @@ def _refusal(error: FileError) -> PolicyError:
     damaged = isinstance(error.__cause__, ERRORS) and not isinstance(error.__cause__, sqlite3.OperationalError)
     way_out = " Restore it from a backup, or move it away: the server then begins a new one." if damaged else ""
     return PolicyError(Kind.FAILED_PRECONDITION, Reason.HISTORY_UNAVAILABLE, f"The history can't be used: {error}{way_out}")
-
-
-def _around(connection: sqlite3.Connection, namespace: str, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None, list[Gap]]:
-    last, first = queries.around(connection, key, at)
-    return last, first, queries.gaps_around(connection, namespace, at, last, first)
 
 
 def _unavailable(why: str) -> PolicyError:

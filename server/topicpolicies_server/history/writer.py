@@ -1,7 +1,8 @@
 """The thread that writes the history. It takes what was noted in batches, about one a second, and no update waits for it.
 
-What waits for the thread is bounded (``waiting``): beyond the bound, events are refused, and the scribe that noted them records where the
-history has a gap. While the file can't be written, a small batch is tried again and again, until the writer is stopped.
+What waits for the thread is bounded: beyond the bound, events are refused, and the recorder that noted them records where the history has a
+gap. While the file can't be written, a small batch is tried again and again, until the writer is stopped; meanwhile little else grows: of
+each namespace only the last time until which its log was followed is kept, and each caller that waits is answered after an attempt.
 """
 
 from __future__ import annotations
@@ -12,16 +13,13 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
-from ..sqlite_file import ERRORS, Damaged, close, unusable
+from ..sqlite_file import ERRORS, Damaged, close, transaction, unusable
 from . import file
-from .entries import Followed, Gap, GapReason, Marks, Noted, Rows, SetBack, Stream
-from .trimming import Bounds, trim, trim_to_size
-from .waiting import Item, Unwritten, Waiting
+from .entries import Followed, Gap, GapReason, Noted, SetBack, Stream, entry_of
 
 _log = logging.getLogger(__name__)
 
@@ -29,21 +27,30 @@ BACKLOG_BYTES = 128 << 20
 """The most that may wait to be written, by estimate: some 200,000 events."""
 BATCH = 2_048
 """The most items of one commit."""
+BATCH_BYTES = 1 << 20
+"""The most bytes of one commit, by estimate: the file and its write-ahead log exceed their bound by what one commit writes."""
 TRIED = 64
 """The most items of one commit while the file can't be written: an attempt that fails should cost little."""
 PAUSE_SECONDS = 1.0
-"""How long the writer lets events gather after it was woken, unless there are enough for a commit before: in a small batch each event costs
-twice as much. Requests for the history do not wait for this."""
+"""How long the writer lets events gather, unless there are enough for a commit before: in a small batch each event costs twice as much.
+Requests for the history do not wait for this."""
 _RETRY_SECONDS = 1.0
 _TRIM_SECONDS = 10.0
-
-
+_TRIMMED = 1_000
+"""How many entries are dropped in one transaction."""
 _FILE_ERRORS = (sqlite3.OperationalError, sqlite3.InternalError, Damaged, UnicodeDecodeError)
 
+Unwritten: TypeAlias = Mapping[str, int]
+"""By namespace: the time (ms) of the earliest event that could not be written."""
+Item: TypeAlias = Noted | Gap | Followed | SetBack
+"""An item that is to be written."""
 
-def _may_pass(error: Exception) -> bool:
-    """Whether the error is the file's and may pass (the disk is full, the file is locked or damaged), rather than caused by an event."""
-    return isinstance(error, _FILE_ERRORS) or type(error) is sqlite3.DatabaseError
+
+class Bounds(NamedTuple):
+    """What the history keeps: entries that are at most so old, and so many bytes."""
+
+    age_seconds: float
+    bytes: int
 
 
 class Figures(NamedTuple):
@@ -72,26 +79,41 @@ class Writer:
         """
         self._path = path
         self._bounds = bounds
-        self._waiting = Waiting(backlog_bytes)
+        self._backlog_bytes = backlog_bytes
         self._pause = pause_seconds
-        self._connection = file.prepare(path)
-        self.marks = self._read_marks()
-        """By namespace: how far the history goes. The scribes keep them up to date."""
         self._loop = asyncio.get_running_loop()
-        self._wake = threading.Event()
-        self._hurry = threading.Event()
+        self._connection = file.prepare(path)
+        try:
+            self.progress = file.progress(self._connection)
+            """By namespace: how far the history goes. The recorders keep it up to date."""
+        except ERRORS as error:
+            self._connection.close()
+            raise unusable(path, error) from error
+        self._changed = threading.Condition()
+        """Guards the following, and is notified when the thread is to look at it."""
+        self._new: list[Item] = []
+        """What was noted, and the thread has not taken yet."""
+        self._new_since = 0.0
+        """When the first of them was noted."""
+        self._followed: dict[str, Followed] = {}
+        self._asking: list[asyncio.Future[Unwritten]] = []
+        """The callers that wait until all that was noted before is written."""
+        self._bytes = 0
+        """The weight of all events that wait."""
         self._stopping = False
-        self._namespaces: dict[str, int] = {}
-        self._singly = 0
-        """How many of the next items are committed one by one, because one of them may be an event that can't be written."""
-        self._trimmed_at = time.monotonic()
-        self._to_trim = True
-        """Whether trimming was interrupted, because somebody waited for what is written, or the bounds may be new."""
-        self._most_bytes = bounds.bytes
-        """What may be in use after the last commit: the bound or, where more was in use before the commit, no more than that."""
+        # Used by the thread only:
+        self._left: list[Item] = []
+        """What the thread has taken, and has not written yet."""
+        self._left_since = 0.0
+        self._ids: dict[str | Stream, int] = {}
+        """The ids of namespaces and streams in the file."""
+        self._failing = False
+        self._used_before = 0
+        """How many bytes of the file were used before the last commit."""
+        self._trim_at = 0.0
+        """When to look for entries that are too old."""
         self._problem = ""
         """Why trimming failed the last time; "": it did not."""
-        self._failing = False
         self._gaps: Counter[str] = Counter()
         """How many gaps ``tell`` took, by reason. The event loop counts them."""
         self._left_out = 0
@@ -101,39 +123,58 @@ class Writer:
 
     def note(self, noted: Sequence[Noted]) -> int:
         """Takes events, in order. Returns how many of the first were taken; the others are not recorded, because too much waits."""
-        taken = self._waiting.note(noted)
-        if taken:
-            if not self._wake.is_set():
-                self._wake.set()
-            if len(self._waiting) >= BATCH and not (self._failing or self._hurry.is_set()):
-                self._hurry.set()
+        with self._changed:
+            taken, room = 0, self._backlog_bytes - self._bytes
+            while taken < len(noted) and noted[taken].weight <= room:
+                room -= noted[taken].weight
+                taken += 1
+            self._bytes = self._backlog_bytes - room
+            self._put(noted[:taken])
         return taken
 
     def tell(self, what: Gap | Followed | SetBack) -> None:
         """Takes a rare item, however much waits."""
-        if isinstance(what, Gap):
-            self._gaps[what.reason.name] += 1
-        self._waiting.tell(what)
-        self._wake.set()
+        with self._changed:
+            if isinstance(what, Followed):
+                self._followed[what.namespace] = what
+                self._changed.notify()
+                return
+            if isinstance(what, Gap):
+                self._gaps[what.reason.name] += 1
+            elif (followed := self._followed.pop(what.stream.namespace, None)) is not None:
+                self._put([followed])  # it was noted before the clock went back
+            self._put([what])
+
+    def _put(self, items: Sequence[Item]) -> None:
+        """Adds items. Notifies the thread of the first one and of a full batch only: to wake it costs as much as many items."""
+        before = len(self._new)
+        self._new += items
+        if items and not before:
+            self._new_since = time.monotonic()
+        if not before or before < BATCH <= len(self._new):
+            self._changed.notify()
 
     def figures(self) -> Figures:
         """Returns the figures for metrics and status; any thread may call this."""
-        gaps = self._gaps + Counter({GapReason.OVERRUN.name: self._left_out})
-        return Figures(len(self._waiting), self._waiting.bytes, self._waiting.seconds(), self._failing, gaps)
+        with self._changed:
+            gaps = self._gaps + Counter({GapReason.OVERRUN.name: self._left_out})
+            now = time.monotonic()
+            since = self._left_since if self._left else self._new_since if self._new else now
+            return Figures(len(self._left) + len(self._new), self._bytes, now - since, self._failing, gaps)
 
     async def flush(self) -> Unwritten:
         """Waits until all that was noted before is in the file, or an attempt to write has failed. Returns what was not written."""
         done: asyncio.Future[Unwritten] = self._loop.create_future()
-        self._waiting.ask(done)
-        self._hurry.set()
-        self._wake.set()
+        with self._changed:
+            self._asking.append(done)
+            self._changed.notify()
         return await done
 
     async def stop(self, seconds: float) -> None:
         """Writes what waits, for at most ``seconds``, then ends the thread."""
-        self._stopping = True
-        self._hurry.set()
-        self._wake.set()
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
         await asyncio.to_thread(self._thread.join, seconds)
         if self._thread.is_alive():
             _log.warning("the history %s could not be written completely in %s s", self._path, seconds)
@@ -141,16 +182,14 @@ class Writer:
     # --- on the thread ------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while True:
+        going_on = True
+        while going_on:
             try:
-                while not self._turn():
-                    pass
-                break
+                going_on = self._turn()
             except Exception:  # noqa: BLE001 - whatever it is, what was noted is not given up
                 _log.exception("writing the history %s failed, and starts again", self._path)
-                self._hurry.wait(_RETRY_SECONDS)
-                if self._stopping:
-                    break
+                with self._changed:
+                    going_on = not self._changed.wait_for(lambda: self._stopping, _RETRY_SECONDS)
         try:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         except sqlite3.Error as error:
@@ -158,186 +197,181 @@ class Writer:
         close(self._connection, file.FORM, self._path)
 
     def _turn(self) -> bool:
-        """Waits until there is something to write, and writes it. Returns whether the writer was stopped and the thread is to end."""
-        if self._waiting.empty and not self._stopping:
-            self._wake.wait(0 if self._to_trim else _TRIM_SECONDS)
-        self._wake.clear()
-        if not self._hurry.is_set():
-            self._hurry.wait(self._pause)
-        self._hurry.clear()
-        ended = self._stopping
-        if not self._write_all():
-            return True
-        self._trim()
-        return ended
+        """Waits until there is something to do, and does it. Returns whether there is to be another turn."""
+        with self._changed:
+            if self._failing:
+                self._changed.wait_for(self._is_urgent, _RETRY_SECONDS)
+            else:
+                idle_seconds = max(self._trim_at - time.monotonic(), 0)
+                self._changed.wait_for(lambda: self._new or self._followed or self._is_urgent(), idle_seconds)
+                self._changed.wait_for(self._is_urgent, self._pause)
+            stopping = self._stopping
+        self._write_all()
+        if not stopping:
+            self._trim()
+        return not stopping
 
-    def _write_all(self) -> bool:
-        """Writes what waits now. Returns False if the writer was stopped while the file could not be written."""
-        begun = self._waiting.begin_round()
-        left = begun.items
-        while left:
-            count = self._settle(self._waiting.first(min(left, self._most())))
-            if count == 0 and self._stopping and self._failing:
-                return False
-            self._waiting.written(count)
-            left -= count
+    def _is_urgent(self) -> bool:
+        return self._stopping or bool(self._asking) or (len(self._new) >= BATCH and not self._failing)
+
+    def _write_all(self) -> None:
+        """Writes what waits now, and answers the callers that wait now. Stops where the file can't be written."""
+        with self._changed:
+            asking = self._asking.copy()
+            if not self._left:
+                self._left_since = self._new_since if self._new else time.monotonic()
+            self._left += [*self._new, *self._followed.values()]  # a log counts as followed once its events are written
+            self._new, self._followed = [], {}
+        written = True
+        while self._left and written:
+            batch = self._batch()
+            count = self._write(batch)
+            written = count == len(batch)
+            with self._changed:
+                del self._left[:count]
+                self._bytes -= sum(item.weight for item in batch[:count] if isinstance(item, Noted))
             if count:
-                with self._trimming():  # what was added is dropped at once, so the file never grows beyond its bound
-                    self._shrink()
-                    trim_to_size(self._connection, self._most_bytes)
-                    self._shrink()
-        if begun.asking:
-            self._tell_loop(begun.asking, {})
-        return True
+                self._trim(self._used_before)  # the file never grows beyond its bound
+        unwritten: dict[str, int] = {}
+        for item in self._left:
+            if isinstance(item, Noted):
+                name = item.stream.namespace
+                unwritten[name] = min(item.at, unwritten.get(name, item.at))
+        with self._changed:
+            del self._asking[: len(asking)]
+        if asking:
+            self._answer(asking, unwritten)
 
-    def _most(self) -> int:
-        if self._singly:
-            return 1
-        return TRIED if self._failing else BATCH
+    def _batch(self) -> Sequence[Item]:
+        count = size = 0
+        most = min(len(self._left), TRIED if self._failing else BATCH)
+        while count < most and size < BATCH_BYTES:
+            item = self._left[count]
+            size += item.weight if isinstance(item, Noted) else 0
+            count += 1
+        return self._left[:count]
 
-    def _settle(self, batch: Sequence[Item]) -> int:
-        """Commits a batch. Returns how many of its items are settled: all or none.
+    def _write(self, batch: Sequence[Item]) -> int:
+        """Commits a batch. Returns how many of its items are done: all, or only some of the first if the file can't be written now.
 
-        If the file can't be written, the waiting callers get what is not written, and the thread pauses. If an event can never be written,
-        the items of the batch are committed one by one, which finds the event; it is left out, and a gap is recorded in its place.
+        If an event can never be written, the items of the batch are committed one by one, which finds the event; it is left out, and a gap
+        is recorded in its place.
         """
-        asking = self._waiting.asking()
         try:
-            self._transact(batch)
+            self._used_before = file.used_bytes(self._connection)
+            with transaction(self._connection):
+                self._commit(batch)
         except Exception as error:  # noqa: BLE001 - whatever an event has in it, the others are to be written
-            if _may_pass(error):
-                self._rest_after(error, asking)
+            self._ids.clear()  # what was added in this transaction is not in the file
+            if isinstance(error, _FILE_ERRORS) or type(error) is sqlite3.DatabaseError:  # it may pass, as a full disk does
+                if not self._failing:
+                    _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
+                self._failing = True
                 return 0
             if len(batch) > 1:
-                self._singly = len(batch)
-                return 0
+                return next((count for count, item in enumerate(batch) if not self._write([item])), len(batch))
             _log.error("an event can't be written to the history %s: %s", self._path, error)
             (item,) = batch
             if isinstance(item, Noted):
                 hole = (item.stream, item.placed.position)
-                settled = self._settle([Gap(item.stream.namespace, item.at, item.at, GapReason.OVERRUN, (hole,))])
-                self._left_out += settled
-                return settled
-        else:
-            if self._failing:
-                _log.warning("the history %s can be written again", self._path)
-            self._failing = False
-        self._singly = max(self._singly - len(batch), 0)
+                if not self._write([Gap(item.stream.namespace, item.at, item.at, GapReason.OVERRUN, (hole,))]):
+                    return 0
+                self._left_out += 1
+            return 1
+        if self._failing:
+            _log.warning("the history %s can be written again", self._path)
+        self._failing = False
         return len(batch)
 
-    def _rest_after(self, error: Exception, asking: Sequence[asyncio.Future[Unwritten]]) -> None:
-        """Answers the callers that waited before the attempt with what is not written, and pauses until the next attempt."""
-        if not self._failing:
-            _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
-        self._failing = True
-        if self._stopping:
-            return
-        self._tell_loop(asking, self._waiting.unwritten())
-        self._hurry.wait(_RETRY_SECONDS)
-        self._hurry.clear()
-
-    def _transact(self, batch: Sequence[Item]) -> None:
-        try:
-            self._most_bytes = max(self._bounds.bytes, file.used_bytes(self._connection))
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._commit(batch)
-            self._connection.execute("COMMIT")
-        except BaseException:
-            self._namespaces.clear()  # what was added in this transaction is not in the file
-            for item in batch:
-                if isinstance(item, (Noted, SetBack)):
-                    item.stream.id = 0
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-
     def _commit(self, batch: Sequence[Item]) -> None:
-        connection = self._connection
         noted: list[Noted] = []
         for item in batch:
             if isinstance(item, Noted):
-                self._find(item.stream)
+                self._stream(item.stream)  # ids of streams have the order in which their events came
                 noted.append(item)
             elif isinstance(item, Gap):
-                file.add_gap(connection, self._namespace(item.namespace), item)
+                file.add_gap(self._connection, self._namespace(item.namespace), item)
             elif isinstance(item, SetBack):
-                namespace = self._find(item.stream)
                 self._add(noted)
                 noted = []
-                file.set_back(connection, namespace, item.stream.id, item.now)
-            elif isinstance(item, Followed):
-                file.note_followed(connection, self._namespace(item.namespace), item)
+                file.set_back(self._connection, self._namespace(item.stream.namespace), self._stream(item.stream), item.now)
+            else:
+                file.note_followed(self._connection, self._namespace(item.namespace), item.until)
         self._add(noted)
 
     def _add(self, noted: Sequence[Noted]) -> None:
         """Adds events sorted by topic, which halves the cost of the indexes by topic. Their ids have the order of arrival."""
-        if not noted:
-            return
-        connection, rows = self._connection, Rows()
-        numbered = sorted(enumerate(noted, file.last_id(connection) + 1), key=_topic_of)
+        wires: dict[int, bytes] = {}
+        numbered = sorted(enumerate(noted, file.last_id(self._connection) + 1), key=_topic_of)
         for start in range(0, len(numbered), file.ROWS):
-            some = numbered[start : start + file.ROWS]
-            file.insert(connection, [(number, rows.of(each, self._namespace(each.stream.namespace))) for number, each in some])
+            made = [
+                entry_of(each, number, self._stream(each.stream), self._namespace(each.stream.namespace), wires)
+                for number, each in numbered[start : start + file.ROWS]
+            ]
+            file.insert(self._connection, "entries", made)
         for stream, last in {each.stream: each for each in noted}.items():
-            file.note_stream(connection, stream.id, last.placed.position, last.at)
-
-    def _find(self, stream: Stream) -> int:
-        """Sets the stream's id, and returns the namespace's. A new stream is added; ids have the order in which logs were first read."""
-        namespace = self._namespace(stream.namespace)
-        if stream.id == 0:
-            stream.id = file.stream_id(self._connection, namespace, stream)
-        return namespace
+            file.note_stream(self._connection, self._stream(stream), last.placed.position, last.at)
 
     def _namespace(self, name: str) -> int:
-        number = self._namespaces.get(name)
-        if number is None:
-            number = self._namespaces[name] = file.namespace_id(self._connection, name)
-        return number
+        found = self._ids.get(name)
+        if found is None:
+            found = self._ids[name] = file.namespace_id(self._connection, name)
+        return found
 
-    def _trim(self) -> None:
-        """Drops entries beyond the bounds, a batch at a time, until there is something urgent; begins at most once in ``_TRIM_SECONDS``."""
-        now = time.monotonic()
-        if self._stopping or (now - self._trimmed_at < _TRIM_SECONDS and not self._to_trim):
-            return
-        self._trimmed_at, self._to_trim = now, False
-        with self._trimming():
-            self._shrink()
-            self._to_trim = not trim(self._connection, self._bounds, time.time_ns() // 1_000_000, self._shrink)
+    def _stream(self, stream: Stream) -> int:
+        found = self._ids.get(stream)
+        if found is None:
+            found = self._ids[stream] = file.stream_id(self._connection, self._namespace(stream.namespace), stream)
+        return found
 
-    @contextmanager
-    def _trimming(self) -> Iterator[None]:
-        """Logs an error that is raised, unless it is that of the last time: writing goes on."""
-        problem = ""
+    def _trim(self, used_before: int | None = None) -> None:
+        """Drops what is beyond the bounds, in transactions of some entries, until something is urgent.
+
+        Args:
+            used_before: how many bytes were used before a commit: no more are used after this, however urgent something is. None: there was
+                no commit.
+        """
+        problem, interrupted, aged = "", False, time.monotonic() >= self._trim_at
+        if aged:
+            self._trim_at = time.monotonic() + _TRIM_SECONDS
         try:
-            yield
+            while True:
+                file.shrink(self._connection, self._path, self._bounds.bytes)
+                used = file.used_bytes(self._connection)
+                too_many = used > self._bounds.bytes
+                if not (aged or too_many):
+                    break
+                if used_before is None or used <= used_before:
+                    with self._changed:
+                        interrupted = self._is_urgent()
+                    if interrupted:
+                        break
+                with transaction(self._connection):
+                    before = time.time_ns() // 1_000_000 - int(self._bounds.age_seconds * 1000)
+                    dropped = file.trim_by_age(self._connection, before, _TRIMMED) if aged else 0
+                    aged = dropped > 0
+                    if not aged and too_many:
+                        dropped = file.trim_to_size(self._connection, self._bounds.bytes, _TRIMMED)
+                if not dropped:
+                    break
         except (sqlite3.Error, OSError) as error:
             problem = str(error)
             if problem != self._problem:
                 _log.warning("the history %s could not be trimmed: %s", self._path, error)
         self._problem = problem
+        if interrupted:
+            self._trim_at = 0.0
 
-    def _shrink(self) -> bool:
-        """Gives back to the disk what is not needed. Returns whether nothing is urgent."""
-        file.shrink(self._connection, self._path, self._bounds.bytes)
-        return not (self._stopping or self._hurry.is_set())
-
-    def _tell_loop(self, waiting: Sequence[asyncio.Future[Unwritten]], unwritten: Unwritten) -> None:
-        def tell() -> None:
-            for done in waiting:
+    def _answer(self, asking: Sequence[asyncio.Future[Unwritten]], unwritten: Unwritten) -> None:
+        def answer() -> None:
+            for done in asking:
                 if not done.done():
                     done.set_result(unwritten)
 
         try:
-            self._loop.call_soon_threadsafe(tell)
+            self._loop.call_soon_threadsafe(answer)
         except RuntimeError:  # the event loop was closed, so no caller waits
             _log.debug("the history outlived its event loop")
-
-    def _read_marks(self) -> dict[str, Marks]:
-        try:
-            return file.marks(self._connection)
-        except ERRORS as error:
-            self._connection.close()
-            raise unusable(self._path, error) from error
 
 
 def _topic_of(numbered: tuple[int, Noted]) -> str:

@@ -15,6 +15,9 @@ that once waited would even wait again, behind the next leader, and be let in af
 all producers are closed for good. Events without an outcome then have an unknown one, and the next term, if there is one, starts from the
 first step. Brokers store nothing that arrives over a connection which they have given up, so no event of a term stands in the log behind
 the announcement of the next term.
+
+A leader chooses the name of its producers, ``topicpolicies/CLUSTER/ID/ADDRESS``. So every event that it writes, and the brokers' statistics
+of the topic, contain the address at which clients reach it.
 """
 
 from __future__ import annotations
@@ -22,20 +25,24 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import re
+import uuid
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Generic, NoReturn, Protocol, TypeVar
 
 from ..core.policies.events import Position
 from ..core.reasons import LogState
 from ..tasks import RestartedTask
 from .change_log import Leadership, LogError
-from .producer_names import leader_name, leader_of, origin_of
 
 _log = logging.getLogger(__name__)
 
 _TAKEN_PAUSE = 0.1
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
+_GENERATED = re.compile(r"(.+)-\d+-\d+", re.ASCII)
+_LEADER = re.compile(r"topicpolicies/([^/]+)/[0-9a-f]+/(.+)", re.ASCII)
 
 
 class ProducerTaken(Exception):
@@ -226,7 +233,7 @@ class Candidate(Generic[P]):
 
     async def _lock(self) -> tuple[P, str]:
         """Opens the producer of partition 0; returns it with the name that all producers of this term have."""
-        name = self._new_name()
+        name = leader_name(self._cluster, self._address)
         try:
             return await self._leadable.open_exclusively(0, name, wait=False), name
         except ProducerTaken as taken:
@@ -242,15 +249,12 @@ class Candidate(Generic[P]):
     async def _wait_for(self, partition: int, name: str = "") -> tuple[P, str]:
         while True:
             try:
-                chosen = name or self._new_name()
+                chosen = name or leader_name(self._cluster, self._address)
                 return await self._leadable.open_exclusively(partition, chosen, wait=True), chosen
             except ProducerTaken:
                 await asyncio.sleep(_TAKEN_PAUSE)
             except StillWaiting:
                 pass
-
-    def _new_name(self) -> str:
-        return leader_name(self._cluster, self._address)
 
     def _close_producers(self) -> None:
         producers, self._producers = self._producers, []
@@ -275,3 +279,27 @@ def _failure(term: asyncio.Task[None]) -> BaseException | None:
     if term.cancelled():
         return None if term.cancelling() else RuntimeError("what it awaited was cancelled")
     return term.exception()
+
+
+@lru_cache(4_096)
+def origin_of(producer: str) -> str:
+    """The cluster in which a producer writes; "" if its name does not tell.
+
+    A producer without a name of its own (those of brokers, and of sidecars that don't lead) gets one from the broker that it connects to:
+    the cluster's name and two numbers (``BrokerService.generateUniqueProducerName``). Replicators keep the name in the messages that they
+    copy.
+    """
+    match = _LEADER.fullmatch(producer) or _GENERATED.fullmatch(producer)
+    return match[1] if match else ""
+
+
+def leader_name(cluster: str, address: str) -> str:
+    """Makes a new name for the producers of a leader in ``cluster`` that clients reach at ``address``."""
+    return f"topicpolicies/{cluster}/{uuid.uuid4().hex}/{address}"
+
+
+@lru_cache(4_096)
+def leader_of(producer: str) -> str:
+    """The address at which clients reach the leader with a producer of this name; "" if it is not a leader's name."""
+    match = _LEADER.fullmatch(producer)
+    return match[2] if match else ""

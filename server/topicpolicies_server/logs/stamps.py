@@ -52,35 +52,17 @@ REMEMBERED = 16
 MAX_BYTES = 128 * 1024
 """The maximum size of an event's properties, counted in characters. Brokers keep them in memory with each unread entry."""
 
-_SEEN = "tp-seen"
-"""The property that names the requests before an event's own."""
 ANNOUNCEMENT = "tp-leader"
 """The property of a message that holds no event, but announces who leads from its position on (``leadership``)."""
-_VERSION = "tp-v"
-_ID = "tp-id"
-_KIND = "tp-kind"
-_REQUEST = "tp-request"
-_DIGEST = "tp-digest"
-_ACTOR = "tp-actor"
-_REASON = "tp-reason"
-_PRINCIPAL = "tp-principal"
-_CLAIMED = "tp-claimed"
-_MASK = "tp-mask"
-_BASE = "tp-base"
-_HEAD = "tp-head"
-_ETAG = "tp-etag"
-_SKIP = "tp-skip"
-_READS = "tp-reads"
-_OPERANDS = "tp-operands"
-_HISTORY = "tp-history"
-
+_TEXTS = ("tp-request", "tp-digest", "tp-actor", "tp-reason", "tp-principal", "tp-claimed", "tp-base", "tp-head")
+"""The parts of a stamp that are plain texts."""
 
 _KINDS: Mapping[str, StampKind] = {kind.value: kind for kind in StampKind}
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _KNOWN_MASKS, _KNOWN_LENGTH = 1_024, 256
 """How many parsed masks are cached, and the most characters of one that is."""
 _COLUMNS = 4
-"""The parts of each carried request in ``_SEEN``: the fields of ``Remembered``."""
+"""The parts of each carried request in ``tp-seen``: the fields of ``Remembered``."""
 _REMEMBER: Callable[[tuple[Any, ...]], Remembered] = partial(tuple.__new__, Remembered)
 """Makes a ``Remembered`` of a tuple of its four fields, without the check of ``Remembered._make`` that there are four."""
 
@@ -104,7 +86,7 @@ class Carried(Sequence[Remembered]):
         Raises:
             MalformedStamp: the text is not a list of requests, or one of more than ``REMEMBERED``.
         """
-        _count_rows(_SEEN, text.count(",") + 1, _COLUMNS, REMEMBERED)
+        _count_rows("tp-seen", text.count(",") + 1, _COLUMNS, REMEMBERED)
         self._text = text
         self._made: tuple[Remembered, ...] | None = None
 
@@ -150,57 +132,29 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
     Raises:
         LogError: the properties would exceed ``MAX_BYTES`` (FAILED_PRECONDITION, reason ``NOT_EXPRESSIBLE``).
     """
-    properties = {_VERSION: FORMAT, _ID: stamp.event_id, _KIND: stamp.kind.value}
-    if stamp.request_id:
-        properties[_REQUEST] = stamp.request_id
-    if stamp.digest:
-        properties[_DIGEST] = stamp.digest
-    if stamp.actor or stamp.reason or stamp.principal or stamp.claimed or stamp.trace_parent:
-        _say_who(properties, stamp)
-    if stamp.base:
-        properties[_BASE] = stamp.base
-    if stamp.head_version:
-        properties[_HEAD] = stamp.head_version
-    if stamp.mask:
-        properties[_MASK] = _list(stamp.mask)
-    if stamp.etag is not None:
-        properties[_ETAG] = stamp.etag
-    if stamp.skip_if_absent:
-        properties[_SKIP] = "1"
-    if stamp.reads:
-        properties[_READS] = _list(tuple(chain.from_iterable(stamp.reads.items())))
-    if stamp.operands:
-        rows = [(setting, change.value, base64.b64encode(value).decode()) for setting, (change, value) in stamp.operands.items()]
-        properties[_OPERANDS] = _list(tuple(chain.from_iterable(rows)))
-    if stamp.remembered:
-        properties[_SEEN] = seen_text(stamp.remembered[-REMEMBERED:])
-    if stamp.seen is not None:
-        properties[_HISTORY] = _list(stamp.seen)
-    _check_size(properties)
-    return properties
-
-
-def _say_who(properties: dict[str, str], stamp: Stamp) -> None:
-    if stamp.actor:
-        properties[_ACTOR] = stamp.actor
-    if stamp.reason:
-        properties[_REASON] = stamp.reason
-    if stamp.principal:
-        properties[_PRINCIPAL] = stamp.principal
-    if stamp.claimed:
-        properties[_CLAIMED] = stamp.claimed
+    properties = {"tp-v": FORMAT, "tp-id": stamp.event_id, "tp-kind": stamp.kind.value}
+    of = stamp
+    texts = (of.request_id, of.digest, of.actor, of.reason, of.principal, of.claimed, of.base, of.head_version)
+    properties.update({name: text for name, text in zip(_TEXTS, texts, strict=True) if text})
     if stamp.trace_parent:
         properties[PARENT_KEY] = stamp.trace_parent
         if stamp.trace_state:
             properties[STATE_KEY] = stamp.trace_state
-
-
-def event_id_of(properties: Mapping[str, str]) -> str:
-    """The event id in the properties of a message; "" if the stamp is missing or of another format. No other property is checked."""
-    return properties.get(_ID, "") if properties.get(_VERSION) == FORMAT else ""
-
-
-def _check_size(properties: Mapping[str, str]) -> None:
+    if stamp.mask:
+        properties["tp-mask"] = _list(stamp.mask)
+    if stamp.etag is not None:
+        properties["tp-etag"] = stamp.etag
+    if stamp.skip_if_absent:
+        properties["tp-skip"] = "1"
+    if stamp.reads:
+        properties["tp-reads"] = _list(tuple(chain.from_iterable(stamp.reads.items())))
+    if stamp.operands:
+        rows = [(setting, change.value, base64.b64encode(value).decode()) for setting, (change, value) in stamp.operands.items()]
+        properties["tp-operands"] = _list(tuple(chain.from_iterable(rows)))
+    if stamp.remembered:
+        properties["tp-seen"] = seen_text(stamp.remembered[-REMEMBERED:])
+    if stamp.seen is not None:
+        properties["tp-history"] = _list(stamp.seen)
     size = sum(map(len, properties.values()))
     if size > MAX_BYTES:
         raise LogError(
@@ -208,10 +162,16 @@ def _check_size(properties: Mapping[str, str]) -> None:
             f"The change needs {size} characters of event metadata, more than {MAX_BYTES}. Split it into several updates.",
             kind=Kind.FAILED_PRECONDITION,
         )
+    return properties
+
+
+def event_id_of(properties: Mapping[str, str]) -> str:
+    """The event id in the properties of a message; "" if the stamp is missing or of another format. No other property is checked."""
+    return properties.get("tp-id", "") if properties.get("tp-v") == FORMAT else ""
 
 
 def seen_text(remembered: Sequence[Remembered]) -> str:
-    """Encodes requests as the value of the property ``_SEEN``."""
+    """Encodes requests as the value of the property ``tp-seen``."""
     return _list(tuple(chain.from_iterable(remembered)))
 
 
@@ -221,43 +181,43 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
     Raises:
         MalformedStamp: there is a stamp, and it can't be read.
     """
-    version = properties.get(_VERSION)
+    version = properties.get("tp-v")
     if version is None:
         return None
     if version != FORMAT:
         raise MalformedStamp(f"its format is {version[:20]!r}, not {FORMAT!r}")
     if sum(map(len, properties.values())) > 2 * MAX_BYTES:
         raise MalformedStamp("its properties are larger than those of any sidecar")
-    event_id = properties.get(_ID)
+    event_id = properties.get("tp-id")
     if not event_id:
         raise MalformedStamp("it has no event id")
-    skip = properties.get(_SKIP, "")
+    skip = properties.get("tp-skip", "")
     if skip not in ("", "1"):
-        raise MalformedStamp(f"{_SKIP} is {skip[:20]!r}")
-    mask = properties.get(_MASK)
-    seen = properties.get(_SEEN)
+        raise MalformedStamp(f"tp-skip is {skip[:20]!r}")
+    mask = properties.get("tp-mask")
+    seen = properties.get("tp-seen")
     carried = () if seen is None else Carried(seen)
-    history = properties.get(_HISTORY)
+    history = properties.get("tp-history")
     try:
-        kind = _KINDS.get(properties.get(_KIND, ""))
+        kind = _KINDS.get(properties.get("tp-kind", ""))
         return Stamp(  # positional arguments are faster
             event_id,
-            StampKind(properties.get(_KIND)) if kind is None else kind,
-            properties.get(_REQUEST, ""),
-            properties.get(_DIGEST, ""),
-            properties.get(_ACTOR, ""),
-            properties.get(_REASON, ""),
+            StampKind(properties.get("tp-kind")) if kind is None else kind,
+            properties.get("tp-request", ""),
+            properties.get("tp-digest", ""),
+            properties.get("tp-actor", ""),
+            properties.get("tp-reason", ""),
             () if mask is None else _known_mask(mask) if len(mask) <= _KNOWN_LENGTH else _mask(mask),
-            properties.get(_BASE, ""),
-            properties.get(_ETAG),
+            properties.get("tp-base", ""),
+            properties.get("tp-etag"),
             skip == "1",
-            dict(_rows(properties, _READS, 2)) if _READS in properties else _NOTHING,
-            _operands(properties) if _OPERANDS in properties else _NOTHING,
+            dict(_rows(properties, "tp-reads", 2)) if "tp-reads" in properties else _NOTHING,
+            _operands(properties) if "tp-operands" in properties else _NOTHING,
             carried,
-            properties.get(_HEAD, ""),
+            properties.get("tp-head", ""),
             None if history is None else _seen(history),
-            properties.get(_PRINCIPAL, ""),
-            properties.get(_CLAIMED, ""),
+            properties.get("tp-principal", ""),
+            properties.get("tp-claimed", ""),
             *(trace_context(properties[PARENT_KEY], properties.get(STATE_KEY, "")) if PARENT_KEY in properties else NO_TRACE),
         )
     except (ValueError, binascii.Error, DecodeError) as error:
@@ -265,19 +225,14 @@ def from_properties(properties: Mapping[str, str]) -> Stamp | None:
 
 
 def _operands(properties: Mapping[str, str]) -> dict[str, tuple[ListChange, bytes]]:
-    return {setting: (ListChange(change), _operand(setting, value)) for setting, change, value in _rows(properties, _OPERANDS, 3)}
-
-
-def _operand(setting: str, text: str) -> bytes:
-    """Decodes the operand of a list operation, and checks that it sets this setting and no other.
-
-    Raises:
-        MalformedStamp: the operand is something else.
-    """
-    value = base64.b64decode(text, validate=True)
-    if split(TopicPolicies.FromString(value)) != {setting: value}:
-        raise MalformedStamp(f"the operand of {setting[:80]!r} does not have its elements")
-    return value
+    """Decodes the operands of list operations, and checks that each sets its setting and no other."""
+    operands = {}
+    for setting, change, text in _rows(properties, "tp-operands", 3):
+        value = base64.b64decode(text, validate=True)
+        if split(TopicPolicies.FromString(value)) != {setting: value}:
+            raise MalformedStamp(f"the operand of {setting[:80]!r} does not have its elements")
+        operands[setting] = ListChange(change), value
+    return operands
 
 
 def _list(parts: Sequence[str]) -> str:
@@ -303,7 +258,7 @@ _known_mask = lru_cache(_KNOWN_MASKS)(_mask)
 
 def _seen(text: str) -> Seen:
     parts = _parts(text)
-    _count_rows(_HISTORY, len(parts), 2, 1)
+    _count_rows("tp-history", len(parts), 2, 1)
     return Seen(*parts)
 
 

@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric
 
 from ..health import State, Transition
 from ..logs.change_log import Connected
-from ..namespaces.figures import Figures
+from ..namespaces.activity import Figures
 from ..namespaces.registry import Registry
 from .families import counters, durations, gauge, gauges
 
@@ -70,7 +70,6 @@ def _in_flight(figures: list[Figures]) -> Iterator[Metric]:
     yield gauge("chain_depth", "Events in flight of the policy key that has the most.", deepest)
     waiting = sum(each.waiting for each in figures)
     yield gauge("changes_waiting", "Changes that wait for their namespace, for a writer, or to be computed or confirmed.", waiting)
-    yield gauge("warm_documents", "Policy keys that are kept live, rather than frozen as bytes.", sum(each.warm for each in figures))
     unproven = "Events that change logs have acknowledged, and that wait for a reader before they count."
     yield gauge("events_unproven", unproven, sum(each.unproven for each in figures))
 

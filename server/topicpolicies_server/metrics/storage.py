@@ -29,5 +29,3 @@ def of_checkpoints(checkpoints: Checkpoints) -> Iterator[Metric]:
     """Yields the metrics of checkpoints."""
     yield counter("checkpoints_written", "Checkpoints that were written.", checkpoints.written)
     yield counter("checkpoint_failures", "Checkpoints that could not be written.", checkpoints.failed)
-    behind = "The longest time for which a change of a namespace has been in no checkpoint."
-    yield gauge("checkpoint_behind_seconds", behind, checkpoints.behind_seconds())

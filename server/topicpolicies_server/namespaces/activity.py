@@ -5,9 +5,11 @@ The counters are plain numbers that belong to the event loop, because some of th
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from ..core.chains.sequencer import Outcome, Request, Result
@@ -16,12 +18,15 @@ from ..core.fold.fold import Folded, Status
 from ..core.names import PolicyKey
 from ..core.policies.documents import Setting, Settings
 from ..core.policies.events import Event, Placed, Position
+from ..logs.change_log import LogError
 from .stages import Stages
 from .wording import difference, event_in_words
 
 _LOG = logging.getLogger(__name__)
 KEPT = 256
 """How many doubtful events, and how many repairs, are kept; the oldest go first."""
+_MOST_FAILURES = 1_000
+"""Namespaces of which the last failure to load is kept; beyond that the oldest is forgotten, and would be logged again."""
 
 
 class Doubt(NamedTuple):
@@ -55,6 +60,64 @@ class Repair(NamedTuple):
     """The event that made it due; None: it was due when the log was opened."""
 
 
+class Figures(NamedTuple):
+    """The figures of one namespace that operators see, as of one moment."""
+
+    serves: bool
+    """Whether its view answers from a log that is open."""
+    chains: int
+    """Policy keys with something in flight."""
+    depth: int
+    """Events in flight of the key that has the most."""
+    waiting: int
+    """Requests that wait: for the log to be read or to have a writer, or to be computed or confirmed."""
+    unread: int
+    """Events that count by proof, and that the log's reader has not delivered yet: how far the reader is behind."""
+    unproven: int
+    """Events that the log has acknowledged, and that wait for the reader because nothing proves what is before them."""
+    confirmed_ms: int
+    """As of when the view is known to be complete, in milliseconds since 1970; 0: the namespace is not watched, so the log is not asked."""
+
+
+class Usage:
+    """The watchers, holders and waiting requests of one namespace: one that nothing uses may be closed."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begins unused. ``loop``: the event loop, whose clock counts."""
+        self._loop = loop
+        self.watching: dict[object, Callable[[], None] | None] = {}
+        """Watchers and observers, with what wakes those that follow the state of the namespace."""
+        self.holders: set[object] = set()
+        """Parts of the server that keep the namespace loaded."""
+        self.pending = 0
+        """How many requests have no answer yet."""
+        self.last_used = loop.time()
+        """When the namespace was used last, in seconds of the loop's clock."""
+
+    @property
+    def any(self) -> bool:
+        """Whether the namespace is watched, held, or awaited by a request."""
+        return bool(self.watching) or bool(self.holders) or self.pending > 0
+
+    def wake(self) -> None:
+        """Wakes the observers that follow the state of the namespace: it may have changed."""
+        for wake in filter(None, self.watching.values()):
+            wake()
+
+    def used(self) -> None:
+        """Notes that the namespace is used now."""
+        self.last_used = self._loop.time()
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Counts a request that waits, for as long as the context lasts."""
+        self.pending += 1
+        try:
+            yield
+        finally:
+            self.pending -= 1
+
+
 class Activity:
     """What happened in all namespaces since the server started."""
 
@@ -83,6 +146,8 @@ class Activity:
         """Change logs that could not be followed any more, by reason."""
         self.append_failures: Counter[str] = Counter()
         """Events of ours that the log did not acknowledge, by reason."""
+        self._last_failures: OrderedDict[str, str] = OrderedDict()
+        """By namespace, until it is loaded: the last failure to load it. One that nothing uses is forgotten after each attempt."""
         self.stages = Stages()
         """How long changes take."""
         self.doubts: deque[Doubt] = deque(maxlen=kept)
@@ -110,9 +175,21 @@ class Activity:
         self.append_failures[error.reason] += 1
         self.stages.refused(event)
 
-    def loaded(self) -> None:
+    def loaded(self, namespace: str) -> None:
         """Counts a namespace whose log has been read and whose view answers."""
         self.loads["loaded"] += 1
+        self._last_failures.pop(namespace, None)
+
+    def load_failed(self, namespace: str, error: LogError) -> None:
+        """Counts a failed attempt to load a namespace. The server's log has a failure once, however often it is repeated."""
+        self.loads["failed"] += 1
+        self.load_failures[error.reason] += 1
+        level = logging.DEBUG if self._last_failures.get(namespace) == error.message else logging.WARNING
+        self._last_failures[namespace] = error.message
+        self._last_failures.move_to_end(namespace)
+        if len(self._last_failures) > _MOST_FAILURES:
+            self._last_failures.popitem(last=False)
+        _LOG.log(level, "%s can't be loaded: %s", namespace, error.message)
 
     def let_go(self) -> None:
         """Notes that documents are not needed any more: a namespace has been closed, or its log was opened anew."""
@@ -132,7 +209,10 @@ class Activity:
         event = placed.event
         if event is None:
             return
-        writer = "broker" if event.stamp is None else "sidecar"
+        writer = "broker"
+        if event.stamp is not None:
+            writer = "sidecar"
+            self.stages.folded(event.stamp.event_id)
         self.events[writer, folded.status.value] += 1
         if folded.stale and folded.status is not Status.DUPLICATE:
             self.conflicts[writer] += 1

@@ -2,27 +2,19 @@
 
 Policy keys are counted, and the bytes that they take are estimated (``memory_of``). Where there is no room, idle namespaces are closed, the
 idlest first. If that is not enough, no namespace is loaded for the first time, and no update makes a key; loaded namespaces go on being
-served, and take what others write. So more may be kept than allowed, which is logged:
+served, and take what others write. So more may be kept than allowed, which is logged once, and once more when there is room again.
 
-=====  ==================================================  =====  ================================================================
-state  what happens                                        next   what is done
-=====  ==================================================  =====  ================================================================
-ROOM   more is kept than allowed                           ROOM   idle namespaces are closed, as many as it takes
-ROOM   more is kept than allowed, and nothing is idle      OVER   one line in the log
-OVER   a thousandth more is kept than at the last attempt  OVER   namespaces that have become idle are closed
-OVER   a hundredth less is kept than allowed               ROOM   one line in the log
-=====  ==================================================  =====  ================================================================
-
-An attempt to make room looks at every namespace, which would be too much for each event of a busy one; and near the limit keys come and go.
-A namespace that has grown is not closed to make room for itself, however idle: it might not be loaded again.
+An attempt to make room looks at many namespaces, which would be too much for each event of a busy one; and near the limit keys come and go.
+So if nothing was idle at the last attempt, the next one comes when a thousandth more is kept. A namespace that has grown is not closed to
+make room for itself, however idle: it might not be loaded again.
 """
 
 from __future__ import annotations
 
-import enum
 import logging
 from collections.abc import Callable
 
+from ..core.reading.cells import CellsInUse
 from ..logs.change_log import LogError, beyond
 
 _LOG = logging.getLogger(__name__)
@@ -36,17 +28,10 @@ _ROOM_AGAIN = 100
 """There is room again when at least the limit divided by this is free."""
 
 
-class State(enum.Enum):
-    """Whether more is kept than allowed, as logged last."""
-
-    ROOM = enum.auto()
-    OVER = enum.auto()
-
-
 def memory_of(keys: int, size: int) -> int:
     """Returns an estimate of the bytes that policy keys take in memory.
 
-    Measured with documents of 8 to 1,400 bytes it is 0.9 to 1.2 times what they take once their cells are frozen; 0.6 times where a repair
+    Measured with documents of 8 to 1,400 bytes it is 0.9 to 1.2 times what they take at rest; 0.6 times where a repair
     is due, so that two documents are kept.
 
     Args:
@@ -70,13 +55,14 @@ class Capacity:
         self._most_keys = most_keys
         self._most_bytes = most_bytes
         self._evict = evict
+        self.in_use = CellsInUse()
+        """The policy keys that are in use, as objects; all others rest as bytes."""
         self.keys = 0
         """Policy keys that are kept."""
         self.documents = 0
         """Bytes of the documents that are kept, serialized."""
-        self._state = State.ROOM
-        self._tried = (0, 0)
-        """In OVER: the keys and bytes that were kept after the last attempt to make room."""
+        self._tried: tuple[int, int] | None = None
+        """The keys and bytes that were kept after the last attempt to make room, which has failed; None: there is room, as logged last."""
 
     @property
     def bytes(self) -> int:
@@ -91,8 +77,8 @@ class Capacity:
         """Counts so many more keys, with so many bytes of documents; fewer, where a number is negative."""
         self.keys += keys
         self.documents += size
-        if self._state is State.OVER and self._has_some_room():
-            self._state = State.ROOM
+        if self._tried is not None and self._has_some_room():
+            self._tried = None
             _LOG.warning("there is room for policy keys and documents again: %s", self._told())
 
     def relieve(self, name: str) -> None:
@@ -101,14 +87,13 @@ class Capacity:
         Args:
             name: the namespace that has grown last.
         """
-        if not self.is_over() or (self._state is State.OVER and not self._is_worth_a_try()):
+        if not self.is_over() or not self._is_worth_a_try():
             return
         while self._evict(name):
             if not self.is_over():
                 return
-        self._tried = self.keys, self.bytes
-        if self._state is State.ROOM:
-            self._state = State.OVER
+        was_over, self._tried = self._tried is not None, (self.keys, self.bytes)
+        if not was_over:
             _LOG.warning(
                 "more is in memory than the limits allow, and nothing of it is idle: %s. %s has grown last. Loaded namespaces are still"
                 " served, with what others write; other namespaces, and updates that would make a policy key, are refused until"
@@ -143,6 +128,8 @@ class Capacity:
         return beyond(option, most, sentence)
 
     def _is_worth_a_try(self) -> bool:
+        if self._tried is None:
+            return True
         keys, size = self._tried
         return self.keys > keys + self._most_keys // _TRY_AGAIN or self.bytes > size + self._most_bytes // _TRY_AGAIN
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,21 +9,15 @@ from ..checkpoints import Checkpoints
 from ..config import Limits
 from ..core.errors import Kind
 from ..core.fold.fold import FoldContext
-from ..core.reading.cells import key_of
-from ..core.reading.view import View
 from ..core.reasons import LogState, Reason
 from ..fair_limit import FairLimiter
 from ..health import Readiness
+from ..history import History
 from ..logs.change_log import ChangeLog, LogError
 from .activity import Activity
 from .capacity import Capacity
-from .listeners import Record
-from .load_failures import LoadFailures
 from .rate import Rate
 from .repair_queue import RepairQueue
-
-_NAMES = 1_024
-"""How many keys are looked at before other tasks have their turns."""
 
 
 @dataclass(slots=True)
@@ -51,10 +44,8 @@ class Common:
     """Bounds how often the ends of watched logs are asked for (``progress``)."""
     read_only: bool = False
     """Whether nothing may be written: updates are refused, and repairs only reported."""
-    load_failures: LoadFailures = field(default_factory=LoadFailures)
-    """Failures to load that have been logged."""
-    record: Record | None = None
-    """Makes the recorder of one opening; None: nothing is recorded."""
+    history: History | None = None
+    """Where everything that is folded is recorded; None: nowhere."""
     readiness: Readiness = field(default_factory=lambda: Readiness(0.0, known=True))
     """Whether the log can be reached; by default it can."""
     checkpoints: Checkpoints | None = None
@@ -64,14 +55,3 @@ class Common:
 def unavailable(namespace: str, why: Reason | LogState, sentence: str) -> LogError:
     """Makes an UNAVAILABLE error about a namespace."""
     return LogError(why, f"{namespace}: {sentence}", kind=Kind.UNAVAILABLE)
-
-
-async def topics_of(view: View) -> set[str]:
-    """Returns the topics that have a document. Other tasks have their turns meanwhile, and what they change may be missing."""
-    topics: set[str] = set()
-    name = ""
-    while names := view.named(name, _NAMES):
-        topics.update(key_of(each).topic for each in names)
-        name = names[-1]
-        await asyncio.sleep(0)
-    return topics

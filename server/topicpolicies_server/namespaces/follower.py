@@ -1,10 +1,10 @@
-"""One opening of a namespace's change log: brings what the log reports into order and folds it into a view.
+"""One opening of a namespace's change log: folds what the log reports into a view, and passes it on.
 
-A namespace that loses its log opens it anew with a new follower. A follower that has been replaced reports to no owner, so a superseded
-opening can neither end its successor nor serve in its place.
+It calls the other parts of the namespace directly: the watch hub, the requests, the repairs, and who waits for a position, in this order.
+``life`` opens logs and lets one follower answer; one that is retired changes and reports nothing any more.
 
 A log has to go on whatever comes of its reports. An entry that can't be folded is counted with those that can't be read, and the rest of
-its batch is taken. If the owner fails on a report, the view is ahead of what the owner's parts know, so the log is read anew.
+its batch is taken. If a part fails on a report, the view is ahead of what that part knows, so the log counts as lost and is read anew.
 
 Every entry is folded as soon as it is read, in the order of its partition. How many come at once, and so for how long the event loop is
 busy, is up to the log.
@@ -12,25 +12,29 @@ busy, is up to the log.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
-from ..checkpoints import Keeper, Restored
-from ..core.fold.fold import FoldContext, Folded
+from ..checkpoints import Place, Restored
+from ..core.fold.fold import FoldContext
 from ..core.policies.events import Event, Placed, Position
 from ..core.reading.readback import Disagreement, ReadBack
-from ..core.reading.view import Head, View
+from ..core.reading.view import Before, View
+from ..core.reading.watch import Token, WatchHub
 from ..core.reasons import LogState, Reason
-from ..logs.change_log import LogError, NamespaceLog
-from .capacity import Capacity, Share
-from .listeners import Owner, Recorder, Taken
+from ..history.entries import Taken
+from ..history.recorder import Recorder
+from ..logs.change_log import LogError, NamespaceLog, Start, anchor_of
+from .capacity import Share
+from .common import Common
+from .repairs import Repairs
+from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
 _MOST_LOGGED = 100
 """Different problems of entries that are logged a load; a writer of a log can make any number of them."""
-_Step: TypeAlias = tuple[Placed, Head | None, Folded | None, Head | None]
-"""A log entry, the head before it, what it did, and the head that it made; None: it made none."""
 
 
 class Follower:
@@ -38,29 +42,29 @@ class Follower:
 
     def __init__(
         self,
-        owner: Owner[Follower],
         namespace: str,
+        common: Common,
         context: FoldContext,
+        updates: Updates,
+        repairs: Repairs,
         older: Follower | None = None,
         recorder: Recorder | None = None,
-        capacity: Capacity | None = None,
-        keeper: Keeper | None = None,
         restored: Restored | None = None,
     ) -> None:
         """Begins without a log.
 
         Args:
-            owner: receives the reports.
             namespace: its name.
+            common: what all namespaces have in common.
             context: what the fold needs to know.
+            updates: the namespace's requests.
+            repairs: its repairs.
             older: the follower of the previous opening, which has ended; its view is continued if nothing that it has not seen was
                 compacted away.
             recorder: writes down what is folded; None: nothing does.
-            capacity: what may be kept in memory; None: anything.
-            keeper: makes the checkpoints of the view; if the previous view is continued, its own keeper does.
             restored: the view of a checkpoint, with which this follower begins if the log is read from there on.
         """
-        self.view = View(context)
+        self.view = View(context, in_use=common.capacity.in_use)
         """The view; empty until the log is open."""
         self.continues = False
         """Whether the view is that of the previous opening, continued."""
@@ -68,29 +72,47 @@ class Follower:
         """Whether the log never contradicted what the view was built from."""
         self.log: NamespaceLog | None = None
         """The opened log; None before ``opened``."""
+        self.hub: WatchHub | None = None
+        """The watchers of the view; None: it does not answer yet, nor continues one that did."""
         self.unreadable = 0
         """How many entries could not be read."""
-        self._logged: set[str] = set()
-        """The problems of these entries that the server's log has, at most ``_MOST_LOGGED``."""
-        self._owner: Owner[Follower] | None = owner
-        self._older = older
-        self._recorder = recorder
-        self._folded: list[Taken] = []
-        """Folded events that the recorder has not been given yet."""
-        self._context = context
-        self._namespace = namespace
         self.readback: ReadBack | None = None
         """Puts read and acknowledged events in order, and knows the view's positions; None: the log is not open."""
-        self._early: list[tuple[Callable[[Sequence[Any]], None], Sequence[Any]]] = []
-        self._caught_up = False
-        self.share = Share(capacity)
+        self.share = Share(common.capacity)
         """What this view adds to the server's ``capacity``."""
-        self._first = older is None
-        self.keeper = keeper
-        """Makes the checkpoints of the view; None: there are none."""
-        self._restored = restored
         self.size = 0
         """Bytes of the view's documents."""
+        self.unsaved = 0
+        """How many events came since the last checkpoint of the view."""
+        self._last: dict[int, Placed] = {}
+        """The last entry of each partition."""
+        self._anchors: dict[int, tuple[Position, str]] = {}
+        """By partition: position and anchor of the restored checkpoint; used until an entry of the partition comes."""
+        self._events: dict[int, Position] = {}
+        """By partition: the position of the last event, or of the last entry that could not be read (``Place.events``)."""
+        self.is_read = False
+        """Whether everything that was in the log when it was opened has been read."""
+        self.lost_by: LogError | None = None
+        """Why the log can't be followed any more; None: it can."""
+        self.no_room: LogError | None = None
+        """The error that there is no room in memory for what is being loaded; None: there is."""
+        self.changed = asyncio.Event()
+        """Set when one of these three has changed."""
+        self._namespace = namespace
+        self._common = common
+        self._context = context
+        self._updates = updates
+        self._repairs = repairs
+        self._older, self._is_first = older, older is None
+        self._recorder = recorder
+        self._restored = restored
+        self._retired = self._serves = self._caught_up = False
+        self._folded: list[Taken] = []
+        """Folded events that the recorder has not been given yet."""
+        self._logged: set[str] = set()
+        """The problems of these entries that the server's log has, at most ``_MOST_LOGGED``."""
+        self._early: list[tuple[Callable[[Sequence[Any]], None], Sequence[Any]]] = []
+        """Events that came while the log was being opened."""
 
     @property
     def identity(self) -> str:
@@ -102,45 +124,69 @@ class Follower:
         """Where the view stands, by partition; empty before the log is open."""
         return self.readback.positions if self.readback is not None else ()
 
+    @property
+    def place(self) -> Place | None:
+        """The view's place in its log; None: it has no log."""
+        positions = tuple(self.positions)
+        if not positions or not self.identity:
+            return None
+        anchors = tuple(self._anchor(partition, position) for partition, position in enumerate(positions))
+        events = tuple(self._events.get(partition, "") for partition in range(len(positions)))
+        return Place(Start(self.identity, positions, anchors, self.view.context.in_place), events)
+
+    def _anchor(self, partition: int, position: Position) -> str:
+        """Returns the anchor of the entry at the position up to which a partition was read; "": no known entry stands exactly there."""
+        last = self._last.get(partition)
+        where, anchor = self._anchors.get(partition, ("", "")) if last is None else (last.position, anchor_of(last))
+        return anchor if where == position else ""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more is taken from the log, because it was lost, or there is no room for it."""
+        return self.lost_by is not None or self.no_room is not None
+
     def opened(self, log: NamespaceLog) -> None:
         """Begins with the opened log, and takes what it reported while it was being opened."""
         self.log = log
+        if self._retired:
+            return
         complete = _complete_after(log)
         older, self._older = self._older, None
         self._context = self._context._replace(in_place=log.in_place)
         if older is not None and older.may_be_continued(self.identity, complete) and older.view.context.in_place == log.in_place:
-            self.continues, self.view = True, older.view
-            self.readback = ReadBack(log.partitions, log.follows, older.positions)
-            self.size = older.size
-            self.share.take_over(older.share)
-            self.keeper = older.keeper
+            self._continue(older, log)
         elif self._restored is not None and log.resumed:
             self._begin_with(self._restored, log)
         elif log.resumed:
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            self.view = View(self._context, complete)
+            self.view = View(self._context, complete, in_use=self._common.capacity.in_use)
             self.readback = ReadBack(log.partitions, log.follows)
-        if self.keeper is not None:
-            self.keeper.keep(self)
-        self._report(self._count)
-        self._record(lambda recorder: recorder.opened(log))
+        self._count()
+        if self._recorder is not None:
+            self._record(self._recorder.opened, log)
         early, self._early = self._early, []
         for take, events in early:
             take(events)
         if self._caught_up:
             self.caught_up()
 
+    def serve(self, hub: WatchHub) -> None:
+        """Notes that the view answers from now on, and that this hub has its watchers."""
+        self._serves, self.hub = True, hub
+
     def retire(self) -> None:
-        """Ends the reports to the owner. The view stays where it is, so that another opening can continue it.
+        """Ends all reports. The view stays where it is, so that another opening can continue it.
 
         If the log is still being opened, the view of the previous opening stays with the previous follower.
         """
-        if self._owner is not None:
-            self._owner = self._older = None
+        if not self._retired:
+            self._retired = True
+            self._older = None
             self._note()
-            self._record(lambda recorder: recorder.closed())
+            if self._recorder is not None:
+                self._record(self._recorder.closed)
             self._recorder = None
 
     def forget(self) -> None:
@@ -151,59 +197,88 @@ class Follower:
         """Drops the view and the log, which nothing needs any more. Reference cycles with the log and others would keep them in memory."""
         self.retire()
         self.forget()
-        if self.keeper is not None and self.keeper.copying and self.keeper.kept is self:
-            return  # a checkpoint of this view is being copied: the garbage collector frees it later
-        self.view = View(self._context)
-        self.log = self.keeper = self.readback = self._restored = None
+        self.view = View(self._context, in_use=self._common.capacity.in_use)
+        self.log = self.readback = self.hub = self._restored = None
         self._early.clear()
 
     # --- LogSink ------------------------------------------------------------------------------------------------
 
     def read(self, events: Sequence[Placed]) -> None:
         """Takes events that the log's reader delivered."""
+        if self._retired:
+            return
         if self.readback is None:
-            self._wait(self.read, events)
-        else:
-            readback = self.readback
-            if self.log is not None and not (self._caught_up or self.continues or self._restored is not None):
-                self.view.complete_behind(_complete_after(self.log))
-            self._report(lambda owner: self._take(owner, readback.read(events)))
+            self._early.append((self.read, events))
+            return
+        if not (self._caught_up or self.continues or self._restored is not None) and self.log is not None:
+            self.view.complete_behind(_complete_after(self.log))
+        try:
+            if taken := self.readback.read(events):
+                self._take(taken)
+        except Exception as error:  # noqa: BLE001 (the log is read anew)
+            self.fail(error)
 
     def appended(self, events: Sequence[Placed]) -> None:
         """Takes events of ours that the log acknowledged."""
+        if self._retired:
+            return
         if self.readback is None:
-            self._wait(self.appended, events)
-        else:
-            readback = self.readback
-            self._report(lambda owner: self._take(owner, readback.acknowledged(owner.acknowledged(events))))
+            self._early.append((self.appended, events))
+            return
+        try:
+            self._common.activity.stages.acknowledged(events)
+            if taken := self.readback.acknowledged(events):
+                self._take(taken)
+        except Exception as error:  # noqa: BLE001 (the log is read anew)
+            self.fail(error)
 
     def caught_up(self) -> None:
         """Notes that everything that was in the log at its opening has been read."""
         self._caught_up = True
-        if self.readback is not None:
-            self._report(self._finish_loading)
+        if self.readback is not None and not self._retired:
+            try:
+                self._finish_loading()
+            except Exception as error:  # noqa: BLE001 (the log is read anew)
+                self.fail(error)
 
     def append_failed(self, event: Event, error: LogError) -> None:
-        """Reports that an event of ours was not acknowledged."""
-        self._report(lambda owner: owner.append_failed(self, event, error))
+        """Deals with an event of ours that was not acknowledged."""
+        if self._retired:
+            return
+        try:
+            self._common.activity.not_appended(event, error)
+            if self._serves:
+                self._updates.append_failed(event, error)
+                self._repairs.append_failed(event, self.view.state(event.key), error)
+        except Exception as failure:  # noqa: BLE001 (the log is read anew)
+            self.fail(failure)
 
     def lost(self, error: LogError) -> None:
-        """Reports that the log can't be followed any more."""
-        if self._owner is not None:
-            self._owner.lost(self, error)
+        """Notes that the log can't be followed any more."""
+        if not self._retired:
+            self.lost_by = error
+            self.retire()
+            self.changed.set()
 
     def led(self) -> None:
-        """Reports that the writer of the log may have changed."""
-        self._report(lambda owner: owner.led(self))
+        """Notes that the writer of the log may have changed."""
+        if self._serves and not self._retired:
+            try:
+                self._updates.led()
+                self._repairs.led()
+            except Exception as error:  # noqa: BLE001 (the log is read anew)
+                self.fail(error)
 
-    def settled(self) -> None:
-        """Reports ``loaded`` again: it is time to check again whether the view may answer."""
-        self._report(lambda owner: owner.loaded(self))
-
-    def _wait(self, take: Callable[[Sequence[Any]], None], events: Sequence[Any]) -> None:
-        """Keeps events that come while the log is being opened; ``opened`` takes them."""
-        if self._owner is not None:
-            self._early.append((take, events))
+    def fail(self, error: Exception) -> None:
+        """Has the log count as lost, because what it reported could not be processed. This view is not continued."""
+        if isinstance(error, Disagreement):
+            _LOG.error("%s: the reader contradicts a proof (%s); the log is read again", self._namespace, error)
+            what = f"was found to be inconsistent: {error}"
+        else:
+            _LOG.error("%s: what the log reported could not be processed; it is read again", self._namespace, exc_info=error)
+            what = f"reported what could not be processed ({type(error).__name__})"
+        self.trusted = False
+        self.lost(LogError(Reason.LOG_UNAVAILABLE, f"The change log of {self._namespace} {what}."))
 
     # -------------------------------------------------------------------------------------------------------------
 
@@ -222,107 +297,122 @@ class Follower:
             return False
         return all(end is not None and end <= here for end, here in zip(complete, self.positions, strict=True))
 
+    def _continue(self, older: Follower, log: NamespaceLog) -> None:
+        """Continues the view of the previous opening."""
+        self.continues, self.view, self.hub = True, older.view, older.hub
+        self.readback = ReadBack(log.partitions, log.follows, older.positions)
+        self.size = older.size
+        self.share.take_over(older.share)
+        self.unsaved, self._last, self._anchors, self._events = older.unsaved, older._last, older._anchors, older._events
+
     def _begin_with(self, restored: Restored, log: NamespaceLog) -> None:
         """Begins with the view of a checkpoint."""
         self.view = restored.view
-        self.readback = ReadBack(log.partitions, log.follows, restored.positions)
-        self.size, self.unreadable = restored.header.size, restored.header.unreadable
-        if self.keeper is not None:
-            self.keeper.restored(restored.header, restored.rows, restored.view.recent.noted)
+        self.view.share(self._common.capacity.in_use)
+        start, events = restored.place
+        self.readback = ReadBack(log.partitions, log.follows, start.positions)
+        self.size, self.unreadable = restored.size, restored.unreadable
+        self._anchors = dict(enumerate(zip(start.positions, start.anchors, strict=True)))
+        self._events = dict(enumerate(events))
 
-    def _finish_loading(self, owner: Owner[Follower]) -> None:
+    def _finish_loading(self) -> None:
         log = self.log
         assert log is not None, "open"
         self.passed([log.complete_after(partition) or "" for partition in range(log.partitions)])
         self.view.loaded()
-        self._record(lambda recorder: recorder.caught_up())
-        owner.loaded(self)
+        if self._recorder is not None:
+            self._record(self._recorder.caught_up)
+        self.is_read = True
+        self.changed.set()
 
-    def _take(self, owner: Owner[Follower], events: Sequence[Placed]) -> None:
-        if not events:
-            return
-        fold, taken, keeper = self._fold, owner.taken, self.keeper
-        if keeper is not None and keeper.to_copy:
-            keeper.before(events)
+    def _take(self, events: Sequence[Placed]) -> None:
+        """Folds events, in order, and passes on what they did, and how far the view has come."""
         try:
-            for entry in events:
-                placed, before, folded, change = fold(entry)
-                if self._recorder is not None:
-                    self._folded.append((placed, before, folded, change if change is not None else before))
-                taken(self, placed, folded, change, before)
+            for placed in events:
+                self._fold(placed)
         finally:
-            self._note()
-            if keeper is not None:
-                keeper.took(events)
-        owner.moved(self)
-        self._count(owner)
+            if self._folded:
+                self._note()
+            self.unsaved += len(events)
+            for placed in events:
+                self._last[placed.partition] = placed
+                if placed.event is not None or placed.problem:
+                    self._events[placed.partition] = placed.position
+        if self.hub is not None:
+            positions = self.positions
+            self.hub.moved(Token(self.identity, tuple(positions)))
+            self._updates.progress.moved(positions)
+        self._count()
 
-    def _count(self, owner: Owner[Follower]) -> None:
-        """Counts what the view keeps. If there is no room for a namespace that is loaded for the first time, reports ``refused``."""
-        if not self.share.count(len(self.view), self.size):
-            return
-        if self._caught_up:
-            owner.grown(self)
-        elif self._first and (refusal := self.share.refusal(self._namespace)) is not None:
-            owner.refused(self, refusal)
-
-    def _fold(self, placed: Placed) -> _Step:
-        """Folds an entry and counts it. An entry that can't be folded is treated as one that can't be read."""
-        before = self.view.head(placed.event.key) if placed.event is not None else None
+    def _fold(self, placed: Placed) -> None:
+        """Folds an entry and passes on what it did. One that can't be folded is treated as one that can't be read."""
+        view, event = self.view, placed.event
+        before = view.head(event.key) if event is not None else None
         folded = change = None
         try:
-            folded, change = self.view.take(placed)
+            folded, change = view.take(placed)
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
             _LOG.exception("%s: the entry at %s can't be applied", self._namespace, placed.position)
-            placed = placed._replace(event=None, problem=f"it can't be applied ({type(error).__name__})")
+            placed, event = placed._replace(event=None, problem=f"it can't be applied ({type(error).__name__})"), None
         if placed.problem:
-            self.unreadable += 1
-            if placed.problem not in self._logged and len(self._logged) < _MOST_LOGGED:
-                self._logged.add(placed.problem)
-                skipped = f"{placed.position}: {placed.problem} (others like it are only counted)"
-                _LOG.warning("%s: skipped an unreadable entry at %s", self._namespace, skipped)
+            self._skip(placed)
         if change is not None:
-            self.size += _size(change) - _size(before)
-        return placed, before, folded, change
-
-    def _report(self, report: Callable[[Owner[Follower]], None]) -> None:
-        """Reports to the owner, if there is one. If the owner fails, the log counts as lost, and this view is not continued."""
-        owner = self._owner
-        if owner is None:
+            self.size += change.size - (before.size if before is not None else 0)
+        after = change if change is not None else before
+        if self._recorder is not None:
+            self._folded.append((placed, before, folded, after))
+        if event is None or folded is None:
             return
-        try:
-            report(owner)
-        except Disagreement as error:
-            _LOG.error("%s: the reader contradicts a proof (%s); the log is read again", self._namespace, error)
-            self._give_up(f"was found to be inconsistent: {error}")
-        except Exception as error:  # noqa: BLE001 (what was not told of is told when the log is read anew)
-            _LOG.exception("%s: what the log reported could not be processed; it is read again", self._namespace)
-            self._give_up(f"reported what could not be processed ({type(error).__name__})")
+        hub, old = self.hub, before.document if before is not None else None
+        if not self._serves:
+            self._updates.read_ahead(event, folded, old, after.document if after is not None else None)
+            if change is not None and hub is not None:
+                hub.publish(change)
+            return
+        self._common.activity.folded(self._namespace, placed, folded, old, after.document if after is not None else None)
+        if change is not None:
+            assert hub is not None, "it serves"
+            change.before = Before(old) if change.previous else None
+            hub.publish(change)
+        state = view.state(event.key)
+        self._updates.folded(event, folded, old, state)
+        self._repairs.consider(event.key, state, placed)
 
-    def _give_up(self, what: str) -> None:
-        self.trusted = False
-        self.lost(LogError(Reason.LOG_UNAVAILABLE, f"The change log of {self._namespace} {what}."))
+    def _skip(self, placed: Placed) -> None:
+        """Counts an entry that can't be read."""
+        self.unreadable += 1
+        self._common.activity.unreadable += 1
+        if placed.problem not in self._logged and len(self._logged) < _MOST_LOGGED:
+            self._logged.add(placed.problem)
+            skipped = f"{placed.position}: {placed.problem} (others like it are only counted)"
+            _LOG.warning("%s: skipped an unreadable entry at %s", self._namespace, skipped)
+
+    def _count(self) -> None:
+        """Counts what the view keeps. If there is no room for a namespace that is loaded for the first time, its load ends."""
+        if not self.share.count(len(self.view), self.size):
+            return
+        if self._serves:
+            self._common.capacity.relieve(self._namespace)
+        elif self._is_first and not self._caught_up and (refusal := self.share.refusal(self._namespace)) is not None:
+            self.no_room = refusal
+            self.retire()
+            self.changed.set()
 
     def _note(self) -> None:
         """Passes on to the recorder what was folded."""
         folded, self._folded = self._folded, []
-        if folded:
-            self._record(lambda recorder: recorder.noted(folded))
+        if folded and self._recorder is not None:
+            self._record(self._recorder.noted, folded)
 
-    def _record(self, note: Callable[[Recorder], None]) -> None:
+    def _record(self, note: Callable[..., None], *about: Any) -> None:
         """Calls the recorder. One that fails records nothing more of this opening; the next opening finds out what is missing."""
-        if self._recorder is not None:
-            try:
-                note(self._recorder)
-            except Exception:  # noqa: BLE001 (what is served does not depend on what is recorded)
-                _LOG.exception("%s: recording failed; it continues when the log is opened again", self._namespace)
-                self._recorder = None
+        try:
+            note(*about)
+        except Exception:  # noqa: BLE001 (what is served does not depend on what is recorded)
+            _LOG.exception("%s: recording failed; it continues when the log is opened again", self._namespace)
+            self._recorder = None
 
 
 def _complete_after(log: NamespaceLog) -> list[Position | None]:
     """Returns the position of each partition behind which nothing was compacted away; None: it is not known."""
     return [log.complete_after(partition) for partition in range(log.partitions)]
-
-
-def _size(head: Head | None) -> int:
-    return 0 if head is None else head.size

@@ -1,49 +1,71 @@
-"""The state machine of a namespace: what it is doing, and whether its callers are answered, wait, or are refused.
+"""The life of a namespace: its log is loaded on first use, once however many callers ask; followed; and loaded anew whenever it is lost.
 
-=======  ===========  =======  ===================================================================================================
-state    event        next     what is done
-=======  ===========  =======  ===================================================================================================
-Loading  ``Opened``   Loading  the log is read by this follower
-Loading  ``Served``   Serving  the callers that wait are let in
-Loading  ``Missed``   Failed   the callers that wait get the error of the attempt
-Loading  ``CutOff``   Loading  the callers that wait get the error; the attempt goes on
-Loading  ``Lost``     Loading  the log is opened anew, and the error says why; the callers that wait go on waiting
-Serving  ``Lost``     Loading  callers wait from now on
-Serving  ``CutOff``   Serving  nothing: the view answers on, and the log itself reports when it is lost
-Failed   ``Asked``    Failed   a caller waits for the next attempt, which begins soon
-Failed   ``Began``    Loading  the callers that wait for the next attempt wait for this one
-Failed   ``CutOff``   Failed   the callers that wait get the error
-Closed   all          Closed   nothing
-the      ``Ended``    Closed   the callers that wait get the error, and so does every later caller
-others
-=======  ===========  =======  ===================================================================================================
+One coroutine is all of it (``Life._run``): open the log, read it, let its view answer, wait until the log is lost; after a failed attempt,
+pause. Callers wait while it loads or pauses (``admit``), and get the error of an attempt that fails. An attempt that makes progress goes on
+for as long as it takes; one without gives its slot to another namespace after a while, and is ended when nothing came for too long.
 
-An attempt to load opens the log, with a follower for each opening, and reads it until its view may answer (``loading``); from then on the
-log *serves*. Callers wait in Loading and Failed, are answered in Serving, and are refused in Closed (``admit``).
-Any event that is not in the table is a bug (``Impossible``).
+The next attempt after a failure begins after a pause, each twice as long as the one before; or as soon as a caller needs the namespace, but
+at least ``ASKED_SECONDS`` after the failure. So a caller learns how things are now; and however many callers want what does not exist, and
+however soon they leave again, the brokers are asked about it only a few times a second.
+
+A namespace has one open log at a time: before its log is opened anew, the former opening has been closed. Each opening has a follower, and
+only this coroutine lets one answer, or ends it: a superseded one can't.
 """
 
 from __future__ import annotations
 
 import asyncio
 import enum
+import logging
+import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
-from ..core.errors import PolicyError
+from ..checkpoints import Restored
+from ..core.errors import Kind, PolicyError
 from ..core.reading.view import View
 from ..core.reading.watch import WatchHub
-from ..core.reasons import Reason
-from ..logs.change_log import LogError
+from ..core.reasons import LogState, Reason
+from ..history.recorder import Recorder
+from ..logs.change_log import LogError, NamespaceLog, Start
+from ..tasks import RestartedTask, TaskSet, asked_to_end
+from .activity import Usage
+from .common import Common, unavailable
 from .follower import Follower
+from .repairs import Repairs
+from .serving import next_hub
+from .updates import Updates
+
+_LOG = logging.getLogger(__name__)
+ASKED_SECONDS = 0.25
+"""The least time between the end of an attempt and the beginning of the next."""
+_FIRST_PAUSE = 1 / 100
+"""The first pause, as a fraction of the longest, if no caller shortens it."""
+_LOSSES = 5
+"""The number of losses in a row, while the log is read, at which waiting callers get the error; and of losses right after it began to serve
+at which a pause comes before the next attempt."""
+_BRIEF_SECONDS = 1.0
+_LOOKS = 4
+"""How often progress is checked within the time that an attempt may go without any."""
+_LASTING = Reason.LOG_FILE_UNUSABLE
+"""The reason of a loss that reading the log anew at once does not cure: waiting callers get the error."""
 
 ReadyFuture: TypeAlias = "asyncio.Future[None]"
 """The future that callers await while the namespace can't answer: it ends when the view answers, or with the error that they get."""
 
 
+class StartingPoint(NamedTuple):
+    """Where an opening begins to read, and with which view: behind what is known of the log, so that little of it has to be read."""
+
+    start: Start | None = None
+    """The place from which the log is to be read; None: its beginning. The log decides in the end (``NamespaceLog.resumed``)."""
+    restored: Restored | None = None
+    """The restored checkpoint with whose view the opening begins; None: it begins with no checkpoint."""
+
+
 class Phase(enum.Enum):
-    """The phase of a namespace that clients and health checks see; derived from its state."""
+    """The phase of a namespace that clients and health checks see."""
 
     LOADING = "loading"
     READY = "ready"
@@ -51,219 +73,78 @@ class Phase(enum.Enum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True)
-class Loading:
-    """The log is being read, or an attempt to read it is about to begin."""
-
-    ready: ReadyFuture
-    error: LogError | None = None
-    """Why the log is read anew: the last attempt failed, or the log was lost; None: it is read for the first time."""
-    stays_failed: bool = False
-    """Whether the phase stays FAILED during this attempt, so that watchers see no change before it has ended."""
-    follower: Follower | None = None
-    """The follower of the opening that is being read; None: none is open yet."""
-
-    def admit(self) -> ReadyFuture | None:
-        """Returns the future to await: it ends with this attempt to load."""
-        return self.ready
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """The log has been read, and the view answers."""
-
-    follower: Follower
-    hub: WatchHub
-
-    def admit(self) -> ReadyFuture | None:
-        """Returns None: the caller is answered at once."""
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The last attempt to read the log failed. Another one follows."""
-
-    error: LogError
-    ready: ReadyFuture | None = None
-    """The future of the callers that wait for the next attempt; None: no caller waits."""
-
-    def admit(self) -> ReadyFuture | None:
-        """Returns the future to await: it ends with the next attempt to load. ``Asked`` has to come first."""
-        assert self.ready is not None, "asked"
-        return self.ready
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The namespace has ended."""
-
-    error: PolicyError
-
-    def admit(self) -> ReadyFuture | None:
-        """Refuses the caller.
-
-        Raises:
-            PolicyError: always.
-        """
-        raise self.error
-
-
-State: TypeAlias = Loading | Serving | Failed | Closed
-
-
-class Opened(NamedTuple):
-    """The log is being opened, with this follower."""
-
-    follower: Follower
-
-
-class Served(NamedTuple):
-    """The log has been read completely enough for its view to answer."""
-
-    follower: Follower
-    hub: WatchHub
-
-
-class Missed(NamedTuple):
-    """An attempt to load has failed."""
-
-    error: LogError
-
-
-class Lost(NamedTuple):
-    """The log can't be followed any more."""
-
-    error: LogError
-    next_ready: ReadyFuture
-    """The future of the callers that wait from now on."""
-
-
-class Asked(NamedTuple):
-    """A caller needs the namespace."""
-
-    next_ready: ReadyFuture
-    """The future of the callers that wait from now on."""
-
-
-class Began(NamedTuple):
-    """A new attempt to load begins."""
-
-    next_ready: ReadyFuture
-    """The future of the callers that wait from now on."""
-    stays_failed: bool
-
-
-class CutOff(NamedTuple):
-    """The log is known to be out of reach, so no caller should wait for it."""
-
-    error: LogError
-    next_ready: ReadyFuture
-    """The future of the callers that wait from now on."""
-
-
-class Ended(NamedTuple):
-    """The namespace is closed."""
-
-    error: PolicyError
-
-
-Happening: TypeAlias = Opened | Served | Missed | Lost | Asked | Began | CutOff | Ended
-
-
-class Impossible(Exception):
-    """An event that can't happen in the state that the namespace is in."""
-
-
-def after(state: State, event: Happening) -> State:
-    """Returns the state after an event, by the table above.
-
-    Raises:
-        Impossible: the table has no such line.
-    """
-    then: State = state
-    match state, event:
-        case Closed(), _:
-            pass
-        case _, Ended(error):
-            then = Closed(error)
-        case Loading(ready, error, stays_failed), Opened(follower):
-            then = Loading(ready, error, stays_failed, follower)
-        case Loading(), Served(follower, hub):
-            then = Serving(follower, hub)
-        case Loading(), Missed(error):
-            then = Failed(error)
-        case Loading(ready), Lost(error):
-            then = Loading(ready, error)
-        case Serving(), Lost(error, next_ready):
-            then = Loading(next_ready, error)
-        case Loading(_, error, stays_failed, follower), CutOff(_, next_ready):
-            then = Loading(next_ready, error, stays_failed, follower)
-        case Failed(error), CutOff():
-            then = Failed(error)
-        case Serving(), CutOff():
-            pass
-        case Failed(error, ready), Asked(next_ready):
-            then = Failed(error, ready or next_ready)
-        case Failed(error, ready), Began(next_ready, stays_failed):
-            then = Loading(ready or next_ready, error, stays_failed)
-        case _:
-            raise Impossible(f"{type(event).__name__} in {type(state).__name__}")
-    return then
-
-
 class Life:
-    """The life of one namespace: its state, and the view that answers."""
+    """Loads one namespace, and loads it anew when its log is lost. All methods belong to the event loop that made it."""
 
-    def __init__(self, asked: Callable[[], None], changed: Callable[[], None] = lambda: None) -> None:
-        """Begins in Loading. ``asked``: called when a caller first waits for the next attempt; ``changed``: after a change of state."""
-        self._asked = asked
-        self._changed = changed
-        self._state: State = Loading(_new_future())
+    def __init__(
+        self,
+        name: str,
+        common: Common,
+        usage: Usage,
+        updates: Updates,
+        repairs: Repairs,
+        chance: random.Random,
+        *,
+        dismiss: Callable[[], bool],
+        predecessor: asyncio.Task[None] | None,
+    ) -> None:
+        """Begins to load the namespace.
+
+        Args:
+            name: ``tenant/namespace``.
+            common: what all namespaces have in common.
+            usage: what uses the namespace.
+            updates: its requests.
+            repairs: its repairs.
+            chance: spreads the attempts of many namespaces.
+            dismiss: called after a failed attempt; True: the namespace is closed, and not tried again.
+            predecessor: the task that closes this namespace's former instance, whose log must be closed before it is opened again.
+        """
+        self._name = name
+        self._common = common
+        self._usage = usage
+        self._updates = updates
+        self._progress = updates.progress
+        self._repairs = repairs
+        self._chance = chance
+        self._dismiss = dismiss
+        self._predecessor = predecessor
+        self._loop = asyncio.get_running_loop()
+        self.phase = Phase.LOADING
+        """The phase that clients and health checks see."""
+        self.error: PolicyError | None = None
+        """Why the last attempt failed, the log is read anew, or the namespace is closed; None: there is no such reason."""
+        self.failed = False
+        """Whether the last attempt has failed, and the next one has not begun."""
+        self.reading: Follower | None = None
+        """The follower of the opening that is read; None: none is open yet, or its view answers."""
         self.served: Follower | None = None
         """The follower whose view answers, or answered last; None: none has, or the namespace has ended."""
+        self.view: View | None = None
+        """The view that answers, or answered last, also after the namespace has ended."""
         self.hub: WatchHub | None = None
         """The watchers of that view."""
-        self._last_view: View | None = None
-        """The view that answered last, after the namespace has ended (``detached``)."""
+        self._ready: ReadyFuture | None = None
+        """The future of the callers that wait; None: no caller waits."""
+        self._asked = asyncio.Event()
+        """Set when a caller waits."""
+        self._longest_pause = common.limits.load_retry_seconds
+        self._pause_seconds = self._longest_pause * _FIRST_PAUSE
+        self._losses = 0
+        """How many attempts in a row have failed; reset when the view answers."""
+        self._served_at = 0.0
+        self._brief = 0
+        """How often in a row the log was lost as soon as it served."""
+        self._doubted = False
+        """Whether the next opening begins at the log's beginning, because where the last one began may be why it failed."""
+        self._closings = TaskSet(name)
+        self._task: RestartedTask | None = RestartedTask(f"namespace {name}", self._run, failed=self._broken)
+        self._task.start()
 
     @property
-    def state(self) -> State:
-        """The current state."""
-        return self._state
-
-    @property
-    def phase(self) -> Phase:
-        """The phase that clients and health checks see; derived from the state."""
-        match self._state:
-            case Serving():
-                return Phase.READY
-            case Closed():
-                return Phase.CLOSED
-            case Failed() | Loading(stays_failed=True):
-                return Phase.FAILED
-            case Loading():
-                return Phase.LOADING
-
-    @property
-    def error(self) -> PolicyError | None:
-        """Why the last attempt failed, why the log is read anew, or why the namespace is closed; None: there is no such reason."""
-        return None if isinstance(self._state, Serving) else self._state.error
-
-    @property
-    def cause(self) -> Reason:
-        """The reason of ``error``; NAMESPACE_LOADING if there is no error."""
-        return self.error.reason if self.error is not None else Reason.NAMESPACE_LOADING
-
-    @property
-    def view(self) -> View | None:
-        """The view that answers, or answered last; None: none has."""
-        return self.served.view if self.served is not None else self._last_view
-
-    @property
-    def reading(self) -> Follower | None:
-        """The follower that is being read; None: the namespace is not loading, or the log is not being opened yet."""
-        return self._state.follower if isinstance(self._state, Loading) else None
+    def loading(self) -> bool:
+        """Whether an attempt to load is under way, or about to begin."""
+        return not self.failed and self.phase in (Phase.LOADING, Phase.FAILED)
 
     def admit(self) -> ReadyFuture | None:
         """Returns the future that a caller has to await before it asks again; None: the caller is answered at once.
@@ -271,79 +152,343 @@ class Life:
         Raises:
             PolicyError: the namespace is closed.
         """
-        if isinstance(self._state, Failed) and self._state.ready is None:
-            self._go(Asked(_new_future()))
-            self._asked()
-        return self._state.admit()
+        if self.phase is Phase.READY and self.served is not None and self.served.lost_by is None:
+            return None
+        if self.phase is Phase.CLOSED:
+            assert self.error is not None, "closed"
+            raise self.error
+        self.ask()
+        if self._ready is None:
+            self._ready = self._loop.create_future()
+        return self._ready
 
-    def opened(self, follower: Follower) -> None:
-        """Notes that the log is being opened, with this follower."""
-        self._go(Opened(follower))
-
-    def serve(self, follower: Follower, hub: WatchHub) -> None:
-        """Lets the view of this follower answer from now on."""
-        older = self.served
-        self._go(Served(follower, hub))
-        if isinstance(self._state, Serving):
-            self.served, self.hub = follower, hub
-            if older is not None and older is not follower:
-                older.let_go()
-
-    def missed(self, error: LogError) -> None:
-        """Notes that an attempt to load has failed."""
-        self._go(Missed(error))
-
-    def lost(self, error: LogError) -> None:
-        """Notes that the log can't be followed any more."""
-        self._go(Lost(error, _new_future()))
-
-    def began(self, *, stays_failed: bool) -> None:
-        """Notes that a new attempt begins; ``stays_failed``: watchers see no change before it has ended."""
-        self._go(Began(_new_future(), stays_failed))
+    def ask(self) -> None:
+        """Notes that a caller needs the namespace: ends the pause after a failed attempt."""
+        self._asked.set()
 
     def cut_off(self, error: LogError) -> None:
-        """Notes that the log is known to be out of reach: the callers that wait get the error."""
-        self._go(CutOff(error, _new_future()))
+        """Notes that the log is known to be out of reach: the callers that wait get the error, and an attempt goes on."""
+        self._refuse(error)
 
     def end(self, error: PolicyError) -> None:
         """Closes the namespace: every caller gets the error from now on."""
-        self._go(Ended(error))
+        self.phase, self.error = Phase.CLOSED, error
+        self._refuse(error)
+        self._usage.wake()
 
-    def detached(self) -> Life:
-        """Returns what replaces this object when the namespace has ended: the last state, hub and view, without reference cycles."""
-        left = Life(self._asked, self._changed)
-        left._state, left.hub, left._last_view = self._state, self.hub, self.view
-        if self.served is not None:
-            self.served.let_go()
-        self.served = self.hub = None
-        return left
+    async def close(self) -> None:
+        """Ends the attempt that is under way, and closes the log that serves, which finishes what it has accepted. ``end`` comes first."""
+        if self._task is not None:
+            await self._task.stop()
+        await self._closings.close(cancel=False)
+        served = self.served
+        try:
+            if served is not None:
+                await close_quietly(self._name, served.log)
+                if self._common.checkpoints is not None:
+                    await self._common.checkpoints.finish(self._name, served)
+        finally:
+            if served is not None:
+                served.let_go()
+            self.served, self._task, self._dismiss = None, None, _never  # without reference cycles
 
-    def _go(self, event: Happening) -> None:
-        before, now = self._state, after(self._state, event)
-        self._state = now
-        self._changed()
-        left = before.follower if isinstance(before, Loading) and not isinstance(now, Serving) else None
-        if left is not None and left is not self.reading:
-            if left.continues:
-                older, self.served = self.served, left  # its view is that of the opening before, and has come further
-                if older is not None:
-                    older.let_go()
-            else:
-                left.forget()
-        if not isinstance(before, Loading | Failed) or (ready := before.ready) is None or ready.done():
+    # --- the coroutine --------------------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        if self._predecessor is not None:
+            await asyncio.wait({self._predecessor})
+            self._predecessor = None
+        while True:
+            if self.failed:
+                if not await self._pause():
+                    return
+                self._begin()
+            if self.phase is not Phase.READY:
+                await self._attempt()
+            if self.phase is Phase.READY:
+                await self._until_lost()
+
+    async def _attempt(self) -> None:
+        """Tries to load the namespace. Afterwards its view answers, or the attempt has failed, or the log was lost while it was read."""
+        if self._brief >= _LOSSES:
+            await asyncio.sleep(min(_BRIEF_SECONDS * 2 ** (self._brief - _LOSSES), self._longest_pause))
+        try:
+            await self._load()
+        except LogError as problem:
+            error = problem
+        except Exception:  # noqa: BLE001 - the caller is told that it is our fault, the log why
+            _LOG.exception("loading %s failed", self._name)
+            error = _broken(self._name)
+        else:
+            self._losses = 0
+            self._pause_seconds = self._longest_pause * _FIRST_PAUSE
             return
-        if isinstance(now, Serving):
+        self._losses += 1
+        if error.state is not LogState.LOST or self._losses >= _LOSSES:
+            self._miss(error)
+        # else it was compacted or moved while it was read: waiting callers need not know
+
+    async def _load(self) -> None:
+        """Opens the log, reads it, and lets its view answer.
+
+        Raises:
+            LogError: it can't be loaded now.
+        """
+        common, limits = self._common, self._common.limits
+        start = StartingPoint()
+        follower: Follower | None = None
+        try:
+            await self._closings.close(cancel=False)
+            async with common.slots.place(self._name, progress=lambda: (follower and tuple(follower.positions)) or None):
+                if self.served is None and not common.capacity.has_room():
+                    raise common.capacity.refusal(self._name)
+                opened_at = common.now()
+                recorder = await common.history.recorder(self._name) if common.history is not None else None
+                if not self._doubted:
+                    start = await self._starting_point(recorder)
+                context = common.context._replace(joining=True, joined_at=None if common.context.sole_writer else opened_at)
+                older, parts = self.served, (self._updates, self._repairs)
+                follower = self.reading = Follower(self._name, common, context, *parts, older, recorder, start.restored)
+                began = self._loop.time()
+                try:
+                    async with asyncio.timeout(limits.load_timeout_seconds):
+                        log = await common.log.open(self._name, follower, *(() if start.start is None else (start.start,)))
+                        if start.start is not None and not log.resumed:
+                            _LOG.info("%s: its log does not go on behind what is known of it: it is read from its beginning", self._name)
+                        follower.opened(log)
+                    await self._read(follower, began)
+                except TimeoutError:
+                    problem = f"nothing of its change log arrived within {limits.load_timeout_seconds:g} s"
+                    sentence = f"{problem}: try again, or raise load_timeout_seconds."
+                    raise unavailable(self._name, LogState.LOAD_TIMEOUT, sentence) from None
+            self._check(follower)
+            await self._until_all_seen(follower)
+            self._check(follower)
+            try:
+                self._serve(follower, opened_at)
+            except Exception as error:  # noqa: BLE001 (its log counts as lost)
+                follower.fail(error)
+                if follower is not self.served:
+                    self._check(follower)
+        except BaseException as failure:
+            self._abandon(follower, start, failure)
+            raise
+
+    async def _starting_point(self, recorder: Recorder | None) -> StartingPoint:
+        """Returns where the next opening begins: behind a view that answered, which is then continued; or else behind the last checkpoint.
+
+        Args:
+            recorder: writes down what is folded; it has to know everything up to that place.
+        """
+        older, checkpoints = self.served, self._common.checkpoints
+        if checkpoints is None:
+            return StartingPoint()
+        restored, place = None, None
+        if older is not None:
+            place = older.place if older.trusted else None
+        else:
+            limits = self._common.limits
+            restored = await checkpoints.restored(self._name, self._common.context, seconds=limits.load_timeout_seconds)
+            place = restored.place if restored is not None else None
+        if place is None:
+            return StartingPoint()
+        if recorder is not None and not recorder.knows(place.start.identity, place.events):
+            _LOG.info("%s: the history ends before the checkpoint, so the log is read from its beginning", self._name)
+            return StartingPoint()
+        return StartingPoint(place.start, restored)
+
+    async def _read(self, follower: Follower, began: float) -> None:
+        """Waits until the log is read or lost, for as long as there is progress: starting over would take as long again.
+
+        Raises:
+            TimeoutError: nothing came for too long.
+        """
+        limit = self._common.limits.load_timeout_seconds
+        positions, looks_at, until = tuple(follower.positions), began + limit, began + limit
+        while not (follower.is_read or follower.ended):
+            if (now := self._loop.time()) < looks_at:
+                await _wait(follower.changed, looks_at - now)
+                continue
+            if (come := tuple(follower.positions)) != positions:
+                positions, until = come, now + limit
+            elif now >= until:
+                raise TimeoutError
+            looks_at = min(until, now + limit / _LOOKS)
+
+    async def _until_all_seen(self, follower: Follower) -> None:
+        """Waits until no event can be missing (``core/fold/joining``), or writers that have seen more of the log had time to restate it."""
+        until = self._loop.time() + self._common.limits.join_patience_seconds
+        while not follower.ended:
+            now = self._common.now()
+            all_seen_at, patience = follower.view.check_all_seen(now), until - self._loop.time()
+            if all_seen_at is None or patience <= 0:
+                return
+            await _wait(follower.changed, min(max(all_seen_at - now, 1) / 1000, patience))
+
+    def _check(self, follower: Follower) -> None:
+        """Raises the error of an opening that has ended.
+
+        Raises:
+            LogError: there is no room for what it loads, or its log was lost.
+        """
+        if follower.no_room is not None:
+            raise follower.no_room
+        if (error := follower.lost_by) is None:
+            return
+        self._lose(error)
+        if error.reason is _LASTING:
+            raise LogError(error.state or error.reason, error.message)
+        raise LogError(LogState.LOST, f"{error.message} Try again.")
+
+    def _serve(self, follower: Follower, opened_at: int) -> None:
+        """Lets the view of an opening answer, whose log was read to where it ended at ``opened_at``."""
+        common, older, log = self._common, self.served, follower.log
+        assert log is not None, "open"
+        self.hub = next_hub(self.hub, older, follower, common.limits)
+        follower.serve(self.hub)
+        self.served, self.reading, self.view = follower, None, follower.view
+        self.phase, self.error, self._doubted, self._served_at = Phase.READY, None, False, self._loop.time()
+        if older is not None:
+            older.let_go()
+        self._usage.wake()
+        if (ready := self._take_ready()) is not None:
             ready.set_result(None)
-        elif isinstance(event, CutOff):
-            _refuse(ready, event.error)
-        elif isinstance(now, Closed) or (isinstance(now, Failed) and now.ready is not ready):
-            _refuse(ready, now.error)
+        self.hub.wake_all()
+        self._progress.serve(log, follower.positions, opened_at)
+        self._updates.serve(log, follower.view)
+        self._repairs.serve(log, follower.view)
+        common.capacity.relieve(self._name)
+        if common.checkpoints is not None:
+            common.checkpoints.keep(self._name, follower)
+        if older is not None and not follower.continues:
+            common.activity.let_go()
+        common.activity.loaded(self._name)
+
+    async def _until_lost(self) -> None:
+        """Waits until the log that serves is lost."""
+        follower = self.served
+        assert follower is not None, "it serves"
+        while (error := follower.lost_by) is None:
+            await _wait(follower.changed)
+        self._brief = self._brief + 1 if self._loop.time() - self._served_at < _BRIEF_SECONDS else 0
+        self._close_log(follower)
+        self._lose(error)
+
+    async def _pause(self) -> bool:
+        """Waits between two attempts. Returns False if the namespace is closed instead, because nothing uses it."""
+        self._asked.clear()
+        await asyncio.sleep(ASKED_SECONDS)  # also before a dismissal: the next caller has the namespace loaded at once
+        if self._dismiss():
+            return False
+        left = self._pause_seconds * self._chance.uniform(0.5, 1.0) - ASKED_SECONDS
+        self._pause_seconds = min(self._pause_seconds * 2, self._longest_pause)
+        if left > 0 and not self._asked.is_set():
+            await _wait(self._asked, left)
+        return True
+
+    # --- what changes -----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """Begins an attempt after one that failed. Watchers see no change before it has ended."""
+        self.failed = False
+        if not self._usage.watching:
+            self.phase = Phase.LOADING
+        self._usage.wake()
+
+    def _lose(self, error: LogError) -> None:
+        """Stops what needs the log, which can't be followed any more and is opened anew."""
+        if error.reason is not _LASTING:
+            _LOG.warning("%s: the change log was lost: %s", self._name, error.message)
+        self._doubted |= error.reason is Reason.LOG_FILE_UNUSABLE  # all of a damaged file has to be read
+        self.phase, self.error = Phase.LOADING, error
+        self._common.activity.losses[error.reason] += 1
+        self._progress.stop()
+        self._updates.pause()
+        self._repairs.pause()
+        self._wake()
+
+    def _miss(self, error: LogError) -> None:
+        """Answers the waiting requests with the error of an attempt to load that has failed."""
+        self.failed, self.phase, self.error = True, Phase.FAILED, error
+        self._refuse(error)
+        self._common.activity.load_failed(self._name, error)
+        if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, has no place in the log that comes next
+            self._updates.abandon(error)
+            self._repairs.close()
+        self._updates.turn_away(error)
+        self._wake()
+
+    def _broken(self, _: BaseException) -> None:
+        """Ends the attempt, because the coroutine has failed."""
+        if self.loading:
+            self._miss(_broken(self._name))
+
+    def _abandon(self, follower: Follower | None, start: StartingPoint, failure: BaseException) -> None:
+        """Ends an opening that does not come to serve. Where it began is doubted if that may be why."""
+        if start.start is not None:
+            timed_out = isinstance(failure, LogError) and failure.state is LogState.LOAD_TIMEOUT
+            resumed = follower is not None and follower.log is not None and follower.log.resumed
+            unforeseen = isinstance(failure, Exception) and not isinstance(failure, LogError)
+            self._doubted |= unforeseen or (resumed and follower is not None and (timed_out or not follower.trusted))
+        self.reading = None
+        if follower is None or follower is self.served:
+            return
+        follower.retire()
+        self._close_log(follower)
+        if follower.continues:  # its view is that of the opening before, and has come further
+            if self.served is not None:
+                self.served.let_go()
+            self.served = follower
+        else:
+            follower.let_go()
+
+    def _close_log(self, follower: Follower) -> None:
+        """Closes the log of an opening, in a task of its own."""
+        if follower.log is not None:
+            self._closings.begin(close_quietly(self._name, follower.log), "closing the change log")
+
+    def _wake(self) -> None:
+        self._usage.wake()
+        if self.hub is not None:
+            self.hub.wake_all()
+
+    def _refuse(self, error: PolicyError) -> None:
+        """Has the callers that wait get an error."""
+        if (ready := self._take_ready()) is not None:
+            ready.set_exception(error)
+            ready.exception()  # marks the exception as retrieved: there may be no caller that awaits it
+
+    def _take_ready(self) -> ReadyFuture | None:
+        ready, self._ready = self._ready, None
+        return ready if ready is not None and not ready.done() else None
 
 
-def _refuse(ready: ReadyFuture, error: PolicyError) -> None:
-    ready.set_exception(error)
-    ready.exception()  # marks the exception as retrieved: there may be no caller that awaits it
+async def close_quietly(name: str, log: NamespaceLog | None) -> None:
+    """Closes a log, if there is one; a failure is logged."""
+    if log is None:
+        return
+    try:
+        await log.close()
+    except LogError as error:
+        _LOG.warning("%s: closing the change log failed: %s", name, error.message)
+    except (Exception, asyncio.CancelledError) as error:
+        if asked_to_end(error):
+            raise
+        _LOG.exception("%s: closing the change log failed", name)  # whatever it is, the callers that wait have to be answered
 
 
-def _new_future() -> ReadyFuture:
-    return asyncio.get_running_loop().create_future()
+async def _wait(event: asyncio.Event, seconds: float | None = None) -> None:
+    """Waits until an event is set, or so many seconds; the event is not set any more afterwards."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    event.clear()
+
+
+def _broken(name: str) -> LogError:
+    sentence = f"{name} can't be loaded; this server's log has the reason."
+    return LogError(Reason.INTERNAL, sentence, kind=Kind.INTERNAL)
+
+
+def _never() -> bool:
+    return False

@@ -1,8 +1,7 @@
-"""One namespace: its life, and the service of it.
+"""One namespace, as callers use it: updates, reads, watches, and what is reported of it.
 
-Its parts are wired here. ``life`` is the state machine, which decides whether a caller is answered, waits, or is refused; ``loading`` opens
-and reads the log; ``updates`` has the requests, ``repairs`` the repairs, the hub the watchers; ``reports`` passes on to them what
-the log reports. Everything between two awaits is one step: nothing awaits or sends while it holds shared state.
+``life`` loads it and says whether a caller is answered, waits, or is refused; ``updates`` has the requests, ``repairs`` the repairs, the
+hub the watchers. Everything between two awaits is one step: nothing awaits or sends while it holds shared state.
 
 Nothing is answered from a view that has not finished loading. When the log is lost it is opened anew beside the old view; watchers keep
 their place, and updates in flight are settled by what is then read from the log.
@@ -19,21 +18,21 @@ from ..core.chains.sequencer import Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import ABSENT, Position
+from ..core.reading.cell import key_of
 from ..core.reading.view import Head, View
-from ..core.reading.watch import Mode, Selection, Token, Watcher
+from ..core.reading.watch import Mode, Selection, Token, Watcher, WatchHub
 from ..core.reasons import Reason
 from ..logs.change_log import LogError
-from .common import Common, topics_of, unavailable
-from .figures import Figures, figures
-from .life import Closed, Life, Loading, Phase, Serving
-from .loading import Loader, close_quietly
+from .activity import Figures, Usage
+from .common import Common, unavailable
+from .life import Life, Phase
 from .repairs import Repairs
-from .reports import Reports
-from .retrying import Pauses
 from .updates import Updates
-from .usage import Usage
 
 __all__ = ["Namespace", "Phase"]
+
+_NAMES = 1_024
+"""How many keys are looked at before other tasks have their turns."""
 
 
 class Namespace:
@@ -59,24 +58,20 @@ class Namespace:
         """
         self.name = name
         self._common = common
-        loop = asyncio.get_running_loop()
-        limits = common.limits
-        self._usage = Usage(loop)
-        pauses = Pauses(limits.load_retry_seconds, chance)
-        self._life = Life(pauses.ask, self._usage.wake)
-        self._updates = Updates(name, common, self._life, self._usage, chance)
+        self._usage = Usage(asyncio.get_running_loop())
+        self._updates = Updates(name, common, self._usage, chance)
         self._progress = self._updates.progress
-        self._repairs = Repairs(name, common, self._life, self._updates, chance)
-        self._loader = Loader(
+        self._repairs = Repairs(name, common, self._updates, chance)
+        self._life = Life(
             name,
             common,
-            self._life,
-            pauses,
-            watched=self._usage.is_watched,
+            self._usage,
+            self._updates,
+            self._repairs,
+            chance,
             dismiss=lambda: not self.busy and dismiss(self),
             predecessor=predecessor,
         )
-        self._loader.start(Reports(name, common, self._life, self._loader, self._updates, self._repairs))
 
     # --- requests, reads and watches --------------------------------------------------------------------------------
 
@@ -84,7 +79,7 @@ class Namespace:
         """Applies an update or a delete and returns when its place in the log is known.
 
         Raises:
-            PolicyError: as ``submit`` says.
+            PolicyError: as ``submit`` reports it.
         """
         if request.version and not (self._common.context.sole_writer or self._updates.led_elsewhere or self._common.read_only):
             try:
@@ -104,20 +99,9 @@ class Namespace:
         return settled
 
     def submit(self, requests: Sequence[Request], tell: Callable[[Request, Result | PolicyError], None]) -> None:
-        """Applies updates and deletes, in this order; reports each answer once, when the event's place in the log is known, or in time.
-
-        The errors that are reported: as the sequencer says; UNAVAILABLE when the log can't be reached, or the namespace is closed and
-        nothing was sent; DEADLINE_EXCEEDED (reason OUTCOME_UNKNOWN, with the request id) when its place in the log is not known in time, or
-        not before the namespace is closed; UNAVAILABLE (reason NOT_APPENDED) when nothing is to be written, as far as is known here, and
-        where the log ends is not known; UNAVAILABLE (reason NOT_LEADER, with the leader's address if it is known) when another process
-        writes the log; FAILED_PRECONDITION (reason READ_ONLY) when nothing may be written here; RESOURCE_EXHAUSTED when it would make a key
-        and there is no room for it.
-
-        Args:
-            requests: the updates and deletes.
-            tell: called with each request and its answer, perhaps before this returns. It must return soon and must not raise.
-        """
-        self._updates.submit(requests, tell)
+        """Applies updates and deletes, in this order, and reports the answer to each once to ``tell`` (``Updates.submit``)."""
+        if self._updates.submit(requests, tell):
+            self._life.ask()
 
     def give_up(self, request: Request) -> None:
         """Forgets a request whose caller does not wait for its answer any more."""
@@ -125,7 +109,7 @@ class Namespace:
 
     def end(self, request: Request, error: PolicyError) -> None:
         """Answers a submitted request now, because its caller can't wait longer: with ``error`` if it certainly is not applied."""
-        self._updates.end(request, error)
+        self._updates.answer_now(request, error)
 
     async def get(self, key: PolicyKey, at_least: Position = "") -> Head | None:
         """Returns the head of a key; None if the log knows no event of it.
@@ -137,11 +121,11 @@ class Namespace:
         Raises:
             PolicyError: the log can't be read, or the view does not reach the version in time (DEADLINE_EXCEEDED).
         """
-        follower = (await self._ready()).follower
+        view, _ = await self._ready()
         if at_least:
-            await self._progress.reached(follower, key, at_least)
-            follower = (await self._ready()).follower
-        return follower.view.head(key)
+            await self._progress.reached(view, key, at_least)
+            view, _ = await self._ready()
+        return view.head(key)
 
     async def page(
         self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, most_bytes: int | None = None
@@ -150,13 +134,23 @@ class Namespace:
 
         The page ends with the document that makes it ``most_bytes`` large.
         """
-        serving = await self._ready()
-        changes, more = serving.follower.view.page(scopes, after, most, most_bytes)
-        return changes, more, serving.hub.token
+        view, hub = await self._ready()
+        changes, more = view.page(scopes, after, most, most_bytes)
+        return changes, more, hub.token
 
     async def topics(self) -> set[str]:
-        """Returns the topics that have a document; fails as ``page`` does."""
-        return await topics_of((await self._ready()).follower.view)
+        """Returns the topics that have a document; fails as ``page`` does.
+
+        Other tasks have their turns meanwhile, and what they change may be missing.
+        """
+        view, _ = await self._ready()
+        topics: set[str] = set()
+        name = ""
+        while names := view.named(name, _NAMES):
+            topics.update(key_of(each).topic for each in names)
+            name = names[-1]
+            await asyncio.sleep(0)
+        return topics
 
     def is_beyond(self, token: Token) -> bool:
         """Returns whether a token of this log is ahead of it: its positions are then those of another copy of the log."""
@@ -169,7 +163,8 @@ class Namespace:
             PolicyError: the log can't be read.
             OutOfRange: the token can't be resumed from.
         """
-        watcher = (await self._ready()).hub.subscribe(selection, mode, token, wake)
+        _, hub = await self._ready()
+        watcher = hub.subscribe(selection, mode, token, wake)
         self.observe(watcher)
         return watcher
 
@@ -223,7 +218,7 @@ class Namespace:
     @property
     def cause(self) -> Reason:
         """The reason that belongs to ``problem``; NAMESPACE_LOADING if there is none."""
-        return self._life.cause
+        return self._life.error.reason if self._life.error is not None else Reason.NAMESPACE_LOADING
 
     @property
     def log_identity(self) -> str:
@@ -252,14 +247,13 @@ class Namespace:
     @property
     def repairs_due(self) -> int:
         """How many keys need a repair, because their raw document is not their head: now, or once the view answers."""
-        reading = self._life.reading if self._loader.is_read else None
-        return self._repairs.due + (self._repairs.due_also(reading) if reading is not None else 0)
+        reading = self._life.reading
+        return self._repairs.due + (self._repairs.due_also(reading.view) if reading is not None and reading.is_read else 0)
 
     @property
     def busy(self) -> bool:
         """Whether it must stay: it is loading, has something in flight or to repair, or is held, watched or awaited."""
-        unsettled = isinstance(self._life.state, Loading) or self._repairs.due > 0
-        return self._usage.any or unsettled or self._updates.under_way
+        return self._usage.any or self._life.loading or self._repairs.due > 0 or self._updates.under_way
 
     def idle_since(self) -> float:
         """Returns when the namespace was used last, in seconds of the loop's clock."""
@@ -271,8 +265,19 @@ class Namespace:
         return self._life.view
 
     def figures(self) -> Figures:
-        """Returns the figures for operators. May be called from other threads."""
-        return figures(self._life, self._updates, self._usage, self.confirmed_ms)
+        """Returns the figures for operators. May be called from other threads: everything is only read."""
+        sequencer, served = self._updates.sequencer, self._life.served
+        serves = self._life.phase is Phase.READY
+        readback = served.readback if serves and served is not None else None
+        return Figures(
+            serves,
+            sequencer.chains,
+            sequencer.depth,
+            self._updates.arrived + sequencer.waiting,
+            readback.unread if readback is not None else 0,
+            readback.waiting if readback is not None else 0,
+            self.confirmed_ms if self._usage.watching else 0,
+        )
 
     def cut_off(self, error: LogError) -> None:
         """Notes that the log is out of reach: callers that wait for it get the error, and so do requests of which nothing was sent."""
@@ -294,39 +299,38 @@ class Namespace:
         Args:
             error: what refused callers get; None: NAMESPACE_CLOSED.
         """
-        if isinstance(self._life.state, Closed):
+        if self._life.phase is Phase.CLOSED:
             return
         error = error or unavailable(self.name, Reason.LOG_UNAVAILABLE, "The namespace is being closed: try again.")
         self._life.end(error)
-        self._updates.leads = False  # events that are still read make no repair due
-        self._updates.turn_away(error)
+        self._updates.end(error)
         self._repairs.close()
         self._progress.stop()
         try:
-            await self._loader.stop()
-            if self._life.served is not None:
-                await close_quietly(self.name, self._life.served.log)
-                if self._common.checkpoints is not None:
-                    await self._common.checkpoints.finish(self._life.served.keeper)
+            await self._life.close()
         finally:
-            if self._life.served is not None:
-                self._life.served.retire()
             self._updates.close(error)
+            self._repairs.end()
             if self._life.hub is not None:
                 self._life.hub.wake_all()
-            self._life = self._life.detached()
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
-    async def _ready(self) -> Serving:
-        while (ready := self._life.admit()) is not None:
+    async def _ready(self) -> tuple[View, WatchHub]:
+        """Returns the view and the hub once the view answers.
+
+        Raises:
+            PolicyError: the namespace can't be loaded, or it is closed.
+        """
+        life = self._life
+        while (ready := life.admit()) is not None:
             if (error := self._common.readiness.refuses_waiting()) is not None:
                 raise error
             with self._usage.waiting():
                 await asyncio.shield(ready)
         self._usage.used()
-        assert isinstance(self._life.state, Serving), "admitted"
-        return self._life.state
+        assert life.view is not None and life.hub is not None, "admitted"
+        return life.view, life.hub
 
     async def _come_up_to(self, request: Request) -> None:
         """Waits, if this process leads, until the view has reached the version that a request demands: a former leader may have made it.
@@ -339,8 +343,8 @@ class Namespace:
         """
         try:
             async with asyncio.timeout(self._common.limits.update_timeout_seconds):
-                serving = await self._ready()
+                view, _ = await self._ready()
                 if not self._updates.shared():
-                    await self._progress.reached(serving.follower, request.key, request.version)
+                    await self._progress.reached(view, request.key, request.version)
         except TimeoutError:
             raise not_in_time(request) from None

@@ -28,12 +28,12 @@ from ..core.chains.sequencer import Request
 from ..core.errors import Kind, PolicyError
 from ..core.names import PolicyKey
 from ..core.policies.events import Position
+from ..core.reading.view import View
 from ..core.reasons import Reason
 from ..logs.change_log import NamespaceLog
 from ..tasks import RestartedTask, TaskSet, asked_to_end
+from .activity import Usage
 from .common import Common
-from .follower import Follower
-from .usage import Usage
 
 _LOG = logging.getLogger(__name__)
 AGAIN_SECONDS = 1.0
@@ -126,15 +126,15 @@ class Progress:
 
     # --- versions -------------------------------------------------------------------------------------------------
 
-    async def reached(self, follower: Follower, key: PolicyKey, version: Position) -> None:
-        """Returns once the view has come to a version of a key.
+    async def reached(self, view: View, key: PolicyKey, version: Position) -> None:
+        """Returns once the view, which answers, has come to a version of a key.
 
         Raises:
             PolicyError: it did not in time (``VERSION_NOT_REACHED``).
         """
-        assert follower.log is not None, "open"
-        partition = follower.log.partition_of(key)
-        if follower.positions[partition] >= version or follower.view.version(key) >= version:
+        assert self._log is not None, "it serves"
+        partition = self._log.partition_of(key)
+        if self._here[partition] >= version or view.version(key) >= version:
             return
         try:
             with self._usage.waiting():

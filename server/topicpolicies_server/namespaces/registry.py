@@ -28,13 +28,12 @@ from .common import Common
 from .namespace import Namespace
 from .rate import Rate
 from .repair_queue import RepairQueue
-from .shrinking import shrink
 
 _LOAD_PATIENCE_SECONDS = 1.0
 """How long a load keeps its slot without any progress."""
 _LOOKED_AT = 256
 """At how many namespaces it is looked when one is to be closed: there may be ten thousand, and each new one may close another."""
-_SLOW_LOADS = 4
+_SLOW_LOADS = 32
 """How many loads without progress go on, for each slot."""
 
 
@@ -88,7 +87,7 @@ class Registry:
             capacity=self.capacity,
             confirmations=Rate(limits.max_confirmations_per_second),
             read_only=read_only,
-            record=history.scribe if history is not None else None,
+            history=history,
         )
         """What all namespaces have in common."""
         self._namespaces: OrderedDict[str, Namespace] = OrderedDict()
@@ -200,4 +199,3 @@ class Registry:
             for namespace in list(self._namespaces.values()):
                 if not namespace.busy and loop.time() - namespace.idle_since() > idle:
                     self._dismiss(namespace)
-            await shrink([namespace.view for namespace in self.namespaces() if namespace.view is not None])

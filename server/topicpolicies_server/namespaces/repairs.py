@@ -20,11 +20,10 @@ from ..core.fold.fold import KeyState, repair_due
 from ..core.fold.operation import restates
 from ..core.names import PolicyKey
 from ..core.policies.events import Event, Placed
-from ..logs.change_log import LogError
+from ..core.reading.view import View
+from ..logs.change_log import LogError, NamespaceLog
 from .activity import Repair
 from .common import Common
-from .follower import Follower
-from .life import Life, Serving
 from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
@@ -60,23 +59,25 @@ class _Due:
 class Repairs:
     """The repairs of one namespace that are due."""
 
-    def __init__(self, name: str, common: Common, life: Life, updates: Updates, chance: random.Random) -> None:
+    def __init__(self, name: str, common: Common, updates: Updates, chance: random.Random) -> None:
         """Begins without repairs.
 
         Args:
             name: ``tenant/namespace``.
             common: what all namespaces have in common.
-            life: says which view answers.
             updates: the requests, whose events go before repairs.
             chance: spreads the waits.
         """
         self._name = name
         self._common = common
-        self._life = life
         self._updates = updates
         self._chance = chance
         self._loop = asyncio.get_running_loop()
         self._due: dict[PolicyKey, _Due] = {}
+        self._log: NamespaceLog | None = None
+        """The log that serves, or served last; None: none has."""
+        self._view: View | None = None
+        """The view that answers, or answered last; None: none has."""
         self._paused = False
         self._refused = 0
         """How often in a row the log has taken nothing, when asked or later. Meanwhile all are held, and one is tried after a while."""
@@ -88,9 +89,9 @@ class Repairs:
         """How many keys of the view that answers need a repair."""
         return len(self._due)
 
-    def due_also(self, follower: Follower) -> int:
+    def due_also(self, view: View) -> int:
         """Returns how many more keys need a repair in a view that has been read and does not answer yet."""
-        return sum(key not in self._due for key, _ in follower.view.due())
+        return sum(key not in self._due for key, _ in view.due())
 
     def consider(self, key: PolicyKey, state: KeyState | None, cause: Placed | None = None) -> None:
         """Checks a key after an event of it: its repair becomes due, waits longer, or is not needed any more.
@@ -119,18 +120,18 @@ class Repairs:
         if not self._held:
             self._wait(key, known, min(self._delay(), max(0.0, known.since + BOUND_SECONDS - now)))
 
-    def serve(self, follower: Follower) -> None:
+    def serve(self, log: NamespaceLog, view: View) -> None:
         """Goes on with a view that answers from now on."""
-        self._paused = False
+        self._log, self._view, self._paused = log, view, False
         self._release()
-        self.led(follower)
+        self.led()
 
-    def led(self, follower: Follower) -> None:
+    def led(self) -> None:
         """Notes that the writer of the log may have changed: only the process that may append has repairs."""
         if not self._updates.leads:
             self.close()
             return
-        for key, state in follower.view.due():
+        for key, state in self._view.due() if self._view is not None else ():
             self.consider(key, state)
 
     def append_failed(self, event: Event, state: KeyState | None, error: LogError) -> None:
@@ -152,6 +153,11 @@ class Repairs:
         """Forgets what is due."""
         self._due.clear()
         self._refused = self._attempt = 0
+
+    def end(self) -> None:
+        """Forgets what is due, and the view: the namespace is closed."""
+        self.close()
+        self._log = self._view = None
 
     def counts(self, key: PolicyKey | None, number: int) -> bool:
         """Returns whether an entry of the queue still counts."""
@@ -195,20 +201,19 @@ class Repairs:
         return outcome
 
     def _append(self, key: PolicyKey, cause: Placed | None) -> _Outcome:
-        state = self._life.state
-        follower = state.follower if isinstance(state, Serving) else None
-        if follower is None or follower.log is None:
+        log, view = self._log, self._view
+        if self._paused or log is None or view is None:
             return _Outcome.LATER
         if self._updates.busy(key):
             return _Outcome.BUSY
-        known = follower.view.state(key)
-        event = follower.view.restatement(key, self._updates.new_id())
+        known = view.state(key)
+        event = view.restatement(key, self._updates.new_id())
         if event is None or known is None:
             return _Outcome.NOTHING
         published = not self._common.read_only
         if published:
             try:
-                follower.log.append(event)
+                log.append(event)
             except LogError as error:
                 if _passes(error):
                     return _Outcome.LATER

@@ -48,7 +48,7 @@ def _with_untold(changes: Sequence[Head], told: Token, follower: Follower) -> li
     view = follower.view
     found = [trace for trace in view.traces() if trace.key in changed or told.is_before(trace)]
     found.reverse()
-    return list(view.traced(found))
+    return view.traced(found)
 
 
 class Log(Protocol):

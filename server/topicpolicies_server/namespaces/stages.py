@@ -9,7 +9,7 @@ stage           it begins                                                  it en
 ``readback``    the log has acknowledged an event                          the event counts: all before it is known
 ==============  =========================================================  ==========================================================
 
-An event that is never acknowledged ends no stage. Events under way are bounded: beyond ``MOST`` the oldest are no longer measured.
+An event that is never acknowledged ends no stage. Beyond ``MOST`` events under way the oldest are no longer measured.
 """
 
 from __future__ import annotations
@@ -17,16 +17,26 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from time import perf_counter
-from typing import TypeVar
 
 from ..core.chains.sequencer import Request
 from ..core.policies.events import Event, Placed
 from ..core.traces import StageTimes
 from ..histograms import Histogram
 
-_Noted = TypeVar("_Noted")
 MOST = 100_000
-"""The most events that may wait for their acknowledgement and still be measured, and the most that may wait to count."""
+"""The most events under way that are measured."""
+
+
+class _UnderWay:
+    """An event that was handed to the log and does not count yet."""
+
+    __slots__ = ("acknowledged", "sent", "times")
+
+    def __init__(self, sent: float, times: StageTimes | None) -> None:
+        self.sent = sent
+        self.acknowledged = 0.0
+        self.times = times
+        """Where its times are noted, if it is traced."""
 
 
 class Stages:
@@ -37,10 +47,8 @@ class Stages:
         self.sequencing = Histogram()
         self.log = Histogram()
         self.readback = Histogram()
-        self._sent: OrderedDict[str, float] = OrderedDict()
-        self._acknowledged: OrderedDict[str, float] = OrderedDict()
-        self._stage_times: OrderedDict[str, StageTimes] = OrderedDict()
-        """By event id: the times of the stages of events that are traced."""
+        self._under_way: OrderedDict[str, _UnderWay] = OrderedDict()
+        """By event id."""
 
     def by_name(self) -> dict[str, Histogram]:
         """Returns the histograms, by the name of their stage."""
@@ -54,51 +62,44 @@ class Stages:
 
     def appended(self, event: Event, request: Request | None) -> None:
         """Notes that an event is handed to the log; ``request``: the request that it is of, if this is the first time."""
-        if event.stamp is not None:
-            now = perf_counter()
-            if request is not None and request.began:
-                self.sequencing.count(now - request.began)
-                if (times := request.stage_times) is not None:
-                    times.sent = now
-                    _keep(self._stage_times, event.stamp.event_id, times)
-            _keep(self._sent, event.stamp.event_id, now)
+        if event.stamp is None:
+            return
+        now, times = perf_counter(), None
+        if request is not None and request.began:
+            self.sequencing.count(now - request.began)
+            if (times := request.stage_times) is not None:
+                times.sent = now
+        self._under_way[event.stamp.event_id] = _UnderWay(now, times)
+        if len(self._under_way) > MOST:
+            self._under_way.popitem(last=False)
 
     def refused(self, event: Event) -> None:
         """Forgets an event that the log has not acknowledged."""
         if event.stamp is not None:
-            self._sent.pop(event.stamp.event_id, None)
-            self._stage_times.pop(event.stamp.event_id, None)
+            self._under_way.pop(event.stamp.event_id, None)
 
-    def acknowledged(self, events: Sequence[Placed]) -> Sequence[Placed]:
-        """Notes that the log has acknowledged events; returns them."""
-        now, sent = perf_counter(), self._sent
+    def acknowledged(self, events: Sequence[Placed]) -> None:
+        """Notes that the log has acknowledged events."""
+        now = perf_counter()
         for placed in events:
-            if placed.event is not None and placed.event.stamp is not None:
-                event_id = placed.event.stamp.event_id
-                began = sent.pop(event_id, None)
-                if began is not None:
-                    self.log.count(now - began)
-                    _keep(self._acknowledged, event_id, now)
-                    if self._stage_times and (times := self._stage_times.get(event_id)) is not None:
-                        times.acknowledged = now
-        return events
+            if placed.event is None or placed.event.stamp is None:
+                continue
+            known = self._under_way.get(placed.event.stamp.event_id)
+            if known is not None and not known.acknowledged:
+                known.acknowledged = now
+                self.log.count(now - known.sent)
+                if known.times is not None:
+                    known.times.acknowledged = now
 
-    def folded(self, event: Event) -> None:
-        """Notes that an event counts."""
-        if event.stamp is None:
+    def folded(self, event_id: str) -> None:
+        """Notes that an event of ours counts."""
+        known = self._under_way.pop(event_id, None)
+        if known is None:
             return
-        event_id = event.stamp.event_id
-        if self._stage_times and (times := self._stage_times.pop(event_id, None)) is not None:
-            times.folded = perf_counter()
-        acknowledged = self._acknowledged.pop(event_id, None)
-        if acknowledged is not None:
-            self.readback.count(perf_counter() - acknowledged)
-        elif (began := self._sent.pop(event_id, None)) is not None:
-            self.log.count(perf_counter() - began)
-            self.readback.count(0.0)
-
-
-def _keep(times: OrderedDict[str, _Noted], event_id: str, now: _Noted) -> None:
-    times[event_id] = now
-    if len(times) > MOST:
-        times.popitem(last=False)
+        now = perf_counter()
+        if not known.acknowledged:  # its reader was faster
+            known.acknowledged = now
+            self.log.count(now - known.sent)
+        self.readback.count(now - known.acknowledged)
+        if known.times is not None:
+            known.times.folded = now

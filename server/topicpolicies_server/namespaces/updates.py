@@ -21,106 +21,116 @@ ANSWERED   ``_settle``, once
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import random
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 
-from ..core.chains.refusals import not_confirmed, not_in_time
+from ..core.chains.refusals import not_confirmed, not_in_time, nothing_is_written
 from ..core.chains.sequencer import Append, Effect, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
 from ..core.names import PolicyKey
 from ..core.policies.documents import Settings
 from ..core.policies.events import Event, Remembered
+from ..core.reading.view import View
 from ..core.reasons import LogState
-from ..logs.change_log import Leadership, LogError, NotLeader
+from ..logs.change_log import Leadership, LogError, NamespaceLog, NotLeader
+from .activity import Usage
 from .common import Common
-from .deadlines import Deadlines
-from .follower import Follower
-from .life import Closed, Life, Serving
 from .progress import Progress
-from .refusing import refusal
-from .usage import Usage
 
 _LOG = logging.getLogger(__name__)
+_GRAIN = 0.1
+"""How late a deadline may be noticed, as a fraction of the time that a request has."""
 _NOT_KNOWN = Leadership(False)
 
 
 class Updates:
     """The requests of one namespace that have no answer yet."""
 
-    def __init__(self, name: str, common: Common, life: Life, usage: Usage, chance: random.Random) -> None:
+    def __init__(self, name: str, common: Common, usage: Usage, chance: random.Random) -> None:
         """Begins without requests.
 
         Args:
             name: ``tenant/namespace``.
             common: what all namespaces have in common.
-            life: says whether the namespace answers.
             usage: counts the requests that have no answer.
             chance: makes the ids of events.
         """
         limits = common.limits
         self._name = name
         self._common = common
-        self._life = life
         self._usage = usage
         self._stages = common.activity.stages
-        self._deadlines = Deadlines(asyncio.get_running_loop(), limits.update_timeout_seconds, self._expire)
+        self._loop = asyncio.get_running_loop()
+        self._deadlines = Deadlines(self._loop, limits.update_timeout_seconds, self._expire)
         self._arrivals: dict[Request, None] = {}
         """The requests in state ARRIVED, in order."""
         self._found: dict[str, FoundEvent] = {}
         """By event id: what was folded of events that the sequencer expects, while the log is read and its view does not answer yet."""
         self.leads = False
         """Whether this process may append to the log that serves."""
-        prefix, counter = uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20], itertools.count()
-        self.new_id: Callable[[], str] = lambda: f"{prefix}{next(counter):012x}"
-        """Makes the ids of events."""
-        depth, queue = limits.max_in_flight_per_key, limits.max_waiting_per_key
-        self.sequencer = Sequencer(self.state, self.new_id, applied=self._applied, shared=self.shared, depth=depth, queue=queue)
+        self._log: NamespaceLog | None = None
+        """The log that serves, or served last; None: none has."""
+        self._view: View | None = None
+        """The view that answers, or answered last; None: none has."""
+        self._serves = False
+        """Whether the view answers."""
+        self._closed: PolicyError | None = None
+        """Why the namespace is closed; None: it is not."""
+        self._ids, self._number = uuid.UUID(int=chance.getrandbits(128), version=4).hex[:20], 0
+        self.sequencer = Sequencer(self, depth=limits.max_in_flight_per_key, queue=limits.max_waiting_per_key)
         self.progress = Progress(name, common, usage, self._confirmed, self._confirmation_failed)
         """How far the view has come."""
 
     # --- requests -------------------------------------------------------------------------------------------------
 
-    def submit(self, requests: Sequence[Request], tell: Callable[[Request, Result | PolicyError], None]) -> None:
-        """Applies updates and deletes, in this order; reports the answer to each once (``Namespace.submit``)."""
+    def submit(self, requests: Sequence[Request], tell: Callable[[Request, Result | PolicyError], None]) -> bool:
+        """Applies updates and deletes, in this order; reports each answer once, when the event's place in the log is known, or in time.
+
+        The errors that are reported: as the sequencer says; UNAVAILABLE when the log can't be reached, or the namespace is closed and
+        nothing was sent; DEADLINE_EXCEEDED (reason OUTCOME_UNKNOWN, with the request id) when its place in the log is not known in time, or
+        not before the namespace is closed; UNAVAILABLE (reason NOT_APPENDED) when nothing is to be written, as far as is known here, and
+        where the log ends is not known; UNAVAILABLE (reason NOT_LEADER, with the leader's address if it is known) when another process
+        writes the log; FAILED_PRECONDITION (reason READ_ONLY) when nothing may be written here; RESOURCE_EXHAUSTED when it would make a key
+        and there is no room for it.
+
+        Args:
+            requests: the updates and deletes.
+            tell: called with each request and its answer, perhaps before this returns. It must return soon and must not raise.
+
+        Returns:
+            Whether some wait until the namespace is loaded.
+        """
         self._usage.pending += len(requests)
         self._stages.handed_on(requests)
         for request in requests:
             request.on_answer = tell
-        if (refused := refusal(self._name, self._common)) is not None:
-            for request in requests:
-                if refused.dry_runs or not request.validate_only:
-                    self._settle(request, refused.error)
-            requests = [request for request in requests if not request.answered]
-        if not requests:
-            return
-        try:
-            waits = self._life.admit() is not None
-            leadership = self._leadership
-        except PolicyError as error:
+        error: PolicyError | None = None
+        if self._common.readiness.cut_off:
+            error = self._common.readiness.refuses_changes()
+        if (error := error or self._closed) is not None:
             for request in requests:
                 self._settle(request, error)
-            return
-        except Exception:  # noqa: BLE001 (told)
-            self._fail(requests)
-            return
-        if waits:
+            return False
+        if self._common.read_only:
+            for request in requests:
+                if not request.validate_only:
+                    self._settle(request, nothing_is_written(self._name))
+            requests = [request for request in requests if not request.answered]
+        if not requests:
+            return False
+        if not self._serves:
             self._arrivals.update(dict.fromkeys(requests))
             self._deadlines.add(requests)
-            return
-        self._admit_all(requests, leadership)
+            return True
+        for request in requests:
+            self._admit(request)
         if left := [request for request in requests if not request.answered]:
             self._deadlines.add(left)
-
-    def _fail(self, requests: Sequence[Request]) -> None:
-        """Logs an unexpected failure and answers the requests with an unknown outcome: their events may be in the log."""
-        _LOG.exception("%s: an update failed", self._name)
-        for request in requests:
-            self._withdraw(request)
-            self._settle(request, outcome_not_known(request))
+        return False
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Reports the answer, once."""
@@ -128,7 +138,7 @@ class Updates:
             return
         request.answered = True
         self._usage.pending -= 1
-        self._usage.used()
+        self._usage.last_used = self._loop.time()
         self._common.activity.updated(request, answer)
         try:
             request.on_answer(request, answer)
@@ -142,7 +152,7 @@ class Updates:
             self._usage.pending -= 1
             self._withdraw(request)
 
-    def end(self, request: Request, error: PolicyError) -> None:
+    def answer_now(self, request: Request, error: PolicyError) -> None:
         """Answers a request whose caller can't wait longer: with ``error`` if it certainly is not applied, else with an unknown outcome."""
         if not request.answered:
             self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
@@ -158,15 +168,20 @@ class Updates:
         self._perform(self.sequencer.abandon(error))
         self.turn_away(error)
 
+    def end(self, error: PolicyError) -> None:
+        """Refuses all requests from now on, and those that have only arrived. Events that are still read make no repair due."""
+        self._closed, self.leads, self._serves = error, False, False
+        self.turn_away(error)
+
     def close(self, error: PolicyError) -> None:
         """Answers all requests, as nothing more is read from the log: with the error if nothing was sent, else with an unknown outcome."""
-        self.leads = False
         left = [request for request in self._deadlines.close() if not request.answered]
         for request in left:
             request.given_up = True  # all of them first: the sequencer withdraws a request only if its repeats are given up too
         for request in left:
             self._settle(request, error if self._withdraw(request) else outcome_not_known(request))
         self._perform(self.sequencer.abandon(error))
+        self._log = self._view = None
 
     @property
     def arrived(self) -> int:
@@ -184,35 +199,44 @@ class Updates:
 
     # --- reports of the log ---------------------------------------------------------------------------------------
 
-    def read_ahead(self, follower: Follower, event: Event, folded: Folded, before: Settings | None) -> None:
+    def read_ahead(self, event: Event, folded: Folded, before: Settings | None, after: Settings | None) -> None:
         """Takes note of an event that was folded into a view that does not answer yet."""
         if self.sequencer.expects(event) and event.stamp is not None:
-            state = follower.view.state(event.key)
-            self._found.setdefault(event.stamp.event_id, FoundEvent(folded, before, state.document if state is not None else None))
+            self._found.setdefault(event.stamp.event_id, FoundEvent(folded, before, after))
 
-    def folded(self, event: Event, folded: Folded, before: Settings | None) -> None:
-        """Settles what an event settles that was folded into the view that answers."""
-        effects = self.sequencer.folded(event, folded, before)
-        if effects:
+    def folded(self, event: Event, folded: Folded, before: Settings | None, state: KeyState | None) -> None:
+        """Settles what an event settles that was folded into the view that answers.
+
+        Args:
+            event: the event.
+            folded: what it did.
+            before: the document before it.
+            state: the fold's state of its key after it.
+        """
+        if effects := self.sequencer.folded(event, folded, before, state):
             self._perform(effects)
 
     def append_failed(self, event: Event, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged."""
         self._perform(self.sequencer.failed(event, error, error.outcome_unknown))
 
-    def serve(self, follower: Follower) -> None:
+    def serve(self, log: NamespaceLog, view: View) -> None:
         """Goes on with a view that answers from now on, and admits the requests that have arrived."""
-        assert follower.log is not None, "open"
-        self.leads = follower.log.leadership.leads
+        self._log, self._view, self._serves = log, view, True
+        self.leads = log.leadership.leads
         found, self._found = self._found, {}
         self._perform(self.sequencer.reopened(found))
         self._admit_arrivals()
 
-    def led(self, follower: Follower) -> None:
+    def pause(self) -> None:
+        """Has requests wait until a log serves again."""
+        self._serves = False
+
+    def led(self) -> None:
         """Notes that the writer of the log may have changed, and admits the requests that have arrived."""
-        assert follower.log is not None, "open"
-        self.leads = follower.log.leadership.leads
-        self._admit_arrivals()
+        if self._serves:
+            self.leads = self._leadership.leads
+            self._admit_arrivals()
 
     # --- who may append -------------------------------------------------------------------------------------------
 
@@ -223,48 +247,40 @@ class Updates:
         return not leadership.leads and leadership.leader != ""
 
     @property
-    def _serving(self) -> Follower | None:
-        return self._life.state.follower if isinstance(self._life.state, Serving) else None
-
-    @property
     def _leadership(self) -> Leadership:
         """Which process may append, as far as is known; nothing is known of a log that is not open."""
-        follower = self._serving
-        return follower.log.leadership if follower is not None and follower.log is not None else _NOT_KNOWN
+        return self._log.leadership if self._serves and self._log is not None else _NOT_KNOWN
 
-    def _admit(self, request: Request, leadership: Leadership) -> None:
+    def _admit(self, request: Request) -> None:
         """Hands a request to the sequencer if it only reads or this process may append; else has it wait, or refuses it if another leads.
 
-        Raises:
-            PolicyError: the request would make a key, and there is no room for it.
+        A failure of one request concerns no other.
         """
-        if leadership.leads or request.validate_only:  # a dry run only reads
-            makes_a_key = request.change is not None and not request.validate_only and self.state(request.key) is None
-            if makes_a_key and not self._common.capacity.has_room():
-                raise self._common.capacity.refusal(request.key.topic)
-            self._perform(self.sequencer.submit(request))
-            return
-        follower = self._serving
-        if follower is not None and follower.log is not None:
-            follower.log.contend()
-        if leadership.leader:
-            self._settle(request, NotLeader(self._name, leadership))
-        else:
-            self._arrivals[request] = None
-
-    def _admit_all(self, requests: Iterable[Request], leadership: Leadership) -> None:
-        """Admits each request or reports why not: a failure of one concerns no other."""
-        for request in requests:
-            try:
-                self._admit(request, leadership)
-            except PolicyError as error:
-                self._settle(request, error)
-            except Exception:  # noqa: BLE001 (told)
-                self._fail([request])
+        log, view = self._log, self._view
+        assert log is not None and view is not None, "it serves"
+        try:
+            leadership = log.leadership
+            if leadership.leads or request.validate_only:  # a dry run only reads
+                state = view.state(request.key)
+                if state is None and request.change is not None and not request.validate_only and not self._common.capacity.has_room():
+                    self._settle(request, self._common.capacity.refusal(request.key.topic))
+                    return
+                self._perform(self.sequencer.submit(request, state))
+                return
+            log.contend()
+            if leadership.leader:
+                self._settle(request, NotLeader(self._name, leadership))
+            else:
+                self._arrivals[request] = None
+        except Exception:  # noqa: BLE001 (told)
+            _LOG.exception("%s: an update failed", self._name)
+            self._withdraw(request)
+            self._settle(request, outcome_not_known(request))  # its event may be in the log
 
     def _admit_arrivals(self) -> None:
         arrivals, self._arrivals = self._arrivals, {}
-        self._admit_all(arrivals, self._leadership)
+        for request in arrivals:
+            self._admit(request)
 
     # --- effects --------------------------------------------------------------------------------------------------
 
@@ -281,17 +297,15 @@ class Updates:
 
     def _append(self, event: Event, effects: list[Effect]) -> None:
         """Hands an event to the log; if the log refuses it, what follows from that is added to the effects."""
-        state = self._life.state
-        if isinstance(state, Serving):
-            if state.follower.log is not None:
-                try:
-                    state.follower.log.append(event)
-                except LogError as error:
-                    if error.kind is not Kind.UNAVAILABLE or error.state is LogState.APPEND_FAILED or isinstance(error, NotLeader):
-                        effects += self.sequencer.failed(event, error, error.outcome_unknown)
-                    # else the log is lost, and will report so; it is then opened anew
-        elif isinstance(state, Closed):  # the event was not sent
-            effects += self.sequencer.failed(event, state.error, False)
+        if self._closed is not None:  # the event is not sent
+            effects += self.sequencer.failed(event, self._closed, False)
+        elif self._serves and self._log is not None:
+            try:
+                self._log.append(event)
+            except LogError as error:
+                if error.kind is not Kind.UNAVAILABLE or error.state is LogState.APPEND_FAILED or isinstance(error, NotLeader):
+                    effects += self.sequencer.failed(event, error, error.outcome_unknown)
+                # else the log is lost, and will report so; it is then opened anew
         # else the log is being opened anew, and what is in flight is appended once it serves
 
     def _confirmed(self, requests: Sequence[Request]) -> None:
@@ -304,15 +318,20 @@ class Updates:
 
     def shared(self) -> bool:
         """Returns whether others may have written something that the view has not come to."""
-        log = self._life.served.log if self._life.served is not None else None
-        return not self._common.context.sole_writer and (log is None or log.shared)
+        return not self._common.context.sole_writer and (self._log is None or self._log.shared)
+
+    def new_id(self) -> str:
+        """Makes the id of an event."""
+        self._number += 1
+        return f"{self._ids}{self._number - 1:012x}"
 
     def state(self, key: PolicyKey) -> KeyState | None:
         """Returns the fold's state of a key, in the view that answers or answered last."""
-        return self._life.served.view.state(key) if self._life.served is not None else None
+        return self._view.state(key) if self._view is not None else None
 
-    def _applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
-        return self._life.served.view.recent.find(key, request_id) if self._life.served is not None else None
+    def applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
+        """Returns an applied request by its id, as the view remembers it."""
+        return self._view.recent.find(key, request_id) if self._view is not None else None
 
     # --- the time of a request ------------------------------------------------------------------------------------
 
@@ -322,7 +341,7 @@ class Updates:
             self._settle(request, outcome_not_known(request))
         elif request.unconfirmed:
             self._settle(request, not_confirmed(request, "the log was not read up to its end in time"))
-        elif self._serving is not None and not self.leads:
+        elif self._serves and not self.leads:
             self._settle(request, NotLeader(self._name, self._leadership))
         else:
             self._settle(request, not_in_time(request))
@@ -333,3 +352,58 @@ class Updates:
             del self._arrivals[request]
             return True
         return self.sequencer.withdraw(request)
+
+
+class Deadlines:
+    """The requests that have no answer yet, the oldest first: all have the same time, so one timer serves all."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float, expire: Callable[[Request], None]) -> None:
+        """Begins without requests.
+
+        Args:
+            loop: the event loop, whose clock counts.
+            seconds: the time that each request has.
+            expire: called with a request whose time is over.
+        """
+        self._loop = loop
+        self._seconds = seconds
+        self._expire = expire
+        self._open: deque[tuple[float, Sequence[Request]]] = deque()
+        """Requests that came together, and when their time is over."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, requests: Sequence[Request]) -> None:
+        """Adds requests that wait for their answers. The oldest are dropped if they are answered, with all that they keep in memory."""
+        self._let_go()
+        self._open.append((self._loop.time() + self._seconds, requests))
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
+
+    def close(self) -> list[Request]:
+        """Ends all deadlines. Returns the requests that wait, the oldest first, and some that have been answered."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting = [request for _, requests in self._open for request in requests]
+        self._open.clear()
+        return waiting
+
+    def _let_go(self) -> None:
+        """Drops the oldest requests that are answered."""
+        waiting = self._open
+        while waiting and waiting[0][1][-1].answered and all(request.answered for request in waiting[0][1]):
+            waiting.popleft()
+
+    def _look(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        waiting = self._open
+        while waiting and (waiting[0][0] <= now or all(request.answered for request in waiting[0][1])):
+            for request in waiting.popleft()[1]:
+                if not request.answered:
+                    try:
+                        self._expire(request)
+                    except Exception:  # noqa: BLE001 (the others' time goes on)
+                        _LOG.exception("a request whose time was over could not be answered")
+        if waiting:
+            self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)

@@ -18,8 +18,9 @@ from ..core.policies.documents import record
 from ..core.policies.events import LATEST_MS, Position
 from ..core.reasons import Reason, ViolationReason
 from ..history.as_of import Past
+from ..history.entries import EntryPlace
 from ..history.history import History
-from ..history.queries import LAST, EntryPlace, Query
+from ..history.queries import LATEST, Query
 from ..namespaces.registry import Registry
 from . import page_tokens, recorded
 from .answers import document, number
@@ -67,7 +68,7 @@ def read_query(message: history_pb2.ListHistoryRequest) -> Query:
         problems.add("topic", reason, "Name either a topic or a namespace.")
     scopes = read_scopes(message.scopes, problems)
     start = _milliseconds(message.start_time, "start_time", problems, up=True) if message.HasField("start_time") else 0
-    end = _milliseconds(message.end_time, "end_time", problems, up=True) if message.HasField("end_time") else LAST[0]
+    end = _milliseconds(message.end_time, "end_time", problems, up=True) if message.HasField("end_time") else LATEST
     actor = problems.text(message.actor, "actor", MOST_ACTOR) if message.HasField("actor") else None
     most = problems.page_size(message.page_size)
     query = Query(
@@ -170,7 +171,7 @@ def _asked(query: Query) -> object:
 def _place(text: str) -> EntryPlace:
     at, entry_id = text.split(".")
     place = EntryPlace(int(at), int(entry_id))
-    if not all(0 <= part <= LAST[0] for part in place):
+    if not all(0 <= part <= LATEST for part in place):
         raise ValueError(text)
     return place
 

@@ -10,8 +10,7 @@ from ..core.fold.operation import Status
 from ..core.names import PolicyKey, Scope, parse_topic
 from ..core.policies.documents import record
 from ..core.policies.events import Action
-from ..history.entries import AMBIGUOUS, OUTCOMES, REPLICATED, STALE, UNEXPLAINED, Gap
-from ..history.queries import Entry
+from ..history.entries import AMBIGUOUS, OUTCOMES, REPLICATED, STALE, UNEXPLAINED, Entry, Gap
 from . import answers
 
 

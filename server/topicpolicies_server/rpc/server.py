@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 from grpc_reflection.v1alpha._async import ReflectionServicer
 
 from ..access.deciding import open_authority
-from ..checkpoints import open_checkpoints
+from ..checkpoints import Checkpoints
 from ..cluster.opening import open_admission
 from ..config import Address, EmbeddedLogConfig, PulsarLogConfig, Recorded, ServerConfig, insecure
 from ..core.fold.fold import FoldContext
@@ -195,8 +195,8 @@ class Server:
         registry = Registry(log, limits, context, read_only=config.read_only, pause_repairs=pauses, history=history)
         probe = LogProbe(log, limits.log_patience_seconds)
         registry.heed(probe.readiness)
-        kept = config.checkpoints
-        if kept is not None and (checkpoints := open_checkpoints(kept.path, named_here=kept.default_path)) is not None:
+        if config.checkpoints is not None:
+            checkpoints = Checkpoints(config.checkpoints.path)
             parts.push_async_callback(checkpoints.close)
             registry.keep_checkpoints(checkpoints)
         parts.push_async_callback(registry.close)

@@ -11,7 +11,7 @@ from tests.core.rules.examples import FACTS, TOPIC, policies, violated
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 from topicpolicies.v1.service_pb2 import ListOperation
 from topicpolicies_server.core.changes.change import compile_change
-from topicpolicies_server.core.changes.shapes import fields
+from topicpolicies_server.core.changes.fields import fields
 from topicpolicies_server.core.errors import Kind, PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import split

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 import pytest
 
 from topicpolicies_server.core.reasons import LogState
-from topicpolicies_server.fair_limit import FairLimiter
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.connections import QUICK, QUICK_SECONDS
@@ -24,9 +23,6 @@ class Broker:
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.hanging: set[str] = set()
-        self.dripping: set[str] = set()
-        """What is answered byte by byte, in 1.5 seconds."""
-        self.long = 0
         self.most = 0
         self.answering = asyncio.Event()
         self.released = asyncio.Event()
@@ -52,14 +48,6 @@ class Broker:
                 await self.answering.wait()
                 await asyncio.sleep(0.001)  # meanwhile other requests arrive
                 self._open -= 1
-                if any(f"/{name}/" in path for name in self.dripping):
-                    self.long += 1
-                    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 32\r\n\r\n")
-                    for byte in "{}".ljust(32):
-                        writer.write(byte.encode())
-                        await writer.drain()
-                        await asyncio.sleep(0.05)
-                    continue
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
         finally:
             writer.close()
@@ -156,47 +144,14 @@ async def test_hanging_requests_about_one_namespace_delay_no_other_namespace() -
         await asyncio.gather(*hanging)
 
 
-async def test_after_an_answer_a_namespace_that_hung_has_its_requests_in_parallel_again() -> None:
-    broker = Broker()
-    broker.answering.set()
-    broker.hanging.add("bad")
-    async with asking(broker) as admin:
-        hanging = _hang(admin, "bad", QUICK)
-        await asyncio.sleep(QUICK_SECONDS + 0.2)
-        broker.asked.clear()
-        hanging += _hang(admin, "bad", 50)
-        await asyncio.sleep(0.2)
-        assert broker.asked == [], "an answer to those that hang is waited for"
-        broker.release()
-        broker.most = 0
-        assert max(await asyncio.gather(*hanging)) < QUICK_SECONDS + 2.0
-        assert broker.most == QUICK, "as many as ever"
-
-
 async def test_the_error_of_a_request_behind_a_hanging_one_names_the_cause() -> None:
     broker = Broker()
     broker.hanging.add("bad")
     async with asking(broker) as admin:
-        hanging = _hang(admin, "bad", 1)
-        await asyncio.sleep(QUICK_SECONDS + 0.2)
-        with pytest.raises(LogError, match="an earlier request of the same kind is not answered"):
+        hanging = _hang(admin, "bad", QUICK // 2)
+        await asyncio.sleep(0.1)
+        with pytest.raises(LogError, match="earlier requests of the same kind are not answered"):
             await _answer_seconds(admin, "bad", 0.2)
         broker.release()
         broker.answering.set()
         await asyncio.gather(*hanging)
-
-
-async def test_a_request_whose_answer_is_arriving_is_not_given_up_for_hanging_ones() -> None:
-    broker = Broker()
-    broker.answering.set()
-    broker.dripping.add("long")
-    broker.hanging |= {f"bad-{number}" for number in range(20)}
-    async with asking(broker) as admin:
-        admin._limiter = FairLimiter(2, 2, 0.15)
-        hanging = [task for number in range(20) for task in _hang(admin, f"bad-{number}", 1)]
-        assert await _answer_seconds(admin, "long") < 5.0
-        assert broker.asked.count("internalStats") > 4 and broker.long == 1, "it was not asked again"
-        broker.release()
-        for task in hanging:
-            task.cancel()
-        await asyncio.gather(*hanging, return_exceptions=True)

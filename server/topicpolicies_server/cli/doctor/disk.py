@@ -33,16 +33,16 @@ def facts_of(path: Path, *, made: bool) -> Facts:
     """Examines a file and its disk.
 
     Args:
-        path: the file, which need not exist.
+        path: the file, or the directory with the files, which need not exist.
         made: whether the server makes the file's folder, so that it need not exist either.
     """
-    folder = path.parent
+    folder = path if path.is_dir() else path.parent
     while made and not folder.exists() and folder != folder.parent:
         folder = folder.parent
     try:
         disk = os.statvfs(folder)
         free = disk.f_bavail * disk.f_frsize
-        size = path.stat().st_size if path.exists() else 0
+        size = sum(each.stat().st_size for each in (path.iterdir() if path.is_dir() else [path]) if each.exists())
     except OSError as error:
         return Facts(f"{folder}: {error.strerror}", 0, 0)
     try:
@@ -117,7 +117,7 @@ def _of_file(name: str, path: Path, made: bool, most: int | None) -> list[Check]
     checks = [
         Check(
             name=f"disk.{name}",
-            holds=f"the file of the {name} can be written",
+            holds=f"the {name} can be written",
             why="A server that can't write its files does not start, or stops recording.",
             run=folder,
             remedy=f"Mount the disk for writing, give the server's user the folder {path.parent}, or name another file: --{_FLAGS[name]}.",

@@ -35,7 +35,7 @@ _DISK = "Check the disk of that file; the server's log says what is wrong."
 _TROUBLES = (
     ("history_failing", 0, "the history can't be written", _DISK),
     ("history_waiting_seconds", 60, "entries have waited for the history for {value:,.0f} s", _DISK),
-    ("checkpoint_behind_seconds", 600, "checkpoints are {value:,.0f} s behind", _DISK),
+    ("checkpoint_failures_total", 0, "{value:,.0f} checkpoints could not be written", _DISK),
     ("call_record_lost_total", 0, "{value:,.0f} calls are missing in the record of calls", _DISK),
     ("files_unusable", 0, "{value:.0f} files of certificates, keys or permissions can't be used", "The server's log names the files."),
     ("issuers_unanswered", 0, "{value:.0f} issuers of tokens return no keys", "Check the issuers, and the network to them."),

@@ -84,7 +84,7 @@ def _flag(option: Option) -> Any:
     told["metavar"] = option.metavar
     if option.choices:
         told["autocompletion"] = lambda: list(option.choices)
-    kind = {Kind.FILE: Path | None, Kind.LIST: list[str] | None}.get(option.kind, str | None)
+    kind = {Kind.FILE: Path | None, Kind.FOLDER: Path | None, Kind.LIST: list[str] | None}.get(option.kind, str | None)
     return Annotated[kind, typer.Option(option.flag, **told)]
 
 

@@ -9,13 +9,13 @@ _SECTION = "Checkpoints"
 OPTIONS = (
     Option(
         name="checkpoints",
-        kind=Kind.FILE,
-        help="Saved views, from which a start continues instead of reading the whole logs: one SQLite file, created if missing."
-        " It is a cache.",
+        kind=Kind.FOLDER,
+        help="Saved views, from which a start continues instead of reading the whole logs: a directory, created if missing, with a file"
+        " for each namespace. It is a cache.",
         section=_SECTION,
         default_text="beside ``data``; none with ``pulsar``",
-        example='"checkpoints.db"',
-        metavar="FILE.db",
+        example='"checkpoints"',
+        metavar="FOLDER",
         read_by=ReadBy.SERVE,
     ),
     Option(

@@ -1,16 +1,22 @@
-"""The answers that need no event: the document already decides them, or an earlier request with the same id has them."""
+"""Answers that need no event: the document already decides them, or an earlier request with the same id has them."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+
+from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from .. import rules
 from ..errors import PolicyError, Violation
 from ..fold.fold import KeyState
 from ..policies import documents
-from ..policies.crowds import crowded
-from ..policies.documents import Settings
+from ..policies.documents import LISTS, MAPS, MOST_ELEMENTS, Settings, elements, family
 from ..policies.events import Position, Remembered
+from ..policies.secrets import SETTING as OFFLOAD
 from .refusals import conflict, reused, too_large, too_many_elements
 from .request import Outcome, Request, Result
+
+_CONFIGURATIONS = "managed_ledger_extra_configurations"
 
 
 def judge_request(request: Request, before: Settings | None, version: Position) -> tuple[Result | PolicyError | None, Settings | None]:
@@ -30,7 +36,7 @@ def judge_request(request: Request, before: Settings | None, version: Position) 
     size = documents.size(after)
     if size > documents.MOST_BYTES:
         violations.append(too_large(request))
-    elif size > documents.MOST_ELEMENTS:  # an element has at least one byte
+    elif size > MOST_ELEMENTS:  # an element has at least one byte
         violations += [too_many_elements(path, count) for path, count in crowded(before, after)]
     found = rules.judge(request.key, request.change, before, after, request.facts)
     if violations or found:
@@ -38,6 +44,42 @@ def judge_request(request: Request, before: Settings | None, version: Position) 
     if (after or None) == (before or None):
         return Result(Outcome.UNCHANGED, before, version, version, before=before), after
     return None, after
+
+
+def crowded(before: Settings | None, after: Settings) -> Iterator[tuple[str, int]]:
+    """Yields the path of each list or map with more than ``MOST_ELEMENTS``, and their number, if a change has made it longer.
+
+    A list that others have made too long can still be made shorter, and other settings can be changed beside it.
+
+    Args:
+        before: the document before the change.
+        after: the document after the change.
+    """
+    old: Settings = before or {}
+    if len(after) > MOST_ELEMENTS:
+        for name in sorted(MAPS.intersection(map(family, after.keys() - old.keys()))):
+            count = _entries(name, after)
+            if count > MOST_ELEMENTS and count > _entries(name, old):
+                yield name, count
+    for name in sorted(LISTS):
+        value = after.get(name, b"")
+        if len(value) > MOST_ELEMENTS and value != old.get(name):
+            count = len(elements(value))
+            if count > MOST_ELEMENTS and count > len(elements(old.get(name, b""))):
+                yield name, count
+    offload = after.get(OFFLOAD, b"")
+    if len(offload) > MOST_ELEMENTS and offload != old.get(OFFLOAD):
+        count = _configurations(offload)
+        if count > MOST_ELEMENTS and count > _configurations(old.get(OFFLOAD, b"")):
+            yield f"{OFFLOAD}.{_CONFIGURATIONS}", count
+
+
+def _entries(name: str, settings: Settings) -> int:
+    return sum(family(setting) == name for setting in settings)
+
+
+def _configurations(offload: bytes) -> int:
+    return len(TopicPolicies.FromString(offload).offload_policies.managed_ledger_extra_configurations)
 
 
 def repeat_answer(state: KeyState | None, remembered: Remembered) -> Result:

@@ -13,6 +13,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import takewhile
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ..errors import PolicyError
 from ..fold.fold import Folded, KeyState, Status, restatement
@@ -20,7 +21,6 @@ from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Position, Remembered
 from .answers import judge_request, repeated, replay
-from .context import ChainContext, FoundEvent
 from .event import event_of
 from .link import EventReport, Link, State
 from .refusals import conflict, contention, not_appended, not_confirmed, outcome_not_known
@@ -28,6 +28,103 @@ from .request import Outcome, Request, Result
 
 ATTEMPTS = 16
 """How often an update is computed again, because its event was lost or another writer changed what it had read, before it fails."""
+DEPTH = 64
+"""Default limit: events of one key that may be in flight."""
+QUEUE = 10_000
+"""Default limit: updates of one key that may wait to be computed or confirmed."""
+
+
+class FoundEvent(NamedTuple):
+    """What the fold made of an event that was read back while the log was opened anew (``Sequencer.reopened``)."""
+
+    folded: Folded
+    before: Settings | None
+    """The document before the event."""
+    after: Settings | None
+    """The document after the event."""
+
+
+class Append(NamedTuple):
+    """Effect: hand an event to the log."""
+
+    event: Event
+    request: Request | None = None
+    """The request of the event, if this is its first append; None: the event is appended once more, or is of no request (a restatement)."""
+
+
+class Confirm(NamedTuple):
+    """Effect: look up where the log ends, not before now; call ``Sequencer.confirmed`` once the view has come there."""
+
+    request: Request
+
+
+class Settled(NamedTuple):
+    """Effect: a request has its answer."""
+
+    request: Request
+    answer: Result | PolicyError
+
+
+Effect: TypeAlias = Append | Confirm | Settled
+
+
+class Known(Protocol):
+    """What is known outside of the chains of a namespace."""
+
+    def state(self, key: PolicyKey) -> KeyState | None:
+        """Returns the fold's state of a key; None: the fold knows nothing of the key."""
+
+    def applied(self, key: PolicyKey, request_id: str) -> Remembered | None:
+        """Returns an applied request by its id, also one that the fold's state no longer remembers (``core/fold/recent``)."""
+
+    def shared(self) -> bool:
+        """Returns whether others write the log too, so that answers which write nothing have to be confirmed."""
+
+    def new_id(self) -> str:
+        """Makes the id of an event, a UUID."""
+
+
+class ChainContext:
+    """What the chains of one namespace share: what is known outside of them, their limits, and the effects that they ask for."""
+
+    __slots__ = ("depth", "effects", "outside", "queue")
+
+    def __init__(self, outside: Known, depth: int, queue: int) -> None:
+        """The arguments are those of ``Sequencer``."""
+        self.outside = outside
+        self.depth = depth
+        self.queue = queue
+        self.effects: list[Effect] = []
+        """The effects since the last ``take_effects``, in order."""
+
+    def known(self, request: Request, state: KeyState | None) -> Remembered | None:
+        """Returns the record of an applied request with the same id; None: none is known."""
+        remembered = state.remembers(request.request_id) if state is not None else None
+        return remembered or self.outside.applied(request.key, request.request_id)
+
+    def require_confirmation(self, request: Request, version: Position) -> bool:
+        """Returns whether an answer that writes nothing, found at this version, must be confirmed; if so, adds the effect ``Confirm``."""
+        left_behind = "" < request.version < version  # versions only grow: the demanded one never comes back
+        if request.confirmed or left_behind or not self.outside.shared():
+            return False
+        request.needs_confirmation = True
+        self.effects.append(Confirm(request))
+        return True
+
+    def settle(self, request: Request, answer: Result | PolicyError) -> None:
+        """Adds the effects that answer a request and its repeats."""
+        self.effects.append(Settled(request, answer))
+        if request.batch is not None:
+            request.leave_batch()
+        if request.repeats:
+            replayed = answer._replace(replayed=True) if isinstance(answer, Result) else answer
+            self.effects.extend(Settled(repeat, replayed) for repeat in request.repeats)
+            request.repeats = []
+
+    def take_effects(self) -> list[Effect]:
+        """Returns the effects added since the last call, in order."""
+        effects, self.effects = self.effects, []
+        return effects
 
 
 class Chain:
@@ -85,7 +182,7 @@ class Chain:
             self._compute(request, state, at_front=False)
         else:
             self._queue[request] = None
-            self.advance()
+            self.advance(state)
 
     def withdraw(self, request: Request) -> bool:
         """Takes note that the caller has given a request up. Returns whether it has no event, and so certainly will not be applied."""
@@ -112,8 +209,15 @@ class Chain:
 
     # --- reports --------------------------------------------------------------------------------------------------
 
-    def folded(self, event: Event, result: Folded, before: Settings | None) -> None:
-        """Handles an event of the key that was folded, this chain's or another writer's. ``before``: the document before the event."""
+    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> None:
+        """Handles an event of the key that was folded, this chain's or another writer's.
+
+        Args:
+            event: the event.
+            result: what the fold did with it.
+            before: the document before the event.
+            state: the fold's state after it.
+        """
         link = self._appended.get(event.stamp.event_id) if event.stamp is not None else None
         if link is None:
             if not result.changed:
@@ -122,10 +226,9 @@ class Chain:
         else:
             if result.status is not Status.APPLIED:
                 self._newest_valid = False
-            state = self._context.state(self._key)
             self._conclude(link, result, before, state.document if state is not None else None, state)
         if self._links or self._queue:
-            self.advance()
+            self.advance(state)
 
     def failed(self, event_id: str, error: PolicyError, outcome_unknown: bool) -> None:
         """Handles a failed append of an event of this chain. ``outcome_unknown``: the event may be in the log all the same."""
@@ -139,16 +242,16 @@ class Chain:
         elif state is not State.DOUBTFUL:
             self._settle(link.request, outcome_not_known(link.request) if state is State.UNKNOWN else error)
         self._probe()
-        self.advance()
+        self.advance(self._context.outside.state(self._key))
 
     def reopened(self, found: Mapping[str, FoundEvent]) -> None:
         """Handles a reopened log. ``found``: what was read, by event id. Events that were not found are appended again, under their ids."""
         self._newest_valid = False
+        state = self._context.outside.state(self._key)
         lost: list[Request] = []
         for link in list(self._appended.values()):
             if link.event_id not in self._appended:
                 continue  # a later event was found, which has decided about this one
-            state = self._context.state(self._key)
             if (event_found := found.get(link.event_id)) is not None:
                 self._conclude(link, *event_found, state)
                 continue
@@ -163,7 +266,7 @@ class Chain:
             self._again(request, not_appended(request))
         for link in list(self._appended.values()):
             self._append_again(link)
-        self.advance()
+        self.advance(state)
 
     def give_up(self, requests: Iterable[Request], why: str) -> None:
         """Settles those of ``requests`` that are links without an event: they are not confirmed."""
@@ -179,15 +282,19 @@ class Chain:
         for request in [*(link.request for link in self._links), *self._queue]:
             self._settle(request, error)
 
-    def advance(self) -> None:
-        """Computes what can be computed, first the links without an event that nothing in flight precedes any more."""
+    def advance(self, state: KeyState | None) -> None:
+        """Computes what can be computed, first the links without an event that nothing in flight precedes any more.
+
+        Args:
+            state: the fold's present state of the key.
+        """
         context, links, queue = self._context, self._links, self._queue
         while True:
             while links and links[0].state is State.WAITING and not links[0].request.unconfirmed:
                 # Everything before it is settled: it is computed again, on the head itself.
                 request = links.popleft().request
                 if links:
-                    self._compute(request, context.state(self._key), at_front=True)
+                    self._compute(request, state, at_front=True)
                 else:
                     self._put_back(request)
                 links = self._links
@@ -195,7 +302,7 @@ class Chain:
                 return
             if links and next(iter(queue)).conditional:
                 return
-            if not self._compute(queue.popitem(last=False)[0], context.state(self._key), at_front=False):
+            if not self._compute(queue.popitem(last=False)[0], state, at_front=False):
                 return
 
     # --- computing --------------------------------------------------------------------------------------------------
@@ -249,13 +356,13 @@ class Chain:
 
     def _append(self, request: Request, state: KeyState | None, before: Settings | None, after: Settings | None) -> None:
         """Makes the event of a request, adds the link, and hands the event to the log."""
-        event_id = self._context.new_id()
+        event_id = self._context.outside.new_id()
         event = event_of(request, event_id, state, before, after, self._appended)
         carried = Remembered(request.request_id, request.digest, "", "")
         self._appended[event_id] = link = Link(request, event, carried, State.UNDER_WAY)
         self._links.append(link)
         self._newest, self._newest_valid = after, True
-        self._context.append(event, request)
+        self._context.effects.append(Append(event, request))
 
     def _again(self, request: Request, error: PolicyError) -> None:
         """Puts a request whose event is lost or does not count back into the queue, or settles it with ``error`` if it must not go on."""
@@ -285,15 +392,15 @@ class Chain:
             self._pass(link)
         link.on(EventReport.FOLDED)
         self._unlink(link)
-        request = link.request
+        request, context = link.request, self._context
         if result.status is Status.APPLIED:
             self._settle(request, Result(Outcome.APPLIED, after, result.version, result.previous, before=before))
             if request.change is None and self.idle and state is not None:
-                self._context.append(restatement(self._key, state, self._context.new_id()))
+                context.effects.append(Append(restatement(self._key, state, context.outside.new_id())))
             return
         version = state.version if state is not None else ABSENT  # None: the key was deleted since, and forgotten
         if result.status is Status.DUPLICATE:
-            remembered = self._context.known(request, state)
+            remembered = context.known(request, state)
             if remembered is None:
                 self._settle(request, replay(None, result.version, result.previous, known=False))
             else:
@@ -328,7 +435,7 @@ class Chain:
             self._settle(link.request, outcome_not_known(link.request))
             return False
         link.on(EventReport.APPENDED_AGAIN)
-        self._context.append(link.event)
+        self._context.effects.append(Append(link.event))
         return True
 
     def _unlink(self, link: Link) -> None:

@@ -30,22 +30,20 @@ I/O and keeps no time. A chain exists only while it has a request.
 
     request      a request, and its result                    chain    one key: the queue, the links, computing, concluding
     refusals     the errors                                   link     one event on its way: states and transitions
-    answers      answers that need no event                   event    the event of an update
-    context       lookups, limits and effects
+    event        the event of an update
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..errors import PolicyError
 from ..fold.fold import Folded, KeyState
 from ..names import PolicyKey
 from ..policies.documents import Settings
-from ..policies.events import ABSENT, Event, Remembered
+from ..policies.events import ABSENT, Event
 from .answers import judge_request, repeated
-from .chain import ATTEMPTS, Chain
-from .context import DEPTH, QUEUE, Append, ChainContext, Confirm, Effect, FoundEvent, Settled
+from .chain import ATTEMPTS, DEPTH, QUEUE, Append, Chain, ChainContext, Confirm, Effect, FoundEvent, Known, Settled
 from .refusals import not_confirmed, outcome_not_known, reused, too_many
 from .request import Outcome, Request, Result
 
@@ -67,27 +65,15 @@ __all__ = [
 class Sequencer:
     """The chains of one namespace."""
 
-    def __init__(
-        self,
-        state: Callable[[PolicyKey], KeyState | None],
-        new_id: Callable[[], str],
-        *,
-        applied: Callable[[PolicyKey, str], Remembered | None] = lambda _key, _request_id: None,
-        shared: Callable[[], bool] = lambda: False,
-        depth: int = DEPTH,
-        queue: int = QUEUE,
-    ) -> None:
+    def __init__(self, outside: Known, *, depth: int = DEPTH, queue: int = QUEUE) -> None:
         """Creates a sequencer without chains.
 
         Args:
-            state: looks up the fold's state of a key; None: the fold knows nothing of the key.
-            new_id: makes event ids, UUIDs.
-            applied: looks up an applied request by key and id, also one that the fold's state no longer remembers (``core/fold/recent``).
-            shared: returns whether others write the log too, so that answers which write nothing have to be confirmed.
+            outside: what is known outside of the chains.
             depth: events of one key that may be in flight.
             queue: updates of one key that may wait to be computed or confirmed, and dry runs of all keys.
         """
-        self._context = ChainContext(state, new_id, applied, shared, depth, queue)
+        self._context = ChainContext(outside, depth, queue)
         self._chains: dict[PolicyKey, Chain] = {}
         self._dry: dict[Request, None] = {}
         """Dry runs that wait to be confirmed."""
@@ -112,8 +98,13 @@ class Sequencer:
         chain = self._chains.get(key)
         return chain is not None and chain.in_flight > 0
 
-    def submit(self, request: Request) -> list[Effect]:
-        """Takes a new request. A repeat of a request that is remembered or in a chain gets the answer of that request."""
+    def submit(self, request: Request, state: KeyState | None) -> list[Effect]:
+        """Takes a new request. A repeat of a request that is remembered or in a chain gets the answer of that request.
+
+        Args:
+            request: the request.
+            state: the fold's present state of its key.
+        """
         context, chain = self._context, self._chains.get(request.key)
         if request.validate_only:
             return self._submit_dry(request, chain)
@@ -123,7 +114,6 @@ class Sequencer:
                 return self._settle_at_once(request, reused(request))
             first.repeats.append(request)
             return []
-        state = context.state(request.key)
         remembered = context.known(request, state)
         if remembered is not None:
             return self._settle_at_once(request, repeated(request, state, remembered))
@@ -175,12 +165,19 @@ class Sequencer:
                 chain.give_up(unconfirmed, why)
         return self._advance(requests)
 
-    def folded(self, event: Event, result: Folded, before: Settings | None) -> list[Effect]:
-        """Handles an event that was folded, of this process or another writer. ``before``: the document before the event."""
+    def folded(self, event: Event, result: Folded, before: Settings | None, state: KeyState | None) -> list[Effect]:
+        """Handles an event that was folded, of this process or another writer.
+
+        Args:
+            event: the event.
+            result: what the fold did with it.
+            before: the document before the event.
+            state: the fold's state of its key after it.
+        """
         chain = self._chains.get(event.key)
         if chain is None:
             return []
-        chain.folded(event, result, before)
+        chain.folded(event, result, before, state)
         if chain.idle:
             del self._chains[event.key]
         return self._context.take_effects()
@@ -228,7 +225,7 @@ class Sequencer:
 
     def _validated(self, request: Request, chain: Chain | None) -> Result | PolicyError:
         """Returns the answer to a dry run: what the request would do at the end of its chain."""
-        state = self._context.state(request.key)
+        state = self._context.outside.state(request.key)
         head = state.document if state is not None else None
         version = state.version if state is not None else ABSENT
         # A precondition names the head's version, so the request is judged on the head, not on what is in flight behind it.
@@ -239,7 +236,7 @@ class Sequencer:
     def _advance(self, requests: Iterable[Request]) -> list[Effect]:
         for key in dict.fromkeys(request.key for request in requests):
             if (chain := self._chains.get(key)) is not None:
-                chain.advance()
+                chain.advance(self._context.outside.state(key))
                 self._forget_idle(key)
         return self._context.take_effects()
 

@@ -38,9 +38,9 @@ from ..policies.secrets import SETTING as OFFLOAD
 from ..policies.secrets import is_redacted, restore
 from ..reasons import ViolationReason
 from . import completion, masks
+from .fields import MOST_NAMED, has_unknown_fields, lost_entries, unknown_fields
 from .masks import Mask
 from .plan import Plan, paths_of, plan_of, touched_by
-from .unknown import MOST_NAMED, has_unknown_fields, lost_entries, unknown_fields
 
 __all__ = ["Change", "compile_change", "touched_by"]
 

@@ -28,8 +28,8 @@ from topicpolicies.v1 import policies_pb2 as pb
 
 from ..errors import Violation
 from ..reasons import ViolationReason
+from .fields import Form, fields
 from .masks import Mask
-from .shapes import Form, fields
 
 
 class Kind(NamedTuple):

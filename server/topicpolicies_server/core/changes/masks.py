@@ -27,7 +27,7 @@ from topicpolicies.masks import Path, PathError, format_path, key_text, parse_pa
 
 from ..errors import Violation
 from ..reasons import ViolationReason
-from .shapes import Field, Form, fields
+from .fields import Field, Form, fields
 
 Mask: TypeAlias = tuple[Path, ...]
 """Checked paths in sorted order, none of which contains another."""

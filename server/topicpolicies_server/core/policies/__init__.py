@@ -2,7 +2,6 @@
 
 - ``texts``: lists of texts and ids, encoded as bytes
 - ``documents``: documents as settings, the unit in which they are compared and merged
-- ``crowds``: the lists and maps that a change makes too long
 - ``events``: the events of a change log, and their positions in it
 - ``packed``: documents, encoded as bytes
 - ``facts``: what is known of the cluster around the log

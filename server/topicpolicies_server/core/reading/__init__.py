@@ -8,18 +8,10 @@
 - ``order``: a sorted set of names
 - ``cells``: the cells of a view, live or frozen
 - ``pages``: the keys with a document, in order, for pages
-- ``snapshot``: heads as they stood at one moment
-- ``walk``: the same, found some at a time while the view goes on
 - ``view``: the heads of one namespace; built from the modules above
 - ``succession``: how a view's heads compare with those of the view that it replaces
-- ``restorable``: what of a view is kept for another process, and how that continues it
-- ``horizon``: from which places a watcher can resume with the heads alone
 - ``readback``: one order for the events that are acknowledged and those that are read
-- ``ring``: the recent changes, for watchers of every change that resume
-- ``runs``: changes that several watchers take, and what is made of them once for all
-- ``feed``: one queue of changes for all watchers that are up to date
-- ``places``: what a watcher wants, and tokens: the places from which it resumes
-- ``watcher_base``: what one watcher is still owed, and where it stands
-- ``watcher``: the watchers of the modes LATEST and EVERY
-- ``watch``: the hub, which passes the changes of a view on to all watchers
+- ``tokens``: what a watcher wants, where it stands, and from where it can resume
+- ``ring``: the recent changes
+- ``watch``: the hub, which passes the changes of a view on to all watchers, and what each watcher is owed
 """

@@ -9,7 +9,8 @@ from itertools import chain
 
 from ..names import PolicyKey, Scope
 from ..policies import documents
-from .cells import LOCAL_FROM, Cells, key_of, name_of
+from .cell import LOCAL_FROM, key_of, name_of
+from .cells import Cells
 from .heads import Head
 from .order import Order
 

@@ -7,7 +7,7 @@ many other keys there are:
 order of the cells               what it is for                        what removes a cell from it
 ===============================  ====================================  ===============================================================
 by last change                   changes since a place                 only forgetting the key
-by last event, per partition     dropping what matters only for a      so many windows W without an event (``recent_cells``)
+by last event, per partition     dropping what matters only for a      so many windows W without an event (``cells.RecentCells``)
                                  while after an event
 absent ones, by last change      forgetting keys                       a document; more than ``ABSENCES`` of them
 with a document, by their names  pages, snapshots                      its deletion
@@ -20,44 +20,69 @@ deletions were forgotten (``forgotten``), so that no watcher resumes from an old
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
+from typing import NamedTuple
 
 from ..fold.fold import FoldContext, Folded, KeyState, absent_since, check_all_seen, fold, repair_due, restatement
-from ..fold.recent import RecentRequests
+from ..fold.recent import RecentRequests, Texts
 from ..names import PolicyKey, Scope
 from ..policies import documents
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
-from . import snapshot
-from .cells import WARM, Cells, Trace, is_due, is_same, key_of, name_of, partition_of
-from .heads import Before, Cell, Head
+from .cell import Cell, facts, is_due, key_of, last_event, name_of
+from .cells import WINDOWS, Cells, CellsInUse, Trace, is_same
+from .heads import Before, Head
 from .pages import Pages, page_of
-from .restorable import Restorable
-from .snapshot import Snapshot
 from .succession import absence, same, was_forgotten
-from .walk import Walked, Walks
 
-__all__ = ["ABSENCES", "Before", "Head", "View", "wire"]
+__all__ = ["ABSENCES", "Before", "Copy", "Head", "View", "wire"]
 
 ABSENCES = 10_000
 """How many keys without a document are kept, by default; more only while events may still come for them."""
 _FORGET_AT_A_TIME = 2
+_RUN = 2_048
+"""How many names are sorted at a time, roughly: no other thread runs during a sort."""
 
 
-class View(Restorable, Walked):
+class Copy(NamedTuple):
+    """All that is kept of a view for another process. Nothing changes it."""
+
+    names: Sequence[str]
+    """The names of all keys (``cell.name_of``), in any order."""
+    cells: Sequence[bytes]
+    """The cell of each key."""
+    number: int
+    """The number of the last change."""
+    forgotten: Mapping[int, Position]
+    """The position up to which deletions were forgotten, by partition."""
+    times: Mapping[int, int]
+    """The time of each partition by its events, in milliseconds since 1970 (``cells.RecentCells``)."""
+    requests: Sequence[Texts]
+    """The requests applied lately, the oldest first."""
+
+
+class View:
     """The heads of one namespace."""
 
     __slots__ = (
         "_absences",
+        "_absent",
+        "_cells",
+        "_complete",
         "_context",
-        "_forgotten_number",
-        "_walks",
+        "_forgotten",
+        "_heads",
+        "_number",
+        "_pages",
         "recent",
     )
 
     def __init__(
-        self, context: FoldContext, complete: Sequence[Position | None] = (), absences: int | None = None, warm: int = WARM
+        self, context: FoldContext, complete: Sequence[Position | None] = (), absences: int | None = None, in_use: CellsInUse | None = None
     ) -> None:
         """An empty view.
 
@@ -65,23 +90,20 @@ class View(Restorable, Walked):
             context: what the fold must know besides the log.
             complete: by partition, the position after which nothing was compacted away; None where that is unknown.
             absences: how many keys without a document are kept; None: ``ABSENCES``.
-            warm: how many cells may be live; of more, those not in use are frozen.
+            in_use: the cells in use of all views of the server; None: those of this view only.
         """
         self._context = context
         self._complete = complete
         self._absences = ABSENCES if absences is None else absences
         self.recent = RecentRequests()
         """Requests that were applied lately."""
-        self.gone = None
-        self._cells = Cells(context.window_ms, warm)
+        self._cells = Cells(context.window_ms, in_use)
         self._heads = 0
         """How many cells have a head."""
         self._number = 0
         self._absent: OrderedDict[str, None] = OrderedDict()
         self._forgotten: dict[int, Position] = {}
-        self._forgotten_number = 0
         self._pages = Pages()
-        self._walks = Walks()
 
     @property
     def number(self) -> int:
@@ -94,24 +116,23 @@ class View(Restorable, Walked):
         return self._context
 
     @property
+    def complete(self) -> Sequence[Position | None]:
+        """By partition, the position after which nothing was compacted away; None where that was unknown when the log was loaded."""
+        return self._complete
+
+    @property
     def forgotten(self) -> Mapping[int, Position]:
         """The position up to which deletions were forgotten, by partition; without partitions where none was."""
         return self._forgotten
 
-    @property
-    def forgotten_number(self) -> int:
-        """The greatest number of a deletion that was forgotten; 0: none was."""
-        return self._forgotten_number
-
     def state(self, key: PolicyKey) -> KeyState | None:
         """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``take``: it may be another object."""
-        cell = self._cells.find(name_of(key))
+        cell = self._cells.use(name_of(key))
         return cell.state if cell is not None else None
 
     def head(self, key: PolicyKey) -> Head | None:
         """Returns the head of a key; None: no event of the log made one."""
-        cell = self._cells.find(name_of(key))
-        return cell.head if cell is not None else None
+        return self._cells.peek(name_of(key))
 
     def version(self, key: PolicyKey) -> Position:
         """Returns the version of a key's document, also of an absent one."""
@@ -126,22 +147,14 @@ class View(Restorable, Walked):
         """Yields the traces of all heads, the newest change first, for a caller that needs few of the heads."""
         return self._cells.traces()
 
-    def traced(self, traces: Iterable[Trace]) -> Snapshot:
-        """Returns the heads of some traces, each thawed when it is read."""
-        return snapshot.traced(self._cells, traces)
+    def traced(self, traces: Iterable[Trace]) -> list[Head]:
+        """Returns the heads of some traces."""
+        return [head for trace in traces if (head := self._cells.head_of(trace.name, trace.kept)) is not None]
 
-    def number_of(self, key: PolicyKey) -> int:
-        """Returns the number of the last change of a key; 0: the log has no event of the key, or the key is forgotten."""
-        return self._cells.number(name_of(key))
-
-    def settle(self, cells: int) -> int:
-        """Freezes live cells that are not in use, to save memory. Examines at most so many cells; returns how many it examined."""
-        return self._cells.settle(cells)
-
-    @property
-    def live(self) -> int:
-        """How many cells are not frozen."""
-        return self._cells.warm
+    def deletions(self, scopes: frozenset[Scope], since: Callable[[Head], bool]) -> list[Head]:
+        """Returns the heads without a document that ``since`` accepts, the oldest change first."""
+        peek = self._cells.peek
+        return [head for name in self._absent if (head := peek(name)) is not None and head.key.scope in scopes and since(head)]
 
     def __len__(self) -> int:
         return self._heads
@@ -161,6 +174,10 @@ class View(Restorable, Walked):
         """
         return page_of(self._cells, self._pages.after(scopes, after), most, most_bytes)
 
+    def named(self, after: str, most: int) -> list[str]:
+        """Returns the names of at most ``most`` keys with a document, in order, that are greater than ``after``."""
+        return list(islice(self._pages.names(frozenset(Scope), after), most))
+
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
         """Returns the repair or tombstone that is due for a key; None: none is due."""
         state = self.state(key)
@@ -171,12 +188,12 @@ class View(Restorable, Walked):
         event = placed.event
         if event is None:
             return None, None
-        self._cells.taken()  # the event before this one: only now, as its listeners may have set its head's ``before`` meanwhile
-        cell = self._cells.change(name_of(event.key))
+        self._cells.limit()
+        cell = self._cells.use(name_of(event.key))
         if cell is None:
             cell = self._new_cell(event.key, placed.partition)
         elif cell.partition != placed.partition:
-            self._cells.recent_cells[cell.partition].leave(cell.name)
+            self._cells.recent[cell.partition].remove(cell.name)
             cell.partition = placed.partition
         state = cell.state
         context = self._context
@@ -188,9 +205,9 @@ class View(Restorable, Walked):
                 context = context._replace(joining=False)
         folded = fold(state, placed, context)
         cell.touched_at = placed.published_at
-        now, idle = self._cells.recent_cells[placed.partition].touch(cell.name, placed.published_at, placed.producer)
-        for name in idle:
-            self._cells.trim(name, now, context.window_ms)
+        recent = self._cells.recent[placed.partition]
+        for name in recent.touch(cell.name, placed.published_at, placed.producer):
+            self._cells.trim(name, recent.now or 0, context.window_ms)
         change = None
         if folded.changed:
             if event.stamp is not None:
@@ -210,7 +227,7 @@ class View(Restorable, Walked):
             When there will be no such key any more, by the same clock, if no other event comes; None: there is none now.
         """
         window = self._context.window_ms
-        missing = (state.joined for state in self._cells.joined(now, window) if not check_all_seen(state, now, window))
+        missing = (state.joined for state in self._cells.joined(now - window) if not check_all_seen(state, now, window))
         return max((joined.first_at + window for joined in missing if joined), default=None)
 
     def complete_behind(self, positions: Sequence[Position | None]) -> None:
@@ -238,9 +255,10 @@ class View(Restorable, Walked):
         ]
         vanished: list[tuple[Cell, Head]] = []
         self._number = older.number
-        self._forgotten, self._forgotten_number = dict(older.forgotten), older.forgotten_number
+        self._forgotten = dict(older.forgotten)
         for name, kept in theirs.items():
             if is_same(mine.kept(name), kept):
+                assert isinstance(kept, bytes)
                 mine.take_over(name, kept)  # with the older view's number
                 if name in self._absent:
                     self._absent.move_to_end(name)
@@ -249,7 +267,7 @@ class View(Restorable, Walked):
             if head is None:
                 continue
             there = head.document is not None
-            cell = mine.change(name) or self._new_cell(head.key, partition_of(kept))
+            cell = mine.use(name) or self._new_cell(head.key, last_event(kept)[0])
             if cell.head is None:
                 absent_since(absence(cell.partition, head, positions) if there else head.version, cell.state)
             if cell.head is None and there:
@@ -259,7 +277,7 @@ class View(Restorable, Walked):
         changes = [self._put(cell, None, absence(cell.partition, head, positions), head.version, None) for cell, head in vanished]
         for name, head in fresh:
             told = theirs.peek(name)
-            cell = mine.change(name) or self._new_cell(head.key, head.partition)
+            cell = mine.use(name) or self._new_cell(head.key, head.partition)
             change = self._put(cell, head.document, head.version, told.version if told is not None else ABSENT, head.placed)
             if told is not None or not was_forgotten(older.forgotten, head):
                 changes.append(change)
@@ -272,6 +290,43 @@ class View(Restorable, Walked):
         """
         self._cells.renumber(older.number)
         self._number += older.number
+
+    def share(self, in_use: CellsInUse) -> None:
+        """Limits the cells in use together with those of other views. To be called before the first event is taken."""
+        self._cells.share(in_use)
+
+    def copy(self) -> Copy:
+        """Returns what another process needs to continue this view."""
+        times = {partition: recent.now for partition, recent in self._cells.recent.items() if recent.now is not None}
+        return Copy(*self._cells.copy(), self._number, dict(self._forgotten), times, self.recent.all())
+
+    def restore(self, copy: Copy) -> None:
+        """Fills an empty view with the content of another one. Never blocks other threads for long.
+
+        Raises:
+            ValueError: a cell is not what ``copy`` returns.
+        """
+        self._number, self._forgotten = copy.number, dict(copy.forgotten)
+        there: list[str] = []
+        recent: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+        idle_before = {partition: now - WINDOWS * self._context.window_ms for partition, now in copy.times.items()}
+        known = list(map(facts, copy.cells))
+        numbers = [number for number, *_ in known]
+        for at in sorted(range(len(known)), key=numbers.__getitem__):
+            name, (number, has_document, partition, touched_at, has_leftovers) = copy.names[at], known[at]
+            self._heads += number > 0
+            if has_document:
+                there.append(name)
+            else:
+                self._absent[name] = None
+            if has_leftovers or (not has_document and touched_at >= idle_before.get(partition, touched_at + 1)):
+                recent[partition].append((name, touched_at))
+            self._cells.restore(name, copy.cells[at])
+        for run in _in_order(there):
+            self._pages.fill(run)
+        for partition, now in copy.times.items():
+            self._cells.recent[partition].begin(sorted(recent[partition], key=itemgetter(1)), now)
+        self.recent.restore(copy.requests)
 
     def _new_cell(self, key: PolicyKey, partition: int) -> Cell:
         cell = self._cells.add(key, partition)
@@ -286,8 +341,6 @@ class View(Restorable, Walked):
 
     def _show(self, cell: Cell, change: Head) -> None:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
-        if self._walks:
-            self._walks.about_to_change(cell.name, cell.frozen_head or cell.head)
         there, was_there = change.document is not None, cell.document is not None
         if there is not was_there:
             if there:
@@ -300,7 +353,7 @@ class View(Restorable, Walked):
             self._absent.move_to_end(cell.name)
         if cell.head is None:
             self._heads += 1
-        cell.head, cell.frozen_head = change, None
+        cell.head = change
         self._cells.move_to_end(cell.name)
 
     def _forget(self) -> None:
@@ -308,18 +361,14 @@ class View(Restorable, Walked):
         cells = self._cells
         for _ in range(_FORGET_AT_A_TIME):
             name = next(iter(self._absent))
-            if any(name in lately for lately in self._cells.recent_cells.values()) or not cells.is_forgettable(name):
+            if any(name in lately for lately in self._cells.recent.values()) or not cells.is_forgettable(name):
                 self._absent.move_to_end(name)
                 continue
             head = cells.peek(name)
-            self._walks.about_to_change(name, head)
             cells.remove(name)
             del self._absent[name]
-            if self.gone is not None:
-                self.gone[name] = None
             if head is not None:
                 self._heads -= 1
-                self._forgotten_number = max(self._forgotten_number, head.number)
                 self._forgotten[head.partition] = max(self._forgotten.get(head.partition, ""), head.place)
             if len(self._absent) <= self._absences:
                 return
@@ -328,3 +377,14 @@ class View(Restorable, Walked):
 def wire(change: Head) -> bytes | None:
     """Returns the serialized document of a head; None: there is no document."""
     return None if change.document is None else documents.wire(change.document)
+
+
+def _in_order(names: Sequence[str]) -> Iterator[list[str]]:
+    """Yields names in order, some at a time."""
+    borders = sorted(names[:: _RUN // 16])[15::16]
+    runs: list[list[str]] = [[] for _ in range(len(borders) + 1)]
+    for name in names:
+        runs[bisect_right(borders, name)].append(name)
+    for run in runs:
+        run.sort()
+        yield run

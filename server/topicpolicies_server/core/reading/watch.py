@@ -1,42 +1,87 @@
-"""The watch hub: passes the changes of one namespace's view on to any number of watchers, one for each stream.
+"""Watching: each watcher gets the state of its namespace, then SYNCED, then the changes, and none that is slow delays another.
 
-The hub sends nothing. It passes each change to the watchers that want it (``watcher``). These keep the changes that they are owed and wake
-their streams, which take from them when gRPC can send. A watcher that is never read keeps references to changes, bounded by its keys
-(LATEST) or by the ring (EVERY), and delays no other watcher. The cost of a change depends on the watchers that want it, not on the number
-of keys or topics. For the watchers of a whole namespace that are up to date a change is one entry of their ``feed``, and the runs that they
-take from it are made once for all. So are the runs of a snapshot, for all watchers that begin while nothing changes.
+The hub sends nothing. It notifies watchers of changes, and they take what they are owed when their streams can send. The cost of a change
+depends on the watchers that want it, not on the number of keys or topics. What watchers of a whole namespace take, a page of heads or a
+run of the ring, is made and serialized once for all that take the same.
 
-A watcher begins with a snapshot (references to immutable heads, so it is consistent; frozen heads are thawed as they are taken),
-becomes synced once, and then gets the changes. A watcher that resumes from a token gets the changes since instead of a snapshot: in the
-mode LATEST from the view, whose heads stand in the order of their last change, in the mode EVERY from the ring of recent changes
-(``ring``). A snapshot, or what has changed since a token, is found some at a time when it is taken (``walk``).
+A watcher begins with a snapshot, or resumes from a token. When it has taken everything that it is owed, it is synced, once: what it has
+taken is the state of that moment.
+
+**A watcher of a whole namespace** reads its snapshot page after page in the order of the keys. A change of a key that the pages have not
+reached yet is not owed: a page will have the newer head. Every other change since it began is in the ring, from which it goes on. From
+then on its place in the ring is all that it keeps. In the mode LATEST it passes over changes that newer ones have superseded. If it has
+fallen out of the ring, it goes on as from a token.
+
+**A watcher of topics** keeps what it is owed: at first all of its keys, whose heads it looks up when they are taken; then the changes.
+
+A watcher has lagged (``Lagged``) if it can't be given what it is owed. EVERY: changes have left the ring, or may have been compacted away
+before the log was opened anew. LATEST: deletions are forgotten, events up to where it stands may be gone (``tokens.Horizon``), or a head
+was corrected with a version that watchers were sent already (``Head.is_correction``): readers that compare versions would keep the wrong
+document.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import islice
 from operator import ge
-from weakref import WeakValueDictionary
+from typing import Any, NamedTuple, NoReturn
 
-from ..names import Scope
+from ..names import PolicyKey, Scope
 from ..policies.events import ABSENT, Position
-from . import walk
 from .cells import Trace
-from .feed import Feed
 from .heads import Head
-from .horizon import Horizon
-from .places import Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .ring import RING, Ring
-from .runs import Listed, Lot, LotHeads
+from .tokens import Horizon, Lagged, Mode, OutOfRange, Replaced, Selection, Token
 from .view import View
-from .watcher import Every, Latest
-from .watcher_base import Batch, Watcher
 
 __all__ = ["RING", "Batch", "Lagged", "Mode", "OutOfRange", "Replaced", "Selection", "Token", "WatchHub", "Watcher"]
 
+KEPT = 16
+"""How many pages, and how many runs, are kept for other watchers: a watcher that is never read must not keep what was made for others."""
+LOOKS = 1_024
+"""How many heads are looked at in one turn, at most."""
 
-_ALL = Selection(None)
+
+class Batch(NamedTuple):
+    """What one call of ``Watcher.take`` returns."""
+
+    changes: Sequence[Head]
+    synced: bool
+    """Whether the SYNCED bookmark is due after these changes (once)."""
+    more: bool
+    """Whether more changes can be taken at once."""
+    made: dict[Hashable, Any]
+    """What was made of these changes, such as their serialized form: filled by those who make it, for all who take the same changes."""
+    stood: Token | None = None
+    """The watcher's token before these changes."""
+    place: Token | None = None
+    """The watcher's place before these changes."""
+    token: Token | None = None
+    """The watcher's token after them."""
+
+
+class Page(NamedTuple):
+    """Heads in the order of their keys."""
+
+    changes: Sequence[Head]
+    last: PolicyKey | None
+    """The last key that was looked at; None: there are no more."""
+    made: dict[Hashable, Any]
+    """See ``Batch``."""
+
+
+class Run(NamedTuple):
+    """Consecutive changes of the ring."""
+
+    changes: Sequence[Head]
+    end: int
+    """The place of the next change, behind the run."""
+    made: dict[Hashable, Any]
+    """See ``Batch``."""
 
 
 class WatchHub:
@@ -53,60 +98,57 @@ class WatchHub:
         """
         self.view = view
         self.ring = Ring(ring, token.positions)
-        self._token = token
+        self.token = token
+        """Where the view stands."""
         self._horizon = Horizon(token.positions if horizon is None else horizon)
         self._began = token, view.number
         """Token and last change of the view when it began to serve: since then its changes come in the order of the log."""
         self._watchers: dict[Watcher, None] = {}
-        """All watchers, in the order in which they subscribed. In that order they are woken, also within the groups below."""
-        self._everywhere: OrderedDict[Watcher, None] = OrderedDict()  # iterating a dict would pass over removed entries again and again
-        """The watchers of the whole namespace that are in no feed."""
-        self._feeds: dict[frozenset[Scope], Feed] = {}
-        self._lots: WeakValueDictionary[tuple[frozenset[Scope], Token | None], Lot] = WeakValueDictionary()
-        """Lots that watchers are still reading: the changes since a token; None: snapshots."""
         self._by_topic: dict[str, dict[Watcher, None]] = {}
-
-    @property
-    def token(self) -> Token:
-        """Where the view stands."""
-        return self._token
+        self._resting: dict[frozenset[Scope], dict[Watcher, None]] = {}
+        """The watchers of the whole namespace that have taken everything, by the scopes that they want."""
+        self._runs: OrderedDict[tuple[int, int, frozenset[Scope], bool], Run] = OrderedDict()
+        """Runs that were taken since the last change."""
+        self._pages: OrderedDict[tuple[frozenset[Scope], PolicyKey | None, int, Token | None], Page] = OrderedDict()
+        """Pages that were taken, and of which no key has changed since."""
+        self._reading: set[Watcher] = set()
+        """The watchers that take pages."""
 
     @property
     def watchers(self) -> int:
         """How many watchers there are."""
         return len(self._watchers)
 
-    @property
-    def ring_start(self) -> int:
-        """The number of the oldest change in the ring, or of the next one if it is empty."""
-        return self.ring.start(self.view.number + 1)
-
     def moved(self, token: Token) -> None:
         """Notes that the view has come to a place, whether or not that changed a head."""
-        self._token = token
+        self.token = token
 
     def publish(self, change: Head) -> None:
         """Passes a change on to the watchers that want it. Never blocks, and calls nothing of the streams but ``wake``.
 
         To be called before ``moved`` with the change's place.
         """
+        at, key, token = self.ring.end, change.key, self.token
         self.ring.append(change)
+        self._runs.clear()
+        if self._pages:
+            self._drop_pages(key)
         if change.is_correction:
             self._horizon.begin(change.partition, change.place)
             for watcher in self._watchers:
-                watcher.leave_feed()
-        for watcher in self._everywhere:
-            watcher.notify(change)
-        for feed in self._feeds.values():
-            if change.key.scope in feed.scopes:
-                feed.append(change, self._token, self.ring_start)
-        for watcher in self._by_topic.get(change.key.topic, ()):
-            watcher.notify(change)
+                watcher.correct(change)
+        for scopes, resting in self._resting.items():
+            if resting and key.scope in scopes:
+                for watcher in resting:
+                    watcher.owe(change, at, token)
+                resting.clear()
+        for watcher in self._by_topic.get(key.topic, ()):
+            watcher.owe(change, at, token)
 
     def succeed(self, view: View, token: Token, changes: Iterable[Head], horizon: tuple[Position, ...] | None = None) -> None:
         """Replaces the view by another one, after the log was opened anew.
 
-        LATEST watchers get the changes, and go on. Changes that EVERY watchers are owed may have been compacted away, so they are BEHIND.
+        LATEST watchers get the changes, and go on. Changes that EVERY watchers are owed may have been compacted away, so they have lagged.
         If it is another log, or the log has fewer partitions than before, watchers of both modes have to begin anew (``Replaced``).
 
         Args:
@@ -115,27 +157,29 @@ class WatchHub:
             changes: the changes that ``View.succeed`` returned.
             horizon: the positions after which every key that has changed has a head in the new view; None: those of ``token``.
         """
-        older = self._token
+        older = self.token
         same_log = token.log == older.log and len(token.positions) >= len(older.positions)
         since = token.positions if horizon is None else horizon
         if same_log:
-            self._token = older.widened(len(token.positions))
+            self.token = older.widened(len(token.positions))
             self._horizon.opened_anew(older.positions, since)
         else:
             self._horizon = Horizon(since)
-        for watcher in self._watchers:  # each stands where the old view stood, or ahead of it
-            ahead = watcher.ahead
-            known = ahead is None or (same_log and self._horizon.serves(ahead.widened(len(token.positions)).positions))
-            watcher.superseded(same_log=same_log, known=known)
+            self.ring.clear()
+        self.ring.complete_after(token.positions)
+        self._pages.clear()
+        for watcher in self._watchers:
+            if not same_log:
+                watcher.end(Replaced)
+            elif watcher.mode is Mode.EVERY or (watcher.ahead is not None and not self.knows_since(watcher.ahead)):
+                watcher.end(Lagged)
         self.view = view
-        self._lots.clear()  # a watcher that is closed may still have one; and the new view may have no change yet
         self._began = token, view.number
-        self.ring.clear(token.positions)
         for change in changes:
             self.publish(change)
             if same_log and self._was_told_otherwise(change):
                 self._horizon.begin(change.partition, token.positions[change.partition])
-        self._token = token
+        self.token = token
 
     def subscribe(self, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> Watcher:
         """Adds and returns a watcher that begins with a snapshot, or resumes from a token.
@@ -144,98 +188,98 @@ class WatchHub:
             selection: the wanted keys.
             mode: LATEST or EVERY.
             token: where to resume; None: begin with a snapshot.
-            wake: called, at most once between two takes, when there is something to take. Must not block or raise.
+            wake: called when there is something to take. Must not block or raise.
 
         Raises:
             OutOfRange: the watcher can't resume from the token.
         """
         if token is not None:
-            token = token.widened(len(self._token.positions))
+            token = Token(token.log, token.widened(len(self.token.positions)).positions)
             self._check(token, mode)
-        kind = Latest if mode is Mode.LATEST else Every
-        watcher = kind(self, selection, token, wake)
+        kind = NamespaceWatcher if selection.topics is None else TopicsWatcher
+        watcher = kind(self, selection, mode, token, wake)
+        for topic in selection.topics or ():
+            self._by_topic.setdefault(topic, {})[watcher] = None
         self._watchers[watcher] = None
-        if selection.topics is None:
-            self._everywhere[watcher] = None
-        else:
-            for topic in selection.topics:
-                self._by_topic.setdefault(topic, {})[watcher] = None
         return watcher
 
     def unsubscribe(self, watcher: Watcher) -> None:
         """Removes a watcher, if it is there."""
         self._watchers.pop(watcher, None)
-        self._everywhere.pop(watcher, None)
-        self._leave_feed(watcher)
+        self.release(watcher)
         for topic in watcher.selection.topics or ():
-            group = self._by_topic.get(topic)
-            if group is not None:
-                group.pop(watcher, None)
-                if not group:
-                    del self._by_topic[topic]
-
-    def lot(self, scopes: frozenset[Scope]) -> Lot:
-        """Returns all heads with a document of these scopes, as of now: one lot, shared by all callers until the next change."""
-        return self._shared_lot(scopes, None, lambda: self.view.documents(scopes))
-
-    def lot_since(self, token: Token, selection: Selection) -> Lot:
-        """Returns the wanted heads that changed after a place, in the order of their last change; shared, too, if of all topics."""
-        keys = selection.keys()
-        if keys is not None:
-            return Lot(self.view.stood(keys, token.is_before), self.view.number)
-        return self._shared_lot(selection.scopes, token, lambda: self._all_since(token, selection))
-
-    def _all_since(self, token: Token, selection: Selection) -> LotHeads:
-        few = self.changed_since(token, selection, walk.LOOKS)
-        return self.view.changed(selection.scopes, token.is_before) if few is None else Listed(few)
-
-    def _shared_lot(self, scopes: frozenset[Scope], token: Token | None, heads: Callable[[], LotHeads]) -> Lot:
-        lot = self._lots.get((scopes, token))
-        if lot is None or lot.number != self.view.number:
-            lot = self._lots[scopes, token] = Lot(heads(), self.view.number)
-        return lot
-
-    def enter(self, watcher: Watcher) -> Feed | None:
-        """Adds a watcher that is up to date to the feed of its scopes, and returns the feed; None: it does not watch a whole namespace."""
-        if watcher not in self._everywhere:
-            return None
-        del self._everywhere[watcher]
-        scopes = watcher.selection.scopes
-        feed = self._feeds.get(scopes)
-        if feed is None:
-            feed = self._feeds[scopes] = Feed(scopes)
-        feed.enter(watcher)
-        return feed
-
-    def leave(self, watcher: Watcher) -> None:
-        """Removes a watcher from its feed: it keeps what it is owed itself."""
-        self._leave_feed(watcher)
-        self._everywhere[watcher] = None
-
-    def _leave_feed(self, watcher: Watcher) -> None:
-        scopes = watcher.selection.scopes
-        feed = self._feeds.get(scopes)
-        if feed is not None:
-            feed.leave(watcher)
-            if not len(feed):
-                del self._feeds[scopes]
+            group = self._by_topic.get(topic, {})
+            group.pop(watcher, None)
+            if not group:
+                self._by_topic.pop(topic, None)
 
     def wake_all(self) -> None:
         """Wakes the streams of all watchers: something about the namespace itself has changed."""
         for watcher in self._watchers:
-            watcher.signal()
+            watcher.wake()
 
-    def changed_since(self, token: Token, selection: Selection = _ALL, looks: int | None = None) -> Sequence[Head] | None:
-        """Returns the wanted heads that changed after a place of this log, in the order of their last change.
+    # --- called by watchers ----------------------------------------------------------------------------------------
+
+    def rest(self, watcher: Watcher) -> None:
+        """Has a watcher that has taken everything notified of the next change that it wants; one of topics always is."""
+        if watcher.selection.topics is None:
+            self._resting.setdefault(watcher.selection.scopes, {})[watcher] = None
+
+    def release(self, watcher: Watcher) -> None:
+        """Notes that a watcher needs no pages, nor to be notified. No page is kept when no watcher needs it."""
+        self._resting.get(watcher.selection.scopes, {}).pop(watcher, None)
+        self._reading.discard(watcher)
+        if not self._reading:
+            self._pages.clear()
+
+    def keep_pages(self, watcher: Watcher) -> None:
+        """Notes that a watcher will take pages."""
+        self._reading.add(watcher)
+
+    def run(self, at: int, most: int, scopes: frozenset[Scope], *, every: bool) -> Run:
+        """Returns the run of the ring from a place on; see ``Ring.run``."""
+        wanted = at, most, scopes, every
+        run = self._runs.get(wanted)
+        if run is None:
+            run = self._runs[wanted] = Run(*self.ring.run(at, most, scopes, every=every), {})
+            if len(self._runs) > KEPT:
+                self._runs.popitem(last=False)
+        return run
+
+    def page(self, scopes: frozenset[Scope], after: PolicyKey | None, most: int, since: Token | None) -> Page:
+        """Looks at the next ``most`` keys with a document. Returns their heads; if ``since`` is given, those that changed after it."""
+        wanted = scopes, after, most, since
+        page = self._pages.get(wanted)
+        if page is None:
+            heads, more = self.view.page(scopes, after, most)
+            changes = heads if since is None else [head for head in heads if since.is_before(head)]
+            page = self._pages[wanted] = Page(changes, heads[-1].key if more else None, {})
+            if len(self._pages) > KEPT:
+                self._pages.popitem(last=False)
+        return page
+
+    def _drop_pages(self, key: PolicyKey) -> None:
+        """Drops the pages in which a key stood, or would stand now."""
+        for wanted, page in list(self._pages.items()):
+            after = wanted[1]
+            if (after is None or after < key) and (page.last is None or key <= page.last):
+                del self._pages[wanted]
+
+    # --- resuming --------------------------------------------------------------------------------------------------
+
+    def changed_since(self, token: Token, scopes: frozenset[Scope] = frozenset(Scope), looks: int | None = None) -> list[Head] | None:
+        """Returns the heads of some scopes that changed after a place of this log, in the order of their last change.
 
         None: that can't be found out by looking at ``looks`` heads.
 
-        The changes since the view began to serve are in the order of the log. So if the place is not before that, the walk from the newest
-        change ends once each partition with events after the place has shown a head at or before it.
+        The changes since the view began to serve are in the order of the log. So if the place is not before that, the search from the
+        newest change ends once each partition with events after the place has shown a head at or before it.
         """
         began, number = self._began
         in_order = token.reaches(began)
-        going_on = {partition for partition, end in enumerate(self._token.positions) if end > token.positions[partition]}
+        ends = self.token.positions
+        behind = zip(token.widened(len(ends)).positions, ends, strict=True)
+        going_on = {partition for partition, (at, end) in enumerate(behind) if at < end}
         changes: list[Trace] = []
         for looked, trace in enumerate(self.view.traces()):
             if in_order and (trace.number <= number or not going_on):
@@ -243,7 +287,7 @@ class WatchHub:
             if looked == looks:
                 return None
             if token.is_before(trace):
-                if selection.includes(trace.key):
+                if trace.key.scope in scopes:
                     changes.append(trace)
             elif trace.placed:
                 going_on.discard(trace.partition)
@@ -251,9 +295,9 @@ class WatchHub:
         return self.view.traced(changes)
 
     def _check(self, token: Token, mode: Mode) -> None:
-        if token.log != self._token.log or len(token.positions) != len(self._token.positions):
+        if token.log != self.token.log or len(token.positions) != len(self.token.positions):
             raise OutOfRange("the token belongs to another log")
-        known = self._is_known(token) if mode is Mode.LATEST else all(map(ge, token.positions, self.ring.horizon))
+        known = self.knows_since(token) if mode is Mode.LATEST else all(map(ge, token.positions, self.ring.horizon))
         if not known:
             raise OutOfRange("the token is older than what is still known here", older=True)
         if self.view.context.sole_writer and self.behind(token):
@@ -262,22 +306,331 @@ class WatchHub:
     def _was_told_otherwise(self, change: Head) -> bool:
         """Returns whether a change comes without a new event: it corrects the view before. A change between two absences does not count."""
         is_news = change.document is not None or change.previous != ABSENT
-        return is_news and change.placed is not None and not self._token.is_before(change)
+        return is_news and change.placed is not None and not self.token.is_before(change)
 
-    def _is_known(self, token: Token) -> bool:
-        """Returns whether every key that has changed after a place has a head. Deletions may have been forgotten."""
+    def knows_since(self, token: Token) -> bool:
+        """Returns whether every key that has changed after a place of this log has a head. Deletions may have been forgotten."""
+        positions = token.widened(len(self.token.positions)).positions
         forgotten = self.view.forgotten
-        remembered = all(at >= forgotten.get(partition, "") for partition, at in enumerate(token.positions))
-        return remembered and self._horizon.serves(token.positions)
+        return all(at >= forgotten.get(partition, "") for partition, at in enumerate(positions)) and self._horizon.serves(positions)
 
     def is_beyond(self, token: Token) -> bool:
         """Returns whether a token of this log has more partitions than the log, or, where only this sidecar writes, is ahead of it."""
-        if token.log != self._token.log:
+        if token.log != self.token.log:
             return False
-        if len(token.positions) > len(self._token.positions):
+        if len(token.positions) > len(self.token.positions):
             return True
-        return self.view.context.sole_writer and self.behind(token.widened(len(self._token.positions)))
+        return self.view.context.sole_writer and self.behind(token.widened(len(self.token.positions)))
 
     def behind(self, token: Token) -> bool:
         """Returns whether the view has yet to reach a token (of a faster sidecar on the same log)."""
-        return not self._token.reaches(token)
+        return not self.token.reaches(token)
+
+
+class Watcher(ABC):
+    """One stream's watcher of a namespace."""
+
+    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> None:
+        """See ``WatchHub.subscribe``."""
+        self.selection = selection
+        self.mode = mode
+        self.wake = wake
+        self.has_all = False
+        """Whether every change that the hub has was taken."""
+        self.ahead = token if token is not None and not hub.token.reaches(token) else None
+        """A place ahead of the view up to which a faster sidecar sent all changes, so that none is sent again; None: the view passed it."""
+        self._hub = hub
+        self._ended: type[Lagged | Replaced] | None = None
+        self._synced = False
+        self._resumable = token is not None
+        """Whether the reader can go on from ``_base``: not before a snapshot is complete."""
+        self._base = token if token is not None else hub.token
+        """The place up to which everything was taken, unless everything is."""
+        self._every = mode is Mode.EVERY and token is not None
+        """Whether superseded changes are owed too: in the mode EVERY, but not in a snapshot."""
+
+    @property
+    def token(self) -> Token | None:
+        """Where the watcher stands; None while that can't be said by a token: it takes heads in another order than that of the log."""
+        return None if self._scans and not self.has_all and self._ended is None else self.place
+
+    @property
+    def place(self) -> Token | None:
+        """Where another watcher can go on for the same reader, perhaps taking some changes again; None: only with a snapshot."""
+        if self.has_all:
+            return self._at(self._hub.token)
+        return self._base if self._resumable else None
+
+    def correct(self, change: Head) -> None:
+        """Notes a correction, before it is owed as a change."""
+        if self.mode is Mode.LATEST and self.selection.includes(change.key) and (self.ahead is None or self.ahead.is_before(change)):
+            self.end(Lagged)
+
+    def end(self, why: type[Lagged | Replaced]) -> None:
+        """Lets nothing more be taken: ``take`` raises the error from now on. A watcher that has lagged may still be replaced."""
+        if self._ended is not Replaced:
+            if self.has_all:
+                self._base, self.has_all = self._at(self._hub.token), False
+            self._ended = why
+            self._hub.release(self)
+            self.wake()
+
+    @abstractmethod
+    def owe(self, change: Head, place: int, stood: Token) -> None:
+        """Notes a change in the ring, if it is wanted.
+
+        Args:
+            change: the change.
+            place: its place in the ring.
+            stood: where the view stood before it.
+        """
+
+    def take(self, most: int) -> Batch:
+        """Returns the next changes, at most ``most``.
+
+        Raises:
+            Lagged: the watcher can't go on; ``place`` says where it stands.
+            Replaced: the log is another one than when the watcher began.
+        """
+        if self._ended is not None:
+            raise self._ended
+        if self.has_all:
+            token = self.token
+            return Batch([], False, False, {}, token, token, token)
+        place = self._base if self._resumable else None
+        stood = None if self._scans else place
+        changes, made = self._take(most)
+        self.has_all = not self._owes
+        synced = self.has_all and not self._synced
+        if synced:
+            self._synced = self._resumable = True
+            self._every = self.mode is Mode.EVERY
+        if self.has_all:
+            self._hub.rest(self)
+            if self.ahead is not None and self._hub.token.reaches(self.ahead):
+                self.ahead = None
+        return Batch(changes, synced, not self.has_all, made, stood, place, self.token)
+
+    def _at(self, token: Token) -> Token:
+        """Returns where a reader stands that has everything up to a place of the view."""
+        return token if self.ahead is None else token.furthest(self.ahead)
+
+    @property
+    @abstractmethod
+    def _scans(self) -> bool:
+        """Whether heads are taken in another order than that of their changes."""
+
+    @property
+    @abstractmethod
+    def _owes(self) -> bool:
+        """Whether anything is owed."""
+
+    @abstractmethod
+    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
+        """Returns the next changes that are owed, and what was made of them.
+
+        Raises:
+            Lagged: changes that are owed can't be given any more.
+        """
+
+    def _lag(self) -> NoReturn:
+        self.end(Lagged)
+        raise Lagged
+
+
+class NamespaceWatcher(Watcher):
+    """A watcher of a whole namespace."""
+
+    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> None:
+        super().__init__(hub, selection, mode, token, wake)
+        self._place = hub.ring.end
+        """The place in the ring from which on changes are owed."""
+        self._owed: deque[Head] = deque()
+        """Changes that are owed before everything else."""
+        self._scan: _Scan | None = None
+        """The pages that are owed before the changes in the ring; kept until these are taken."""
+        if token is None:
+            self._begin_scan(None)
+        elif self._every:
+            self._owed.extend(change for change in hub.ring if selection.includes(change.key) and token.is_before(change))
+        else:
+            self._catch_up()
+
+    def owe(self, change: Head, place: int, stood: Token) -> None:  # noqa: ARG002 (it is in the ring)
+        """See ``Watcher.owe``; to be called when everything was taken."""
+        self._scan, self._place, self._base, self.has_all = None, place, self._at(stood), False
+        self.wake()
+
+    @property
+    def _scans(self) -> bool:
+        return self._scan is not None
+
+    @property
+    def _owes(self) -> bool:
+        return bool(self._owed) or (self._scan is not None and not self._scan.complete) or self._place < self._hub.ring.end
+
+    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
+        hub, scan = self._hub, self._scan
+        if self._owed:
+            owed = [self._owed.popleft() for _ in range(min(most, len(self._owed)))]
+            if scan is None:
+                self._base = self._base.moved(owed)
+            return owed, {}
+        if scan is not None and not scan.complete:
+            if scan.since is None and scan.last is None:
+                self._place, scan.began = hub.ring.end, hub.token
+            page = hub.page(self.selection.scopes, scan.last, most, scan.since)
+            if scan.note(page.last, hub.view.number):
+                hub.release(self)
+                self._base = scan.began
+            return page.changes, page.made
+        if self._place < hub.ring.first:
+            if self._every or not hub.knows_since(self._base):
+                self._lag()
+            self._catch_up()
+            return [], {}
+        changes, self._place, made = hub.run(self._place, most, self.selection.scopes, every=self._every)
+        if scan is not None or self.ahead is not None:
+            changes, made = [change for change in changes if self._is_wanted(change)], {}
+        if self._place < hub.ring.end:
+            base = made.get(self._base)
+            self._base = made[self._base] = self._base.moved(changes) if base is None else base
+        return changes, made
+
+    def _is_wanted(self, change: Head) -> bool:
+        return not (self._scan is not None and self._scan.has_met(change)) and (self.ahead is None or self.ahead.is_before(change))
+
+    def _catch_up(self) -> None:
+        """Begins with the newest change of each key that has changed since ``_base``. The hub knows all keys that have."""
+        changes = self._hub.changed_since(self._base, self.selection.scopes, LOOKS)
+        if changes is None:
+            self._begin_scan(self._base)
+        else:
+            self._owed.extend(filter(self._is_wanted, changes))
+            self._place, self._scan = self._hub.ring.end, None
+
+    def _begin_scan(self, since: Token | None) -> None:
+        hub = self._hub
+        self._place, self._scan = hub.ring.end, _Scan(since, hub.token)
+        if since is not None:
+            self._owed.extend(hub.view.deletions(self.selection.scopes, since.is_before))
+        hub.keep_pages(self)
+
+
+class _Scan:
+    """The pages that a watcher reads of a namespace, and how far it has come."""
+
+    def __init__(self, since: Token | None, began: Token) -> None:
+        """No page was read yet.
+
+        Args:
+            since: the reader knows what had changed up to here; None: it knows nothing.
+            began: where the view stands.
+        """
+        self.since = since
+        self.began = began
+        self.complete = False
+        self.last: PolicyKey | None = None
+        """The last key that was looked at; None: none was, or all were."""
+        self._lasts: list[PolicyKey] = []
+        """The last key of each page, but for the last page of all."""
+        self._numbers: list[int] = []
+        """The number of the view's last change when each page was read."""
+
+    def note(self, last: PolicyKey | None, number: int) -> bool:
+        """Notes that a page was read, and returns whether it was the last.
+
+        Args:
+            last: the last key that was looked at; None: the page was the last.
+            number: the number of the view's last change.
+        """
+        self.last, self.complete = last, last is None
+        self._numbers.append(number)
+        if last is not None:
+            self._lasts.append(last)
+        return self.complete
+
+    def has_met(self, change: Head) -> bool:
+        """Returns whether the page with a change's key was read after the change."""
+        if change.document is None and self.since is not None:
+            return False  # pages don't have it, and the reader may know the key
+        return change.number <= self._numbers[bisect_left(self._lasts, change.key)]
+
+
+class TopicsWatcher(Watcher):
+    """A watcher of some topics of a namespace."""
+
+    def __init__(self, hub: WatchHub, selection: Selection, mode: Mode, token: Token | None, wake: Callable[[], None]) -> None:
+        super().__init__(hub, selection, mode, token, wake)
+        self._owed: OrderedDict[PolicyKey | int, Head | None] = OrderedDict()
+        """The owed changes, the oldest first; by key or, if all are owed, by number. None: the head of the key is looked up when it is
+        taken."""
+        self._unread = 0
+        """How many heads are not looked up yet; they are the first ones."""
+        self._since = token
+        self._began = hub.token
+        if self._every:
+            assert token is not None, "it resumes"
+            self._owed.update((change.number, change) for change in hub.ring if selection.includes(change.key) and token.is_before(change))
+        else:
+            self._owed.update((key, None) for key in selection.keys() or ())
+            self._unread = len(self._owed)
+
+    def owe(self, change: Head, place: int, stood: Token) -> None:  # noqa: ARG002 (watchers of topics have no place in the ring)
+        """See ``Watcher.owe``."""
+        if change.key.scope not in self.selection.scopes or self._ended is not None:
+            return
+        if self.ahead is not None and not self.ahead.is_before(change):
+            return
+        key = change.number if self._every else change.key
+        if self._owed.get(key, change) is None:
+            return  # the newer head will be looked up
+        self._owed[key] = change
+        self._owed.move_to_end(key)
+        if self.has_all:
+            self._base, self.has_all = self._at(stood), False
+            self.wake()
+        elif self._has_lost_some:
+            self._owed.clear()
+            self.end(Lagged)
+
+    @property
+    def _scans(self) -> bool:
+        return self._unread > 0
+
+    @property
+    def _owes(self) -> bool:
+        return bool(self._owed)
+
+    @property
+    def _has_lost_some(self) -> bool:
+        if self._unread:
+            return self._since is not None and not self._hub.knows_since(self._since)
+        if not self._every or not self._owed:
+            return False
+        first = next(iter(self._owed.values()))
+        return first is not None and self._hub.ring.has_lost(first)
+
+    def _take(self, most: int) -> tuple[Sequence[Head], dict[Hashable, Any]]:
+        if self._has_lost_some:
+            self._lag()
+        if self._unread:
+            keys = list(islice(self._owed, min(most, self._unread)))
+            changes = [head for key in keys if isinstance(key, PolicyKey) and (head := self._look_up(key)) is not None]
+            self._unread -= len(keys)
+            if not self._unread:
+                self._base = self._began
+        else:
+            keys = list(islice(self._owed, most))
+            changes = [change for key in keys if (change := self._owed[key]) is not None]
+            self._base = self._base.moved(changes)
+        for key in keys:
+            del self._owed[key]
+        return changes, {}
+
+    def _look_up(self, key: PolicyKey) -> Head | None:
+        """Returns the head of a key; None: it has not changed since the token."""
+        head = self._hub.view.head(key)
+        if self._since is None:
+            return head if head is not None else Head(key, None, ABSENT, "", None, 0)
+        return head if head is not None and self._since.is_before(head) else None

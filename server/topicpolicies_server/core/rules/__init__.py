@@ -1,8 +1,8 @@
 """Pulsar's own rules: what the brokers' admin API refuses. They are judged where an update is computed.
 
 A rule looks at the document *after* a change, and only at settings that the change alters: a value that is there already was accepted
-before, and writing back what was read changes nothing. Rules are pure functions (``values``, ``quotas``, ``replication``, ``shadows``);
-the table ``table.RULES`` has each with its field, reason, error kind and statement. All violations of a request are reported at once.
+before, and writing back what was read changes nothing. Rules are pure functions (``checks``); the table
+``table.RULES`` has each with its field, reason, error kind and statement. All violations of a request are reported at once.
 ``docs/rules.md`` lists where the service differs from the admin API, and why.
 
 A rule that compares several settings makes an update depend on settings that it does not change. ``reads`` returns their digests: the event
@@ -21,7 +21,7 @@ from ..errors import Kind, PolicyError, Violation, breaks_rules, invalid
 from ..names import PolicyKey, Scope
 from ..policies.documents import Setting, Settings, differing, digest, family, split
 from ..policies.facts import UNKNOWN, Facts, Need
-from .judging import Judged
+from .checks import Judged
 from .table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Rule
 
 __all__ = ["RULES", "Judged", "Naming", "Rule", "changed_settings", "judge", "needs", "of_values", "reads", "refused"]

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from ..errors import Kind, Violation
 from ..policies.facts import Need
 from ..reasons import ViolationReason
-from . import quotas, replication, shadows, values
-from .judging import Judged
-from .values import Check
+from . import checks
+from .checks import Check, Judged
 
 
 class Rule(NamedTuple):
@@ -58,35 +57,35 @@ _STRATEGY = "schema_compatibility_strategy"
 _TOGETHER = Need.NAMESPACE | Need.BROKER
 
 RULES: tuple[Rule, ...] = (
-    *(Rule(field, ViolationReason.NEGATIVE, _WRONG, "0 or more", values.not_negative(field)) for field in _NUMBERS),
+    *(Rule(field, ViolationReason.NEGATIVE, _WRONG, "0 or more", checks.not_negative(field)) for field in _NUMBERS),
     Rule(
         "max_message_size",
         ViolationReason.ABOVE_BROKER_MAXIMUM,
         _NOT_HERE,
         "at most the brokers' maxMessageSize",
-        values.message_size_fits,
+        checks.message_size_fits,
         Need.BROKER,
     ),
-    Rule(_RETENTION, ViolationReason.BELOW_MINUS_ONE, _WRONG, "each limit is -1 or more", values.retention_limits),
-    Rule(_RETENTION, ViolationReason.HALF_ZERO, _WRONG, "both limits are 0 or none is", values.retention_both_zero),
+    Rule(_RETENTION, ViolationReason.BELOW_MINUS_ONE, _WRONG, "each limit is -1 or more", checks.retention_limits),
+    Rule(_RETENTION, ViolationReason.HALF_ZERO, _WRONG, "both limits are 0 or none is", checks.retention_both_zero),
     Rule(
         _RETENTION,
         ViolationReason.RETENTION_BELOW_QUOTA,
         _NOT_HERE,
         "larger than each backlog quota",
-        quotas.retention_above_quota,
+        checks.retention_above_quota,
         _TOGETHER,
     ),
-    Rule(_QUOTAS, ViolationReason.QUOTA_ABOVE_RETENTION, _NOT_HERE, "smaller than retention", quotas.quota_below_retention, _TOGETHER),
-    Rule(_PERSISTENCE, ViolationReason.NOT_POSITIVE, _WRONG, "ensemble and quorums are above 0", values.quorums_positive),
-    Rule(_PERSISTENCE, ViolationReason.QUORUM_ORDER, _WRONG, "ensemble >= write quorum >= ack quorum", values.quorums_ordered),
-    Rule(_PERSISTENCE, ViolationReason.ABOVE_BROKER_MAXIMUM, _NOT_HERE, "at most the brokers' maxima", values.quorums_fit, Need.BROKER),
+    Rule(_QUOTAS, ViolationReason.QUOTA_ABOVE_RETENTION, _NOT_HERE, "smaller than retention", checks.quota_below_retention, _TOGETHER),
+    Rule(_PERSISTENCE, ViolationReason.NOT_POSITIVE, _WRONG, "ensemble and quorums are above 0", checks.quorums_positive),
+    Rule(_PERSISTENCE, ViolationReason.QUORUM_ORDER, _WRONG, "ensemble >= write quorum >= ack quorum", checks.quorums_ordered),
+    Rule(_PERSISTENCE, ViolationReason.ABOVE_BROKER_MAXIMUM, _NOT_HERE, "at most the brokers' maxima", checks.quorums_fit, Need.BROKER),
     Rule(
         _CLUSTERS,
         ViolationReason.LOCAL_CLUSTER_UNKNOWN,
         _NOT_HERE,
         "LOCAL: the local cluster's name is known",
-        replication.local_cluster_known,
+        checks.local_cluster_known,
         Need.CLUSTER,
     ),
     Rule(
@@ -94,7 +93,7 @@ RULES: tuple[Rule, ...] = (
         ViolationReason.LOCAL_CLUSTER_MISSING,
         _NOT_HERE,
         "LOCAL: names the local cluster",
-        replication.local_cluster_named,
+        checks.local_cluster_named,
         Need.CLUSTER,
     ),
     Rule(
@@ -102,7 +101,7 @@ RULES: tuple[Rule, ...] = (
         ViolationReason.NAMESPACE_NOT_REPLICATED,
         _NOT_HERE,
         "GLOBAL: the namespace has two clusters or more",
-        replication.namespace_replicated,
+        checks.namespace_replicated,
         Need.NAMESPACE,
     ),
     Rule(
@@ -110,30 +109,30 @@ RULES: tuple[Rule, ...] = (
         ViolationReason.CLUSTER_NOT_IN_NAMESPACE,
         _NOT_HERE,
         "GLOBAL: only clusters of the namespace",
-        replication.clusters_of_namespace,
+        checks.clusters_of_namespace,
         Need.NAMESPACE,
     ),
-    Rule(_CLUSTERS, ViolationReason.UNKNOWN_CLUSTER, _NOT_HERE, "only clusters that exist", replication.clusters_exist, Need.CLUSTERS),
-    Rule(_CLUSTERS, ViolationReason.PEER_CLUSTERS, _NOT_HERE, "no two clusters that are peers", replication.no_peers, Need.CLUSTERS),
+    Rule(_CLUSTERS, ViolationReason.UNKNOWN_CLUSTER, _NOT_HERE, "only clusters that exist", checks.clusters_exist, Need.CLUSTERS),
+    Rule(_CLUSTERS, ViolationReason.PEER_CLUSTERS, _NOT_HERE, "no two clusters that are peers", checks.no_peers, Need.CLUSTERS),
     Rule(
         _CLUSTERS,
         ViolationReason.CLUSTER_NOT_ALLOWED,
         _NOT_HERE,
         "only clusters that the tenant may use",
-        replication.clusters_allowed,
+        checks.clusters_allowed,
         Need.TENANT,
     ),
-    Rule(_SHADOWS, ViolationReason.LOCAL_SCOPE_ONLY, _WRONG, "LOCAL scope only", shadows.local_only(_SHADOWS)),
-    Rule(_SHADOWS, ViolationReason.NOT_PERSISTENT, _WRONG, "the topic itself is persistent", shadows.source_persistent),
-    Rule(_SHADOWS, ViolationReason.MALFORMED_NAME, _WRONG, "names of topics", shadows.names_valid),
-    Rule(_SHADOWS, ViolationReason.SHADOW_NOT_PERSISTENT, _WRONG, "persistent topics", shadows.shadows_persistent),
-    Rule(_SHADOWS, ViolationReason.SHADOW_NOT_FOUND, _NOT_HERE, "topics that exist", shadows.shadows_exist, Need.SHADOWS),
-    Rule(_STRATEGY, ViolationReason.LOCAL_SCOPE_ONLY, _WRONG, "LOCAL scope only", shadows.local_only(_STRATEGY)),
-    Rule(_FILTERS, ViolationReason.BLANK, _WRONG, "names at least one filter", values.entry_filters_named),
-    Rule(_FILTERS, ViolationReason.UNKNOWN_ENTRY_FILTER, _NOT_HERE, "filters that are installed", values.entry_filters_known, Need.BROKER),
-    Rule(_OFFLOAD, ViolationReason.UNKNOWN_DRIVER, _WRONG, "a driver that brokers know", values.offload_driver),
-    Rule(_OFFLOAD, ViolationReason.NO_BUCKET, _WRONG, "a bucket, unless the driver is filesystem", values.offload_bucket),
-    Rule("subscription_policies", ViolationReason.NO_LIMIT, _WRONG, "a rate limits something", values.subscription_rate_says_something),
+    Rule(_SHADOWS, ViolationReason.LOCAL_SCOPE_ONLY, _WRONG, "LOCAL scope only", checks.local_only(_SHADOWS)),
+    Rule(_SHADOWS, ViolationReason.NOT_PERSISTENT, _WRONG, "the topic itself is persistent", checks.source_persistent),
+    Rule(_SHADOWS, ViolationReason.MALFORMED_NAME, _WRONG, "names of topics", checks.names_valid),
+    Rule(_SHADOWS, ViolationReason.SHADOW_NOT_PERSISTENT, _WRONG, "persistent topics", checks.shadows_persistent),
+    Rule(_SHADOWS, ViolationReason.SHADOW_NOT_FOUND, _NOT_HERE, "topics that exist", checks.shadows_exist, Need.SHADOWS),
+    Rule(_STRATEGY, ViolationReason.LOCAL_SCOPE_ONLY, _WRONG, "LOCAL scope only", checks.local_only(_STRATEGY)),
+    Rule(_FILTERS, ViolationReason.BLANK, _WRONG, "names at least one filter", checks.entry_filters_named),
+    Rule(_FILTERS, ViolationReason.UNKNOWN_ENTRY_FILTER, _NOT_HERE, "filters that are installed", checks.entry_filters_known, Need.BROKER),
+    Rule(_OFFLOAD, ViolationReason.UNKNOWN_DRIVER, _WRONG, "a driver that brokers know", checks.offload_driver),
+    Rule(_OFFLOAD, ViolationReason.NO_BUCKET, _WRONG, "a bucket, unless the driver is filesystem", checks.offload_bucket),
+    Rule("subscription_policies", ViolationReason.NO_LIMIT, _WRONG, "a rate limits something", checks.subscription_rate_says_something),
 )
 """All rules. Checks that follow from a field's type come before (``core/changes/completion``)."""
 

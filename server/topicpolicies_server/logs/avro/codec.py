@@ -29,7 +29,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ...core.errors import Kind, PolicyError
-from ...core.names import PolicyKey, Scope, TopicName, parse_topic
+from ...core.names import DOMAINS, PolicyKey, Scope, TopicName, parse_topic
 from ...core.policies.documents import FIELDS, Settings, setting_of
 from ...core.policies.events import Action, Event, Stamp, StampKind
 from ...core.reasons import LogState, Reason
@@ -37,8 +37,7 @@ from ..change_log import LogError
 from ..routing import GLOBAL_PREFIX
 from ..stamps import MalformedStamp, from_properties, to_properties
 from .document import IS_GLOBAL, Document
-from .envelope import NAMES, TOPIC_POLICY, DocumentFrame, Envelope
-from .headers import Headers, Unreadable
+from .envelope import NAMES, TOPIC_POLICY, Envelope, Frame
 from .schema import PULSAR_4_2_4, AvroValue, Piece, Schema, UnsupportedSchema, in_words
 
 EMBEDDED_CLUSTER = "standalone"
@@ -72,9 +71,21 @@ class Encoded(NamedTuple):
     """The clusters that the message is for; None: all to which the namespace is replicated."""
 
 
+class Unreadable(ValueError):
+    """A message is not an event, or one that no broker can apply. The text is the reason, for logs and metrics."""
+
+
+class _Header(NamedTuple):
+    """What follows from a message's key alone."""
+
+    key: PolicyKey
+    update: Frame
+    """The bytes around the document of an UPDATE."""
+
+
 class _TopicFrame(NamedTuple):
     key: str
-    document_frame: DocumentFrame
+    frame: Frame
 
 
 class Codec:
@@ -119,7 +130,7 @@ class Codec:
             raise UnsupportedSchema(f"its values can't be written: {in_words(error)}") from error
         self.known = None if self._document.families == OUR_FAMILIES else self._document.families
         self._frame = lru_cache(CACHED_TOPICS)(self._make_frame)
-        self._headers = Headers(self._envelope)
+        self._header = lru_cache(CACHED_TOPICS)(self._make_header)
         self._remembered = lru_cache(CACHED_DOCUMENTS)(self._read_document)
 
     def encode(self, event: Event) -> Encoded:
@@ -145,7 +156,7 @@ class Codec:
                     f"The schema of the log's brokers can't hold the document: {error}.",
                     kind=Kind.FAILED_PRECONDITION,
                 ) from error
-            payload = b"".join((frame.document_frame.before, document, frame.document_frame.after))
+            payload = b"".join((frame.frame.before, document, frame.frame.after))
         return Encoded(frame.key, payload, {} if stamp is None else to_properties(stamp), self._clusters if at_home else None)
 
     def nothing(self) -> bytes:
@@ -172,7 +183,7 @@ class Codec:
             return None, str(error)
 
     def _decode(self, key: str, payload: bytes | None, properties: Mapping[str, str]) -> tuple[Event, str]:
-        header = self._headers.of(key)
+        header = self._header(key)
         policy_key = header.key
         stamp: Stamp | None = None
         problem = ""
@@ -184,7 +195,7 @@ class Codec:
             return Event(policy_key, Action.DELETE, None, stamp, self.known), problem
         # Most events are UPDATEs whose bytes around the document are as we write them, and many topics have the same document. Then only
         # the document is decoded, and equal documents only once.
-        body = header.document(payload)
+        body = header.update.document(payload)
         if body is not None:
             try:
                 document, flag = self._remembered(body) if len(body) <= CACHED_BYTES else self._read_document(body)
@@ -240,7 +251,20 @@ class Codec:
     def _make_frame(self, topic: str, is_global: bool, action: Action) -> _TopicFrame:
         name = parse_topic(topic)
         prefix = GLOBAL_PREFIX if is_global and self._dialect is Dialect.PREFIXED else ""
-        return _TopicFrame(prefix + topic, self._envelope.document_frame(name, action, local=not is_global))
+        return _TopicFrame(prefix + topic, self._envelope.frame(name, action, local=not is_global))
+
+    def _make_header(self, key: str) -> _Header:
+        is_global = key.startswith(GLOBAL_PREFIX)
+        full = key.removeprefix(GLOBAL_PREFIX)
+        try:
+            name = parse_topic(full)
+        except PolicyError as error:
+            domain, separator, _ = full.partition("://")
+            if separator and domain not in DOMAINS:  # without the name: there may be many, and equal problems are logged once
+                raise Unreadable(f'its topic is of the domain "{domain}", which is not supported') from error
+            raise Unreadable(f"its key is not a topic: {error}") from error
+        policy_key = PolicyKey(str(name), Scope.GLOBAL if is_global else Scope.LOCAL)
+        return _Header(policy_key, self._envelope.frame(name, Action.UPDATE, local=not is_global))
 
     def _refuse_what_cannot_be_told(self, event: Event) -> None:
         restates = event.stamp is not None and event.stamp.kind is StampKind.REPAIR

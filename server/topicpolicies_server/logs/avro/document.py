@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeAlias
 
 from ...core.policies.documents import FIELDS, Setting, Settings, family
 from .fields import known_field, unknown_field
-from .names import avro_name
 from .schema import AvroType, AvroValue, Piece, Schema, UnsupportedSchema, kind, varint
 from .sparse_record import SparseRecord
 
@@ -69,7 +68,7 @@ class Document:
     """
 
     def __init__(self, schema: Schema, record: AvroType) -> None:
-        own = {avro_name(field): field for field in FIELDS.values()}
+        own = {field.json_name: field for field in FIELDS.values()}
         absent: list[bytes] = []
         readers: list[tuple[int, str, Reader]] = []
         flag: AvroType = None

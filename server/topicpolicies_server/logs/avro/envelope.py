@@ -1,10 +1,15 @@
-"""The bytes around the document in an event: action, kind, clusters and the topic's name, as one schema has them."""
+"""The bytes around the document in an event, so that the document of most events is found without decoding anything else.
+
+They are the action, the kind, the clusters and the topic's name, as one schema has them. For all topics of a namespace, action and scope
+they are the same, except for the topic's local name.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
-from ...core.names import TopicName
+from ...core.names import MAX_NAME_LENGTH, TopicName
 from ...core.policies.events import Action
 from .schema import AvroType, Piece, Schema, UnsupportedSchema, kind, present_branch, varint
 
@@ -14,24 +19,21 @@ NAMES = ("domain", "tenant", "namespace", "topic")
 """The parts of a topic's name in ``TopicPoliciesEvent``, in the order of ``TopicName``'s fields."""
 _LOCAL_NAME = NAMES[-1]
 _DOCUMENT = "policies"
+CACHED_NAMESPACES = 1_024
 
 
-class DocumentFrame(NamedTuple):
-    """The bytes of an event before and after its document."""
+class Frame(NamedTuple):
+    """The bytes of an event before and after its document, for one topic, action and scope."""
 
     before: bytes
     after: bytes
 
-
-class NamespaceFrame(NamedTuple):
-    """The bytes of an event before and after its document, for all topics of a namespace.
-
-    The topic's local name, with its length before it, is left out: it stands between the pieces. One of the tuples has two pieces, the
-    other one.
-    """
-
-    before: tuple[bytes, ...]
-    after: tuple[bytes, ...]
+    def document(self, payload: bytes) -> bytes | None:
+        """The bytes of the document if the payload is such an event as this codec writes it; None: the payload may be anything else."""
+        before, after = self
+        if payload.startswith(before) and payload.endswith(after) and len(payload) >= len(before) + len(after):
+            return payload[len(before) : len(payload) - len(after)]
+        return None
 
 
 class Envelope:
@@ -49,6 +51,7 @@ class Envelope:
         self._actions: dict[Action, bytes] = {}
         self._clusters: dict[bool, bytes] = {True: b"", False: b""}
         self.document: AvroType = None
+        self._namespace = lru_cache(CACHED_NAMESPACES)(self._lay_out_namespace)
         try:
             self._lay_out_event(schema, local_cluster)
             laid_out = {part for part in self._layout if isinstance(part, str)} | {field["name"] for field in _fields(schema, schema.root)}
@@ -58,28 +61,29 @@ class Envelope:
         except ValueError as error:
             raise UnsupportedSchema(f"not the schema of policy events: {error}") from error
 
-    def document_frame(self, topic: TopicName, action: Action, *, local: bool) -> DocumentFrame:
+    def frame(self, topic: TopicName, action: Action, *, local: bool) -> Frame:
         """The bytes around a topic's document. A LOCAL event is addressed to the local cluster, a GLOBAL one to no particular cluster."""
-        parts = self._filled(topic, action, local=local)
-        at = self._layout.index(_DOCUMENT)
-        return DocumentFrame(b"".join(parts[:at]), b"".join(parts[at + 1 :]))
+        domain, tenant, namespace, own = topic
+        before, after = self._namespace(domain, tenant, namespace, action, local)
+        name = own.encode()
+        written = _length(len(name)) + name
+        return Frame(written.join(before), written.join(after))
 
-    def namespace_frame(self, topic: TopicName, action: Action, *, local: bool) -> NamespaceFrame:
-        """The bytes around the documents of all topics in the namespace of ``topic``."""
-        parts = self._filled(topic, action, local=local)
-        at, name = self._layout.index(_DOCUMENT), self._layout.index(_LOCAL_NAME)
-        before, after = b"".join(parts[:at]), b"".join(parts[at + 1 :])
-        if name < at:
-            return NamespaceFrame((b"".join(parts[:name]), b"".join(parts[name + 1 : at])), (after,))
-        return NamespaceFrame((before,), (b"".join(parts[at + 1 : name]), b"".join(parts[name + 1 :])))
-
-    def _filled(self, topic: TopicName, action: Action, *, local: bool) -> list[bytes]:
-        """The parts of the layout as bytes; the document is empty."""
-        values = {"actionType": self._actions[action], "replicateTo": self._clusters[local], _DOCUMENT: b""}
-        for name, text in zip(NAMES, topic, strict=True):
-            encoded = text.encode()
-            values[name] = varint(len(encoded)) + encoded
-        return [part if isinstance(part, bytes) else values[part] for part in self._layout]
+    def _lay_out_namespace(self, domain: str, tenant: str, namespace: str, action: Action, local: bool) -> tuple[list[bytes], list[bytes]]:
+        """The bytes before and after the documents of all topics of a namespace, each in pieces between which the topic's name belongs."""
+        values = {"actionType": self._actions[action], "replicateTo": self._clusters[local]}
+        for name, text in zip(NAMES, (domain, tenant, namespace), strict=False):
+            values[name] = varint(len(text.encode())) + text.encode()
+        sides: tuple[list[bytes], list[bytes]] = [b""], [b""]
+        side = sides[0]
+        for part in self._layout:
+            if part == _DOCUMENT:
+                side = sides[1]
+            elif part == _LOCAL_NAME:
+                side.append(b"")
+            else:
+                side[-1] += part if isinstance(part, bytes) else values[part]
+        return sides
 
     def _lay_out_event(self, schema: Schema, local_cluster: str) -> None:
         for part in _fields(schema, schema.root):
@@ -124,3 +128,6 @@ def _fields(schema: Schema, avro: AvroType) -> list[AvroType]:
 def _branch(avro: AvroType) -> bytes:
     """The bytes before a value that is not null: the number of its branch if the type is a union, else none."""
     return varint(present_branch(avro)) if isinstance(avro, list) else b""
+
+
+_length = lru_cache(MAX_NAME_LENGTH)(varint)

@@ -10,8 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ...core.policies.documents import EXTRA_PREFIX, LISTS, MAPS, Setting, setting_of, split
-from . import extras
-from .records import Record, scalar
+from .records import Record, from_json, scalar, to_json
 from .schema import AvroType, AvroValue, Piece, Schema, kind, present_branch, varint
 
 EMPTY_NOT_NULL = frozenset({"subscription_types_enabled"})
@@ -45,20 +44,20 @@ def known_field(schema: Schema, field: FieldDescriptor, part: AvroType) -> Field
 
 
 def unknown_field(schema: Schema, part: AvroType) -> Field:
-    """Makes the field for one of a newer broker: a setting of its own (``extras``). The value that means "not set" is not kept."""
+    """Makes the field for one of a newer broker: a setting of its own (``records``). The value that means "not set" is not kept."""
     setting = EXTRA_PREFIX + part["name"]
     nothing = schema.absent(part)
     piece = Piece(schema, part["type"])
 
     def encode(value: bytes) -> bytes:
-        foreign = extras.from_json(value)
+        foreign = from_json(value)
         if not piece.takes(foreign):
             raise ValueError(f'its field "{part["name"]}" is of another type')
         return piece(foreign)
 
     def read(value: AvroValue, settings: dict[Setting, bytes]) -> None:
         if value != nothing:
-            settings[setting] = extras.to_json(value)
+            settings[setting] = to_json(value)
 
     return Field(setting, piece(nothing), encode, read)
 

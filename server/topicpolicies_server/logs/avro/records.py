@@ -1,21 +1,34 @@
 """Converts values of a document between Protobuf and Avro, for one schema: leaves, lists, maps and whole objects.
 
+The Avro name of a field is its ``json_name`` in Protobuf, and the Avro symbol of an enum is the end of its name there, in upper or lower
+case: ``policies.proto`` is written that way.
+
 A *converter* is made once for a field of our definition and its type in the schema. There is none if the type can't hold the field's values
 (in an older or newer broker the field may have another type); then the field counts as one that the schema does not know.
+
+**Foreign values** of a newer broker, which our definition has no place for, are kept as JSON that is lossless and depends on no schema. A
+whole unknown field of the document is a setting of its own (``fields``). An unknown leaf inside an object that we know is kept in that
+object's bytes as an unknown Protobuf field, so that reading, masking and writing the object leaves it where it is. Both are written back
+into an event if the schema that it is written with has a place for them. JSON has no bytes, so ``{"-bytes": base64}`` stands for them; and
+fastavro needs to know which record of a union is meant, so a member ``"-type"`` (fastavro's own convention) names it.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable, Mapping
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from topicpolicies.values import map_value
 
-from . import extras
-from .names import avro_name, number_of
+from ...core.policies import documents
+from ...core.policies.documents import EXTRAS_FIELD
 from .schema import AvroType, AvroValue, Piece, Schema, kind
 
 PRIMITIVE_KINDS: Mapping[int, frozenset[str]] = {
@@ -26,6 +39,12 @@ PRIMITIVE_KINDS: Mapping[int, frozenset[str]] = {
     FieldDescriptor.TYPE_STRING: frozenset({"string"}),
 }
 """The Avro types whose values a field can hold, by the field's Protobuf type. Pulsar has widened int to long before (retention's size)."""
+_BYTES = "-bytes"
+_TYPE = "-type"
+_UNSET_SYMBOL = "UNDEFINED"
+"""A symbol that means "not set" (``SchemaCompatibilityStrategy.UNDEFINED``)."""
+_FOREIGN = 1 << 30
+"""Enum numbers from here on stand for symbols of a newer broker."""
 
 
 class Converter(NamedTuple):
@@ -61,7 +80,7 @@ def _short(value: int) -> int:
 
 
 def _enum(enum: EnumDescriptor, avro: AvroType) -> Converter:
-    numbers = {symbol: number_of(enum, symbol) for symbol in avro["symbols"]}
+    numbers = {symbol: _number_of(enum, symbol) for symbol in avro["symbols"]}
     symbols: dict[int, str] = {number: symbol for symbol, number in numbers.items() if number}
 
     def to_avro(number: int) -> str:
@@ -70,6 +89,18 @@ def _enum(enum: EnumDescriptor, avro: AvroType) -> Converter:
         return symbols[number]
 
     return Converter(to_avro, numbers.__getitem__)
+
+
+def _number_of(enum: EnumDescriptor, symbol: str) -> int:
+    """The number of a symbol in a document; 0 if the symbol means "not set".
+
+    A symbol that the enum does not have belongs to a newer broker. Protobuf's enums are open, so a document holds it as a number that is a
+    hash of its name; when the document is written, the symbol with that number is found in the newer broker's schema.
+    """
+    if symbol == _UNSET_SYMBOL:
+        return 0
+    known = enum.values_by_name.get(enum.values_by_number[0].name.removesuffix("UNSPECIFIED") + symbol.upper())
+    return known.number if known is not None else _FOREIGN | int.from_bytes(blake2b(symbol.encode(), digest_size=4).digest(), "big") >> 2
 
 
 _SIZES = ("limitSize", "limit")
@@ -96,7 +127,7 @@ class Record:
     """Converts messages of one type to and from one record of a schema."""
 
     def __init__(self, schema: Schema, message: Descriptor, avro: AvroType) -> None:
-        fields = {avro_name(field): field for field in message.fields}
+        fields = {field.json_name: field for field in message.fields}
         self.leaves: list[Leaf] = []
         self._unknown: dict[str, AvroValue] = {}
         self._pieces: dict[str, Piece] = {}
@@ -132,7 +163,7 @@ class Record:
                 raise ValueError(f'it has no field for "{field.name}"')
         if self._unknown:
             record.update(self._unknown)
-        kept = extras.of(message)
+        kept = _foreign_of(message)
         for name, value in kept.items():
             if name not in self._pieces or not self._pieces[name].takes(value):
                 raise ValueError(f'it has no field for "{name}"')
@@ -156,7 +187,7 @@ class Record:
         if self._unknown:
             kept = {name: record[name] for name, absent in self._unknown.items() if record[name] != absent}
             if kept:
-                extras.add(message, kept)
+                _add_foreign(message, kept)
 
 
 def _leaf(schema: Schema, field: FieldDescriptor, part: AvroType) -> Leaf | None:
@@ -191,3 +222,63 @@ def _leaf(schema: Schema, field: FieldDescriptor, part: AvroType) -> Leaf | None
             setattr(message, name, number)
 
     return Leaf(part["name"], name, absent, converter.to_avro, read if field.enum_type is None else read_enum, repeated=False)
+
+
+def to_json(value: AvroValue) -> bytes:
+    """Encodes a value as canonical JSON: equal values give equal bytes."""
+    return json.dumps(_plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def from_json(data: bytes) -> AvroValue:
+    """Decodes the JSON that ``to_json`` makes.
+
+    Raises:
+        ValueError: the data is something else.
+    """
+    try:
+        return _rich(json.loads(data))
+    except (TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _add_foreign(message: Message, extras: Mapping[str, AvroValue]) -> None:
+    """Adds leaves to a message, as its unknown field ``EXTRAS_FIELD``."""
+    message.MergeFromString(documents.record(EXTRAS_FIELD, to_json(extras)))
+
+
+def _foreign_of(message: Message) -> Mapping[str, AvroValue]:
+    """The leaves in a message's unknown field ``EXTRAS_FIELD``. Other data there, such as a client's own, is ignored."""
+    found: Mapping[str, AvroValue] = {}
+    unknown: Any = UnknownFieldSet(message)  # a sequence, which its type stub does not say
+    for field in unknown:
+        if field.field_number == EXTRAS_FIELD and isinstance(field.data, bytes):
+            try:
+                value = from_json(field.data)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                found = value
+    return found
+
+
+def _plain(value: AvroValue) -> AvroValue:
+    if isinstance(value, bytes):
+        return {_BYTES: base64.b64encode(value).decode()}
+    if isinstance(value, tuple):
+        name, record = value
+        return {_TYPE: name, **_plain(record)}
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return value
+
+
+def _rich(value: AvroValue) -> AvroValue:
+    if isinstance(value, dict):
+        if len(value) == 1 and isinstance(value.get(_BYTES), str):
+            return base64.b64decode(value[_BYTES], validate=True)
+        return {name: _rich(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_rich(part) for part in value]
+    return value

@@ -2,6 +2,12 @@
 
 Schemas come from a broker's registry, where any version of Pulsar may have registered them at any time. So this module assumes nothing
 about a schema but that it is valid; which fields it has or lacks is the concern of the modules beside this one.
+
+**Bounds** are checked before anything is read with a schema, so that reading takes time and memory in proportion to the data.
+Any client that may register schemas for a log chooses the types that its payloads are read with. A record that contains itself makes
+unlimited depth, and an array whose items have no bytes makes unlimited length, from almost no data: some hundred bytes end a process, or
+block it for minutes. Named types also make a schema larger than its text: with thirty records, each of which has two fields of the type of
+the record before, one value consists of a thousand million values.
 """
 
 from __future__ import annotations
@@ -9,14 +15,14 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import fastavro
 
 from ...core.policies import documents
-from .bounds import SchemaBounds
 
 AvroType: TypeAlias = Any
 """A type as parsed JSON: a name, a list (a union) or a mapping."""
@@ -43,6 +49,12 @@ DAMAGE = (ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryE
 """The exceptions that fastavro raises when it reads damaged data."""
 
 
+_DEEPEST = 64
+"""The most levels of nested types. Pulsar 4.2.4's schema has 11."""
+_LARGEST = 10_000
+"""The largest size: the nested types, each counted wherever it is named, plus the bytes of fixed types. Pulsar 4.2.4's schema has 282."""
+_IDLE = 64
+"""The most values without bytes in one item of an array or map."""
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 
@@ -57,23 +69,22 @@ class Schema:
         options: the options with which fastavro reads values of the schema.
 
     Raises:
-        UnsupportedSchema: the definition is not an Avro schema, or exceeds the limits of ``bounds``.
+        UnsupportedSchema: the definition is not an Avro schema, or exceeds the bounds.
     """
 
     def __init__(self, definition: str | Mapping[str, Any]) -> None:
+        self.named: dict[str, AvroType] = {}
         try:
             parsed = json.loads(definition) if isinstance(definition, str) else definition
             # Logical types are dropped: they leave the bytes as they are, and would turn plain numbers into dates and decimals.
-            self.root: AvroType = _without_marks(fastavro.parse_schema(_without_logical_types(parsed)))
+            self._reader = fastavro.parse_schema(_without_logical_types(parsed), named_schemas=self.named)
         except (ValueError, KeyError, TypeError, AttributeError, fastavro.schema.SchemaParseException, RecursionError) as error:
             raise UnsupportedSchema(f"not an Avro schema: {in_words(error)}") from error
-        self.named: dict[str, AvroType] = {}
-        self._collect(self.root)
+        self.root: AvroType = _without_marks(self._reader)
         try:
-            SchemaBounds().check(self.root)
+            _Bounds().check(self.root)
         except (ValueError, RecursionError) as error:
             raise UnsupportedSchema(f"not a schema to read with: {in_words(error)}") from error
-        self._reader = fastavro.parse_schema(self.root)
         # In a union of several records a value must say which one it is, or it could not be written again. That makes reading a quarter
         # slower, so it is switched on only for schemas with such unions.
         self.options: dict[str, Any] = (
@@ -142,9 +153,29 @@ class Schema:
         """A name like ``wanted`` that no type of this schema has, for a record that is put around one of its types."""
         return wanted if wanted not in self.named else self.unused_name(wanted + "_")
 
-    def self_contained(self, avro: AvroType) -> AvroType:
-        """The type as a schema of its own: every type that it names is defined where it is first used."""
-        return self._inlined(avro, set())
+    def alone(self, avro: AvroType) -> AvroType:
+        """A type as the only field, "value", of a record, which adds no bytes: fastavro parses any other schema again for each value.
+
+        The record is a schema of its own: every type that it names is defined where it is first used. (With the definitions beside it,
+        fastavro would copy all of them for each value.)
+        """
+        field = {"name": "value", "type": self._inlined(avro, set())}
+        return fastavro.parse_schema({"type": "record", "name": self.unused_name("Piece"), "fields": [field]})
+
+    def _inlined(self, avro: AvroType, done: set[str]) -> AvroType:
+        if isinstance(avro, list):
+            return [self._inlined(branch, done) for branch in avro]
+        avro = self.resolve(avro)
+        if not isinstance(avro, dict):
+            return avro
+        if "name" in avro:
+            if avro["name"] in done:
+                return avro["name"]
+            done.add(avro["name"])
+        result = {part: self._inlined(inner, done) if part in ("items", "values", "type") else inner for part, inner in avro.items()}
+        if "fields" in avro:
+            result["fields"] = [{**field, "type": self._inlined(field["type"], done)} for field in avro["fields"]]
+        return result
 
     def _ambiguous(self, avro: AvroType) -> bool:
         if isinstance(avro, list):
@@ -154,45 +185,12 @@ class Schema:
             return any(self._ambiguous(part) for part in (*parts, *(avro.get(part) for part in ("items", "values", "type"))))
         return False
 
-    def _inlined(self, avro: AvroType, done: set[str]) -> AvroType:
-        if isinstance(avro, list):
-            return [self._inlined(branch, done) for branch in avro]
-        if isinstance(avro, str):
-            if avro not in self.named or avro in done:
-                return avro
-            avro = self.named[avro]
-        result = dict(avro)
-        if "name" in avro:
-            if avro["name"] in done:
-                return avro["name"]
-            done.add(avro["name"])
-        if "fields" in avro:
-            result["fields"] = [{**field, "type": self._inlined(field["type"], done)} for field in avro["fields"]]
-        for part in ("items", "values"):
-            if part in avro:
-                result[part] = self._inlined(avro[part], done)
-        if isinstance(avro["type"], (dict, list)):
-            result["type"] = self._inlined(avro["type"], done)
-        return result
-
-    def _collect(self, avro: AvroType) -> None:
-        if isinstance(avro, list):
-            for branch in avro:
-                self._collect(branch)
-        elif isinstance(avro, dict):
-            if "name" in avro:
-                self.named[avro["name"]] = avro
-            for field in avro.get("fields", ()):
-                self._collect(field["type"])
-            for part in ("items", "values", "type"):
-                self._collect(avro.get(part))
-
 
 class Piece:
     """Writes values of one type as the bytes that they have inside a record.
 
     A union's branch number is written by hand if the union has only one type beside null: fastavro would try the value on each branch,
-    which takes longer than writing it. A type other than a record is wrapped in a record with one field, which adds no bytes.
+    which takes longer than writing it.
     """
 
     def __init__(self, schema: Schema, avro: AvroType) -> None:
@@ -200,19 +198,13 @@ class Piece:
         single = isinstance(avro, list) and present is not None
         self._branch = varint(present_branch(avro)) if single else b""
         self._null = varint(avro.index("null")) if single and "null" in avro else None
-        inner = schema.self_contained(present if single else avro)
-        self._wrapped = kind(inner) != "record"
-        self._schema = fastavro.parse_schema(
-            {"type": "record", "name": schema.unused_name("Piece"), "fields": [{"name": "value", "type": inner}]}
-            if self._wrapped
-            else inner
-        )
+        self._schema = schema.alone(present if single else avro)
 
     def takes(self, value: AvroValue) -> bool:
         """Whether a value is of the type. Call this for values of unknown origin: writing does not check everything (an int's range)."""
         if value is None and self._null is not None:
             return True
-        valid: bool = fastavro.validate({"value": value} if self._wrapped else value, self._schema, raise_errors=False)
+        valid: bool = fastavro.validate({"value": value}, self._schema, raise_errors=False)
         return valid
 
     def __call__(self, value: AvroValue) -> bytes:
@@ -226,7 +218,7 @@ class Piece:
         out = io.BytesIO()
         out.write(self._branch)
         try:
-            fastavro.schemaless_writer(out, self._schema, {"value": value} if self._wrapped else value)
+            fastavro.schemaless_writer(out, self._schema, {"value": value})
         except (TypeError, LookupError, ArithmeticError, AttributeError) as error:
             raise ValueError(in_words(error)) from error
         return out.getvalue()
@@ -266,3 +258,94 @@ def _without_logical_types(avro: AvroType) -> AvroType:
 
 def _without_marks(avro: AvroType) -> AvroType:
     return {name: part for name, part in avro.items() if not name.startswith("__")} if isinstance(avro, dict) else avro
+
+
+class _Measure(NamedTuple):
+    """How large a type is, including the types that it names."""
+
+    depth: int
+    size: int
+    least: int
+    """The fewest bytes that a value of the type can have."""
+    idle: int
+    """The most values without bytes that a value of the type can contain."""
+
+
+class _Bounds:
+    """Measures the types of one schema, as ``fastavro.parse_schema`` returns them."""
+
+    def __init__(self) -> None:
+        """Has measured no type yet."""
+        self._named: dict[str, _Measure] = {}
+        self._begun: set[str] = set()
+
+    def check(self, avro: Any) -> None:
+        """Checks that a schema is within the limits.
+
+        Raises:
+            ValueError: the schema exceeds a limit, contains itself, or is not valid.
+        """
+        self._measure(avro)
+
+    def _measure(self, avro: Any) -> _Measure:
+        measure = self._of(avro)
+        if measure.depth > _DEEPEST:
+            raise ValueError(f"its types are more than {_DEEPEST} levels deep")
+        if measure.size > _LARGEST:
+            raise ValueError(f"it is of more than {_LARGEST} types and bytes, with what it names")
+        return measure
+
+    def _of(self, avro: Any) -> _Measure:
+        if isinstance(avro, list):
+            branches = [self._measure(branch) for branch in avro]
+            idle = max((each.idle - 1 for each in branches if each.idle), default=0)  # the byte of the branch's number pays for one
+            return _Measure(_deepest(branches), 1 + sum(each.size for each in branches), 1, idle)
+        if not isinstance(avro, dict):
+            return self._by_name(str(avro))
+        kind = avro["type"]
+        if isinstance(kind, (dict, list)):
+            return self._measure(kind)
+        if "name" in avro and kind in ("record", "enum", "fixed"):
+            self._begun.add(avro["name"])
+            measure = self._named[avro["name"]] = self._definition(avro)
+            return measure
+        if kind in ("array", "map"):
+            return self._several(avro["items" if kind == "array" else "values"], keyed=kind == "map")
+        return self._by_name(str(kind))
+
+    def _by_name(self, name: str) -> _Measure:
+        if name in self._named:
+            return self._named[name]
+        if name in self._begun:
+            raise ValueError(f'its type "{name}" contains itself')
+        if name == "null":
+            return _Measure(1, 1, 0, 1)
+        if name not in PRIMITIVES:
+            raise ValueError(f'it has a type "{name}", which is not a type of values')
+        return _Measure(1, 1, 1, 0)
+
+    def _definition(self, avro: Any) -> _Measure:
+        if avro["type"] == "enum":
+            if not avro["symbols"]:
+                raise ValueError(f'its enum "{avro["name"]}" has no symbols')
+            return _Measure(1, 1, 1, 0)
+        if avro["type"] == "fixed":
+            return _Measure(1, 1 + avro["size"], avro["size"], int(avro["size"] == 0))
+        twice = [name for name, count in Counter(field["name"] for field in avro["fields"]).items() if count > 1]
+        if twice:
+            raise ValueError(f'its record "{avro["name"]}" has the field "{twice[0]}" twice')
+        fields = [self._measure(field["type"]) for field in avro["fields"]]
+        least = sum(each.least for each in fields)
+        return _Measure(_deepest(fields), 1 + sum(each.size for each in fields), least, (least == 0) + sum(each.idle for each in fields))
+
+    def _several(self, item: Any, *, keyed: bool) -> _Measure:
+        each = self._measure(item)
+        if each.least == 0 and not keyed:
+            raise ValueError("it has an array whose items may have no bytes")
+        if each.idle > _IDLE:
+            raise ValueError(f"it has more than {_IDLE} values without bytes in each item of an array or map")
+        return _Measure(1 + each.depth, 1 + each.size, 1, 0)
+
+
+def _deepest(parts: Iterable[_Measure]) -> int:
+    return 1 + max((each.depth for each in parts), default=0)

@@ -3,13 +3,6 @@
 A document has some fifty fields, of which one to five are set. Each of the others is written in one certain way, such as the number of
 null's branch, or an empty map. So whole runs of such fields are skipped at once, by a regular expression or, if the run goes to the end of
 the record, by a comparison; fastavro reads the set fields one by one.
-
-| the reader is at | the next bytes | then |
-|---|---|---|
-| a field | are those of one or more fields that are not set | these fields are skipped |
-| a field | are anything else | fastavro reads the field |
-| the end of the data | no field is left | the record is read |
-| the end of the data | fields are left | the data is damaged |
 """
 
 from __future__ import annotations
@@ -109,10 +102,6 @@ class SparseRecord:
 
 
 def _reader(schema: Schema, avro: AvroType) -> Callable[[io.BytesIO], AvroValue]:
-    """Makes the reader of a type. The type is wrapped in a record: fastavro parses any other schema again for each value."""
-    parsed: Any = fastavro.parse_schema(
-        {"type": "record", "name": schema.unused_name("Sparse"), "fields": [{"name": "value", "type": schema.self_contained(avro)}]}
-    )
+    parsed, options = schema.alone(avro), schema.options
     read: Any = fastavro.schemaless_reader
-    options = schema.options
     return lambda source: read(source, parsed, None, **options)["value"]

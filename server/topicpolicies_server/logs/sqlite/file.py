@@ -36,11 +36,11 @@ from typing import NamedTuple, TypeAlias
 
 from ...core.errors import Kind
 from ...core.reasons import Reason
-from ...file_lock import FileLock
 from ...sqlite_file import (
     ERRORS,
     Damaged,
     FileError,
+    FileLock,
     Format,
     Problem,
     check_pages,

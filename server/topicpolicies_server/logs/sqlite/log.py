@@ -17,16 +17,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from ...core.names import PolicyKey
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import LogState, Reason
-from ...file_lock import FileLock
-from ...sqlite_file import ERRORS
+from ...sqlite_file import ERRORS, FileLock
 from ...tasks import RestartedTask, TaskSet, asked_to_end
 from ...threads import DaemonThreads
 from .. import rows
 from ..avro import Codec
-from ..brokerless import Brokerless
 from ..change_log import LogError, LogSink, Start, already_open, beyond, closed
 from . import file
 from .compaction import Compaction, Pass
@@ -102,7 +99,7 @@ class NamespaceState:
         self.compacted = max(self.compacted, row)
 
 
-class SqliteNamespaceLog(Brokerless):
+class SqliteNamespaceLog(rows.Brokerless):
     """One namespace's log, with one partition and dense row numbers. Made by ``SqliteLog.open``."""
 
     def __init__(
@@ -141,29 +138,14 @@ class SqliteNamespaceLog(Brokerless):
         return self._identity
 
     @property
-    def partitions(self) -> int:
-        """One."""
-        return 1
-
-    @property
     def in_flight(self) -> int:
         """The number of appends that wait for their commit."""
         return len(self._pending)
-
-    def partition_of(self, key: PolicyKey) -> int:
-        """0: there is one partition."""
-        del key
-        return 0
 
     def complete_after(self, partition: int) -> Position | None:
         """The newest row that a compaction may have deleted before the opening; "" if there is none."""
         del partition
         return rows.position_of(self._compacted) if self._compacted else ""
-
-    @property
-    def shared(self) -> bool:
-        """False: only this process writes the file."""
-        return False
 
     async def end(self, partition: int) -> Position:
         """Returns the position of the newest committed row; "" if there is none.

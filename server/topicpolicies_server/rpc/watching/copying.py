@@ -19,9 +19,8 @@ from ...core.policies.documents import record
 from ...core.reading.watch import Token
 from ...core.reasons import Reason, ViolationReason
 from ...history import History
-from ...history.entries import Gap
-from ...history.following import LogPlace, Recorded, Stretch, UnknownLog, with_tokens
-from ...history.queries import Entry
+from ...history.entries import Entry, Gap
+from ...history.following import BEGINNING, Recorded, Stretch, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
 from ...tasks import RestartedTask
@@ -37,8 +36,8 @@ from .status import ASSUMED, failed_status, status_of
 
 _STRETCH = 256
 """The most events that are read from the history at a time."""
-_MARKS = 1_000
-"""The most marks, if only bookmarks are asked for."""
+_BOOKMARKS = 1_000
+"""The most bookmarks that are read from the history at a time, if only bookmarks are asked for."""
 MOST_EVERY = 1_000_000_000
 _GATHER_SECONDS = 0.05
 """Seconds for which new events gather in the history before they are read."""
@@ -105,7 +104,7 @@ class Copying:
         self._registry = registry
         self._wake = wake
         self._records = Records(wake)
-        self._position = watch.positions[name] or resume_tokens.write_position(0, Token("", ()))
+        self._position = watch.positions[name] or resume_tokens.write_position(0, BEGINNING)
         """Where the client stands once it has the records that wait."""
         self._every = watch.every
         self._synced = False
@@ -216,14 +215,13 @@ class Copying:
     async def _copy(self, namespace: Namespace) -> None:
         with suppress(PolicyError):
             await namespace.ready()  # what may be missing is recorded once the log was read to its end, behind the events
-        token = resume_tokens.read_position(self._position)
-        place = LogPlace(token.log, token.positions)
+        place = resume_tokens.read_position(self._position)
         gaps: set[Gap] = set()
         """The gaps that were read last: a gap behind all events is read again each time until an event follows it, and sent once."""
         while namespace.phase is not Phase.CLOSED:
             self._signalled.clear()
             ready, confirmed = namespace.phase is Phase.READY, namespace.confirmed_ms
-            if ready and namespace.is_beyond(Token(place.log, place.positions)):
+            if ready and namespace.is_beyond(place):
                 place = self._begin_anew("it is ahead of the log")
             try:
                 history = histories.of(self._registry)
@@ -235,11 +233,11 @@ class Copying:
                 if place.log != namespace.log_identity:
                     place = self._begin_anew(str(error))
                     continue
-                stretch = Stretch([], place, more=False, whole=True, log=place.log)  # the history has recorded nothing of this log yet
+                stretch = Stretch([], place, more=False, whole=True)  # the history has recorded nothing of this log yet
             if self._failure is not None:
                 self._failure = None
                 self._wake()
-            self._add_all(stretch, place, gaps)
+            self._add_all(stretch, gaps)
             gaps = {piece for piece in stretch.pieces if isinstance(piece, Gap)}
             place = stretch.place
             if not stretch.more and ready:
@@ -264,31 +262,31 @@ class Copying:
         self._idle = False
         await asyncio.sleep(_GATHER_SECONDS)
 
-    def _begin_anew(self, why: str) -> LogPlace:
-        self._position, self._synced = resume_tokens.write_position(0, Token("", ())), False
+    def _begin_anew(self, why: str) -> Token:
+        self._position, self._synced = resume_tokens.write_position(0, BEGINNING), False
         sentence = f"The watch of the history of {self.name} can't continue from its position: {why}. What the history has follows."
         event = history_pb2.WatchHistoryEvent()
         event.reset.reason, event.reset.message = reason_number(Reason.TOKEN_OUT_OF_RANGE), sentence[:MOST_MESSAGE]
         self._records.add(self._record(event))
-        return LogPlace("", ())
+        return BEGINNING
 
     # --- what is sent ---------------------------------------------------------------------------------------------
 
-    async def _divide(self, history: History, place: LogPlace) -> Stretch:
+    async def _divide(self, history: History, place: Token) -> Stretch:
         """Adds bookmarks behind a place, and returns how far they go."""
-        marks = await history.marks(self.name, place, self._every, _MARKS)
-        for mark in marks:
-            self._position = resume_tokens.write_position(mark.id, mark.token)
-            place = LogPlace(mark.token.log, mark.token.positions)
-            if mark.full:
+        divisions = await history.divisions(self.name, place, self._every, _BOOKMARKS)
+        for division in divisions:
+            self._position = resume_tokens.write_position(division.id, division.token)
+            place = division.token
+            if division.full:
                 self._records.add(self._bookmark(synced=False))
-        return Stretch([], place, more=len(marks) == _MARKS, whole=True, log=place.log)
+        return Stretch([], place, more=len(divisions) == _BOOKMARKS, whole=True)
 
-    def _add_all(self, stretch: Stretch, before: LogPlace, told: Container[Gap]) -> None:
+    def _add_all(self, stretch: Stretch, told: Container[Gap]) -> None:
         """Adds what a stretch has. ``told``: gaps that were sent before."""
-        for piece, token in with_tokens(stretch, before):
+        for piece in stretch.pieces:
             if isinstance(piece, Recorded):
-                self._add(piece.entry, token)
+                self._add(piece.entry, piece.token)
             elif piece not in told:
                 self._records.add(self._record(history_pb2.WatchHistoryEvent(gap=recorded.gap(piece))))
 

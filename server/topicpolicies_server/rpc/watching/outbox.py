@@ -71,7 +71,8 @@ class Outbox(Records):
         """Whether the client may have something of this namespace that a reset would invalidate."""
         self.synced = False
         """Whether SYNCED was sent, or waits here, without a reset since."""
-        self._sent = ASSUMED
+        self.told = ASSUMED
+        """The last status that was sent."""
 
     def add(self, record: bytes) -> None:
         """Appends a record, and wakes the stream."""
@@ -99,9 +100,9 @@ class Outbox(Records):
             now: the status.
             token: where the watch stands; None: it can't be resumed there.
         """
-        if now == self._sent:
+        if now == self.told:
             return None
-        self._sent = now
+        self.told = now
         return events.namespace_status(self.name, *now, token if not self._records else None)
 
 

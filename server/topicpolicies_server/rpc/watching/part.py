@@ -118,10 +118,15 @@ class Part:
         if self.refusal is not None:
             status = self.outbox.status(failed_status(self.refusal), self._place())
             return [] if status is None else [status]
-        status = self.outbox.status(status_of(self.name, self.stage, self._problem(), self._namespace), self._place())
-        taken = [*([] if status is None else [status]), *self.outbox.take()]
-        if self._taking is not None:
-            taken += self._taking.pieces(self._add_batch)
+        now, taken = status_of(self.name, self.stage, self._problem(), self._namespace), []
+        if now != self.outbox.told and (status := self.outbox.status(now, self._place())) is not None:
+            taken.append(status)
+        taken += self.outbox.take()
+        if self._taking is not None and (batch := self._taking.take()) is not None:
+            try:
+                taken += self._records(self._taking, batch)
+            except Exception as error:  # noqa: BLE001 (the task that awaits ``interrupted`` has it)
+                self._taking.fail(batch, error)
         return taken
 
     async def close(self) -> None:
@@ -239,7 +244,7 @@ class Part:
         try:
             why = await taking.interrupted
         finally:
-            outbox.token = self._place()
+            outbox.token = taking.place
             self._leave()
         self._go(StageEvent.INTERRUPTED)
         if why is Interruption.REPLACED:
@@ -284,27 +289,29 @@ class Part:
 
     # --- what is sent ---------------------------------------------------------------------------------------------
 
-    def _add_batch(self, batch: Batch, stood: Token | None, taken: list[bytes]) -> None:
-        """Adds the records of a batch to ``taken``. ``stood``: the token before it."""
+    def _records(self, taking: Taking, batch: Batch) -> list[bytes]:
+        """Returns the records of a batch."""
         disabled, outbox = self._disabled, self.outbox
         synced = batch.synced and not outbox.synced
+        token = taking.marked(batch.token)
+        records: list[bytes] = []
         if batch.changes:
-            before = len(taken)
             if disabled is not None and not outbox.synced and self._selection.topics is not None:
-                taken += [events.disabled_record(self.name, change.key) for change in batch.changes if disabled.includes(change.key.topic)]
+                records += [events.disabled_record(self.name, each.key) for each in batch.changes if disabled.includes(each.key.topic)]
             wire, before_too = self.authorization.wire, self._watch.include_previous
             pieces = change_pieces(self.name, batch, wire, disabled, with_before=before_too, own=wire is not self._resources.wire)
+            stood = taking.marked(batch.stood) if len(pieces) > 1 else None
             for piece in pieces[:-1]:
-                taken.append(piece.bytes(stood and stood.moved(batch.changes[: piece.upto])))
+                records.append(piece.bytes(stood and stood.moved(batch.changes[: piece.upto])))
             if pieces:
-                taken.append(pieces[-1].bytes(None if synced else self._place()))  # SYNCED has the token behind itself
-            outbox.counts = outbox.counts or len(taken) > before
+                records.append(pieces[-1].bytes(None if synced else token))  # SYNCED has the token behind itself
         if synced:
-            token = self._place()
             assert token is not None, "synced"
-            taken.append(self._bookmark(token, synced=True))
-            outbox.synced = outbox.counts = True
+            records.append(self._bookmark(token, synced=True))
+            outbox.synced = True
+        outbox.counts = outbox.counts or bool(records)
         self.more = batch.more
+        return records
 
     def _bookmark(self, token: Token, *, synced: bool) -> bytes:
         confirmed = self._confirmed_ms()

@@ -6,8 +6,8 @@ from ...cluster.disabled_topics import DisabledTopics
 from ...core.names import PolicyKey, Scope
 from ...core.reading.watch import Selection, Token
 from ...core.reasons import Reason
-from ...history.following import LogPlace, Recorded, UnknownLog
-from ...history.queries import Entry
+from ...history.entries import Entry
+from ...history.following import Recorded, UnknownLog
 from .. import histories, recorded
 from . import events
 from .outbox import Gone, Outbox
@@ -44,7 +44,7 @@ class Recalling:
             Gone: changes are missing.
             PolicyError: the history can't be read.
         """
-        place, outbox = LogPlace(token.log, token.positions), self._outbox
+        place, outbox = token, self._outbox
         while True:
             try:
                 stretch = await histories.of(self._resources.registry).stretch(outbox.name, place, _STRETCH)
@@ -57,10 +57,8 @@ class Recalling:
             found = [piece for piece in stretch.pieces if isinstance(piece, Recorded)]  # there are no gaps
             await self._look_at({piece.entry.topic for piece in found} - {""})
             for piece in found:
-                token = token.at(piece.partition, piece.entry.position)
-                self._add(piece.entry, token)
-            place = stretch.place
-            outbox.token = token = token._replace(positions=place.positions)
+                self._add(piece.entry, piece.token)
+            place = outbox.token = token = stretch.place
             await outbox.emptied()
             if not stretch.more:
                 return token

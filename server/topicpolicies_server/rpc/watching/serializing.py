@@ -1,13 +1,12 @@
 """Serializes the changes that a watcher has taken, once for all watchers that take the same ones.
 
-Watchers of a whole namespace often take the same run of changes (``core/reading/runs``). The serialized bytes are kept with the run, so
-that all watchers that want documents shown in the same way, and leave out the same topics, share them.
+Watchers of a whole namespace often take the same changes (``Batch.made``). The serialized bytes are kept with these, so that all watchers
+that want documents shown in the same way, and leave out the same topics, share them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from ...cluster.disabled_topics import DisabledTopics
 from ...core.reading.heads import Head
@@ -19,19 +18,30 @@ PIECE_BYTES = 60 * 1024
 """Records are joined to pieces of at most so many bytes; only a single record may exceed it."""
 
 
-class Piece(NamedTuple):
+class Piece:
     """Records of consecutive changes. The last one is apart, because a token is added to it."""
 
-    before: bytes
-    """All records but the last, joined."""
-    last: bytes
-    """The last record."""
-    upto: int
-    """How many changes of the batch come before the end of this piece."""
+    __slots__ = ("_whole", "before", "last", "upto")
+
+    def __init__(self, before: bytes, last: bytes, upto: int) -> None:
+        """A piece of a batch.
+
+        Args:
+            before: all records but the last, joined.
+            last: the last record.
+            upto: how many changes of the batch come before the end of this piece.
+        """
+        self.before = before
+        self.last = last
+        self.upto = upto
+        self._whole: tuple[Token | None, bytes] | None = None
+        """The token that was added last, and all records with it."""
 
     def bytes(self, token: Token | None) -> bytes:
         """Returns all records. ``token``: where the watch stands behind them; None: it can't be resumed there."""
-        return self.before + (self.last if token is None else resumable(self.last, token))
+        if self._whole is None or self._whole[0] != token:
+            self._whole = token, self.before + (self.last if token is None else resumable(self.last, token))
+        return self._whole[1]
 
 
 def change_pieces(
@@ -47,13 +57,10 @@ def change_pieces(
         with_before: whether each change has the document before it, too.
         own: whether ``wire`` is not the one that most watchers use (see ``events.change_record``).
     """
-    run = batch.run
-    if run is None:
-        return _made(name, batch.changes, wire, disabled, with_before=with_before, own=own)
     way = (wire, with_before, disabled, len(disabled.switched) if disabled is not None else 0)
-    pieces: Sequence[Piece] | None = run.serialized.get(way)
+    pieces: Sequence[Piece] | None = batch.made.get(way)
     if pieces is None:
-        pieces = run.serialized[way] = _made(name, batch.changes, wire, disabled, with_before=with_before, own=own)
+        pieces = batch.made[way] = _made(name, batch.changes, wire, disabled, with_before=with_before, own=own)
     return pieces
 
 

@@ -129,7 +129,7 @@ class WatchStream:
         """Whether permissions may have changed since ``_end_if_denied`` last checked them."""
         self._reconsidering: asyncio.Handle | None = None
         """The call of ``_reconsider`` that is scheduled; None: none is."""
-        self._waiter: asyncio.Future[None] | None = None
+        self._woken = asyncio.Event()
         self._parts: list[Part] = []
         self._task: asyncio.Task[object] | None = None
         """The task in which ``run`` runs; None before."""
@@ -204,7 +204,8 @@ class WatchStream:
                 if self._signalled:
                     await asyncio.sleep(0)  # other tasks have their turn, even if nothing was sent
                 else:
-                    await self._next_signal()
+                    await self._woken.wait()
+                self._woken.clear()
         finally:
             self._bookmarks.cancel(self._is_due, slot)
             if self._reconsidering is not None:
@@ -222,7 +223,7 @@ class WatchStream:
     def _part(self, name: str, authorization: Authorization | None) -> Part:
         def wake() -> None:
             self._signalled[part] = None
-            self._wake()
+            self._woken.set()
 
         part = self._part_of(name, wake, authorization)
         return part
@@ -282,22 +283,10 @@ class WatchStream:
                 message.add(mark)
             await message.pause(number)
 
-    async def _next_signal(self) -> None:
-        """Returns when a part has signalled, or ``signal_all`` was called."""
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
     def signal_all(self) -> None:
         """Has every part looked at, and wakes the stream."""
         self._signalled |= dict.fromkeys(self._parts)
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._woken.set()
 
     def _is_due(self) -> None:
         self._bookmark_due = True

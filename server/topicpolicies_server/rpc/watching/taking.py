@@ -51,8 +51,6 @@ class Taking:
         self.problem: PolicyError | None = None
         """Why it can't be found out at present whether the topics of the held batch are disabled; None: there is no such problem."""
         self._confirmed_ms = namespace.confirmed_ms
-        self._stood: Token | None = None
-        """The token before the last batch."""
         self._namespace = namespace
         self._watcher = watcher
         self._disabled = disabled
@@ -61,31 +59,14 @@ class Taking:
         self._mark = mark
         self._wake = wake
         self._held: Batch | None = None
-        """The batch that is held back until all of its topics have been looked up."""
+        """The batch that is held back until all of its topics have been looked up, or that could not be serialized."""
         self._unknown: frozenset[str] = frozenset()
         """The topics of the held batch that had not been looked up."""
         self._asked: asyncio.Event | None = None
         self._looking: RestartedTask | None = None
         """The task that looks up unknown topics; None: there was none so far."""
 
-    def pieces(self, add: Callable[[Batch, Token | None, list[bytes]], None]) -> list[bytes]:
-        """Returns what ``add`` makes of the next batch; nothing once ``interrupted`` is done, or while a batch is held back.
-
-        ``add``: takes a batch, the token before it, and the list to which it adds.
-        """
-        pieces: list[bytes] = []
-        if self._held is None:
-            self._stood = self._marked(self._watcher.token)
-        try:
-            batch = self._take()
-            if batch is not None:
-                add(batch, self._stood, pieces)
-        except Exception as error:  # noqa: BLE001 (whoever awaits it has it)
-            self.interrupted.set_exception(error)
-            return []
-        return pieces
-
-    def _take(self) -> Batch | None:
+    def take(self) -> Batch | None:
         """Takes the next batch. None: a batch is held back, or nothing more can be taken and ``interrupted`` says why."""
         if self.interrupted.done():
             return None
@@ -95,7 +76,7 @@ class Taking:
             why = Interruption.SWITCHED
         else:
             try:
-                return self._taken()
+                return self._watcher.take(TURN) if self._disabled is None else self._looked_up(self._disabled)
             except Lagged:
                 why = Interruption.BEHIND
             except Replaced:
@@ -103,42 +84,45 @@ class Taking:
         self.interrupted.set_result(why)
         return None
 
+    def fail(self, batch: Batch, error: Exception) -> None:
+        """Interrupts, because a batch could not be serialized."""
+        self._held = batch
+        self.interrupted.set_exception(error)
+
     @property
     def confirmed_ms(self) -> int:
         """As of when every change has been taken, in milliseconds since 1970; at first, the time of what the watcher begins with."""
-        if self._held is None and self._watcher.has_all and not self._broken:
+        if self._held is None and self._watcher.has_all:
             self._confirmed_ms = self._namespace.confirmed_ms
         return self._confirmed_ms
 
     @property
     def token(self) -> Token | None:
-        """The token of what was taken; None during a snapshot."""
-        if self._broken or self._held is not None:
-            return self._stood
-        return self._marked(self._watcher.token)
+        """The token of what was taken; None while there is none, as during a snapshot."""
+        return self.marked(self._held.stood if self._held is not None else self._watcher.token)
+
+    @property
+    def place(self) -> Token | None:
+        """From where the part goes on when this has ended; None: from the beginning."""
+        return self.marked(self._held.place if self._held is not None else self._watcher.place)
 
     def close(self) -> None:
         """Gives the watcher back, and ends the task that looks at topics."""
         if self._looking is not None:
             self._looking.cancel()
-        self._held = None
         self._namespace.unwatch(self._watcher)
 
-    def _marked(self, token: Token | None) -> Token | None:
+    def marked(self, token: Token | None) -> Token | None:
         """Returns the token with the topics that are left out. Of selected topics they can't change: that interrupts."""
         if token is None or self._disabled is None:
             return token
         return token._replace(left_out=self._mark if self._selection.topics is not None else self._disabled.digest(None))
 
-    @property
-    def _broken(self) -> bool:
-        """Whether a batch could not be serialized."""
-        return self.interrupted.done() and not self.interrupted.cancelled() and self.interrupted.exception() is not None
-
-    def _taken(self) -> Batch | None:
+    def _looked_up(self, disabled: DisabledTopics) -> Batch | None:
+        """Takes the next batch; None: it is held back."""
         if self._unknown:
             return None
-        disabled, batch, self._held = self._disabled, self._held, None
+        batch, self._held = self._held, None
         # Changes that came while this batch was held have woken the stream already, in vain: ``more`` has it take again.
         batch = self._watcher.take(TURN) if batch is None else batch._replace(more=True)
         self._unknown = _unknown(batch, disabled)
@@ -176,12 +160,11 @@ class Taking:
         self._wake()
 
 
-def _unknown(batch: Batch, disabled: DisabledTopics | None) -> frozenset[str]:
-    """Returns the topics of a batch that were not looked up yet. A run of known topics only is marked, for other watchers that take it."""
-    run = batch.run
-    if disabled is None or (run is not None and disabled in run.checked_by):
+def _unknown(batch: Batch, disabled: DisabledTopics) -> frozenset[str]:
+    """Returns the topics of a batch that were not looked up yet. If all were, that is noted for other watchers that take the same."""
+    if disabled in batch.made:
         return frozenset()
     unknown = frozenset(change.key.topic for change in batch.changes if not disabled.knows(change.key.topic))
-    if run is not None and not unknown:
-        run.checked_by.add(disabled)
+    if not unknown:
+        batch.made[disabled] = True
     return unknown

@@ -22,7 +22,7 @@ from urllib.parse import quote, urljoin, urlsplit
 import httpx
 
 from ....core.reasons import LogState
-from ....fair_limit import FairLimiter, GivenUpError, NoPlaceError
+from ....fair_limit import FairLimiter, NoPlaceError
 from ....tasks import TaskSet
 from ...change_log import LogError
 from ..credentials import Identity, LiveContext, OAuth2, TlsOptions, checked_token
@@ -167,7 +167,7 @@ class Admin:
                     unasked.discard(base)
                     others = unasked and time.monotonic() + _ONE_OF_SEVERAL_SECONDS + pause < deadline
                     return await self._ask(base, resource, _ONE_OF_SEVERAL_SECONDS if others else _ATTEMPT_SECONDS, received)
-            except (_PassingFaultError, NoPlaceError, GivenUpError) as fault:
+            except (_PassingFaultError, NoPlaceError) as fault:
                 if time.monotonic() + pause >= deadline:
                     raise LogError(
                         LogState.ADMIN_UNREACHABLE, f"The admin API of Pulsar did not answer GET {resource}: {fault}."

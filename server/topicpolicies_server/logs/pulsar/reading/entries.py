@@ -13,7 +13,7 @@ from ....core.policies.events import LATEST_MS, Event, Placed, Position
 from ....core.reasons import Reason
 from ...avro import Codec
 from ...change_log import LogError, anchor_of
-from ...producer_names import origin_of
+from ...leadership import origin_of
 from ...stamps import ANNOUNCEMENT, event_id_of
 from ..admin.schemas import NOT_REGISTERED, Schemas
 from ..ids import NOWHERE, MessageId, position_of

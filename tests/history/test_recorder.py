@@ -1,4 +1,4 @@
-"""Which events of an opening the scribe records, with which times, and where it records gaps."""
+"""Which events of an opening the recorder records, with which times, and where it records gaps."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topicpolicies_server.core.policies.events import Placed
-from topicpolicies_server.history.entries import Followed, Gap, GapReason, Marks, Noted, SetBack, Stream
-from topicpolicies_server.history.scribe import Scribe
+from topicpolicies_server.history.entries import Followed, Gap, GapReason, Noted, Progress, SetBack, Stream
+from topicpolicies_server.history.recorder import Recorder
 
 from .conftest import BEGIN, NAMESPACE, Log, Reader, position, update
 
 NOW = BEGIN + 10**6
 
 
-class HistorySink:
+class Sink:
     """A sink that takes as many events as it has room for."""
 
     def __init__(self, room: int = 1_000) -> None:
@@ -43,45 +43,45 @@ class HistorySink:
         return [(each.since, each.until, each.reason) for each in self.items if isinstance(each, Gap)]
 
 
-def marks(row: int, *, log: str = "log", followed: int = BEGIN + 5_500) -> Marks:
-    """Returns the marks of a history that goes up to a row."""
-    return Marks(followed, {(log, 0): Stream(NAMESPACE, log, 0, position(row), BEGIN + row * 1000)})
+def progress(row: int, *, log: str = "log", followed: int = BEGIN + 5_500) -> Progress:
+    """Returns the progress of a history that goes up to a row."""
+    return Progress(followed, {(log, 0): Stream(NAMESPACE, log, 0, position(row), BEGIN + row * 1000)})
 
 
-def reader(sink: HistorySink, marks: Marks, log: Log) -> Reader:
-    return Reader(Scribe(sink, NAMESPACE, marks, lambda: NOW), log)
+def reader(sink: Sink, known: Progress, log: Log) -> Reader:
+    return Reader(Recorder(sink, NAMESPACE, known, lambda: NOW), log)  # type: ignore[arg-type]
 
 
-def read(sink: HistorySink, marks: Marks, log: Log, *rows: int) -> HistorySink:
-    opening = reader(sink, marks, log)
+def read(sink: Sink, known: Progress, log: Log, *rows: int) -> Sink:
+    opening = reader(sink, known, log)
     opening.read(*(update(row, row) for row in rows))
-    opening.scribe.caught_up()
+    opening.recorder.caught_up()
     return sink
 
 
-def nothing() -> Marks:
-    """Returns the marks of an empty history."""
-    return Marks(None, {})
+def nothing() -> Progress:
+    """Returns the progress of an empty history."""
+    return Progress()
 
 
 def test_a_log_that_was_never_compacted_is_recorded_from_its_beginning_without_a_gap() -> None:
-    sink = read(HistorySink(), nothing(), Log(complete=""), 1, 2, 3)
+    sink = read(Sink(), nothing(), Log(complete=""), 1, 2, 3)
     assert (sink.rows, sink.gaps) == ([1, 2, 3], [])
 
 
 def test_events_that_are_recorded_already_are_not_recorded_again() -> None:
-    sink = read(HistorySink(), marks(3), Log(complete=""), 1, 2, 3, 4, 5)
+    sink = read(Sink(), progress(3), Log(complete=""), 1, 2, 3, 4, 5)
     assert (sink.rows, sink.gaps) == ([4, 5], [])
 
 
 def test_a_log_that_was_compacted_before_it_was_first_read_has_a_gap_from_its_beginning() -> None:
-    sink = read(HistorySink(), nothing(), Log(complete=position(4)), 2, 4, 5, 6)
+    sink = read(Sink(), nothing(), Log(complete=position(4)), 2, 4, 5, 6)
     assert sink.rows == [2, 4, 5, 6]
     assert sink.gaps == [(None, BEGIN + 5_000, GapReason.COMPACTED)]
 
 
 def test_events_compacted_away_between_two_openings_are_a_gap_with_its_times() -> None:
-    sink = read(HistorySink(), marks(5), Log(complete=position(9)), 3, 5, 8, 9, 10)
+    sink = read(Sink(), progress(5), Log(complete=position(9)), 3, 5, 8, 9, 10)
     assert sink.rows == [8, 9, 10]
     assert sink.gaps == [(BEGIN + 5_500, BEGIN + 10_000, GapReason.COMPACTED)]
 
@@ -98,10 +98,10 @@ def test_events_compacted_away_between_two_openings_are_a_gap_with_its_times() -
 def test_a_gap_does_not_end_at_the_time_of_an_event_that_is_older_than_what_may_be_missing_before_it(
     at: int, replicated: bool, since: int, until: int
 ) -> None:
-    sink = HistorySink()
-    opening = reader(sink, marks(5), Log(complete=position(9)))
+    sink = Sink()
+    opening = reader(sink, progress(5), Log(complete=position(9)))
     opening.read(event := update(10, 10, at=at) if not replicated else replica(update(10, 10, at=at)))
-    opening.scribe.caught_up()
+    opening.recorder.caught_up()
     assert [each.placed for each in sink.noted] == [event]
     assert sink.gaps == [(since, until, GapReason.COMPACTED)]
 
@@ -113,34 +113,34 @@ def replica(placed: Placed) -> Placed:
 
 
 def test_a_gap_has_a_beginning_before_its_end_although_the_clock_was_set_back_meanwhile() -> None:
-    sink = read(HistorySink(), marks(5, followed=NOW + 10**8), Log(complete=position(9)), 8)
+    sink = read(Sink(), progress(5, followed=NOW + 10**8), Log(complete=position(9)), 8)
     assert sink.gaps == [(NOW, NOW + 1, GapReason.COMPACTED)]
 
 
 def test_a_gap_ends_now_if_the_log_has_no_event_after_the_compacted_part() -> None:
-    assert read(HistorySink(), marks(5), Log(complete=position(9)), 3, 8).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
+    assert read(Sink(), progress(5), Log(complete=position(9)), 3, 8).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
 
 
 def test_a_compaction_that_removed_nothing_unrecorded_leaves_no_gap() -> None:
-    assert read(HistorySink(), marks(5), Log(complete=position(9)), 2, 6, 7, 8, 9, 10).gaps == []
-    assert read(HistorySink(), marks(9), Log(complete=position(9)), 2, 8, 9, 10).gaps == []
-    assert read(HistorySink(), marks(9), Log(complete=position(7)), 2, 7, 8, 9).gaps == []
+    assert read(Sink(), progress(5), Log(complete=position(9)), 2, 6, 7, 8, 9, 10).gaps == []
+    assert read(Sink(), progress(9), Log(complete=position(9)), 2, 8, 9, 10).gaps == []
+    assert read(Sink(), progress(9), Log(complete=position(7)), 2, 7, 8, 9).gaps == []
 
 
 def test_a_log_whose_compaction_is_unknown_has_a_gap_at_each_opening() -> None:
-    assert read(HistorySink(), marks(2), Log(complete=None), 1, 2, 3).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
+    assert read(Sink(), progress(2), Log(complete=None), 1, 2, 3).gaps == [(BEGIN + 5_500, NOW, GapReason.COMPACTED)]
 
 
 def test_a_log_that_was_replaced_is_a_gap() -> None:
-    sink = read(HistorySink(), marks(5, log="older"), Log("newer", complete=""), 1, 2)
+    sink = read(Sink(), progress(5, log="older"), Log("newer", complete=""), 1, 2)
     assert sink.rows == [1, 2]
     assert sink.gaps == [(BEGIN + 5_500, NOW, GapReason.LOG_REPLACED)]
 
 
 def test_a_log_that_gets_its_identity_when_it_is_created_is_recorded_with_that_identity() -> None:
-    sink, log = HistorySink(), Log("nothing yet", complete="")
+    sink, log = Sink(), Log("nothing yet", complete="")
     opening = reader(sink, nothing(), log)
-    opening.scribe.caught_up()
+    opening.recorder.caught_up()
     log.identity = "created"
     opening.read(update(1, 1))
     assert [each.stream.log for each in sink.noted] == ["created"]
@@ -148,21 +148,21 @@ def test_a_log_that_gets_its_identity_when_it_is_created_is_recorded_with_that_i
 
 
 def test_times_never_go_back_and_are_never_in_the_future() -> None:
-    sink = HistorySink()
+    sink = Sink()
     opening = reader(sink, nothing(), Log())
     opening.read(update(1, 1, at=BEGIN + 9_000), update(2, 2, at=BEGIN), update(3, 3, at=NOW + 10**9), update(4, 4, at=BEGIN + 10_000))
     assert [each.at for each in sink.noted] == [BEGIN + 9_000, BEGIN + 9_000, NOW, NOW]
 
 
 def test_each_partition_has_its_own_time() -> None:
-    sink = HistorySink()
+    sink = Sink()
     opening = reader(sink, nothing(), Log(partitions=2))
     opening.read(update(5, 1, name="a", partition=0), update(1, 2, name="b", partition=1))
     assert [each.at for each in sink.noted] == [BEGIN + 5_000, BEGIN + 1_000]
 
 
 def test_events_that_the_sink_has_no_room_for_are_a_gap() -> None:
-    sink = HistorySink(room=2)
+    sink = Sink(room=2)
     opening = reader(sink, nothing(), Log())
     opening.read(*(update(row, row) for row in range(1, 6)))
     assert sink.rows == [1, 2]
@@ -173,7 +173,7 @@ def test_events_that_the_sink_has_no_room_for_are_a_gap() -> None:
 
 
 def test_events_of_several_partitions_for_which_there_is_no_room_are_all_within_the_gap() -> None:
-    sink = HistorySink(room=2)
+    sink = Sink(room=2)
     opening = reader(sink, nothing(), Log(partitions=2))
     opening.read(update(1, 1, partition=1, at=BEGIN), update(5, 2))  # the clocks of their writers differ
     opening.read(update(8, 3), update(2, 4, partition=1))
@@ -183,44 +183,44 @@ def test_events_of_several_partitions_for_which_there_is_no_room_are_all_within_
 
 
 def test_an_overrun_that_lasts_until_the_log_is_closed_is_recorded_at_its_close() -> None:
-    sink = HistorySink(room=1)
+    sink = Sink(room=1)
     opening = reader(sink, nothing(), Log())
     opening.read(update(1, 1), update(2, 2))
-    opening.scribe.closed()
+    opening.recorder.closed()
     assert sink.gaps == [(BEGIN + 1_000, NOW, GapReason.OVERRUN)]
 
 
 def test_foreign_entries_leave_no_gap_and_unreadable_entries_are_recorded() -> None:
-    sink = HistorySink()
-    opening = reader(sink, marks(1), Log(complete=position(3)))
+    sink = Sink()
+    opening = reader(sink, progress(1), Log(complete=position(3)))
     marker, damaged = Placed(0, position(2), None, BEGIN), Placed(0, position(3), None, BEGIN, problem="no Avro")
     opening.read(marker, damaged, update(4, 4))
-    opening.scribe.caught_up()
+    opening.recorder.caught_up()
     assert sink.rows == [3, 4]
     assert sink.gaps == []
 
 
-def test_the_scribe_records_that_a_log_is_followed_until_it_is_closed() -> None:
-    sink = HistorySink()
+def test_the_recorder_records_that_a_log_is_followed_until_it_is_closed() -> None:
+    sink = Sink()
     opening = reader(sink, nothing(), Log())
-    opening.scribe.tick()
+    opening.recorder.tick()
     assert sink.items == []
-    opening.scribe.caught_up()
-    opening.scribe.tick()
-    opening.scribe.closed()
-    opening.scribe.tick()
+    opening.recorder.caught_up()
+    opening.recorder.tick()
+    opening.recorder.closed()
+    opening.recorder.tick()
     assert sink.items == [Followed(NAMESPACE, NOW)] * 3
 
 
 def test_of_a_log_of_ours_without_an_event_the_history_says_nothing() -> None:
-    sink, log = HistorySink(), Log()
+    sink, log = Sink(), Log()
     log.shared = False
     opening = reader(sink, nothing(), log)
-    opening.scribe.caught_up()
-    opening.scribe.tick()
+    opening.recorder.caught_up()
+    opening.recorder.tick()
     assert sink.items == [], "any caller can name any number of such namespaces"
     opening.read(update(1, 1))
-    opening.scribe.closed()
+    opening.recorder.closed()
     assert sink.items == [Followed(NAMESPACE, NOW)]
 
 
@@ -244,20 +244,20 @@ def test_the_record_does_not_depend_on_how_many_events_are_noted_at_a_time(
         events.append(event if readable else event._replace(event=None, problem="damage"))
 
     def record_in(counts: Iterable[int]) -> object:
-        sink, known = HistorySink(room), marks(recorded) if recorded else nothing()
+        sink, known = Sink(room), progress(recorded) if recorded else nothing()
         opening, left = reader(sink, known, Log(complete=complete, partitions=2)), list(events)
         for count in counts:
-            opening.scribe.noted([opening.taken(placed) for placed in left[:count]])
+            opening.recorder.noted([opening.taken(placed) for placed in left[:count]])
             left = left[count:]
         sink.room = 1_000
-        opening.scribe.caught_up()
+        opening.recorder.caught_up()
         opening.read(*later)
         streams = {where: (stream.position, stream.at) for where, stream in known.streams.items()}
         noted = [(each.stream.partition, *each[1:]) for each in sink.noted]
         gaps = [
             (each.since, each.until, each.reason, [(s.partition, p) for s, p in each.holes]) for each in sink.items if isinstance(each, Gap)
         ]
-        return noted, gaps, streams, known.overrun, known.refused
+        return noted, gaps, streams, known.overrun
 
     assert record_in(sizes) == record_in([1] * len(events))
 
@@ -273,48 +273,23 @@ class Uncertain(Log):
         return super().follows(earlier, later)
 
 
-class Refusing(HistorySink):
-    """A sink that raises an error when it is to take an event."""
-
-    def note(self, noted: Sequence[Noted]) -> int:
-        raise RuntimeError("planted")
-
-
-def test_events_before_a_failure_are_recorded_and_the_next_opening_records_the_rest() -> None:
-    sink, known, log = HistorySink(), marks(5), Uncertain(complete=position(12))
-    woken: list[None] = []
-    opening = Reader(Scribe(sink, NAMESPACE, known, lambda: NOW, lambda: [lambda: woken.append(None)]), log)
+def test_after_a_failure_the_next_opening_records_what_is_missing() -> None:
+    sink, known, log = Sink(), progress(5), Uncertain(complete=position(12))
+    opening = reader(sink, known, log)
+    opening.read(*(update(row, row) for row in range(6, 8)))
     with pytest.raises(RuntimeError, match="planted"):
-        opening.scribe.noted([opening.taken(update(row, row)) for row in range(6, 15)])
-    assert (sink.rows, len(woken)) == ([6, 7, 8], 1)
+        opening.recorder.noted([opening.taken(update(row, row)) for row in range(8, 15)])
     log.failing = ""
     read(sink, known, log, *range(1, 15))
     assert (sink.rows, sink.gaps) == (list(range(6, 15)), [])
 
 
-@pytest.mark.parametrize("recorded", [0, 5])
-def test_events_that_the_sink_failed_to_take_are_recorded_by_the_next_opening(recorded: int) -> None:
-    known, log = marks(recorded) if recorded else nothing(), Log(complete="", partitions=2)
-    before = {where: (stream.position, stream.at) for where, stream in known.streams.items()}
-    opening = reader(Refusing(), known, log)
-    events = [update(row, row, name=f"orders-{partition}", partition=partition) for row in range(1, 9) for partition in (0, 1)]
-    with pytest.raises(RuntimeError, match="planted"):
-        opening.scribe.noted([opening.taken(placed) for placed in events])
-    assert {where: (stream.position, stream.at) for where, stream in known.streams.items()} == before
-    sink = HistorySink()
-    again = reader(sink, known, log)
-    again.scribe.noted([again.taken(placed) for placed in events])
-    again.scribe.caught_up()
-    assert [row for row, each in zip(sink.rows, sink.noted, strict=True) if each.stream.partition == 0] == list(range(recorded + 1, 9))
-    assert [row for row, each in zip(sink.rows, sink.noted, strict=True) if each.stream.partition == 1] == list(range(1, 9))
-    assert sink.gaps == []
-
-
-def test_listeners_are_woken_once_for_all_events_that_are_noted_at_a_time() -> None:
-    woken: list[None] = []
-    scribe = Scribe(HistorySink(), NAMESPACE, nothing(), lambda: NOW, lambda: [lambda: woken.append(None)])
-    opening = Reader(scribe, Log(complete=""))
-    scribe.noted([opening.taken(update(row, row)) for row in range(1, 9)])
-    assert len(woken) == 1
-    scribe.noted([opening.taken(update(8, 8))])
-    assert len(woken) == 1, "the event is recorded already"
+def test_listeners_are_notified_once_for_all_events_that_are_noted_at_a_time() -> None:
+    notified: list[None] = []
+    known = nothing()
+    known.listeners.add(lambda: notified.append(None))
+    opening = reader(Sink(), known, Log(complete=""))
+    opening.recorder.noted([opening.taken(update(row, row)) for row in range(1, 9)])
+    assert len(notified) == 1
+    opening.recorder.noted([opening.taken(update(8, 8))])
+    assert len(notified) == 1, "the event is recorded already"

@@ -1,0 +1,431 @@
+"""One policy key of a view: an object while it is in use, bytes while it rests. Bytes are how 100,000 topics fit into memory.
+
+**Putting a cell to rest and waking it changes nothing that matters**: the state folds every further event as before, and the head has the
+same document, version, previous version, number and place, so that watchers and answers show the same. Of the head's event, what only the
+fold needs is not kept (``base``, ``etag``, ``skip_if_absent``, ``reads``, ``operands``, ``remembered``, ``head_version``, ``seen``,
+``known``, ``clusters``, ``trace_state``), and of the head neither ``before`` nor bytes for watchers.
+
+The bytes are ``_HEADER``, the head's position, and two tuples as ``marshal`` writes them: what is kept for ever, and what is needed only
+for a while after the key's events, last, so that it can be cut off. ``marshal`` is bound to a release of Python, and damaged bytes raise
+``Damaged`` or are read as something else: whoever stores them must know the release, and have a checksum.
+"""
+
+from __future__ import annotations
+
+import marshal
+import re
+import struct
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from ..fold.keystate import ALONE, Joined, KeyState, Noted, Owed, Superseded
+from ..names import PolicyKey, Scope
+from ..policies import documents
+from ..policies.documents import Settings
+from ..policies.events import Action, Event, ListChange, Placed, Position, Remembered, Seen, Stamp, StampKind
+from .heads import Head
+
+_HEADER = struct.Struct(">BQHHqIIB")
+"""Flags, the head's number, the partitions of the key's last event and of the head's, when the last event was published, the size of the
+head's document, where the second tuple begins, and the length of the head's position."""
+_NUMBER_AT = 1
+_DUE, _DOCUMENT, _PLACED, _OWED = 1, 2, 4, 8
+_DAMAGES = (struct.error, LookupError, ValueError, TypeError, EOFError, MemoryError, AttributeError)
+_KINDS = {kind.value: kind for kind in StampKind}
+_ACTIONS = {int(action): action for action in Action}
+_HEXADECIMAL = re.compile("[0-9a-f]*")
+_DASHED = re.compile("(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})*")
+_CODES = {name: chr(field.number) for name, field in documents.FIELDS.items() if name not in documents.MAPS and field.number < 128}
+"""One character for each field, in place of its name: no name has one character. Field numbers never change."""
+_NAMES = {code: name for name, code in _CODES.items()}
+_GLOBAL = "\x02"
+"""Begins the names of GLOBAL keys; no topic begins with it."""
+LOCAL_FROM = "\x03"
+"""Less than all names of LOCAL keys, and greater than all names of GLOBAL keys."""
+
+
+class Damaged(ValueError):
+    """Raised for bytes that are no cell at rest."""
+
+
+def name_of(key: PolicyKey) -> str:
+    """Returns a key as one string, its name. The names of one scope's keys are in the order of the keys."""
+    return key.topic if key.scope is Scope.LOCAL else _GLOBAL + key.topic
+
+
+def key_of(name: str) -> PolicyKey:
+    """Returns the key of a name."""
+    return PolicyKey(name[1:], Scope.GLOBAL) if name.startswith(_GLOBAL) else PolicyKey(name, Scope.LOCAL)
+
+
+class Cell:
+    """One policy key of a view, while it is in use: the fold's state, and the head that watchers were sent. Only the view changes it."""
+
+    __slots__ = ("head", "key", "name", "partition", "state", "touched_at")
+
+    def __init__(self, key: PolicyKey, name: str, partition: int, state: KeyState) -> None:
+        self.key = key
+        self.name = name
+        """The key as one string (``name_of``)."""
+        self.partition = partition
+        """The partition of the key's last event, which may not be that of earlier events: a log may get more partitions."""
+        self.state = state
+        """The fold's state of the key."""
+        self.head: Head | None = None
+        """None: no event of the key has made a head."""
+        self.touched_at = 0
+        """When the key's last event was published, in milliseconds since 1970."""
+
+    @property
+    def document(self) -> Settings | None:
+        """The head's document; None if there is none."""
+        return self.head.document if self.head is not None else None
+
+
+Kept: TypeAlias = "Cell | bytes"
+
+
+# --- fields of a cell, in use or at rest ----------------------------------------------------------------------------
+
+
+def number_of(kept: Kept) -> int:
+    """Returns the number of the head; 0: there is no head."""
+    if isinstance(kept, bytes):
+        return int.from_bytes(kept[_NUMBER_AT : _NUMBER_AT + 8], "big")
+    return kept.head.number if kept.head is not None else 0
+
+
+def facts(data: bytes) -> tuple[int, bool, int, int, bool]:
+    """Returns what is known of a cell at rest without waking it.
+
+    Returns:
+        The head's number (0: there is none), whether it has a document, partition and time (in milliseconds since 1970) of the key's last
+        event, and whether the cell has what is needed only for a while after that.
+
+    Raises:
+        Damaged: the bytes are too few for a cell.
+    """
+    try:
+        flags, number, partition, _, touched_at, _, end, _ = _HEADER.unpack_from(data)
+    except struct.error as error:
+        raise Damaged(str(error)) from error
+    return number, bool(flags & _DOCUMENT), partition, touched_at, end != len(data)
+
+
+def last_event(kept: Kept) -> tuple[int, int]:
+    """Returns the partition of the key's last event, and when that was published, in milliseconds since 1970."""
+    if isinstance(kept, bytes):
+        _, _, partition, _, touched_at, *_ = _HEADER.unpack_from(kept)
+        return partition, touched_at
+    return kept.partition, kept.touched_at
+
+
+def document_size(kept: Kept) -> int | None:
+    """Returns the size of the head's document in bytes (``documents.size``); None: there is none."""
+    if isinstance(kept, bytes):
+        header = _HEADER.unpack_from(kept)
+        return header[5] if header[0] & _DOCUMENT else None
+    return None if kept.head is None or kept.head.document is None else kept.head.size
+
+
+def place_of(data: bytes) -> tuple[int, Position, bool]:
+    """Returns partition and position of the head of a cell at rest, and whether an event made it."""
+    flags, _, _, partition, _, _, _, length = _HEADER.unpack_from(data)
+    return partition, data[_HEADER.size : _HEADER.size + length].decode("utf-8", "surrogatepass"), bool(flags & _PLACED)
+
+
+def is_due(kept: Kept) -> bool:
+    """Returns whether a repair of the key is due (``keystate.repair_due``)."""
+    return bool(kept[0] & _DUE) if isinstance(kept, bytes) else kept.state.due
+
+
+def has_leftovers(data: bytes) -> bool:
+    """Returns whether a cell at rest has what is needed only for a while after the key's events."""
+    return bool(_HEADER.unpack_from(data)[6] != len(data))
+
+
+def is_owed(data: bytes) -> bool:
+    """Returns whether events are owed to a cell at rest (``KeyState.owed``), perhaps also once it is idle."""
+    return bool(data[0] & _OWED)
+
+
+def without_leftovers(data: bytes) -> bytes:
+    """Returns a cell at rest, to which no events are owed, as ``KeyState.trim`` leaves it once the key is idle."""
+    return data[: _HEADER.unpack_from(data)[6]]
+
+
+def renumbered(data: bytes, number: int) -> bytes:
+    """Returns a cell at rest with another number of its head."""
+    return data[:_NUMBER_AT] + number.to_bytes(8, "big") + data[_NUMBER_AT + 8 :]
+
+
+# --- to rest --------------------------------------------------------------------------------------------------------
+
+
+class _Documents:
+    """The documents of one cell, each written once; everything else refers to them by index."""
+
+    def __init__(self) -> None:
+        self._known: list[Settings] = []
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def index(self, document: Settings | None) -> int | None:
+        """Returns the index of a document: that of the first or the last one, if it is like these."""
+        if document is None:
+            return None
+        known = self._known
+        if known and _is_like(document, known[0]):
+            return 0
+        if not known or not _is_like(document, known[-1]):
+            known.append(document)
+        return len(known) - 1
+
+    def written(self, since: int = 0) -> tuple[tuple[str | bytes, ...], ...]:
+        """Returns the documents from an index on, each as names and values in turn."""
+        return tuple(
+            [
+                tuple([part for name, value in document.items() for part in (_CODES.get(name, name), value)])
+                for document in self._known[since:]
+            ]
+        )
+
+
+def _is_like(document: Settings, other: Settings) -> bool:
+    """Returns whether two documents have the same settings in the same order. Reports of changes list settings in that order."""
+    return document is other or (document == other and list(document) == list(other))
+
+
+def rest(cell: Cell) -> bytes:
+    """Returns a cell as bytes. The cell must not change meanwhile."""
+    state, head = cell.state, cell.head
+    known: dict[str, str] = {}
+    same = known.setdefault  # ``marshal`` writes one object once
+    found = _Documents()
+    first = found.index(state.document)
+    flags = state.due * _DUE | (state.owed is not None) * _OWED
+    number = partition = size = 0
+    place, told, event = "", None, None
+    if head is not None:
+        number, partition, place, size = head.number, head.partition, head.place, head.size
+        shown = found.index(head.document)
+        flags |= (shown is not None) * _DOCUMENT
+        if head.placed is not None:
+            flags |= _PLACED
+            event = _placed(head.placed, found, known, whole=False)
+        told = shown, same(head.version, head.version), same(head.previous, head.previous), event
+    kept = (
+        first,
+        found.index(state.live),
+        same(state.version, state.version),
+        same(state.head_event, state.head_event),
+        None if state.newest is None else same(state.newest, state.newest),
+        same(state.since, state.since),
+        same(state.upto, state.upto),
+        state.contradictions,
+        _requests(state.remembered, known),
+        state.joined is ALONE,
+        told,
+    )
+    text = marshal.dumps((kept, found.written()))
+    at = place.encode("utf-8", "surrogatepass")
+    end = _HEADER.size + len(at) + len(text)
+    header = _HEADER.pack(flags, number, cell.partition, partition, cell.touched_at, size, end, len(at))
+    return b"".join((header, at, text, _leftovers(state, found)))
+
+
+def _leftovers(state: KeyState, found: _Documents) -> bytes:
+    """Returns what is needed only for a while after the key's events; no bytes for nothing."""
+    joined, owed, older, seen = state.joined, state.owed, state.older, state.seen
+    if joined is ALONE:
+        joined = None
+    if older is None and seen is None and joined is None and owed is None:
+        return b""
+    count = len(found)
+    parts = (
+        None if older is None else tuple([(found.index(raw), at, event_id) for raw, at, event_id in older]),
+        None if seen is None else tuple(seen),
+        None if owed is None else tuple(owed),
+        None if joined is None else (joined.first, joined.first_at, joined.dropped, tuple([_noted(each, found) for each in joined.trail])),
+    )
+    return marshal.dumps((parts, found.written(count)))
+
+
+def _noted(noted: Noted, found: _Documents) -> tuple[Any, ...]:
+    changed = None if noted.changed is None else tuple(noted.changed)
+    return _placed(noted.placed, found, {}, whole=True), changed, noted.on_absence, noted.certain
+
+
+def _placed(placed: Placed, found: _Documents, known: dict[str, str], *, whole: bool) -> tuple[Any, ...]:
+    """Returns an event as plain values; ``whole``: with what only the fold needs, to fold the event again."""
+    event = placed.event
+    told: tuple[Any, ...] | None = None
+    if event is not None:
+        stamp = None if event.stamp is None else _stamp(event.stamp, known, whole=whole)
+        told = int(event.action), found.index(event.document), event.replicated, stamp
+        if whole:
+            told += event.known, event.clusters
+    return placed.partition, known.setdefault(placed.position, placed.position), placed.published_at, placed.producer, placed.problem, told
+
+
+def _stamp(stamp: Stamp, known: dict[str, str], *, whole: bool) -> tuple[Any, ...]:
+    same = known.setdefault
+    mask = tuple([_CODES.get(path, path) for path in stamp.mask])
+    told: tuple[Any, ...] = (
+        same(stamp.event_id, stamp.event_id), stamp.kind.value, same(stamp.request_id, stamp.request_id), same(stamp.digest, stamp.digest),
+        stamp.actor, stamp.reason, mask, stamp.principal, stamp.claimed, stamp.trace_parent,
+    )  # fmt: skip
+    if whole:
+        operands = tuple([(setting, change.value, value) for setting, (change, value) in stamp.operands.items()])
+        remembered = tuple([tuple(request) for request in stamp.remembered])
+        seen = None if stamp.seen is None else tuple(stamp.seen)
+        reads = tuple(stamp.reads.items())
+        told += stamp.base, stamp.etag, stamp.skip_if_absent, reads, operands, remembered, stamp.head_version, seen, stamp.trace_state
+    return told
+
+
+def _requests(requests: Sequence[Remembered], known: dict[str, str]) -> tuple[Any, ...] | None:
+    """Returns requests as columns, and UUIDs and digests, which are most of it, as bytes if there are several."""
+    if not requests:
+        return None
+    ids, digests, versions, previous = zip(*requests, strict=True)
+    if previous[1:] == versions[:-1]:  # each was applied to what the one before had made, as is usual
+        previous = previous[:1]
+    same = known.setdefault
+    versions, previous = tuple([same(each, each) for each in versions]), tuple([same(each, each) for each in previous])
+    if len(ids) > 1:
+        together = "".join(ids)
+        size = 36 if _DASHED.fullmatch(together) else 32
+        if set(map(len, ids)) == {size}:
+            together = "".join((together.replace("-", ""), *digests))
+            if set(map(len, digests)) == {16} and _HEXADECIMAL.fullmatch(together):
+                return bytes.fromhex(together), size, versions, previous
+    return tuple([same(each, each) for each in ids]), tuple([same(each, each) for each in digests]), versions, previous
+
+
+# --- in use again ---------------------------------------------------------------------------------------------------
+
+
+def wake(name: str, data: bytes) -> Cell:
+    """Returns the cell of a name that ``rest`` made bytes of.
+
+    Raises:
+        Damaged: the bytes are no cell at rest.
+    """
+    try:
+        key = key_of(name)
+        header, kept, found = _main(data)
+        first, live, version, head_event, newest, since, upto, contradictions, requests, alone, told = kept
+        state = KeyState()
+        if header[6] != len(data):
+            parts, more = _read(memoryview(data)[header[6] :])
+            found += map(_document, more)
+            _restore_leftovers(state, parts, key, found)
+        state.document, state.live = _at(found, first), _at(found, live)
+        state.version, state.head_event, state.newest, state.since, state.upto = version, head_event, newest, since, upto
+        state.contradictions = contradictions
+        state.due = bool(header[0] & _DUE)
+        if requests is not None:
+            state.remembered = _remembered(*requests)
+        if alone:
+            state.joined = ALONE
+        cell = Cell(key, name, header[2], state)
+        cell.touched_at = header[4]
+        if told is not None:
+            cell.head = _head(key, header, told, found)
+    except _DAMAGES as error:
+        raise Damaged(f"what is kept of {name} can't be read: {error}") from error
+    return cell
+
+
+def wake_head(name: str, data: bytes) -> Head | None:
+    """Returns the head of a cell at rest, without the rest of it; None: it has none.
+
+    Raises:
+        Damaged: the bytes are no cell at rest.
+    """
+    try:
+        header, kept, found = _main(data)
+        return None if kept[-1] is None else _head(key_of(name), header, kept[-1], found)
+    except _DAMAGES as error:
+        raise Damaged(f"what is kept of {name} can't be read: {error}") from error
+
+
+def _read(data: memoryview) -> Any:
+    return marshal.loads(data)  # noqa: S302 (bytes that this process wrote, or that stand in its own file with a checksum)
+
+
+def _main(data: bytes) -> tuple[tuple[int, ...], tuple[Any, ...], list[Settings]]:
+    header = _HEADER.unpack_from(data)
+    kept, written = _read(memoryview(data)[_HEADER.size + header[7] :])
+    return header, kept, [_document(each) for each in written]
+
+
+def _document(written: tuple[Any, ...]) -> Settings:
+    return {_NAMES.get(name, name): value for name, value in zip(written[::2], written[1::2], strict=True)}
+
+
+def _at(found: list[Settings], index: int | None) -> Settings | None:
+    return None if index is None else found[index]
+
+
+def _head(key: PolicyKey, header: tuple[int, ...], told: tuple[Any, ...], found: list[Settings]) -> Head:
+    shown, version, previous, event = told
+    placed = None if event is None else _event_of(key, event, found)
+    return Head(key, _at(found, shown), version, previous, placed, header[1], header[3])
+
+
+def _restore_leftovers(state: KeyState, parts: tuple[Any, ...], key: PolicyKey, found: list[Settings]) -> None:
+    older, seen, owed, joined = parts
+    if older is not None:
+        state.older = [Superseded(_at(found, raw), at, event_id) for raw, at, event_id in older]
+    if seen is not None:
+        state.seen = dict.fromkeys(seen)
+    if owed is not None:
+        state.owed = Owed(*owed)
+    if joined is not None:
+        first, first_at, dropped, trail = joined
+        state.joined = Joined(first, first_at, dropped)
+        for event, changed, on_absence, certain in trail:
+            placed = _event_of(key, event, found)
+            state.joined.trail.append(Noted(placed, None if changed is None else list(changed), on_absence, certain))
+
+
+def _event_of(key: PolicyKey, written: tuple[Any, ...], found: list[Settings]) -> Placed:
+    partition, position, published_at, producer, problem, told = written
+    event = None
+    if told is not None:
+        action, document, replicated, stamp, *whole = told
+        known, clusters = whole or (None, None)
+        event = Event(key, _ACTIONS[action], _at(found, document), None if stamp is None else _stamp_of(stamp), known, replicated, clusters)
+    return Placed(partition, position, event, published_at, producer, problem)
+
+
+def _stamp_of(written: tuple[Any, ...]) -> Stamp:
+    event_id, kind, request_id, digest, actor, reason, mask, principal, claimed, trace_parent, *whole = written
+    stamp = Stamp(
+        event_id, _KINDS[kind], request_id, digest, actor, reason, tuple([_NAMES.get(path, path) for path in mask]),
+        principal=principal, claimed=claimed, trace_parent=trace_parent,
+    )  # fmt: skip
+    if not whole:
+        return stamp
+    base, etag, skip_if_absent, reads, operands, remembered, head_version, seen, trace_state = whole
+    return stamp._replace(
+        base=base, etag=etag, skip_if_absent=skip_if_absent, reads=dict(reads), head_version=head_version, trace_state=trace_state,
+        operands={setting: (ListChange(change), value) for setting, change, value in operands},
+        remembered=tuple([Remembered(*each) for each in remembered]),
+        seen=None if seen is None else Seen(*seen),
+    )  # fmt: skip
+
+
+def _remembered(ids: Any, digests: Any, versions: tuple[str, ...], previous: tuple[str, ...]) -> tuple[Remembered, ...]:
+    if isinstance(ids, bytes):
+        text, count, size = ids.hex(), len(versions), digests
+        ids = [text[at : at + 32] for at in range(0, 32 * count, 32)]
+        if size != 32:
+            ids = [f"{each[:8]}-{each[8:12]}-{each[12:16]}-{each[16:20]}-{each[20:]}" for each in ids]
+        digests = [text[at : at + 16] for at in range(32 * count, 48 * count, 16)]
+    if len(previous) != len(versions):
+        previous = (*previous, *versions[:-1])
+    return tuple(map(Remembered._make, zip(ids, digests, versions, previous, strict=True)))

@@ -1,0 +1,221 @@
+"""Decides what one opening of a namespace's log adds to the history: the new events, their times, and where events are missing.
+
+A log that is opened anew is read from its beginning, as far as that was not compacted away. Positions show which events the history already
+has. Between the last recorded position and the end of the compacted part (``NamespaceLog.complete_after``) events may be missing: unless
+each event that is read there provably follows the one before, the recorder records a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..core.policies.events import ABSENT, Placed, Position
+from ..logs.change_log import NamespaceLog
+from .entries import Followed, Gap, GapReason, Noted, Progress, SetBack, Stream, Taken
+from .writer import Writer
+
+
+class _UncertainRange:
+    """The part of one partition in which events may be missing: from the last recorded position to the end of the compacted part."""
+
+    __slots__ = ("_at", "_end", "_log", "_proven")
+
+    def __init__(self, log: NamespaceLog, recorded: Position, end: Position | None) -> None:
+        self._log = log
+        self._at = recorded
+        """The position of the last event that was recorded or read."""
+        self._end = end
+        self._proven = True
+        """Whether no event is missing up to ``_at``."""
+
+    def reads(self, position: Position) -> bool:
+        """Takes the next event that was not recorded yet. Returns whether it stands behind the range."""
+        if self._end is not None and position > self._end:
+            return True
+        self._proven = self._proven and self._log.follows(self._at, position)
+        self._at = position
+        return False
+
+    @property
+    def last(self) -> Position:
+        """The position up to which events may be missing, as far as the range was read."""
+        return max(self._at, self._end or "")
+
+    @property
+    def complete(self) -> bool:
+        """Whether it is proven that no event of the range is missing."""
+        return self._proven and self._end is not None and self._at >= self._end
+
+
+class Recorder:
+    """Records what is read during one opening of a namespace's log."""
+
+    def __init__(self, writer: Writer, namespace: str, progress: Progress, now: Callable[[], int]) -> None:
+        """Creates a recorder that has no log yet.
+
+        Args:
+            writer: takes what is recorded.
+            namespace: ``tenant/namespace``.
+            progress: how far the history goes; the recorder keeps it up to date, and calls its listeners.
+            now: returns milliseconds since 1970.
+        """
+        self._writer = writer
+        self.namespace = namespace
+        self._progress = progress
+        self._now = now
+        self._log: NamespaceLog | None = None
+        self._streams: dict[tuple[str, int], Stream] = {}
+        """The streams of which nothing is recorded yet."""
+        self._uncertain: dict[int, _UncertainRange] = {}
+        self._missing_until = 0
+        self._missing: list[tuple[Stream, Position]] = []
+        """Where events are missing: streams, each with the position up to which they are."""
+        self._known = {log for log, _ in progress.streams}
+        """The identities of the logs that were recorded before this opening."""
+        self._followed_until = progress.followed_until
+        """When the log was last followed before this opening, in milliseconds since 1970; None: never."""
+        self._following = False
+        """Whether the log was read to the end that it had when it was opened, and is followed since."""
+
+    def knows(self, identity: str, positions: Sequence[Position]) -> bool:
+        """Whether all events up to these positions of a log, one for each partition, are recorded; "": before the first event."""
+        streams = (self._progress.streams.get((identity, partition)) for partition in range(len(positions)))
+        return all(not at or (stream is not None and at <= stream.position) for at, stream in zip(positions, streams, strict=True))
+
+    def opened(self, log: NamespaceLog) -> None:
+        """Takes the open log, before any event of it is folded."""
+        self._log = log
+        self._uncertain = {}
+        for partition in range(log.partitions):
+            recorded = self._stream(partition).position
+            end = log.complete_after(partition)
+            if end is None or recorded < end:
+                self._uncertain[partition] = _UncertainRange(log, recorded, end)
+
+    def noted(self, events: Sequence[Taken]) -> None:
+        """Records events that were folded, in order. The event loop waits for this, so it does little for each event."""
+        now, log = self._now(), self._log
+        assert log is not None, "opened"
+        reached: dict[Stream, tuple[Position, int]] = {}
+        noted: list[Noted] = []
+        for placed, before, folded, after in events:
+            stream = self._stream(placed.partition)
+            set_back(self._writer, stream, now)
+            position, at = reached.get(stream) or (stream.position, stream.at)
+            if placed.position <= position:
+                continue
+            at = max(at, min(placed.published_at, now))
+            uncertain = self._uncertain.get(placed.partition)
+            if uncertain is not None and uncertain.reads(placed.position):
+                self._leave(placed.partition, self._latest_before(placed, at, now))
+            if folded is None and not placed.problem:
+                continue  # neither an event nor unreadable: nothing to record
+            reached[stream] = placed.position, at
+            document_before = None if before is None else before.document
+            document_after = None if after is None else after.document
+            version = ABSENT if after is None else after.version
+            noted.append(Noted(stream, placed, at, folded, document_before, document_after, version, log.cluster))
+        if noted:
+            self._hand_over(noted)
+            for notify in self._progress.listeners:
+                notify()
+
+    def _latest_before(self, placed: Placed, at: int, now: int) -> int:
+        """Returns until when an event that is missing before this one may have happened, in milliseconds since 1970.
+
+        As a rule that is the time of this one. But an event that was replicated has the time of its cluster, however late it came; and one
+        that is older than the time without a server was written by a clock that is slow.
+        """
+        replicated = placed.event is not None and placed.event.replicated
+        return now if replicated or at <= (self._followed_until or 0) else at
+
+    def _hand_over(self, noted: Sequence[Noted]) -> None:
+        """Hands events to the writer. Those for which it has no room are a gap, which is recorded once it takes events again."""
+        progress = self._progress
+        count = self._writer.note(noted)
+        taken, refused = noted[:count], noted[count:]
+        if taken:
+            self._tell_overrun(taken[0].at)
+        for each in taken:
+            self._advance(each)
+        if refused:
+            times = [each.at for each in refused]
+            overrun = progress.overrun or Gap(self.namespace, refused[0].stream.at or times[0], 0, GapReason.OVERRUN)
+            holes = dict(overrun.holes) | {each.stream: each.placed.position for each in refused}
+            since = min(overrun.since or 0, *times)
+            progress.overrun = overrun._replace(since=since, until=max(overrun.until, *times), holes=tuple(holes.items()))
+        for each in refused:
+            self._advance(each)
+
+    def _advance(self, noted: Noted) -> None:
+        stream = noted.stream
+        stream.position, stream.at = noted.placed.position, noted.at
+        self._progress.streams.setdefault((stream.log, stream.partition), stream)
+
+    def caught_up(self) -> None:
+        """Notes that everything that was in the log when it was opened has been folded, and records the gap, if events are missing."""
+        now = self._now()
+        for partition in list(self._uncertain):
+            self._leave(partition, now)
+        if self._replaced():
+            self._missing_until = self._missing_until or now
+        if self._missing_until:
+            reason, holes = GapReason.COMPACTED, self._missing
+            if self._replaced():
+                reason, holes = GapReason.LOG_REPLACED, [(self._stream(0), ""), *holes]
+            since, until = self._followed_until, self._missing_until
+            if since is not None and since >= until:  # the clock was set back while no server followed the log
+                since, until = min(since, now), now + 1
+            self._writer.tell(Gap(self.namespace, since, until, reason, tuple(holes)))
+            self._missing_until, self._missing = 0, []
+        self._following = True
+        self.tick()
+
+    def tick(self) -> None:
+        """Records that the log is followed until now, if it is; called from time to time.
+
+        A log to which nobody else appends, and of which nothing is recorded, leaves no trace: callers may name any number of namespaces.
+        """
+        if self._following and self._log is not None and (self._log.shared or not self._progress.empty):
+            now = self._now()
+            self._progress.followed_until = now
+            self._writer.tell(Followed(self.namespace, now))
+
+    def closed(self) -> None:
+        """Notes that the log is not followed any more."""
+        self.tick()
+        self._tell_overrun(self._now())
+        self._following = False
+
+    def _leave(self, partition: int, at: int) -> None:
+        """Ends the uncertain range of a partition, and notes where events are missing if it is not complete."""
+        uncertain = self._uncertain.pop(partition)
+        if not uncertain.complete:
+            self._missing_until = max(self._missing_until, at)
+            self._missing.append((self._stream(partition), uncertain.last))
+
+    def _tell_overrun(self, until: int) -> None:
+        """Records the gap of the events for which there was no room, if there were any."""
+        overrun, self._progress.overrun = self._progress.overrun, None
+        if overrun is not None:  # each partition has its own time
+            self._writer.tell(overrun._replace(until=max(until, overrun.until)))
+
+    def _replaced(self) -> bool:
+        """Whether the history knows logs of this namespace, but not this one."""
+        assert self._log is not None, "opened"
+        return bool(self._known) and self._log.identity not in self._known
+
+    def _stream(self, partition: int) -> Stream:
+        assert self._log is not None, "opened"
+        identity = self._log.identity
+        known = self._progress.streams.get((identity, partition)) or self._streams.get((identity, partition))
+        if known is None:
+            known = self._streams[identity, partition] = Stream(self.namespace, identity, partition)
+        return known
+
+
+def set_back(writer: Writer, stream: Stream, now: int) -> None:
+    """If the clock went back behind the time of the stream's last entry, has the later times corrected to ``now`` (``file.set_back``)."""
+    if stream.at > now:
+        stream.at = now
+        writer.tell(SetBack(stream, now))
