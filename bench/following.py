@@ -17,6 +17,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import _pulsar
@@ -32,13 +33,13 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink
-from topicpolicies_server.logs.pulsar.admin.topics import Compaction
+from topicpolicies_server.logs.pulsar import PulsarLimits
+from topicpolicies_server.logs.pulsar.access import Access
+from topicpolicies_server.logs.pulsar.admin.topics import Compaction, State
 from topicpolicies_server.logs.pulsar.client import OK
 from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows, position_of
-from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
-from topicpolicies_server.logs.pulsar.reading.continuity_requests import ContinuityRequests
 from topicpolicies_server.logs.pulsar.reading.entries import Entries
-from topicpolicies_server.logs.pulsar.reading.partition import Goal, PartitionReader
+from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
 from topicpolicies_server.namespaces.registry import Registry
 
 NAMESPACE = "bench/following"
@@ -128,10 +129,6 @@ class Handle:
         del timeout_ms
         raise _pulsar.Timeout
 
-    def has_message_available_async(self, callback: Callable[[Any, bool], None]) -> None:
-        """Reports whether there are more messages."""
-        callback(OK, bool(self._queue))
-
     def is_connected(self) -> bool:
         """Always true."""
         return True
@@ -179,23 +176,23 @@ class _MessageLog:
         """Starts reading."""
         del namespace
         self.sink = sink
-        horizon = self._last or MessageId(LEDGER, -1)
-
-        async def compaction() -> Compaction:
-            return Compaction(1, horizon)
-
-        async def skipped(after: MessageId, before: MessageId) -> None:
-            del after, before
-
-        async def sent(last: MessageId) -> bool:
-            del last
-            return True
-
+        access = SimpleNamespace(client=self, topics=self, limits=PulsarLimits())
         entries = Entries(0, cast("Any", _Schemas(Codec())), "standalone")
-        continuity = Continuity(Compaction(1, horizon))
-        reader = PartitionReader(self.handle, entries, Goal(self._last, sent, 5.0), continuity, ContinuityRequests(compaction, skipped))
+        reader = PartitionReader(cast("Access", access), (NAMESPACE, "log", "log"), entries, self.replaced)
+        await reader.connect()
         self._task = asyncio.create_task(reader.run(self.read, sink.caught_up))
         return self
+
+    async def create_reader(self, *_names: str, **_options: object) -> Handle:
+        """Returns the only reader."""
+        return self.handle
+
+    async def state(self, *_: object) -> State:
+        """Returns the state of a topic that was never compacted."""
+        return State(Compaction(-1, MessageId(LEDGER, -1)), self._last or MessageId(LEDGER, -1), MessageId(LEDGER, 0))
+
+    async def replaced(self) -> None:
+        """Returns None: the log is always the same."""
 
     def read(self, events: Sequence[Placed]) -> None:
         """Passes events on to the sink, and counts them."""

@@ -74,7 +74,7 @@ async def asked_for(service_url: str, topic: str, messages: int) -> tuple[float,
         if batch:
             await asyncio.sleep(0)
         else:
-            await receiver.wait()
+            await receiver.wait(10)
     took = time.perf_counter() - began, time.process_time() - processor
     await close_handle(handle)
     await client.close(5)

@@ -1,95 +1,138 @@
-"""One partition of a log in ledgers, as one process reads it: entries pass through the Pulsar log's own continuity check.
+"""The broker of one partition in ledgers, as the Pulsar log's own reader of a partition sees it.
 
-Entries are taken from the broker only when they are due, so a compaction may erase them first. The requests about a gap are those of the
-Pulsar log; their answers take time, or do not arrive.
+Entries are taken from the broker only when they are due, so a compaction or a trim may erase them first. Answers to requests take time, or
+do not arrive.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias, TypeVar
+from collections import Counter
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypeVar, cast
+
+import _pulsar
 
 from topicpolicies_server.core.policies.events import Placed, Position
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar.admin.topics import Compaction
-from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, message_id_of, place_of, position_of
-from topicpolicies_server.logs.pulsar.reading.continuity import Continuity, State
-from topicpolicies_server.logs.pulsar.reading.continuity_requests import ContinuityRequests
+from topicpolicies_server.logs.pulsar import PulsarLimits
+from topicpolicies_server.logs.pulsar.access import Access
+from topicpolicies_server.logs.pulsar.admin.topics import Gap, State
+from topicpolicies_server.logs.pulsar.client import OK
+from topicpolicies_server.logs.pulsar.ids import MessageId, message_id_of, place_of, position_of
+from topicpolicies_server.logs.pulsar.reading.entries import Entries
+from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
 
 from .faults import Faults
-from .ledgers import Ledgers
+from .ledgers import LedgeredNamespace
 
 T = TypeVar("T")
 
-_OVERDUE_SECONDS = 0.7
-"""How long nothing may arrive although the partition has more entries."""
 _REFUSED_SECONDS = 0.2
 """After how long a request fails without an answer."""
-AT_ONCE = 4
-"""How many entries are taken at once, and how many entries of a gap are read at once."""
-
-Received: TypeAlias = tuple[MessageId, Placed | None]
-"""A place and its entry; None: the entry is not handed over."""
 
 
-class Asking:
-    """Requests to a broker about one partition, which take time or fail."""
+class LedgerBroker:
+    """The broker of one partition, for one process: it answers requests, and sends entries to the last reader that was opened."""
 
-    def __init__(self, namespace: str, ledgers: Ledgers, faults: Faults, counts: Counter[str], kept_back: set[MessageId]) -> None:
+    def __init__(self, partition: int, stored: LedgeredNamespace, faults: Faults, counts: Counter[str], kept_back: set[MessageId]) -> None:
         """``kept_back``: the messages that were not handed over to this process; further ones are added."""
+        self.on_the_way: Callable[[], bool] = lambda: True
+        """Returns whether existing entries are still in transit."""
+        self._partition = partition
+        self._stored = stored
+        self._ledgers = stored.ledgers[partition]
+        self._faults = faults
+        self._counts = counts
         self._kept_back = kept_back
-        self.counts = counts
-        self.ledgers = ledgers
-        self.faults = faults
-        self._namespace = namespace
+        self._upto: Position = ""
+        """The position up to which existing entries are due."""
+        self._handle = _Handle(self, MessageId(0, 0), compacted=False)
 
-    async def compaction(self) -> Compaction:
-        """Returns how far the partition is compacted.
+    def reader(self, stood: Position = "") -> PartitionReader:
+        """Returns a reader, not connected; ``stood``: the position up to which everything was read before; "" is the beginning."""
+        access = SimpleNamespace(client=self, topics=self, limits=PulsarLimits())
+        entries = _Entries(self._partition, place_of(stood))
+        names = self._stored.name, str(self._partition), str(self._partition)
+        return PartitionReader(cast("Access", access), names, cast("Entries", entries), _never_replaced)
+
+    def come(self, items: Sequence[Placed | None]) -> None:
+        """Called when entries are due and may be taken."""
+        for item in items:
+            assert item is not None
+            self._upto = max(self._upto, item.position)
+        self._handle.offer()
+
+    # What the Pulsar log's reader requests
+
+    async def create_reader(self, *_names: str, first: MessageId, compacted: bool, **_options: Any) -> Any:
+        """Opens a reader."""
+        self._counts["reading: readers opened"] += 1
+        self._handle = _Handle(self, first, compacted=compacted)
+        return self._handle
+
+    async def state(self, *_: object) -> State:
+        """Returns how far the partition is written and compacted.
 
         Raises:
             LogError: there is no answer.
         """
-        return await self._asked("compactions", lambda: self.ledgers.told)
+        return await self._asked("states", self._ledgers.state)
 
-    async def skipped(self, after: MessageId, before: MessageId) -> MessageId | None:
-        """Returns the first message between two places.
+    async def gap(self, _namespace: str, _topic: str, after: MessageId, before: MessageId) -> Gap:
+        """Returns what stands between two entries.
 
         Raises:
             LogError: there is no answer.
         """
-        return await self._asked("messages", lambda: self.ledgers.message(after, before))
+        gap = await self._asked("gaps", lambda: self._ledgers.gap(after, before))
+        self._counts["reading: gaps beside a ledger that was trimmed"] += gap.trimmed
+        self._counts["reading: gaps with a message"] += gap.message is not None
+        return gap
 
-    async def recall(self, after: MessageId, before: MessageId) -> Sequence[Received] | None:
-        """Returns the first entries between two places, as they were written; None if they are not available."""
-        try:
-            found = await self._asked("entries", lambda: self.ledgers.between(after, before, AT_ONCE))
-        except LogError:
-            found = None
-        self.counts["reading: stretches that can't be had"] += found is None
-        self.counts["reading: entries read as they were"] += len(found or ())
-        return found
+    async def sent_up_to(self, *_: object) -> bool:
+        """Returns whether everything was sent.
 
-    def handed_over(self, placed: Placed, beginning: MessageId) -> bool:
-        """Returns whether an entry is handed over. One that was kept back is handed over when the log is opened again.
-
-        The last entry always is, and so are those up to the opening's horizon (``beginning``): their loss can't be noticed.
+        Raises:
+            LogError: there is no answer.
         """
+        return await self._asked("what was sent", lambda: not self.on_the_way() and self.next(self._handle) is None)
+
+    def next(self, handle: _Handle) -> Placed | None:
+        """Returns what a reader gets next; None: nothing for now."""
+        while True:
+            if handle.compacted:
+                found = next(iter(self._stored.next(self._partition, handle.next, 1)), None)
+            else:
+                found = self._ledgers.next(handle.next)
+            if found is None or (found.position > self._upto and self.on_the_way()):
+                return None
+            if handle.compacted or self._handed_over(found):
+                return found
+            handle.pass_over(found)
+
+    def took(self, handle: _Handle, placed: Placed) -> None:
+        """Notes that a reader got an entry."""
+        if not handle.compacted:
+            self._counts["reading: entries read as they were"] += placed not in self._stored.entries[self._partition]
+
+    def _handed_over(self, placed: Placed) -> bool:
+        """Whether an entry is handed over. One that was kept back is handed over to the next reader. The last entry always is."""
         place = message_id_of(placed.position)
-        hidden = beginning < place != self.ledgers.last and place not in self._kept_back
-        if not hidden or self.faults.handed_over(self._namespace, placed):
+        hidden = place != self._ledgers.last and place not in self._kept_back
+        if not hidden or self._faults.handed_over(self._stored.name, placed):
             return True
         self._kept_back.add(place)
-        self.counts["reading: entries not handed over"] += 1
+        self._counts["reading: entries not handed over"] += 1
         return False
 
     async def _asked(self, what: str, answer: Callable[[], T]) -> T:
-        self.counts[f"reading: questions for {what}"] += 1
-        delay = self.faults.question_delay(self._namespace)
+        self._counts[f"reading: questions for {what}"] += 1
+        delay = self._faults.question_delay(self._stored.name)
         if delay is None:
-            self.counts["reading: questions without an answer"] += 1
+            self._counts["reading: questions without an answer"] += 1
             await asyncio.sleep(_REFUSED_SECONDS)
             raise LogError(LogState.UNREACHABLE, "There is no answer.")
         await asyncio.sleep(delay)
@@ -98,157 +141,80 @@ class Asking:
         return found
 
 
-class LedgerReader:
-    """Reads one partition.
+class _Handle:
+    """A reader of the client library."""
 
-    Attributes:
-        continuity: decides whether an entry was missed.
-    """
+    def __init__(self, broker: LedgerBroker, first: MessageId, *, compacted: bool) -> None:
+        self.compacted = compacted
+        self.next = first
+        self._broker = broker
+        self._pending: Callable[[Any, Any], None] | None = None
 
-    def __init__(
-        self,
-        partition: int,
-        asking: Asking,
-        opening: Compaction,
-        take: Callable[[Position], Sequence[Placed]],
-        on_the_way: Callable[[], bool],
-        not_handed_over: set[MessageId],
-        stood: Position = "",
-    ) -> None:
-        """Reads nothing yet.
+    def read_next_async(self, callback: Callable[[Any, Any], None]) -> None:
+        self._pending = callback
+        self.offer()
 
-        Args:
-            partition: the number of the partition.
-            asking: sends requests.
-            opening: how far the partition was compacted before anything was read, as the broker said.
-            take: returns the broker's next entries after a position.
-            on_the_way: returns whether existing entries are still in transit.
-            not_handed_over: the messages that were not handed over when this process had the log open before.
-            stood: the position up to which everything was read before; "" is the beginning.
-        """
-        self.continuity = Continuity(opening, not_handed_over, place_of(stood))
+    def read_next(self, timeout_ms: int) -> Any:
+        raise _pulsar.Timeout
+
+    def is_connected(self) -> bool:
+        return True
+
+    def close_async(self, callback: Callable[[Any], None]) -> None:
+        self._pending = None
+        callback(OK)
+
+    def offer(self) -> None:
+        """Hands over the next entry, if one is due and requested."""
+        if self._pending is not None and (placed := self._broker.next(self)) is not None:
+            self._broker.took(self, placed)
+            self.pass_over(placed)
+            pending, self._pending = self._pending, None
+            pending(OK, _Message(placed, message_id_of(placed.position)))
+
+    def pass_over(self, placed: Placed) -> None:
+        """Goes on behind an entry."""
+        place = message_id_of(placed.position)
+        self.next = MessageId(place.ledger, place.entry + 1)
+
+
+class _Message(NamedTuple):
+    """A message, which is its own id."""
+
+    placed: Placed
+    place: MessageId
+
+    def message_id(self) -> _Message:
+        return self
+
+    def ledger_id(self) -> int:
+        return self.place.ledger
+
+    def entry_id(self) -> int:
+        return self.place.entry
+
+    def batch_index(self) -> int:
+        return -1
+
+
+class _Entries:
+    """Entries that need no decoding."""
+
+    def __init__(self, partition: int, last: MessageId) -> None:
+        self.last = last
         self._partition = partition
-        self._asking = asking
-        self._counts = asking.counts
-        self._requests = ContinuityRequests(asking.compaction, asking.skipped, asking.recall)
-        self._take = take
-        self._on_the_way = on_the_way
-        self._beginning = opening.horizon or NOWHERE
-        self._goal = asking.ledgers.last
-        self._fresh = asking.ledgers.fresh
-        horizon = opening.horizon if opening.ledger != -1 and not stood else None
-        self._recalled = deque((place, placed) for place, placed in asking.ledgers.upto(horizon)) if horizon else deque()
-        self._come = asyncio.Event()
-        self._upto: Position = ""
-        """The position up to which existing entries are due."""
-        self._newest_received: Position = stood
-        """The position up to which entries were taken."""
-        self._begun = False
-        """Whether everything that existed at the opening is due."""
-        self._caught_up = False
-        self._last = place_of(stood)
-        self._reported_end = NOWHERE
-        """The furthest end that was reported."""
 
-    def come(self, items: Sequence[Placed | None]) -> None:
-        """Called when entries are due and may be taken; None: everything that existed at the opening is due."""
-        for item in items:
-            if item is None:
-                self._begun = True
-            else:
-                self._upto = max(self._upto, item.position)
-        self._come.set()
+    def ready(self, message: object) -> bool:
+        del message
+        return True
 
-    def end(self) -> Position:
-        """Returns the end of the partition: the place of an entry that was read or will be read."""
-        last = self._asking.ledgers.last or NOWHERE
-        if last > self.continuity.complete_upto or not self._caught_up:
-            self._reported_end = max(self._reported_end, last)
-            self._come.set()
-            return border_of(last)
-        last = min(last, self._last)
-        return "" if last == NOWHERE else border_of(last)
+    def entry(self, place: MessageId, message: _Message | None) -> Placed | None:
+        if place <= self.last:
+            return None
+        self.last = place
+        problem = "the client library does not hand it over"
+        return Placed(self._partition, position_of(place), None, 0, "", problem) if message is None else message.placed
 
-    async def run(self, deliver: Callable[[Sequence[Placed]], None], caught_up: Callable[[], None]) -> None:
-        """Reads until it is cancelled.
 
-        Raises:
-            LogError: an entry was missed.
-        """
-        while True:
-            self._come.clear()
-            taken = [placed for placed in self._take(self._newest_received) if placed.position <= self._upto]
-            if taken:
-                self._newest_received = taken[-1].position
-                await self._hand_over(self._in_order([each for each in taken if self._asking.handed_over(each, self._beginning)]), deliver)
-                continue
-            target = max(self._goal or NOWHERE, self.continuity.moved_to)
-            if self._begun and not self._caught_up and (self._last >= target or not self._on_the_way()):
-                recalled, self._recalled = self._recalled, deque()
-                await self._hand_over(recalled, deliver)
-                await self._begin(target, deliver)
-                if self.continuity.begun:
-                    self._caught_up = True
-                    caught_up()
-                continue
-            behind = self._caught_up and self._reported_end > self.continuity.complete_upto
-            try:
-                async with asyncio.timeout(_OVERDUE_SECONDS if behind else None):
-                    await self._come.wait()
-            except TimeoutError:
-                if not self._on_the_way():
-                    self._counts["reading: ends behind which something was missing"] += 1
-                    self.continuity.ended(self._reported_end)
-                    await self._make_sure(deliver)
-
-    async def keep_up(self) -> None:
-        """Requests how far the partition is compacted.
-
-        Raises:
-            LogError: there is no answer.
-        """
-        if self._caught_up and (horizon := await self._requests.keep_up(self.continuity)) > self.continuity.complete_upto:
-            self._reported_end = max(self._reported_end, horizon)
-            self._come.set()
-
-    async def _begin(self, target: MessageId, deliver: Callable[[Sequence[Placed]], None]) -> None:
-        end = max(self._last, target)
-        if end is not NOWHERE:
-            self.continuity.ended(end)
-            await self._make_sure(deliver)
-        elif self._fresh is not None:
-            self.continuity.fresh(self._fresh)
-
-    def _in_order(self, taken: Sequence[Placed]) -> Sequence[Received]:
-        """Merges entries that were taken with recalled ones that precede them."""
-        merged: list[Received] = []
-        for placed in taken:
-            place = message_id_of(placed.position)
-            while self._recalled and self._recalled[0][0] <= place:
-                merged.append(self._recalled.popleft())
-            merged.append((place, placed))
-        return merged
-
-    async def _hand_over(self, batch: Iterable[Received], deliver: Callable[[Sequence[Placed]], None], *, sure: bool = False) -> None:
-        for place, placed in batch:
-            if not sure and not self.continuity.goes_on(place):
-                self._counts["reading: gaps"] += 1
-                self.continuity.come_to(place)
-                await self._make_sure(deliver)
-            if place > self._last:
-                self._last = place
-                self.continuity.delivered(place, readable=placed is not None)
-                problem = "the client library does not hand it over"
-                deliver([placed or Placed(self._partition, position_of(place), None, 0, "", problem)])
-
-    async def _make_sure(self, deliver: Callable[[Sequence[Placed]], None]) -> None:
-        continuity = self.continuity
-        while continuity.state is not State.WHOLE:
-            self._counts[f"reading: {continuity.state.name}"] += 1
-            missing = await self._requests.advance(continuity)
-            if missing:
-                await self._hand_over(missing, deliver, sure=True)
-                continuity.recalled(some=True)
-        unreadable, continuity.unreadable = continuity.unreadable, ()
-        self._counts["reading: entries that stayed away"] += len(unreadable)
-        await self._hand_over([(place, None) for place in unreadable], deliver, sure=True)
+async def _never_replaced() -> None:
+    return None

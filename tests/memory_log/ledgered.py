@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 from topicpolicies_server.core.policies.events import Placed, Position
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start, anchor_of
-from topicpolicies_server.logs.pulsar.admin.topics import Compaction
-from topicpolicies_server.logs.pulsar.ids import MessageId, directly_follows, place_of
+from topicpolicies_server.logs.pulsar.admin.topics import State
+from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, directly_follows, place_of
+from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
 
 from .channel import Channel
-from .ledger_reader import AT_ONCE, Asking, LedgerReader
+from .ledger_reader import LedgerBroker
 from .ledgers import LedgeredNamespace, LedgeredStorage
 from .log import MemoryLog, MemoryNamespaceLog
 from .storage import StoredNamespace
@@ -22,33 +24,39 @@ _KEEP_UP_SECONDS = 1.5
 """How often to request how far the log is compacted."""
 
 
+class Opening(NamedTuple):
+    """What an opening has connected."""
+
+    brokers: Sequence[LedgerBroker]
+    readers: Sequence[PartitionReader]
+    resumed: bool
+    """Whether reading goes on at a known place."""
+
+
 class LedgeredNamespaceLog(MemoryNamespaceLog):
     """One namespace's log in ledgers, as one process has it open."""
 
-    def __init__(
-        self, owner: LedgeredLog, stored: LedgeredNamespace, sink: LogSink, openings: Sequence[Compaction], start: Start | None = None
-    ) -> None:
-        """``openings``: by partition, how far the broker said just before that it is compacted."""
-        self._readers: list[LedgerReader] = []
+    def __init__(self, owner: LedgeredLog, stored: LedgeredNamespace, sink: LogSink, opening: Opening) -> None:
+        """``opening``: the connected readers, and their brokers."""
+        self._readers: Sequence[PartitionReader] = ()
         super().__init__(owner, stored, sink)
         for channel in self.reads:
             channel.drop()
-        self.resumed = start is not None and resumes_from(start, stored, openings)
-        stood = start.positions if start is not None and self.resumed else [""] * stored.partitions
-        self._readers = [self._reader(owner, stored, partition, opening, stood[partition]) for partition, opening in enumerate(openings)]
-        self.reads = [Channel(self._loop, reader.come) for reader in self._readers]
-        for channel, entries in zip(self.reads, stored.entries, strict=True):
+        self.resumed = opening.resumed
+        self._readers = opening.readers
+        self.reads = [Channel(self._loop, broker.come) for broker in opening.brokers]
+        for channel, broker, entries in zip(self.reads, opening.brokers, stored.entries, strict=True):
+            broker.on_the_way = partial(_some, channel)
             for placed in entries:
                 self.show(placed)
-            channel.push(None)
         self._tasks = [self._loop.create_task(self._run(reader)) for reader in self._readers]
         self._tasks.append(self._loop.create_task(self._keep_up()))
         for task in self._tasks:
             task.add_done_callback(self._tell_of_failure)
 
     def complete_after(self, partition: int) -> Position | None:
-        """Returns what the continuity check knows."""
-        return self._readers[partition].continuity.complete_after
+        """Returns what the reader knows."""
+        return self._readers[partition].complete_after
 
     def follows(self, earlier: Position, later: Position) -> bool:
         """Whether nothing can stand between two entries of a ledger."""
@@ -59,26 +67,17 @@ class LedgeredNamespaceLog(MemoryNamespaceLog):
         if self._readers:
             super().show(placed)
 
-    def _reader(self, owner: LedgeredLog, stored: LedgeredNamespace, partition: int, opening: Compaction, stood: Position) -> LedgerReader:
-        return LedgerReader(
-            partition,
-            owner.asking(stored, partition),
-            opening,
-            lambda after: stored.next(partition, after, AT_ONCE),
-            lambda: bool(self.reads[partition].waiting),
-            owner.not_handed_over.setdefault((stored.name, partition), set()),
-            stood,
-        )
-
     def _tell_end_late(self, partition: int, delay: float, answer: asyncio.Future[Position]) -> None:
-        self._loop.call_later(delay, lambda: None if answer.done() else answer.set_result(self._readers[partition].end()))
+        assert isinstance(self._stored, LedgeredNamespace)
+        last = self._stored.ledgers[partition].last or NOWHERE
+        self._loop.call_later(delay, lambda: None if answer.done() else answer.set_result(self._readers[partition].end(last)))
 
     def _stop(self, error: LogError) -> None:
         super()._stop(error)
         for task in self._tasks:
             task.cancel()
 
-    async def _run(self, reader: LedgerReader) -> None:
+    async def _run(self, reader: PartitionReader) -> None:
         def caught_up() -> None:
             self._behind -= 1
             if self._behind == 0:
@@ -114,33 +113,35 @@ class LedgeredLog(MemoryLog):
         """Opens logs of a storage. ``counts`` counts what reading encounters; the other options are those of ``MemoryLog``."""
         super().__init__(storage, **options)
         self.counts: Counter[str] = Counter() if counts is None else counts
-        self.not_handed_over: dict[tuple[str, int], set[MessageId]] = {}
-        """By namespace and partition: the messages that were not handed over when this process had the log open before."""
         self._kept_back: dict[tuple[str, int], set[MessageId]] = {}
-        self._openings: dict[str, Sequence[Compaction]] = {}
-
-    def asking(self, stored: LedgeredNamespace, partition: int) -> Asking:
-        """Returns the requests about a partition of a namespace."""
-        kept_back = self._kept_back.setdefault((stored.name, partition), set())
-        return Asking(stored.name, stored.ledgers[partition], self.faults, self.counts, kept_back)
+        """By namespace and partition: the messages that were not handed over to this process at first."""
+        self._openings: dict[str, Opening] = {}
 
     async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> MemoryNamespaceLog:
         """Opens a namespace's log.
 
         Raises:
-            LogError: a request for the compaction got no answer, or the log is already open.
+            LogError: a request for the state of a partition got no answer, or the log is already open.
         """
         stored = self.storage.namespace(namespace)
-        self._openings[namespace] = [await self.asking(stored, partition).compaction() for partition in range(stored.partitions)]
+        kept_back = [self._kept_back.setdefault((namespace, partition), set()) for partition in range(stored.partitions)]
+        brokers = [LedgerBroker(partition, stored, self.faults, self.counts, kept) for partition, kept in enumerate(kept_back)]
+        states = [await broker.state() for broker in brokers]
+        resumed = start is not None and resumes_from(start, stored, states)
+        stood = start.positions if start is not None and resumed else [""] * stored.partitions
+        readers = [broker.reader(position) for broker, position in zip(brokers, stood, strict=True)]
+        for reader, state in zip(readers, states, strict=True):
+            await reader.connect(resumed=state if resumed else None)
+        self._openings[namespace] = Opening(brokers, readers, resumed)
         return await super().open(namespace, sink, start)
 
     def _opening(self, stored: StoredNamespace, sink: LogSink, start: Start | None) -> MemoryNamespaceLog:
         assert isinstance(stored, LedgeredNamespace)
-        return LedgeredNamespaceLog(self, stored, sink, self._openings.pop(stored.name), start)
+        return LedgeredNamespaceLog(self, stored, sink, self._openings.pop(stored.name))
 
 
-def resumes_from(start: Start, stored: LedgeredNamespace, openings: Sequence[Compaction]) -> bool:
-    """Whether reading resumes at ``start``, by the rules of ``logs/pulsar/reading/beginning``."""
+def resumes_from(start: Start, stored: LedgeredNamespace, states: Sequence[State]) -> bool:
+    """Whether reading resumes at ``start``, by the rules of ``logs/pulsar/reading/reader``."""
     if start.identity != stored.identity or len(start.positions) != stored.partitions or start.in_place:
         return False
     try:
@@ -148,11 +149,15 @@ def resumes_from(start: Start, stored: LedgeredNamespace, openings: Sequence[Com
     except ValueError:
         return False
     known = all(
-        opening.horizon is not None and (opening.ledger == -1 or opening.horizon <= place)
-        for opening, place in zip(openings, places, strict=True)
+        state.compaction.horizon is not None and (state.compaction.ledger == -1 or state.compaction.horizon <= place)
+        for state, place in zip(states, places, strict=True)
     )
     ends = all(position <= end for position, end in zip(start.positions, stored.ends, strict=True))
     there = [{placed.position: placed for placed in entries} for entries in stored.entries]
     stood = zip(start.positions, start.anchors, there, strict=True)
     same = all(at not in entries or anchor in ("", anchor_of(entries[at])) for at, anchor, entries in stood)
     return known and ends and same
+
+
+def _some(channel: Channel[Placed | None]) -> bool:
+    return bool(channel.waiting)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Placed, Position
-from topicpolicies_server.logs.pulsar.admin.topics import Compaction
+from topicpolicies_server.logs.pulsar.admin.topics import Compaction, Gap, State
 from topicpolicies_server.logs.pulsar.ids import MessageId, message_id_of, position_of
 
 from .storage import MemoryStorage, StoredNamespace
@@ -47,11 +47,6 @@ class Ledgers:
         self._next = MessageId(_FIRST_LEDGER, 0)
         self._entries: list[Entry] = []
         self._compaction = self.told = Compaction(-1, MessageId(_FIRST_LEDGER, -1))
-
-    @property
-    def fresh(self) -> int | None:
-        """The ledger that the first entry goes to, if nothing was ever written; otherwise None."""
-        return None if self._entries else self._next.ledger
 
     @property
     def place(self) -> MessageId:
@@ -123,21 +118,25 @@ class Ledgers:
         before, self.first = self.first, self.next_first
         return self.first > before
 
-    def between(self, after: MessageId, before: MessageId, most: int) -> list[Entry] | None:
-        """Returns the first entries between two places, as they were written; None if some were trimmed, or if one of them is a marker."""
-        if after.ledger < self.first:
-            return None
-        found = self._standing(after, before)[:most]
-        return None if any(each.placed is None for each in found) else found
+    def next(self, first: MessageId) -> Placed | None:
+        """Returns the first entry from a place on that is left, as it was written; markers are none."""
+        at = max(first, MessageId(self.first, 0))
+        found = self._entries[bisect_left(self._entries, at, key=lambda entry: entry.place) :]
+        return next((each.placed for each in found if each.placed is not None), None)
 
-    def upto(self, horizon: MessageId) -> list[Entry]:
-        """Returns the entries up to a place that are left, as they were written; none if one of them is a marker."""
-        found = self._standing(MessageId(self.first, -1), MessageId(horizon.ledger, horizon.entry + 1))
-        return [] if any(each.placed is None for each in found) else found
+    def state(self) -> State:
+        """Returns how far the partition is written and compacted, as the broker reports it."""
+        last = self._entries[-1].place if self._entries else MessageId(_FIRST_LEDGER, -1)
+        horizon = self.told.horizon
+        first = MessageId(self.first, 0)
+        if self.told.ledger != -1 and horizon is not None and horizon.ledger < self.first:
+            first = MessageId(horizon.ledger, horizon.entry + 1)
+        return State(self.told, last, first, None if self._entries else self._next.ledger)
 
-    def message(self, after: MessageId, before: MessageId) -> MessageId | None:
-        """Returns the first place between two that holds a message, of those that are left."""
-        return next((each.place for each in self._standing(after, before) if each.placed is not None), None)
+    def gap(self, after: MessageId, before: MessageId) -> Gap:
+        """Returns what stands between two places."""
+        message = next((each.place for each in self._standing(after, before) if each.placed is not None), None)
+        return Gap(message, after.ledger < self.first, self.told.ledger)
 
     def _standing(self, after: MessageId, before: MessageId) -> list[Entry]:
         first = bisect_right(self._entries, after, key=lambda entry: entry.place)
@@ -200,11 +199,11 @@ class LedgeredNamespace(StoredNamespace):
         told = [{placed.position for placed in entries} for entries in self.entries]
         return any(ledgers.divides_what_overlaps(ledgers.first, left) for ledgers, left in zip(self.ledgers, told, strict=True))
 
-    def next(self, partition: int, after: Position, most: int) -> Sequence[Placed]:
-        """Returns what a reader gets now after a position: what compaction left, and everything after the horizon."""
+    def next(self, partition: int, first: MessageId, most: int) -> Sequence[Placed]:
+        """Returns what a compacted reader gets now from a place on: what compaction left, and everything after the horizon."""
         entries = self.entries[partition]
-        first = bisect_right(entries, after, key=lambda placed: placed.position)
-        return entries[first : first + most]
+        begin = bisect_left(entries, first, key=lambda placed: message_id_of(placed.position))
+        return entries[begin : begin + most]
 
 
 class LedgeredStorage(MemoryStorage):

@@ -13,6 +13,7 @@ import contextvars
 import heapq
 import io
 import random
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor
@@ -46,6 +47,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
             busy: the longest time that one turn of the loop takes, in seconds.
         """
         super().__init__()
+        self._thread = threading.get_ident()
         self._chance = chance
         self._busy = busy
         self._now = 0.0
@@ -78,8 +80,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[*Ts], object], *args: *Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        """Refuses a callback from a thread: a replay would not repeat its time."""
-        raise AssertionError(f"{callback} is called from a thread")
+        """Refuses a callback from another thread: a replay would not repeat its time."""
+        assert threading.get_ident() == self._thread, f"{callback} is called from another thread"
+        return self.call_soon(callback, *args, context=context)
 
     async def _cancel_the_rest(self) -> None:
         left = [task for task in self._tasks() if task is not asyncio.current_task()]

@@ -29,8 +29,7 @@ from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.core.reading import readback, view
 from topicpolicies_server.core.reading.view import Head
 from topicpolicies_server.core.reading.watch import Batch, Page, Token, TopicsWatcher, WatchHub
-from topicpolicies_server.logs.pulsar.admin.topics import Compaction
-from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
+from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
 from topicpolicies_server.namespaces.namespace import Namespace
 from topicpolicies_server.namespaces.progress import Progress
 from topicpolicies_server.namespaces.repairs import Repairs
@@ -335,17 +334,7 @@ def nobody_has_seen_more(patch: pytest.MonkeyPatch) -> None:
 
 def gaps_are_empty(patch: pytest.MonkeyPatch) -> None:
     """Gaps in the log are taken for empty."""
-    patch.setattr(Continuity, "_look_into_gap", Continuity._done)
-
-
-def the_horizon_goes_back(patch: pytest.MonkeyPatch) -> None:
-    """The horizon of a compaction is taken to be that of the log's opening."""
-    original = Continuity._settled
-
-    def planted(self: Continuity, compaction: Compaction) -> None:
-        original(self, compaction._replace(horizon=self._opening.horizon))
-
-    patch.setattr(Continuity, "_settled", planted)
+    patch.setattr(PartitionReader, "_follows", lambda self, place: True)
 
 
 PLANTS: list[tuple[Plant, str, type[Broken]]] = [
@@ -374,7 +363,6 @@ PLANTS: list[tuple[Plant, str, type[Broken]]] = [
     (nobody_has_seen_more, "late-guards", reads.NotConverged),
     (no_repairs, "late-orphans", knowledge.Divided),
     (gaps_are_empty, "compacted", reads.NotConverged),
-    (the_horizon_goes_back, "compacted", reads.TwoTruths),
     (synced_again_and_again, "embedded", watches.NotSyncedOnce),
     (the_hub_skips, "embedded", watches.Missed),
     (resumes_begin_anew, "embedded", watches.Repeated),

@@ -15,8 +15,7 @@ from tests.logs.test_avro_schemas import newer_schema
 from topicpolicies_server.core.policies.events import Event, Placed
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.pulsar.ids import MessageId, position_of
-from topicpolicies_server.logs.pulsar.reading.acknowledged import Acknowledged
-from topicpolicies_server.logs.pulsar.reading.entries import Entries
+from topicpolicies_server.logs.pulsar.reading.entries import Acknowledged, Entries
 
 KEY = a_key("public/default")
 

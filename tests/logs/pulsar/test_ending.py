@@ -21,8 +21,8 @@ from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarNamespaceLog
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin.topics import Layout
 from topicpolicies_server.logs.pulsar.broker_connections import BrokerConnections
-from topicpolicies_server.logs.pulsar.reading.following import Following, Listener
 from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.reading.reader import Listener, LogReader
 
 NAMESPACE = "public/default"
 UNFORESEEN = pytest.mark.parametrize("error", [ValueError, asyncio.CancelledError])
@@ -142,24 +142,25 @@ class Failing:
         await asyncio.Event().wait()
 
 
-def following(reader: Failing) -> Following:
-    async def last(partition: int) -> Any:
-        raise AssertionError(partition)
-
-    return Following(Layout(NAMESPACE, "__change_events", 0), "", [], [cast("PartitionReader", reader)], last)
+def following(reader: Failing, listener: LossListener) -> LogReader:
+    """Returns the reader of a log that is followed by ``reader``."""
+    access = SimpleNamespace(limits=PulsarLimits())
+    log = LogReader(cast("Access", access), cast("Any", None), Layout(NAMESPACE, "__change_events", 0), cast("Listener", listener))
+    log._tasks = [log._owned.begin(log._run(cast("PartitionReader", reader)), "reading it")]
+    return log
 
 
 @UNFORESEEN
 async def test_an_unforeseen_error_of_a_reader_loses_the_log(error: type[BaseException]) -> None:
     listener = LossListener()
-    following(Failing(error("an unforeseen error"))).start(cast("Listener", listener))
+    following(Failing(error("an unforeseen error")), listener)
     await eventually(lambda: listener.losses)
     assert [(loss.reason, error.__name__ in loss.message) for loss in listener.losses] == [(Reason.LOG_UNAVAILABLE, True)]
 
 
 async def test_stopping_the_readers_does_not_lose_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    listener, reading = LossListener(), following(Failing(None))
-    reading.start(cast("Listener", listener))
+    listener = LossListener()
+    reading = following(Failing(None), listener)
     await asyncio.sleep(0)
     reading.stop()
     await asyncio.sleep(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -10,39 +11,42 @@ from tests.logs.pulsar.fakes import FakeAdmin
 from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
-from topicpolicies_server.logs.pulsar.admin.topics import Topics
+from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of
-from topicpolicies_server.logs.pulsar.reading.existence import Existence, LogEnd
-from topicpolicies_server.logs.pulsar.reading.following import Following
+from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.reading.reader import Listener, LogReader
 
 TOPIC = "persistent/public/default/__change_events"
 GONE = LogError(Reason.LOG_UNAVAILABLE, "It was deleted.")
 
 
-class FakeFollowing:
-    """Readers that have read up to ledger 7; ``answer`` is where the broker says that the log ends."""
+class FakeReader:
+    """A reader that has read up to ledger 7."""
 
-    ledgers = (7,)
+    entries = SimpleNamespace(last=MessageId(7, 0))
 
-    def __init__(self, answer: MessageId | LogError) -> None:
-        self.answer = answer
-
-    async def last(self, partition: int) -> MessageId:
-        del partition
-        if isinstance(self.answer, LogError):
-            raise self.answer
-        return self.answer
-
-    def end(self, partition: int, last: MessageId) -> Position:
-        del partition
+    def end(self, last: MessageId) -> Position:
         return border_of(last)
 
 
-class FakeExistence:
-    """Knows whether the log still exists."""
+class Ending(LogReader):
+    """Reads a log of which a broker says where it ends, and another one whether it exists; ``losses``: what was reported."""
 
-    def __init__(self, trouble: LogError | None) -> None:
+    def __init__(self, last: MessageId | LogError, trouble: LogError | None = None) -> None:
+        async def asked(*_: str) -> MessageId:
+            if isinstance(last, LogError):
+                raise last
+            return last
+
+        self.losses: list[LogError] = []
+        listener = SimpleNamespace(lost=self.losses.append)
+        access = SimpleNamespace(topics=SimpleNamespace(last=asked))
+        super().__init__(
+            cast("Access", access), cast("Any", None), Layout("public/default", "__change_events", 0), cast("Listener", listener)
+        )
+        self._readers = [cast("PartitionReader", FakeReader())]
         self.answer = trouble
         self.asked = 0
 
@@ -54,55 +58,49 @@ class FakeExistence:
         return self.answer
 
 
-def ending(last: MessageId | LogError, trouble: LogError | None = None) -> tuple[LogEnd, FakeExistence, list[LogError]]:
-    losses: list[LogError] = []
-    existence = FakeExistence(trouble)
-    return LogEnd(cast("Following", FakeFollowing(last)), cast("Existence", existence), losses.append), existence, losses
-
-
 async def test_an_end_in_a_ledger_that_was_read_needs_no_check_of_the_logs_existence() -> None:
-    asking, existence, _ = ending(MessageId(7, 3), GONE)
-    assert await asking.end(0) == border_of(MessageId(7, 3))
-    assert existence.asked == 0
+    log = Ending(MessageId(7, 3), GONE)
+    assert await log.end(0) == border_of(MessageId(7, 3))
+    assert log.asked == 0
 
 
 async def test_an_end_in_a_ledger_that_was_not_read_needs_one_check_of_the_logs_existence() -> None:
-    asking, existence, losses = ending(MessageId(9, -1))
-    assert [await asking.end(0) for _ in range(3)] == [border_of(MessageId(9, -1))] * 3
-    assert (existence.asked, losses) == (1, [])
+    log = Ending(MessageId(9, -1))
+    assert [await log.end(0) for _ in range(3)] == [border_of(MessageId(9, -1))] * 3
+    assert (log.asked, log.losses) == (1, [])
 
 
 @pytest.mark.parametrize("last", [MessageId(9, 0), LogError(LogState.NOT_SERVED, "not served")])
 async def test_the_end_of_a_replaced_log_is_not_returned_and_the_opened_log_is_lost(last: MessageId | LogError) -> None:
-    asking, _, losses = ending(last, GONE)
+    log = Ending(last, GONE)
     with pytest.raises(LogError) as error:
-        await asking.end(0)
+        await log.end(0)
     assert error.value is GONE
-    assert losses == [GONE]
+    assert log.losses == [GONE]
 
 
 async def test_a_log_that_only_moves_to_another_broker_is_not_lost() -> None:
-    asking, existence, losses = ending(LogError(LogState.NOT_SERVED, "not served"))
+    log = Ending(LogError(LogState.NOT_SERVED, "not served"))
     with pytest.raises(LogError, match="not served"):
-        await asking.end(0)
-    assert (existence.asked, losses) == (1, [])
+        await log.end(0)
+    assert (log.asked, log.losses) == (1, [])
 
 
 async def test_requesting_the_end_fails_while_the_logs_existence_can_not_be_checked() -> None:
     silent = LogError(LogState.ADMIN_UNREACHABLE, "no answer")
-    asking, existence, losses = ending(MessageId(9, -1), silent)
+    log = Ending(MessageId(9, -1), silent)
     with pytest.raises(LogError, match="no answer"):
-        await asking.end(0)
-    existence.answer = None
-    assert await asking.end(0) == border_of(MessageId(9, -1))
-    assert (existence.asked, losses) == (2, [])
+        await log.end(0)
+    log.answer = None
+    assert await log.end(0) == border_of(MessageId(9, -1))
+    assert (log.asked, log.losses) == (2, [])
 
 
 async def test_requesting_the_end_fails_and_loses_nothing_while_no_broker_answers() -> None:
-    asking, existence, losses = ending(LogError(LogState.ADMIN_UNREACHABLE, "no answer"))
+    log = Ending(LogError(LogState.ADMIN_UNREACHABLE, "no answer"))
     with pytest.raises(LogError, match="no answer"):
-        await asking.end(0)
-    assert (existence.asked, losses) == (0, [])
+        await log.end(0)
+    assert (log.asked, log.losses) == (0, [])
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts, dialect_of, learn, unread_logs
 from topicpolicies_server.logs.pulsar.admin.schemas import NOT_REGISTERED, Schemas
-from topicpolicies_server.logs.pulsar.admin.topics import End, Layout, Topics, throttling
-from topicpolicies_server.logs.pulsar.ids import MessageId
+from topicpolicies_server.logs.pulsar.admin.topics import Compaction, Gap, Layout, State, Topics, throttling
+from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId
 
 REFUSED = LogError(LogState.ADMIN_REFUSED, "superusers only")
 SERVICES = "org.apache.pulsar.broker.service"
@@ -153,20 +153,52 @@ async def test_a_namespaces_setting_for_new_topics_takes_precedence_over_the_bro
 
 
 @pytest.mark.parametrize(
-    ("stats", "end"),
+    ("stats", "last", "fresh"),
     [
-        (None, End(None)),
-        ({"lastConfirmedEntry": "7:3", "ledgers": [{"ledgerId": 7}]}, End(MessageId(7, 3))),
-        ({"lastConfirmedEntry": "7:-1", "ledgers": [{"ledgerId": 7}], "compactedLedger": {"ledgerId": -1}}, End(None, 7)),
-        ({"lastConfirmedEntry": "7:-1", "ledgers": [{"ledgerId": 7}, {"ledgerId": 8}]}, End(None)),
-        ({"lastConfirmedEntry": "6:-1", "ledgers": [{"ledgerId": 7}]}, End(None)),
-        ({"lastConfirmedEntry": "7:-1", "ledgers": [{"ledgerId": 7}], "compactedLedger": {"ledgerId": 5}}, End(MessageId(7, -1))),
-        ({"lastConfirmedEntry": "nonsense"}, End(None)),
+        (None, NOWHERE, None),
+        ({"lastConfirmedEntry": "7:3", "ledgers": [{"ledgerId": 7}]}, MessageId(7, 3), None),
+        ({"lastConfirmedEntry": "7:-1", "ledgers": [{"ledgerId": 7}], "compactedLedger": {"ledgerId": -1}}, MessageId(7, -1), 7),
+        ({"lastConfirmedEntry": "7:-1", "ledgers": [{"ledgerId": 7}, {"ledgerId": 8}]}, MessageId(7, -1), None),
+        ({"lastConfirmedEntry": "6:-1", "ledgers": [{"ledgerId": 7}]}, MessageId(6, -1), None),
+        ({"lastConfirmedEntry": "7:-1", "ledgers": [{"ledgerId": 7}], "compactedLedger": {"ledgerId": 5}}, MessageId(7, -1), None),
+        ({"lastConfirmedEntry": "nonsense"}, NOWHERE, None),
     ],
 )
-async def test_the_end_of_a_topic_shows_whether_anything_was_ever_written(stats: Any, end: End) -> None:
+async def test_the_state_of_a_topic_shows_whether_anything_was_ever_written(stats: Any, last: MessageId, fresh: int | None) -> None:
     topics = Topics(admin_answering({f"{TOPIC}/internalStats": stats}), "__change_events")
-    assert await topics.end("public/default", "__change_events") == end
+    state = await topics.state("public/default", "__change_events")
+    assert (state.last, state.fresh_ledger) == (last, fresh)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "recalled", "first"),
+    [
+        (MessageId(5, 3), 100, MessageId(3, 0)),
+        (MessageId(5, 1), 5, MessageId(3, 7)),
+        (MessageId(7, -1), 3, MessageId(5, 1)),
+        (MessageId(7, 8), 4, MessageId(7, 5)),
+        (MessageId(7, 8), 0, MessageId(7, 9)),
+        (MessageId(2, 8), 4, MessageId(2, 9)),  # its ledger is gone
+    ],
+)
+async def test_a_topic_is_read_uncompacted_from_the_first_entry_on_that_is_wanted_and_left(
+    horizon: MessageId, recalled: int, first: MessageId
+) -> None:
+    stats = {
+        "ledgers": [{"ledgerId": 3, "entries": 10}, {"ledgerId": 5, "entries": 4}, {"ledgerId": 7, "entries": 0}],
+        "compactedLedger": {"ledgerId": 20},
+        "cursors": {"__compaction": {"markDeletePosition": f"{horizon.ledger}:{horizon.entry}"}},
+        "lastConfirmedEntry": "7:9",
+    }
+    topics = Topics(admin_answering({f"{TOPIC}/internalStats": stats}), "__change_events")
+    state = await topics.state("public/default", "__change_events", recalled)
+    assert state == State(Compaction(20, horizon), MessageId(7, 9), first)
+
+
+async def test_a_topic_that_was_never_compacted_is_read_from_its_first_ledger_on() -> None:
+    stats = {"ledgers": [{"ledgerId": 5, "entries": 4}, {"ledgerId": 7}], "lastConfirmedEntry": "7:9"}
+    topics = Topics(admin_answering({f"{TOPIC}/internalStats": stats}), "__change_events")
+    assert (await topics.state("public/default", "__change_events", 3)).first == MessageId(5, 0)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +242,7 @@ async def test_a_message_between_two_entries_is_found_in_any_ledger(
     entries = {f"{TOPIC}/ledger/{where}": headers for where, headers in shown.items()}
     admin = FakeAdmin({f"{TOPIC}/internalStats": {"ledgers": LEDGERS}, **entries})
     topics = Topics(cast("Admin", admin), "__change_events")
-    assert await topics.first_message_between("public/default", "__change_events", after, before) == skipped
+    assert await topics.gap("public/default", "__change_events", after, before) == Gap(skipped, after.ledger == 4, -1)
     assert len(admin.asked) == 1 + min(len(shown), 64)
 
 
@@ -295,12 +327,10 @@ async def test_answers_of_any_form_are_interpreted_or_reported_as_a_log_error(an
         topics.find("public/default"),
         topics.expected("public/default", 0),
         topics.creations(layout),
-        topics.end("public/default", "log"),
+        topics.state("public/default", "log"),
         topics.last("public/default", "log"),
-        topics.compaction("public/default", "log"),
-        topics.between("public/default", "log", place, place),
         topics.sent_up_to("public/default", "log", "mine", place),
-        topics.first_message_between("public/default", "log", place, MessageId(8, 1)),
+        topics.gap("public/default", "log", place, MessageId(8, 1)),
         schemas.refresh(),
         schemas.written_with(3),
         source.cluster(),

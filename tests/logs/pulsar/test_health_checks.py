@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -24,41 +25,40 @@ from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.health_checks import HealthChecks
-from topicpolicies_server.logs.pulsar.reading.existence import Existence
-from topicpolicies_server.logs.pulsar.reading.following import Following
+from topicpolicies_server.logs.pulsar.ids import MessageId
+from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
+from topicpolicies_server.logs.pulsar.reading.reader import LogReader
 
 TOPIC = "persistent/public/default/__change_events"
 THERE = {f"{TOPIC}/partitions": {"partitions": 0}, f"{TOPIC}/internal-info": {"creationDate": "monday"}}
 LIMITS = PulsarLimits(creation_seconds=2, check_seconds=30, reconnect_seconds=15, disconnected_seconds=60)
 
 
-class FakeFollowing:
-    """The readers of a log that is not partitioned."""
+class FakeReader:
+    """The reader of a log that is not partitioned."""
 
-    def __init__(self, creation: str = "monday") -> None:
-        self.layout = Layout("public/default", "__change_events", 0)
-        self.creation = creation
+    def __init__(self) -> None:
+        self.entries = SimpleNamespace(last=MessageId(7, 0))
         self.connected = True
-        self.partly_connected = True
-        self.complete = True
-        self.ledgers = (7,)
         self.kept_up = 0
 
     async def keep_up(self) -> None:
         self.kept_up += 1
 
 
-def watching(answers: dict[str, Any], creation: str = "monday") -> tuple[Existence, FakeFollowing]:
+def watching(answers: dict[str, Any], creation: str = "monday") -> tuple[LogReader, FakeReader]:
+    """Returns the reader of a log that has caught up, and that of its partition."""
     admin = cast("Admin", FakeAdmin(answers))
-    following = FakeFollowing(creation)
     access = Access(cast("PulsarClient", None), admin, Topics(admin, "__change_events"), PulsarFacts("east", Dialect.PREFIXED, 0), LIMITS)
-    return Existence(access, cast("Following", following)), following
+    log, reader = LogReader(access, cast("Any", None), Layout("public/default", "__change_events", 0), cast("Any", None)), FakeReader()
+    log._readers, log._creations, log._noticed_ledgers = [cast("PartitionReader", reader)], [creation], (7,)
+    return log, reader
 
 
 async def test_the_check_of_an_unchanged_log_finds_no_trouble_and_requests_compactions() -> None:
-    existence, following = watching(THERE)
-    assert await existence.trouble() is None
-    assert following.kept_up == 1
+    log, reader = watching(THERE)
+    assert await log.trouble() is None
+    assert reader.kept_up == 1
 
 
 @pytest.mark.parametrize(
@@ -71,76 +71,79 @@ async def test_the_check_of_an_unchanged_log_finds_no_trouble_and_requests_compa
     ],
 )
 async def test_the_check_of_a_deleted_or_changed_log_returns_the_reason_for_which_it_is_lost(answers: dict[str, Any], reason: str) -> None:
-    existence, _ = watching(answers)
-    error = await existence.trouble()
+    log, _ = watching(answers)
+    error = await log.trouble()
     assert error is not None
     assert error.reason == reason
     assert (error.kind is Kind.NOT_FOUND) == (reason == "NAMESPACE_NOT_FOUND")
 
 
 async def test_a_log_whose_creation_is_not_known_is_not_compared() -> None:
-    existence, _ = watching(THERE, creation="")
-    assert await existence.trouble() is None
+    log, _ = watching(THERE, creation="")
+    assert await log.trouble() is None
 
 
 @pytest.mark.parametrize("connected", [True, False])
 @pytest.mark.parametrize("why", [LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE])
 async def test_a_failed_check_loses_the_log_only_if_access_is_denied_and_there_is_no_connection(why: LogState, connected: bool) -> None:
-    existence, following = watching({f"{TOPIC}/partitions": LogError(why, "no")})
-    following.connected = connected
-    error = await existence.trouble()
+    log, reader = watching({f"{TOPIC}/partitions": LogError(why, "no")})
+    reader.connected = connected
+    error = await log.trouble()
     assert (None if error is None else error.reason) == ("LOG_UNAVAILABLE" if why is LogState.ADMIN_REFUSED and not connected else None)
 
 
 @pytest.mark.parametrize("why", [LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE])
 @pytest.mark.parametrize("question", ["partitions", "internal-info"])
 async def test_a_check_that_has_to_be_sure_raises_if_the_admin_api_does_not_answer(why: LogState, question: str) -> None:
-    existence, following = watching({**THERE, f"{TOPIC}/{question}": LogError(why, "no")})
+    log, reader = watching({**THERE, f"{TOPIC}/{question}": LogError(why, "no")})
     with pytest.raises(LogError, match="no"):
-        await existence.trouble(surely=True)
-    assert following.kept_up == 0
+        await log.trouble(surely=True)
+    assert reader.kept_up == 0
 
 
 async def test_a_check_without_an_answer_is_due_again_soon_and_only_by_time() -> None:
-    existence, _ = watching({f"{TOPIC}/partitions": LogError(LogState.ADMIN_UNREACHABLE, "no")})
-    assert await existence.trouble() is None
+    log, _ = watching({f"{TOPIC}/partitions": LogError(LogState.ADMIN_UNREACHABLE, "no")})
+    assert await log.trouble() is None
     now = time.monotonic()
-    assert [existence.due(now + seconds) for seconds in (1, 3)] == [False, True]
-    assert existence.due_only_by_time
-    existence, _ = watching(THERE)
-    assert await existence.trouble() is None
-    assert not existence.due(time.monotonic() + 3)
+    assert [log.due(now + seconds) for seconds in (1, 3)] == [False, True]
+    assert log.due_only_by_time
+    log, _ = watching(THERE)
+    assert await log.trouble() is None
+    assert not log.due(time.monotonic() + 3)
 
 
 async def test_an_existing_log_that_does_not_reconnect_in_time_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    existence, following = watching(THERE)
-    following.connected = False
+    log, reader = watching(THERE)
+    reader.connected = False
     began = time.monotonic()
     monkeypatch.setattr(time, "monotonic", lambda: began + 10)
-    assert await existence.trouble() is None
+    assert await log.trouble() is None
     monkeypatch.setattr(time, "monotonic", lambda: began + 16)
-    error = await existence.trouble()
+    error = await log.trouble()
     assert error is not None
     assert error.reason == "LOG_UNAVAILABLE"
 
 
 async def test_a_check_is_due_periodically_and_soon_after_a_new_ledger_or_a_disconnection() -> None:
-    def due_after(seconds: float, happened: Callable[[FakeFollowing], None] = lambda _: None, before: float | None = None) -> bool:
-        existence, following = watching(THERE)
+    def due_after(seconds: float, happened: Callable[[LogReader, FakeReader], None] | None = None, before: float | None = None) -> bool:
+        log, reader = watching(THERE)
         began = time.monotonic()
         if before is not None:
-            existence.due(began + before)
-        happened(following)
-        return existence.due(began + seconds)
+            log.due(began + before)
+        if happened is not None:
+            happened(log, reader)
+        return log.due(began + seconds)
 
-    def disconnected(following: FakeFollowing) -> None:
-        following.connected = False
+    def disconnected(log: LogReader, reader: FakeReader) -> None:
+        del log
+        reader.connected = False
 
-    def next_ledger(following: FakeFollowing) -> None:
-        following.ledgers = (8,)
+    def next_ledger(log: LogReader, reader: FakeReader) -> None:
+        del log
+        reader.entries.last = MessageId(8, 0)
 
-    def loading(following: FakeFollowing) -> None:
-        following.ledgers, following.complete = (8,), False
+    def loading(log: LogReader, reader: FakeReader) -> None:
+        reader.entries.last, log._behind = MessageId(8, 0), 1
 
     assert not due_after(29)
     assert due_after(31)
@@ -152,18 +155,18 @@ async def test_a_check_is_due_periodically_and_soon_after_a_new_ledger_or_a_disc
 
 
 async def test_a_check_is_due_once_after_a_short_disconnection() -> None:
-    existence, following = watching(THERE)
-    existence.check_connection()
+    log, reader = watching(THERE)
+    log.check_connection()
     now = time.monotonic()
-    assert not existence.due(now)
-    following.connected = False
-    existence.check_connection()
-    assert not existence.due(now + 0.05)
-    following.connected = True
-    existence.check_connection()
-    assert existence.due(now + 0.1)
-    assert await existence.trouble() is None
-    assert not existence.due(now + 0.2)
+    assert not log.due(now)
+    reader.connected = False
+    log.check_connection()
+    assert not log.due(now + 0.05)
+    reader.connected = True
+    log.check_connection()
+    assert log.due(now + 0.1)
+    assert await log.trouble() is None
+    assert not log.due(now + 0.2)
 
 
 async def test_connections_are_looked_at_several_times_between_rounds() -> None:
@@ -176,12 +179,12 @@ async def test_connections_are_looked_at_several_times_between_rounds() -> None:
 
 
 async def test_a_log_without_a_connection_is_given_up_after_a_limited_time() -> None:
-    existence, following = watching(THERE)
+    log, reader = watching(THERE)
     now = time.monotonic()
-    existence.due(now + 100)
-    following.connected = False
-    assert existence.given_up(now + 150) is None
-    error = existence.given_up(now + 161)
+    log.due(now + 100)
+    reader.connected = False
+    assert log.given_up(now + 150) is None
+    error = log.given_up(now + 161)
     assert error is not None
     assert error.reason == "LOG_UNAVAILABLE"
 
@@ -430,20 +433,20 @@ async def test_a_thousand_logs_cause_only_a_few_requests_a_second() -> None:
     class Log(FakeLog):
         def __init__(self) -> None:
             super().__init__()
-            self.existence, _ = watching(THERE)
-            self.existence._asked -= LIMITS.check_seconds
-            self.admin = cast("FakeAdmin", self.existence._access.admin)
+            self.log, _ = watching(THERE)
+            self.log._checked -= LIMITS.check_seconds
+            self.admin = cast("FakeAdmin", self.log._access.admin)
 
         @property
         def due_only_by_time(self) -> bool:  # type: ignore[override]
-            return self.existence.due_only_by_time
+            return self.log.due_only_by_time
 
         def due(self, now: float) -> bool:
-            return self.existence.due(now)
+            return self.log.due(now)
 
         async def check(self) -> None:
             await super().check()
-            assert await self.existence.trouble() is None
+            assert await self.log.trouble() is None
 
     logs = [Log() for _ in range(1_000)]
     checks = HealthChecks(lambda: logs, every_seconds=0.1)
@@ -456,8 +459,8 @@ async def test_a_thousand_logs_cause_only_a_few_requests_a_second() -> None:
 
 
 async def test_a_check_of_a_log_with_a_new_ledger_is_not_due_only_by_time() -> None:
-    existence, following = watching(THERE)
+    log, reader = watching(THERE)
     now = time.monotonic()
-    assert existence.due(now + 31) and existence.due_only_by_time
-    following.ledgers = (8,)
-    assert existence.due(now + 31) and not existence.due_only_by_time
+    assert log.due(now + 31) and log.due_only_by_time
+    reader.entries.last = MessageId(8, 0)
+    assert log.due(now + 31) and not log.due_only_by_time

@@ -21,8 +21,8 @@ from topicpolicies_server.core.policies.events import Action, Event, Placed
 from topicpolicies_server.logs.change_log import LogError, Start, anchor_of
 from topicpolicies_server.logs.pulsar import PulsarLimits, PulsarLog, PulsarNamespaceLog
 from topicpolicies_server.logs.pulsar.ids import place_of
-from topicpolicies_server.logs.pulsar.reading import patience
-from topicpolicies_server.logs.pulsar.reading.existence import Existence
+from topicpolicies_server.logs.pulsar.reading import partition as reading
+from topicpolicies_server.logs.pulsar.reading.reader import LogReader
 
 
 def place_in(log: PulsarNamespaceLog, entries: list[Placed]) -> Start:
@@ -130,31 +130,30 @@ async def test_a_log_whose_newest_entry_was_compacted_away_catches_up(following:
     assert again.entries[-1].position > str(log.complete_after(again.entries[-1].partition))
 
 
-async def test_a_reader_that_compaction_overtook_loses_the_log_if_recalling_is_off(following: Following, namespace: str) -> None:
+async def test_a_reader_that_compaction_overtook_reads_everything_that_still_stands(following: Following, namespace: str) -> None:
+    recorder = await overtaken(following, namespace, following.start(limits=PulsarLimits(received=1, recalled=0)))
+    await recorder.until(lambda: "9" in recorder.ids())
+    assert recorder.ids() == ["mine", *map(str, range(10))] and recorder.losses == []
+
+
+async def test_a_reader_whose_ledger_was_compacted_and_deleted_loses_the_log(following: Following, namespace: str) -> None:
     change_log = following.start(limits=PulsarLimits(received=1, recalled=0))
-    recorder = await overtaken(following, namespace, change_log)
+    recorder = await overtaken(following, namespace, change_log, trimmed=True)
     await recorder.until(lambda: bool(recorder.losses))
     assert recorder.losses[0].reason == "LOG_UNAVAILABLE"
     assert recorder.ids()[:2] == ["mine", "0"]
     assert "9" not in recorder.ids()
     _, again = await following.open(namespace, change_log)
-    assert again.ids() == ["9"]
+    assert again.ids() == ["9", "last"]
 
 
-async def test_a_reader_that_compaction_overtook_reads_the_erased_entries_from_the_ledgers(following: Following, namespace: str) -> None:
-    recorder = await overtaken(following, namespace, following.start(limits=PulsarLimits(received=1)))
-    await recorder.until(lambda: "9" in recorder.ids())
-    assert recorder.ids() == ["mine", *map(str, range(10))] and recorder.losses == []
-
-
-async def overtaken(following: Following, namespace: str, change_log: PulsarLog) -> Recorder:
-    """Holds a reader while a compaction overtakes it, and then releases it."""
+async def overtaken(following: Following, namespace: str, change_log: PulsarLog, *, trimmed: bool = False) -> Recorder:
+    """Holds a reader while a compaction overtakes it, and then releases it; ``trimmed``: once its ledger was deleted as well."""
     key = a_key(namespace)
     log, recorder = await following.open(namespace, change_log)
     recorder.append(log, an_update(key, event_id="mine"))
     await recorder.until_settled(1)
-    assert log._following is not None
-    (reader,) = log._following._readers
+    (reader,) = log._reader._readers
     hand_over, gate = reader._hand_over, asyncio.Event()
 
     async def held(*arguments: Any, **named: Any) -> None:
@@ -166,8 +165,48 @@ async def overtaken(following: Following, namespace: str, change_log: PulsarLog)
     for n in range(10):
         await asyncio.to_thread(foreign.write, namespace, an_update(key, n, event_id=f"{n}"))
     await asyncio.to_thread(following.admin.compact_change_events, namespace)
+    if trimmed:
+        await following.ask("PUT", f"persistent/{namespace}/{CHANGE_EVENTS}/unload")
+        await asyncio.to_thread(foreign.write, namespace, an_update(a_key(namespace, 1), event_id="last"))
+
+        async def deleted() -> bool:
+            stats = await following.ask("GET", f"persistent/{namespace}/{CHANGE_EVENTS}/internalStats")
+            return len(stats["ledgers"]) == 1
+
+        await eventually(deleted)
     gate.set()
     return recorder
+
+
+@pytest.mark.stages_compaction
+async def test_a_new_reader_reads_compacted_entries_as_they_were(following: Following, namespace: str) -> None:
+    await compare(following, namespace)
+
+
+@pytest.mark.stages_compaction
+async def test_a_new_reader_reads_compacted_entries_of_three_partitions_as_they_were(
+    following: Following, partitioned_namespace: str
+) -> None:
+    await compare(following, partitioned_namespace)
+
+
+async def compare(following: Following, namespace: str) -> None:
+    """Writes, compacts, and reads with and without recalling erased entries."""
+    log, recorder = await following.open(namespace)
+    for number in range(60):
+        recorder.append(log, an_update(a_key(namespace, number % 4), number, event_id=f"{number}"))
+    await recorder.until_settled(60)
+    await recorder.until(lambda: len(recorder.entries) == 60)
+    await asyncio.to_thread(following.admin.compact_change_events, namespace)
+    recorder.append(log, an_update(a_key(namespace, 1), 60, event_id="60"))
+    await recorder.until_settled(61)
+    _, whole = await following.open(namespace)
+    assert sorted(whole.ids(), key=int) == [str(number) for number in range(61)]
+    for limits, fewest in ((dataclasses.replace(QUICK, recalled=0), 5), (dataclasses.replace(QUICK, recalled=7), 8)):
+        _, compacted = await following.open(namespace, following.start(limits=limits))
+        assert fewest <= len(compacted.entries) < 40, "the test needs entries that were compacted away"
+        positions = {placed.position for placed in whole.entries}
+        assert {placed.position for placed in compacted.entries} <= positions
 
 
 async def test_a_reader_that_keeps_up_is_not_disturbed_by_compaction_and_unloading(following: Following, namespace: str) -> None:
@@ -186,14 +225,11 @@ async def test_a_reader_that_keeps_up_is_not_disturbed_by_compaction_and_unloadi
     assert len({place_of(placed.position).ledger for placed in recorder.entries}) > 1
 
 
-@pytest.mark.parametrize("recalled", [0, 100])
-async def test_an_event_that_the_library_drops_is_noticed_and_read(following: Following, namespace: str, recalled: int) -> None:
-    change_log = following.start(limits=dataclasses.replace(QUICK, recalled=recalled))
-    log, recorder = await following.open(namespace, change_log)
+async def test_an_event_that_the_library_drops_is_noticed_and_read(following: Following, namespace: str) -> None:
+    log, recorder = await following.open(namespace)
     recorder.append(log, an_update(a_key(namespace), event_id="mine"))
     await recorder.until_settled(1)
-    assert log._following is not None
-    (reader,) = log._following._readers
+    (reader,) = log._reader._readers
     receiver = reader._receiver
     received, swallowed = receiver._received, 0
 
@@ -209,23 +245,15 @@ async def test_an_event_that_the_library_drops_is_noticed_and_read(following: Fo
     foreign = following.foreign()
     for n in range(3):
         await asyncio.to_thread(foreign.write, namespace, an_update(a_key(namespace, n), event_id=f"{n}"))
-    if recalled:
-        await recorder.until(lambda: len(recorder.entries) == 4)
-        assert swallowed == 1 and recorder.losses == []
-        assert recorder.ids() == ["mine", "0", "1", "2"]
-        return
-    await recorder.until(lambda: bool(recorder.losses))
-    assert swallowed == 1
-    assert recorder.losses[0].reason == "LOG_UNAVAILABLE"
-    assert recorder.ids() == ["mine", "0"]
-    _, again = await following.open(namespace, change_log)
-    assert again.ids() == ["mine", "0", "1", "2"]
+    await recorder.until(lambda: len(recorder.entries) == 4)
+    assert swallowed == 1 and recorder.losses == []
+    assert recorder.ids() == ["mine", "0", "1", "2"]
 
 
 async def test_a_reopened_reader_resumes_where_the_former_one_stood(
     following: Following, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(patience, "_READER_SECONDS", 0.2)
+    monkeypatch.setattr(reading, "_STUCK_SECONDS", 0.2)
     log, recorder = await following.open(namespace)
     for n in range(12):
         recorder.append(log, an_update(a_key(namespace, n % 4), event_id=f"{n}"))
@@ -234,8 +262,7 @@ async def test_a_reopened_reader_resumes_where_the_former_one_stood(
     await asyncio.to_thread(following.admin.compact_change_events, namespace)
     second, entries = await following.open(namespace, following.start(limits=dataclasses.replace(QUICK, recalled=0)))
     assert entries.ids() == ["8", "9", "10", "11"]
-    assert second._following is not None
-    (reader,) = second._following._readers
+    (reader,) = second._reader._readers
     former, last = reader.handle, reader.entries.last
     reader.end(last._replace(entry=last.entry + 8))  # the broker does not have this entry, so it can't have sent it
     await eventually(lambda: reader.handle is not former)
@@ -252,11 +279,9 @@ async def test_the_broker_reports_that_it_has_sent_everything(following: Followi
     recorder.append(log, an_update(a_key(namespace)))
     await recorder.until_settled(1)
     _, again = await following.open(namespace)
-    assert log._following is not None
     (second,) = following.logs[-1]._open_logs()
-    assert second._following is not None
-    goal = second._following._readers[0]._goal
-    assert goal.last is not None and await goal.sent(goal.last)
+    (reader,) = second._reader._readers
+    assert await reader._access.topics.sent_up_to(namespace, CHANGE_EVENTS, reader._name, reader.entries.last)
     assert again.ids() == recorder.ids()
 
 
@@ -407,7 +432,7 @@ async def test_a_replaced_log_is_noticed_soon_although_its_reader_is_idle(follow
 async def test_events_in_a_recreated_log_are_never_read_as_those_of_the_former_log(
     following: Following, namespace: str, partitions: int, written: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Existence, "due", lambda *_: False)  # no check happens in time
+    monkeypatch.setattr(LogReader, "due", lambda *_: False)  # no check happens in time
     change_log, log, recorder = await written_to(following, namespace, partitions)
     former, identity = recorder.ids(), log.identity
     await delete(following, namespace, partitions)
@@ -441,7 +466,7 @@ async def test_a_log_is_lost_and_gets_another_identity_if_only_one_partition_is_
     (key, *_) = hit = [key for key in keys if log.partition_of(key) == 1]
     place = place_in(log, recorder.entries)
     if written != "nothing":
-        monkeypatch.setattr(Existence, "due", lambda *_: False)  # no check happens in time
+        monkeypatch.setattr(LogReader, "due", lambda *_: False)  # no check happens in time
     await following.ask("DELETE", f"persistent/{namespace}/{CHANGE_EVENTS}-partition-1", force="true")
     event = an_update(key, event_id="later")
     if written == "here":

@@ -26,8 +26,7 @@ from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.broker_connections import BrokerConnections
 from topicpolicies_server.logs.pulsar.ids import MessageId
 from topicpolicies_server.logs.pulsar.reach import Reach
-from topicpolicies_server.logs.pulsar.reading.existence import Existence
-from topicpolicies_server.logs.pulsar.reading.following import Following
+from topicpolicies_server.logs.pulsar.reading.reader import LogReader
 
 
 @pytest.fixture
@@ -59,25 +58,20 @@ class Open(NamedTuple):
     """An open log with fake readers."""
 
     log: PulsarNamespaceLog
-    existence: Existence
+    reader: LogReader
     recorder: Recorder
 
 
 def opened(log: PulsarLog, readers: list[FakeReader], namespace: str = "acme/orders") -> Open:
     """Opens a log with these readers, created at "monday"."""
-
-    async def last(partition: int) -> Any:
-        raise AssertionError(partition)
-
     log._begin()
     assert log._admin is not None
     facts, limits, recorder = PulsarFacts("east", Dialect.PREFIXED, 0), PulsarLimits(close_seconds=0.2), Recorder()
     access = Access(cast("Any", None), log._admin, Topics(log._admin, "__change_events"), facts, limits, connections=log._connections)
     layout = Layout(namespace, "__change_events", len(readers))
     made = log._logs[namespace] = PulsarNamespaceLog(access, layout, recorder, log._forget)
-    following = made._reader.following = Following(layout, "monday", [], cast("Any", readers), last)
-    existence = made._reader._existence = Existence(access, following)
-    return Open(made, existence, recorder)
+    made._reader._readers, made._reader._creations = cast("Any", readers), ["monday"] * len(readers)
+    return Open(made, made._reader, recorder)
 
 
 async def why(log: PulsarLog) -> LogError:
@@ -123,12 +117,12 @@ async def test_a_cluster_is_unreachable_if_no_reader_is_connected_although_a_bro
 async def test_a_log_with_one_connected_reader_is_reached_but_not_counted_as_connected(cluster: FakeCluster, log: PulsarLog) -> None:
     await cluster.open()
     readers = [FakeReader(connected=connected) for connected in (False, False, True, False)]
-    existence = opened(log, readers).existence
-    existence.check_connection()
+    reader = opened(log, readers).reader
+    reader.check_connection()
     assert log.connections() == Connections(1, 0)
     await log.reach()
     readers[2].connected = False
-    existence.check_connection()
+    reader.check_connection()
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
 
 
@@ -138,16 +132,16 @@ async def test_a_disconnected_reader_of_a_deleted_namespace_does_not_make_the_cl
     await cluster.open()
     cluster.deleted = {"acme/orders", "acme/others"}
     logs = [opened(log, [FakeReader(connected=False)], "acme/orders")]
-    logs[0].existence.check_connection()
+    logs[0].reader.check_connection()
     await log.reach()
     logs = [opened(log, [FakeReader(connected=False)], namespace) for namespace in ("acme/orders", "acme/others")]
     for each in logs:
-        each.existence.check_connection()
+        each.reader.check_connection()
     await log.reach()
     assert [loss.reason for each in logs for loss in each.recorder.losses] == ["NAMESPACE_NOT_FOUND"] * 2
     cluster.deleted = {"acme/orders"}
     for namespace in ("acme/orders", "acme/others"):
-        opened(log, [FakeReader(connected=False)], namespace).existence.check_connection()
+        opened(log, [FakeReader(connected=False)], namespace).reader.check_connection()
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
 
 
@@ -159,7 +153,7 @@ async def test_a_disconnected_log_that_was_recreated_is_lost_and_does_not_make_t
 ) -> None:
     await cluster.open()
     each = opened(log, [FakeReader(connected=False)])
-    each.existence.check_connection()
+    each.reader.check_connection()
     cluster.logs["acme/orders"] = partitions, created
     if reason is None:
         assert (await why(log)).message == "No reader of a change log is connected to a broker."
@@ -175,8 +169,8 @@ async def test_a_log_that_is_lost_because_it_does_not_reconnect_still_makes_the_
 ) -> None:
     await cluster.open()
     each = opened(log, [FakeReader(connected=False)])
-    each.existence.check_connection()
-    each.existence._connected -= 20.0
+    each.reader.check_connection()
+    each.reader._connected -= 20.0
     cluster.logs["acme/orders"] = 1, "monday"
     assert (await why(log)).message == "No reader of a change log is connected to a broker."
     assert [loss.reason for loss in each.recorder.losses] == ["LOG_UNAVAILABLE"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -16,104 +17,129 @@ from topicpolicies_server.core.policies.events import LATEST_MS, Placed
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Dialect
 from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.logs.pulsar import PulsarLimits
+from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.schemas import Schemas
-from topicpolicies_server.logs.pulsar.admin.topics import Compaction
-from topicpolicies_server.logs.pulsar.client import Result
-from topicpolicies_server.logs.pulsar.ids import MessageId, border_of, position_of
-from topicpolicies_server.logs.pulsar.reading import continuity_requests, patience, receiving
+from topicpolicies_server.logs.pulsar.admin.topics import Compaction, Gap, State
+from topicpolicies_server.logs.pulsar.client import PulsarClientError, Result
+from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, position_of
 from topicpolicies_server.logs.pulsar.reading import partition as reader
-from topicpolicies_server.logs.pulsar.reading.continuity import Continuity
-from topicpolicies_server.logs.pulsar.reading.continuity_requests import ContinuityRequests
-from topicpolicies_server.logs.pulsar.reading.entries import Entries
-from topicpolicies_server.logs.pulsar.reading.partition import Goal, PartitionReader
-from topicpolicies_server.logs.pulsar.reading.receiving import Received
+from topicpolicies_server.logs.pulsar.reading.entries import Entries, ResumePoint
+from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
 from topicpolicies_server.namespaces.wording import event_in_words
 
 NAMESPACE = "public/default"
 KEY = a_key(NAMESPACE)
 NEVER_COMPACTED = Compaction(-1, MessageId(7, -1))
+BEGINNING = MessageId(7, 0)
 
 
 class Reading:
-    """A running reader, and what it delivered."""
+    """A running reader, its broker, and what it delivered."""
 
     def __init__(
         self,
         handle: FakeReader,
-        last: MessageId | None,
+        last: MessageId,
         *,
         sent: Callable[[], bool | LogError] = lambda: False,
         patience: float = 5.0,
-        fresh_ledger: int | None = None,
         opening: Compaction = NEVER_COMPACTED,
+        first: MessageId = BEGINNING,
         answers: dict[str, Any] | None = None,
-        recalled: Sequence[Received] = (),
-        recall: Callable[[MessageId, MessageId], Awaitable[Sequence[Received] | None]] | None = None,
-        not_handed_over: set[MessageId] | None = None,
-        successors: Sequence[FakeReader | LogError] | None = None,
-        replaced: Sequence[LogError | None] = (),
+        successors: Sequence[FakeReader | PulsarClientError] = (),
+        replaced: Sequence[LogError | None] | None = None,
+        resume_point: ResumePoint | None = None,
     ) -> None:
-        """``successors``: the readers that are opened in place of the first one, in turn; an error: opening fails.
+        """The partition is one of a broker that answers as the arguments say.
 
-        ``replaced``: the result of each check whether the log was replaced, in turn; errors of the admin API are raised.
+        Args:
+            handle: the first reader.
+            last: the last entry at the opening.
+            sent: whether the broker has sent everything.
+            patience: after how many seconds without an entry the initial replay gives up.
+            opening: how far the partition is compacted at the opening.
+            first: the entry from which on it is read uncompacted.
+            answers: further answers of the admin API.
+            successors: the readers that are opened after the first one, in turn; an error: opening fails.
+            replaced: the result of each check whether the log was replaced, in turn; None: always that it was not. Errors of the admin API
+                are raised.
+            resume_point: how far the partition was read before.
         """
-
-        async def all_sent(last: MessageId) -> bool:
-            self.broker_asked += 1
-            self.asked_about.append(last)
-            answer = sent()
-            if isinstance(answer, LogError):
-                raise answer
-            return answer
-
+        self.handle = handle
+        self.sent = sent
         self.broker_asked = 0
         self.asked_about: list[MessageId] = []
-        self.handle = handle
+        self.states = [State(opening, last, first, last.ledger if last.entry < 0 else None)]
+        """The broker's answers about the partition's state, in turn; the last one is repeated."""
+        self.ledgers: set[MessageId] = set()
+        """The messages that the broker has, although the library may not hand them over."""
+        self.trimmed: set[int] = set()
+        """The ledgers that the broker has no more."""
+        self.refusing = False
+        """Whether the broker gives no answer about gaps."""
+        self.gaps: list[MessageId] = []
+        """Before which entries the broker was asked about a gap."""
+        self.opened: list[tuple[MessageId, bool]] = []
+        """By reader: with which entry it begins, and whether it is compacted."""
+        self._handles = [handle, *successors]
         schema = {"version": 0, "type": "AVRO", "data": PULSAR_4_2_4}
         path = f"schemas/{NAMESPACE}/__change_events/schema"
         self.admin = FakeAdmin({path: schema, f"{path}/0": schema, **(answers or {})})
         schemas = Schemas(cast("Admin", self.admin), NAMESPACE, "__change_events", cluster="standalone", dialect=Dialect.PREFIXED)
-        self.compactions = [opening]
-        """The broker's answers about its compaction, in turn; the last one is repeated."""
-
-        async def compaction() -> Compaction:
-            return self.compactions.pop(0) if len(self.compactions) > 1 else self.compactions[0]
-
-        self.ledgers: set[MessageId] = set()
-        """The messages that the broker has, although the library may not hand them over."""
-
-        async def skipped(after: MessageId, before: MessageId) -> MessageId | None:
-            return min((each for each in self.ledgers if after < each < before), default=None)
-
-        self.resumed: list[MessageId] = []
-        """The places after which a reader was reopened."""
-
-        async def reopen(last: MessageId) -> FakeReader:
-            assert successors is not None
-            self.resumed.append(last)
-            successor = successors[len(self.resumed) - 1]
-            if isinstance(successor, LogError):
-                raise successor
-            return successor
-
-        self.replaced = list(replaced)
-
-        async def another() -> LogError | None:
-            error = self.replaced.pop(0)
-            if error is not None and error.state in (LogState.ADMIN_UNREACHABLE, LogState.ADMIN_REFUSED):
-                raise error
-            return error
-
-        self.continuity = Continuity(opening, not_handed_over)
-        self.requests = ContinuityRequests(compaction, skipped, recall, another if replaced else None)
-        goal = Goal(last, all_sent, patience, fresh_ledger)
-        entries = Entries(2, schemas, "standalone")
-        again = None if successors is None else reopen
-        self.reader = PartitionReader(handle, entries, goal, self.continuity, self.requests, recalled, again)
+        self.replaced = list(replaced or ())
+        self._checked = replaced is not None
+        access = SimpleNamespace(client=self, topics=self, limits=PulsarLimits(stuck_seconds=patience))
+        self.reader = PartitionReader(
+            cast("Access", access), (NAMESPACE, "log", "full"), Entries(2, schemas, "standalone", resume_point), self._another
+        )
         self.batches: list[list[Placed]] = []
         self.caught_up_after: list[int] = []
-        self.task = asyncio.create_task(self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries))))
+        self.task = asyncio.create_task(self._run(self.states[0] if resume_point is not None else None))
+
+    async def _run(self, resumed: State | None) -> None:
+        await self.reader.connect(resumed=resumed)
+        await self.reader.run(self._deliver, lambda: self.caught_up_after.append(len(self.entries)))
+
+    async def create_reader(self, topic: str, name: str, *, queue_size: int, first: MessageId, compacted: bool) -> FakeReader:
+        assert topic and name and queue_size
+        self.opened.append((first, compacted))
+        handle = self._handles[len(self.opened) - 1]
+        if isinstance(handle, PulsarClientError):
+            raise handle
+        return handle
+
+    async def state(self, *_: object) -> State:
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+    async def gap(self, _namespace: str, _topic: str, after: MessageId, before: MessageId) -> Gap:
+        self.gaps.append(before)
+        if self.refusing:
+            raise LogError(LogState.ADMIN_UNREACHABLE, "no answer")
+        message = min((each for each in self.ledgers if after < each < before), default=None)
+        return Gap(message, after.ledger in self.trimmed, self.states[0].compaction.ledger)
+
+    async def sent_up_to(self, _namespace: str, _topic: str, name: str, last: MessageId) -> bool:
+        assert name
+        self.broker_asked += 1
+        self.asked_about.append(last)
+        answer = self.sent()
+        if isinstance(answer, LogError):
+            raise answer
+        return answer
+
+    async def _another(self) -> LogError | None:
+        error = self.replaced.pop(0) if self._checked else None
+        if error is not None and error.state in (LogState.ADMIN_UNREACHABLE, LogState.ADMIN_REFUSED):
+            raise error
+        return error
+
+    def compacted(self, ledger: int, horizon: MessageId, *, trimmed: int | None = None) -> None:
+        """Notes a compaction, which the broker reports from now on; ``trimmed``: the ledger that was deleted because of it."""
+        self.states = [self.states[-1]._replace(compaction=Compaction(ledger, horizon))]
+        if trimmed is not None:
+            self.trimmed.add(trimmed)
 
     def _deliver(self, events: Sequence[Placed]) -> None:
         self.batches.append(list(events))
@@ -150,7 +176,7 @@ async def test_the_last_entry_ends_the_initial_replay_without_any_request() -> N
     await reading.until(lambda: len(reading.entries) == 4)
     assert reading.ids == ["0", "1", "2", "3"]
     assert reading.caught_up_after == [3]
-    assert handle.asked_for_more == 0
+    assert reading.broker_asked == 0
     assert {placed.partition for placed in reading.entries} == {2}
     await reading.stop()
 
@@ -194,7 +220,7 @@ REFUSED = LogError(LogState.ADMIN_REFUSED, "401")
 async def test_entries_of_a_new_ledger_are_delivered_only_after_a_check_that_the_log_was_not_replaced(
     monkeypatch: pytest.MonkeyPatch, beginning: bool
 ) -> None:
-    monkeypatch.setattr(continuity_requests, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(reader, "_FIRST_PAUSE", 0.01)
     handle = FakeReader(*updates(0, 1))
     later = [a_message(0, an_update(KEY, 2, event_id="2"), ledger=8), a_message(1, an_update(KEY, 3, event_id="3"), ledger=8)]
     last = MessageId(8, 0) if beginning else MessageId(7, 1)
@@ -211,10 +237,9 @@ async def test_entries_of_a_new_ledger_are_delivered_only_after_a_check_that_the
     assert reading.ids == ["0", "1", "2", "3", "4"]
 
 
-@pytest.mark.parametrize("fresh", [6, None])
-async def test_the_first_entry_of_an_empty_partition_is_not_delivered_if_the_log_was_replaced(fresh: int | None) -> None:
+async def test_the_first_entry_of_an_empty_partition_is_not_delivered_if_the_log_was_replaced() -> None:
     handle = FakeReader()
-    reading = Reading(handle, None, fresh_ledger=fresh, replaced=[ANOTHER])
+    reading = Reading(handle, MessageId(6, -1), first=MessageId(6, 0), replaced=[ANOTHER])
     await reading.until(lambda: reading.caught_up_after == [0])
     handle.feed(updates(0)[0])
     assert await lost(reading) == "LOG_REPLACED"
@@ -222,8 +247,8 @@ async def test_the_first_entry_of_an_empty_partition_is_not_delivered_if_the_log
 
 
 async def test_a_check_that_is_refused_for_long_loses_the_log_instead_of_waiting_forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(continuity_requests, "_FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(continuity_requests, "_REFUSED_SECONDS", 0.1)
+    monkeypatch.setattr(reader, "_FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(reader, "_REFUSED_SECONDS", 0.1)
     handle = FakeReader(*updates(0))
     reading = Reading(handle, MessageId(7, 0), replaced=[REFUSED, None, *[NO_ANSWER] * 6, *[REFUSED] * 6])
     handle.feed(a_message(0, an_update(KEY, 1, event_id="1"), ledger=8))
@@ -234,12 +259,12 @@ async def test_a_check_that_is_refused_for_long_loses_the_log_instead_of_waiting
 
 
 async def test_an_initial_replay_whose_end_does_not_arrive_because_the_log_was_replaced_is_not_completed() -> None:
-    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), replaced=[NO_ANSWER, ANOTHER])
+    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), sent=lambda: True, replaced=[NO_ANSWER, ANOTHER])
     assert await lost(reading) == "LOG_REPLACED"
     assert (reading.ids, reading.caught_up_after) == (["0", "1"], [])
-    tombstones = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), replaced=[None])  # a compaction removed the rest
-    await tombstones.until(lambda: bool(tombstones.caught_up_after))
-    await tombstones.stop()
+    markers = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), sent=lambda: True, replaced=[None])
+    await markers.until(lambda: bool(markers.caught_up_after))
+    await markers.stop()
 
 
 async def test_a_later_end_that_does_not_arrive_because_the_log_was_replaced_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,46 +273,25 @@ async def test_a_later_end_that_does_not_arrive_because_the_log_was_replaced_is_
     await reading.until(lambda: bool(reading.caught_up_after))
     assert reading.reader.end(MessageId(7, 5)) == border_of(MessageId(7, 5))
     assert await lost(reading) == "LOG_REPLACED"
-    assert reading.continuity.complete_upto == MessageId(7, 5), "the check for a replaced log is the last one"
 
 
 async def test_an_empty_partition_catches_up_at_once() -> None:
-    reading = Reading(FakeReader(), None)
+    reading = Reading(FakeReader(), MessageId(7, -1))
     await reading.until(lambda: reading.caught_up_after == [0])
-    assert reading.handle.asked_for_more == 0
-    await reading.stop()
-
-
-async def test_a_replay_without_its_compacted_last_entry_ends_when_the_library_reports_no_more_messages() -> None:
-    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5))
-    await reading.until(lambda: reading.caught_up_after == [2])
     assert reading.broker_asked == 0
     await reading.stop()
 
 
-async def test_a_library_that_always_reports_more_messages_is_overruled_by_the_broker() -> None:
-    handle = FakeReader(*updates(0, 1))
-    handle.has_more = True
-    reading = Reading(handle, MessageId(7, 5), sent=lambda: True)
-    await reading.until(lambda: reading.caught_up_after == [2], 10)
-    assert reading.broker_asked == 1
-    await reading.stop()
-
-
-async def test_the_broker_is_asked_before_patience_ends_if_the_library_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiving, "_ANSWER_SECONDS", 0.3)
-    handle = FakeReader(*updates(0, 1))
-    handle.silent = True
-    reading = Reading(handle, MessageId(7, 5), sent=lambda: True, patience=2.0)
+async def test_a_replay_whose_last_entry_is_a_marker_ends_when_the_broker_has_sent_everything() -> None:
+    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), sent=lambda: True)
     await reading.until(lambda: reading.caught_up_after == [2])
-    assert handle.asked_for_more > 1 and reading.broker_asked == 1
+    assert reading.asked_about == [MessageId(7, 5)]
     await reading.stop()
 
 
 @pytest.mark.parametrize("answer", [False, LogError(LogState.ADMIN_UNREACHABLE, "no answer")])
 async def test_a_replay_without_progress_loses_the_log_unless_the_broker_proves_that_it_is_complete(answer: bool | LogError) -> None:
     handle = FakeReader(*updates(0, 1))
-    handle.has_more = True
     reading = Reading(handle, MessageId(7, 5), sent=lambda: answer, patience=2.0)
     with pytest.raises(LogError) as lost:
         await asyncio.wait_for(reading.task, 10)
@@ -296,22 +300,16 @@ async def test_a_replay_without_progress_loses_the_log_unless_the_broker_proves_
     assert reading.caught_up_after == []
 
 
-def stuck(*entries: int) -> FakeReader:
-    """Returns a reader that gets nothing more from the broker, although there is more."""
-    handle = FakeReader(*updates(*entries))
-    handle.has_more = True
-    return handle
-
-
 async def test_a_reader_that_gets_nothing_although_there_is_more_is_reopened_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_BROKER_SECONDS", 0.1)
-    monkeypatch.setattr(patience, "_READER_SECONDS", 0.2)
-    failure = LogError(LogState.UNREACHABLE, "not now")
-    first = stuck(0, 1, 2)
-    reading = Reading(first, MessageId(7, 5), successors=[failure, stuck(2), FakeReader(*updates(2, 3, 4, 5))], patience=20.0)
+    monkeypatch.setattr(reader, "_OVERDUE_SECONDS", 0.1)
+    monkeypatch.setattr(reader, "_STUCK_SECONDS", 0.2)
+    first, failure = FakeReader(*updates(0, 1, 2)), PulsarClientError(Result.Timeout)
+    reading = Reading(
+        first, MessageId(7, 5), successors=[failure, FakeReader(*updates(2)), FakeReader(*updates(2, 3, 4, 5))], patience=20.0
+    )
     await reading.until(lambda: bool(reading.caught_up_after), 20)
     assert reading.ids == ["0", "1", "2", "3", "4", "5"]
-    assert reading.resumed == [MessageId(7, 2)] * 3
+    assert reading.opened == [(MessageId(7, 0), False), *[(MessageId(7, 2), False)] * 3]
     first.feed(updates(3)[0])
     await asyncio.sleep(0.1)
     assert len(reading.entries) == 6, "messages of the former reader must be ignored"
@@ -319,30 +317,29 @@ async def test_a_reader_that_gets_nothing_although_there_is_more_is_reopened_whe
 
 
 async def test_entries_repeated_by_reopened_readers_do_not_count_as_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_BROKER_SECONDS", 0.05)
-    monkeypatch.setattr(patience, "_READER_SECONDS", 0.1)
-    reading = Reading(stuck(0, 1), MessageId(7, 5), successors=[stuck(1) for _ in range(9)], patience=1.0)
+    monkeypatch.setattr(reader, "_OVERDUE_SECONDS", 0.05)
+    monkeypatch.setattr(reader, "_STUCK_SECONDS", 0.1)
+    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 5), successors=[FakeReader(*updates(1)) for _ in range(90)], patience=1.0)
     assert await lost(reading) == "LOG_UNAVAILABLE"
-    assert 1 < len(reading.resumed) < 9, "the reader is reopened at growing intervals"
+    assert len(reading.opened) > 1
 
 
 async def test_a_reader_is_also_reopened_after_the_replay_if_a_known_entry_does_not_arrive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(reader, "_OVERDUE_SECONDS", 0.05)
-    monkeypatch.setattr(patience, "_READER_SECONDS", 0.2)
+    monkeypatch.setattr(reader, "_STUCK_SECONDS", 0.2)
     reading = await caught_up(successors=[FakeReader(*updates(2, 3, 4))])
     await asyncio.sleep(0.3)
-    assert reading.resumed == [], "nothing is expected yet"
+    assert len(reading.opened) == 1, "nothing is expected yet"
     reading.reader.end(MessageId(7, 4))
     await reading.until(lambda: len(reading.entries) == 5, 20)
-    assert reading.resumed == [MessageId(7, 2)] and reading.ids[3:] == ["3", "4"]
+    assert reading.opened[1:] == [(MessageId(7, 2), False)] and reading.ids[3:] == ["3", "4"]
     await reading.stop()
 
 
 async def test_entries_that_arrive_late_are_read_before_caught_up() -> None:
     handle = FakeReader(*updates(0))
-    handle.has_more = True
     reading = Reading(handle, MessageId(7, 2))
     await asyncio.sleep(0.5)
     assert reading.caught_up_after == []
@@ -352,11 +349,10 @@ async def test_entries_that_arrive_late_are_read_before_caught_up() -> None:
     await reading.stop()
 
 
-async def test_entries_in_transit_while_the_library_reports_no_more_are_read_before_caught_up() -> None:
+async def test_entries_in_transit_while_the_broker_reports_that_it_has_sent_everything_are_read_before_caught_up() -> None:
     handle = FakeReader(*updates(0))
-    handle.has_more = False
-    reading = Reading(handle, MessageId(7, 9))
-    await reading.until(lambda: handle.asked_for_more == 1)
+    reading = Reading(handle, MessageId(7, 9), sent=lambda: True)
+    await reading.until(lambda: reading.broker_asked == 1)
     for message in updates(1, 2):
         handle.feed(message)
     await reading.until(lambda: reading.caught_up_after == [3])
@@ -473,51 +469,76 @@ async def lost(reading: Reading) -> str:
     return error.value.reason
 
 
-async def test_entries_that_compaction_erased_before_they_were_read_lose_the_log() -> None:
+def in_ledger(ledger: int, entry: int = 0) -> FakeMessage:
+    """Returns an event of another ledger."""
+    return a_message(entry, an_update(KEY, event_id=f"{ledger}:{entry}"), ledger=ledger)
+
+
+async def test_adjacent_entries_need_no_requests_and_neither_does_the_first_one_of_a_new_partition() -> None:
     reading = await caught_up()
-    reading.compactions = [Compaction(20, MessageId(7, 2)), Compaction(20, MessageId(7, 5))]  # the horizon is reported late
-    reading.handle.feed(updates(5)[0])
+    for message in updates(3, 4):
+        reading.handle.feed(message)
+    await reading.until(lambda: len(reading.entries) == 5)
+    fresh = Reading(FakeReader(), MessageId(7, -1))
+    await fresh.until(lambda: fresh.caught_up_after == [0])
+    fresh.handle.feed(updates(0)[0])
+    await fresh.until(lambda: fresh.ids == ["0"])
+    for each in (reading, fresh):
+        assert each.gaps == [] and each.broker_asked == 0
+        await each.stop()
+
+
+async def test_a_gap_of_markers_and_the_end_of_a_ledger_are_harmless() -> None:
+    reading = await caught_up()
+    for message in (updates(5)[0], in_ledger(9)):
+        reading.handle.feed(message)
+    await reading.until(lambda: len(reading.entries) == 5)
+    assert reading.ids[3:] == ["5", "9:0"] and reading.gaps == [MessageId(7, 5), MessageId(9, 0)]
+    await reading.stop()
+
+
+async def test_a_ledger_that_was_compacted_and_deleted_before_it_was_read_to_its_end_loses_the_log() -> None:
+    reading = await caught_up()
+    reading.compacted(20, MessageId(9, -1), trimmed=7)
+    reading.handle.feed(in_ledger(9))
     assert await lost(reading) == "LOG_UNAVAILABLE"
     assert reading.ids == ["0", "1", "2"]
 
 
-async def test_a_compaction_of_entries_that_were_read_does_not_affect_the_reader() -> None:
+async def test_a_deleted_ledger_is_harmless_if_it_is_known_that_all_of_it_had_been_read() -> None:
     reading = await caught_up()
-    reading.compactions = [Compaction(20, MessageId(7, 2))]
-    for message in (updates(5)[0], a_message(0, an_update(KEY, event_id="next ledger"), ledger=9)):
-        reading.handle.feed(message)
-    await reading.until(lambda: len(reading.entries) == 5)
-    assert reading.ids[3:] == ["5", "next ledger"]
-    await reading.stop()
-
-
-async def test_a_gap_at_the_end_of_a_ledger_is_harmless_without_a_compaction() -> None:
-    reading = await caught_up()
-    reading.handle.feed(a_message(0, an_update(KEY, event_id="next ledger"), ledger=9))
+    reading.compacted(20, MessageId(7, 2))
+    await reading.reader.keep_up()
+    reading.compacted(20, MessageId(8, -1), trimmed=7)  # the same compaction, as brokers report it after the topic was reloaded
+    reading.handle.feed(in_ledger(8))
     await reading.until(lambda: len(reading.entries) == 4)
+    reading.compacted(21, MessageId(9, -1), trimmed=8)
+    reading.handle.feed(in_ledger(9))
+    assert await lost(reading) == "LOG_UNAVAILABLE"
+
+
+async def test_a_ledger_that_was_deleted_although_nothing_was_ever_compacted_was_empty() -> None:
+    reading = Reading(FakeReader(), MessageId(7, -1))
+    await reading.until(lambda: reading.caught_up_after == [0])
+    reading.trimmed.add(7)
+    reading.handle.feed(in_ledger(9))
+    await reading.until(lambda: reading.ids == ["9:0"])
     await reading.stop()
 
 
-async def test_a_message_that_is_not_handed_over_loses_the_log() -> None:
-    reading = await caught_up()
+async def test_a_message_that_was_not_handed_over_is_read_by_the_next_reader() -> None:
+    reading = await caught_up(successors=[FakeReader(*updates(2, 3, 4, 5))])
     reading.ledgers = {MessageId(7, entry) for entry in range(6)}
-    for message in (*updates(3), *updates(5)):
+    for message in updates(3, 5):
         reading.handle.feed(message)
-    assert await lost(reading) == "LOG_UNAVAILABLE"
-    assert "5" not in reading.ids
+    await reading.until(lambda: reading.ids == ["0", "1", "2", "3", "4", "5"])
+    assert reading.opened[1:] == [(MessageId(7, 3), False)] and reading.reader.entries.problems == 0
+    await reading.stop()
 
 
-def with_a_hole(known: set[MessageId]) -> Reading:
-    """Returns a reading of five entries, two of which the library does not hand over."""
-    reading = Reading(FakeReader(*updates(0, 1, 4)), MessageId(7, 4), not_handed_over=known)
+async def test_messages_that_the_next_readers_do_not_hand_over_either_are_unreadable_and_counted() -> None:
+    reading = Reading(FakeReader(*updates(0, 1, 4)), MessageId(7, 4), successors=[FakeReader(*updates(1, 4)), FakeReader(*updates(1, 4))])
     reading.ledgers = {MessageId(7, entry) for entry in range(5)}
-    return reading
-
-
-async def test_messages_that_are_not_handed_over_at_two_openings_are_unreadable_and_counted() -> None:
-    known: set[MessageId] = set()
-    assert await lost(with_a_hole(known)) == "LOG_UNAVAILABLE"
-    reading = with_a_hole(known)
     await reading.until(lambda: reading.caught_up_after == [5])
     assert reading.ids == ["0", "1", "", "", "4"]
     assert [bool(placed.problem) for placed in reading.entries] == [False, False, True, True, False]
@@ -525,16 +546,8 @@ async def test_messages_that_are_not_handed_over_at_two_openings_are_unreadable_
     await reading.stop()
 
 
-async def test_a_message_that_was_handed_over_meanwhile_loses_the_log_again_if_it_is_missing_later() -> None:
-    known: set[MessageId] = set()
-    assert await lost(with_a_hole(known)) == "LOG_UNAVAILABLE"
-    reading = await caught_up(4, not_handed_over=known)
-    await reading.stop()
-    assert await lost(with_a_hole(known)) == "LOG_UNAVAILABLE"
-
-
-async def test_a_last_message_that_is_not_handed_over_at_two_openings_is_unreadable_and_counted() -> None:
-    reading = await caught_up(sent=lambda: True, not_handed_over={MessageId(7, 4)})
+async def test_a_last_message_that_is_not_handed_over_twice_is_unreadable_and_counted() -> None:
+    reading = await caught_up(sent=lambda: True, successors=[FakeReader(*updates(2))])
     reading.ledgers = {MessageId(7, entry) for entry in (0, 1, 2, 4)}
     reading.reader.end(MessageId(7, 4))
     await reading.until(lambda: len(reading.entries) == 4)
@@ -542,21 +555,14 @@ async def test_a_last_message_that_is_not_handed_over_at_two_openings_is_unreada
     await reading.stop()
 
 
-async def test_a_missing_message_other_than_the_one_known_to_be_missing_loses_the_log() -> None:
-    reading = await caught_up(not_handed_over={MessageId(7, 3)})
-    reading.ledgers = {MessageId(7, entry) for entry in range(6)}
-    reading.handle.feed(updates(5)[0])
-    assert await lost(reading) == "LOG_UNAVAILABLE"
-
-
-async def test_messages_handed_over_out_of_order_lose_the_log() -> None:
-    reading = await caught_up()
+async def test_messages_handed_over_out_of_order_are_read_in_order() -> None:
+    reading = await caught_up(successors=[FakeReader(*updates(2, 3, 4))])
     reading.ledgers = {MessageId(7, entry) for entry in range(5)}
     for message in (*updates(4), *updates(3)):
         reading.handle.feed(message)
         await asyncio.sleep(0.1)
-    assert await lost(reading) == "LOG_UNAVAILABLE"
-    assert reading.ids == ["0", "1", "2"]
+    await reading.until(lambda: reading.ids == ["0", "1", "2", "3", "4"])
+    await reading.stop()
 
 
 async def test_messages_that_the_library_reorders_within_its_queue_are_read_in_order() -> None:
@@ -572,7 +578,6 @@ async def test_messages_that_the_library_reorders_within_its_queue_are_read_in_o
 
 async def test_a_message_left_in_the_librarys_queue_is_read_before_caught_up_although_all_was_sent() -> None:
     handle = FakeReader(*updates(0, 1))
-    handle.has_more = True
     reading = Reading(handle, MessageId(7, 2), sent=lambda: True)
     await reading.until(lambda: len(reading.entries) == 2)
     handle.misses = 1
@@ -582,128 +587,97 @@ async def test_a_message_left_in_the_librarys_queue_is_read_before_caught_up_alt
     await reading.stop()
 
 
-@pytest.mark.parametrize("handed_over", [(1, 2), (0, 2)])
-async def test_a_message_that_is_not_handed_over_during_the_initial_replay_loses_the_log(handed_over: tuple[int, ...]) -> None:
-    reading = Reading(FakeReader(*updates(*handed_over)), MessageId(7, 2))
-    reading.ledgers = {MessageId(7, entry) for entry in range(3)}
-    assert await lost(reading) == "LOG_UNAVAILABLE"
-    assert reading.caught_up_after == []
-
-
-async def test_entries_compacted_before_the_opening_are_not_missed_during_the_initial_replay() -> None:
-    reading = Reading(FakeReader(*updates(2, 4, 5)), MessageId(7, 5), opening=Compaction(20, MessageId(7, 4)))
-    reading.ledgers = {MessageId(7, entry) for entry in range(6)}  # they still stand in the ledgers
-    await reading.until(lambda: reading.caught_up_after == [3])
-    await reading.stop()
-
-
-async def test_adjacent_entries_need_no_requests() -> None:
+async def test_a_request_about_a_gap_is_repeated_until_it_is_answered() -> None:
     reading = await caught_up()
-    reading.compactions = [Compaction(20, MessageId(9, 9))]
-    for message in updates(3, 4):
-        reading.handle.feed(message)
-    await reading.until(lambda: len(reading.entries) == 5)
-    await reading.stop()
-
-
-async def test_a_gap_after_a_known_compaction_of_read_entries_is_harmless() -> None:
-    reading = await caught_up()
-    reading.compactions = [Compaction(20, MessageId(7, 2))]
-    await reading.reader.keep_up()
-    reading.compactions = [Compaction(20, MessageId(8, -1))]  # the same compaction, as brokers report it after the topic was reloaded
-    reading.handle.feed(a_message(0, an_update(KEY, event_id="next ledger"), ledger=8))
-    await reading.until(lambda: len(reading.entries) == 4)
-    await reading.stop()
-
-
-async def test_compactions_are_requested_only_while_there_are_uncompacted_entries() -> None:
-    reading = await caught_up()
-    answers = [Compaction(-1, MessageId(7, -1)), Compaction(20, MessageId(7, 2))]
-    for answer in answers:
-        reading.compactions = [answer]
-        await reading.reader.keep_up()
-    reading.compactions = [Compaction(21, MessageId(7, 9))]
-    await reading.reader.keep_up()  # no request was sent, because nothing was left to compact
-    reading.compactions = [Compaction(20, MessageId(8, -1))]
-    reading.handle.feed(a_message(0, an_update(KEY, event_id="next ledger"), ledger=8))
-    await reading.until(lambda: len(reading.entries) == 4)
-    await reading.stop()
-
-
-@pytest.mark.parametrize("compaction", [Compaction(20, MessageId(7, 3)), Compaction(19, MessageId(7, 3))])
-async def test_a_compaction_during_the_initial_replay_loses_the_log_if_the_erased_entries_are_unavailable(compaction: Compaction) -> None:
-    handle = FakeReader(*updates(0, 1))
-    reading = Reading(handle, MessageId(7, 3), opening=Compaction(19, MessageId(7, 1)))
-    await reading.until(lambda: len(reading.entries) == 2)
-    reading.compactions = [compaction]
-    handle.feed(updates(3)[0])
-    assert await lost(reading) == "LOG_UNAVAILABLE"
-    assert reading.caught_up_after == []
-
-
-@pytest.mark.parametrize("comes", [updates(), [a_message(2, an_update(KEY, event_id="next ledger"), ledger=9)]])
-async def test_a_replay_whose_end_a_compaction_moved_loses_the_log_if_entries_up_to_there_are_unavailable(comes: list[FakeMessage]) -> None:
-    handle = FakeReader(*updates(0, 1))
-    reading = Reading(handle, MessageId(7, 1), opening=Compaction(19, MessageId(7, 1)))
-    reading.compactions = [Compaction(20, MessageId(9, 2))]  # since the opening; ledger 7 was trimmed
-    for message in comes:
-        handle.feed(message)
-    assert await lost(reading) == "LOG_UNAVAILABLE"
-    assert reading.caught_up_after == [] and reading.ids == ["0", "1"]
-
-
-async def test_a_replay_whose_end_a_compaction_moved_completes_there_once_all_entries_are_read() -> None:
-    stands = [(MessageId(9, entry), a_message(entry, an_update(KEY, event_id=f"9:{entry}"), ledger=9)) for entry in range(3)]
-    answers: list[Sequence[Received] | None] = [None, stands, []]  # at first they are unavailable
-
-    async def recall(after: MessageId, before: MessageId) -> Sequence[Received] | None:
-        assert reading.caught_up_after == [], "the replay must not be complete yet"
-        return answers.pop(0)
-
-    reading = Reading(FakeReader(*updates(0, 1)), MessageId(7, 1), opening=Compaction(19, MessageId(7, 1)), recall=recall)
-    reading.compactions = [Compaction(20, MessageId(9, 2))]
-    await reading.until(lambda: bool(reading.caught_up_after), seconds=20)
-    assert reading.caught_up_after == [5] and reading.continuity.complete_after == position_of(MessageId(9, 2))
-    await reading.stop()
-
-
-@pytest.mark.parametrize("compaction", [Compaction(20, MessageId(7, 2)), Compaction(19, MessageId(7, 2))])
-async def test_a_compaction_during_the_initial_replay_that_erased_no_unread_entries_is_harmless(compaction: Compaction) -> None:
-    handle = FakeReader(*updates(0, 1))
-    reading = Reading(handle, MessageId(7, 2), opening=Compaction(19, MessageId(7, 1)))
-    await reading.until(lambda: len(reading.entries) == 2)
-    reading.compactions = [compaction]
-    handle.feed(updates(2)[0])
-    await reading.until(lambda: reading.caught_up_after == [3])
-    assert reading.continuity.complete_after == position_of(MessageId(7, 2)), "entries of its keys may be missing up to there"
-    await reading.stop()
-
-
-async def test_the_first_entry_of_a_new_partition_needs_no_requests() -> None:
-    reading = Reading(FakeReader(), None, fresh_ledger=7)
-    await reading.until(lambda: reading.caught_up_after == [0])
-    reading.compactions = [Compaction(20, MessageId(9, 9))]
-    reading.handle.feed(updates(0)[0])
-    await reading.until(lambda: reading.ids == ["0"])
-    await reading.stop()
-
-
-async def test_a_request_for_the_compacted_ledger_is_repeated_until_it_is_answered() -> None:
-    reading = await caught_up()
-    refused = True
-
-    async def ask() -> Compaction:
-        if refused:
-            raise LogError(LogState.ADMIN_UNREACHABLE, "no answer")
-        return NEVER_COMPACTED
-
-    reading.requests._compaction = ask
+    reading.refusing = True
     reading.handle.feed(updates(5)[0])
     await asyncio.sleep(0.2)
     assert len(reading.entries) == 3
-    refused = False
+    reading.refusing = False
     await reading.until(lambda: len(reading.entries) == 4)
     await reading.stop()
+
+
+# Two phases
+
+COMPACTED = Compaction(20, MessageId(7, 4))
+
+
+async def test_a_compacted_partition_is_read_as_it_was_from_the_first_entry_on_that_is_wanted_and_left() -> None:
+    second = FakeReader(*updates(2, 3, 4, 5))
+    reading = Reading(FakeReader(*updates(1, 4, 5)), MessageId(7, 5), opening=COMPACTED, first=MessageId(7, 3), successors=[second])
+    await reading.until(lambda: reading.caught_up_after == [4])
+    assert reading.ids == ["1", "3", "4", "5"], "entry 2 is not among those that compaction left"
+    assert reading.opened == [(NOWHERE, True), (MessageId(7, 2), False)] and reading.gaps == []
+    assert reading.reader.complete_after == position_of(MessageId(7, 4))
+    second.feed(updates(6)[0])
+    await reading.until(lambda: reading.ids[4:] == ["6"])
+    await reading.stop()
+
+
+async def test_a_partition_of_which_compaction_left_nothing_catches_up_when_the_broker_has_sent_everything() -> None:
+    reading = Reading(
+        FakeReader(), MessageId(7, 4), opening=COMPACTED, first=MessageId(7, 5), successors=[FakeReader(*updates(4))], sent=lambda: True
+    )
+    await reading.until(lambda: reading.caught_up_after == [0])
+    assert reading.asked_about == [MessageId(7, 4)]
+    await reading.stop()
+
+
+async def test_a_compacted_reader_that_gets_nothing_is_reopened_where_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_OVERDUE_SECONDS", 0.1)
+    monkeypatch.setattr(reader, "_STUCK_SECONDS", 0.2)
+    successors = [FakeReader(*updates(1, 4)), FakeReader(*updates(4))]
+    reading = Reading(FakeReader(*updates(1)), MessageId(7, 4), opening=COMPACTED, first=MessageId(7, 4), successors=successors)
+    await reading.until(lambda: reading.caught_up_after == [2])
+    assert reading.opened == [(NOWHERE, True), (MessageId(7, 1), True), (MessageId(7, 3), False)]
+    await reading.stop()
+
+
+async def test_a_compaction_during_the_first_phase_moves_the_end_of_the_replay_to_its_horizon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_SETTLING_SECONDS", 0.01)
+    second = FakeReader(*updates(5, 6))
+    reading = Reading(FakeReader(*updates(1, 5)), MessageId(7, 4), opening=COMPACTED, first=MessageId(7, 5), successors=[second])
+    late = [Compaction(21, MessageId(7, 4)), Compaction(21, MessageId(7, 8))]  # the horizon is reported after the ledger
+    reading.states += [reading.states[0]._replace(compaction=compaction) for compaction in late]
+    await reading.until(lambda: reading.ids == ["1", "5", "6"])
+    assert reading.caught_up_after == []
+    for message in updates(7, 8):
+        second.feed(message)
+    await reading.until(lambda: reading.caught_up_after == [5])
+    assert reading.reader.complete_after == position_of(MessageId(7, 8))
+    await reading.stop()
+
+
+async def test_entries_that_were_wanted_and_deleted_before_they_were_read_lose_the_log() -> None:
+    successors = [FakeReader(in_ledger(9))]
+    reading = Reading(FakeReader(*updates(1, 5)), MessageId(9, 0), opening=COMPACTED, first=MessageId(7, 2), successors=successors)
+    reading.trimmed.add(7)
+    assert await lost(reading) == "LOG_UNAVAILABLE"
+    assert (reading.ids, reading.caught_up_after) == (["1"], [])
+
+
+async def test_a_partition_whose_compacted_ledgers_are_all_gone_is_read_on_in_the_next_one() -> None:
+    successors = [FakeReader(in_ledger(9))]
+    reading = Reading(
+        FakeReader(*updates(1), in_ledger(9)), MessageId(9, 0), opening=COMPACTED, first=MessageId(7, 5), successors=successors
+    )
+    reading.trimmed.add(7)
+    await reading.until(lambda: reading.caught_up_after == [2])
+    await reading.stop()
+
+
+async def test_a_partition_that_was_read_before_is_read_on_uncompacted() -> None:
+    point = ResumePoint(MessageId(7, 2), "2")
+    reading = Reading(FakeReader(*updates(2, 3, 4)), MessageId(7, 4), opening=Compaction(20, MessageId(7, 1)), resume_point=point)
+    await reading.until(lambda: reading.caught_up_after == [2])
+    assert reading.ids == ["3", "4"] and reading.opened == [(MessageId(7, 2), False)]
+    await reading.stop()
+
+
+async def test_another_entry_where_reading_had_stopped_loses_the_log() -> None:
+    point = ResumePoint(MessageId(7, 2), "another")
+    assert await lost(Reading(FakeReader(*updates(2, 3, 4)), MessageId(7, 4), resume_point=point)) == "LOG_REPLACED"
 
 
 @pytest.mark.parametrize(
@@ -716,8 +690,11 @@ async def test_a_request_for_the_compacted_ledger_is_repeated_until_it_is_answer
         (Compaction(20, None), None),
     ],
 )
-def test_complete_after_follows_from_the_compaction_at_the_opening(opening: Compaction, complete_after: str | None) -> None:
-    assert Continuity(opening).complete_after == complete_after
+async def test_complete_after_follows_from_the_compaction_at_the_opening(opening: Compaction, complete_after: str | None) -> None:
+    reading = Reading(FakeReader(), MessageId(7, 2), opening=opening)
+    await reading.until(lambda: bool(reading.opened))
+    assert reading.reader.complete_after == complete_after
+    await reading.stop()
 
 
 # Where the partition ends later
@@ -736,7 +713,7 @@ async def test_an_end_that_was_read_is_returned_without_a_request() -> None:
 
 
 async def test_the_end_of_a_partition_that_was_never_written_is_its_beginning() -> None:
-    reading = Reading(FakeReader(), None, fresh_ledger=7)
+    reading = Reading(FakeReader(), MessageId(7, -1))
     await reading.until(lambda: reading.caught_up_after == [0])
     assert reading.reader.end(an_end(-1)) == ""
     await reading.stop()
@@ -767,17 +744,18 @@ async def test_an_end_without_a_readable_entry_is_recognized_after_a_while(end: 
     await reading.stop()
 
 
-async def test_an_end_that_compaction_erased_before_it_was_read_loses_the_log() -> None:
+async def test_an_end_that_was_compacted_and_deleted_before_it_was_read_loses_the_log() -> None:
     reading = await caught_up(sent=lambda: True)
-    reading.compactions = [Compaction(20, an_end(4))]
-    reading.reader.end(an_end(4))
+    reading.compacted(20, MessageId(9, -1), trimmed=7)
+    reading.reader.end(an_end(-1, ledger=9))
     assert await lost(reading) == "LOG_UNAVAILABLE"
 
 
-async def test_an_end_that_is_not_handed_over_loses_the_log() -> None:
+async def test_entries_that_were_compacted_and_deleted_without_a_trace_lose_the_log_once_the_broker_is_asked() -> None:
     reading = await caught_up(sent=lambda: True)
-    reading.ledgers = {an_end(entry) for entry in range(5)}
-    reading.reader.end(an_end(4))
+    reading.states = [reading.states[0]._replace(last=an_end(5))]
+    reading.compacted(20, MessageId(9, -1), trimmed=7)
+    await reading.reader.keep_up()
     assert await lost(reading) == "LOG_UNAVAILABLE"
 
 
@@ -793,34 +771,4 @@ async def test_an_end_that_the_broker_has_not_sent_is_awaited(answer: bool | Log
     asked = reading.broker_asked
     await asyncio.sleep(1.0)
     assert reading.broker_asked == asked, "nothing is left to ask"
-    await reading.stop()
-
-
-async def test_a_compacted_end_is_not_taken_for_read_during_the_initial_replay() -> None:
-    handle = FakeReader(*updates(0))
-    handle.has_more = True
-    reading = Reading(handle, an_end(2), opening=Compaction(20, an_end(2)))
-    await reading.until(lambda: len(reading.entries) == 1)
-    assert reading.reader.end(an_end(2)) == position_of(an_end(2)), "although the topic is compacted up to there"
-    for message in updates(1, 2):
-        handle.feed(message)
-    await reading.until(lambda: reading.caught_up_after == [3])
-    await reading.stop()
-
-
-@pytest.mark.parametrize("horizon", [MessageId(7, 9), MessageId(8, -1)])
-async def test_entries_erased_by_a_compaction_that_left_nothing_are_read_once_the_compaction_is_known(
-    horizon: MessageId,
-) -> None:
-    erased = [(MessageId(7, entry), message) for entry, message in zip((3, 4), updates(3, 4), strict=True)]
-
-    async def recall(after: MessageId, before: MessageId) -> Sequence[Received]:
-        return [(place, message) for place, message in erased if after < place < before]
-
-    reading = await caught_up(recall=recall, sent=lambda: True)
-    reading.compactions = [Compaction(20, horizon)]
-    await reading.reader.keep_up()
-    await reading.until(lambda: len(reading.entries) == 5)
-    reading.handle.feed(a_message(0, an_update(KEY, event_id="next ledger"), ledger=8))
-    await reading.until(lambda: len(reading.entries) == 6)
     await reading.stop()

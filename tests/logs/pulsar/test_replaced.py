@@ -22,8 +22,7 @@ from topicpolicies_server.logs.pulsar.admin.schemas import Schemas
 from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
 from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of, position_of
-from topicpolicies_server.logs.pulsar.reading.identity import replaced
-from topicpolicies_server.logs.pulsar.reading.log_reader import LogReader
+from topicpolicies_server.logs.pulsar.reading.reader import LogReader, replaced
 
 NAMESPACE, LOCAL = "public/default", "__change_events"
 TOPIC = f"persistent/{NAMESPACE}/{LOCAL}"

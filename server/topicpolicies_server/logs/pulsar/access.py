@@ -13,7 +13,6 @@ from .admin.topics import Topics
 from .broker_connections import BrokerConnections
 from .client import PulsarClient
 from .limits import PulsarLimits
-from .reading.not_handed_over import NotHandedOver
 
 
 class Access(NamedTuple):
@@ -28,8 +27,6 @@ class Access(NamedTuple):
     """Set if logs are to have one writer at a time: returns where clients reach this process."""
     invalidate_facts: Callable[[], None] = lambda: None
     """Called when an event is refused because of ``facts``, so that the facts are requested again (``upgrades``)."""
-    not_handed_over: NotHandedOver | None = None
-    """The messages that the library did not hand over at earlier openings; None: those are not remembered."""
     connections: BrokerConnections = BrokerConnections()
     """Which connections there are."""
 

@@ -20,8 +20,7 @@ class PulsarLimits:
     received: int = 1_000
     """How many messages of a partition the library may have received that were not taken yet."""
     recalled: int = RECALLED_ENTRIES
-    """How many entries of a partition that compaction erased an opening reads from the ledgers, where they still stand; 0: erased
-    entries are never read, later either."""
+    """How many entries of a partition before its last compaction an opening reads as they were written, if they still stand."""
     stuck_seconds: float = 30.0
     """How long nothing may come during the initial replay."""
     creation_seconds: float = 5.0

@@ -22,7 +22,6 @@ from .health_checks import Checked, HealthChecks
 from .limits import PulsarLimits
 from .namespace_log import PulsarNamespaceLog
 from .reach import Reach
-from .reading.not_handed_over import NotHandedOver
 from .upgrades import Upgrades, same_for_logs
 
 _CHECK_SECONDS = 1.0
@@ -71,7 +70,6 @@ class PulsarLog:
         self._admin: Admin | None = None
         self._client: PulsarClient | None = None
         self._upgrades: Upgrades | None = None
-        self._not_handed_over = NotHandedOver()
         self._topics: Topics | None = None
         self._connections = BrokerConnections()
         self._reach: Reach | None = None
@@ -198,7 +196,6 @@ class PulsarLog:
                 self._limits,
                 self._advertised,
                 self._upgrades.invalidate,
-                self._not_handed_over,
             )
             return Access(*ways, self._connections)
 

@@ -8,7 +8,7 @@ that brokers would give it.
 process stands for leadership when it is told to, and by itself if the log shows that there was a leader before. So a lost leader's log is
 taken over by any process that has it open, and reading alone locks no writer out of a log.
 
-**A log that was deleted** is lost (``reading/existence``). Its identity says when its topics were created: the next log has another.
+**A log that was deleted** is lost (``reading/reader``). Its identity says when its topics were created: the next log has another.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ from .admin.schemas import NOT_REGISTERED, Schemas
 from .admin.topics import Layout
 from .client import SHARED, close_quietly
 from .closing import close_all, fail
-from .reading.following import Following
-from .reading.log_reader import LogReader
+from .reading.reader import LogReader
 from .writing.leading import Leading
 from .writing.partition import OpenProducer, PartitionWriter
 
@@ -111,7 +110,7 @@ class PulsarNamespaceLog:
     @property
     def problems(self) -> int:
         """How many entries could not be read, or not completely."""
-        return 0 if self._following is None else self._following.problems
+        return self._reader.problems
 
     def partition_of(self, key: PolicyKey) -> int:
         """The partition where brokers look for the key: Java's hash of the message key, which depends on the brokers' dialect."""
@@ -125,7 +124,7 @@ class PulsarNamespaceLog:
         return self._reader.follows(earlier, later)
 
     def complete_after(self, partition: int) -> Position | None:
-        """Where the last compaction before the opening ended, or one that the initial replay noticed (``reading/continuity``)."""
+        """Where the last compaction before the opening ended, or one that the initial replay noticed (``reading/partition``)."""
         return self._reader.complete_after(partition)
 
     @property
@@ -221,16 +220,16 @@ class PulsarNamespaceLog:
         if error is not None:
             self.lost(error)
 
-    # What readers and writers report (``following.Listener``, ``writing.partition.Outcomes``)
+    # What readers and writers report (``reading.reader.Listener``, ``writing.partition.Outcomes``)
 
     def read(self, events: Sequence[Placed]) -> None:
         """Passes on events that were read."""
         self._sink.read(events)
         if self._leading is not None:
             self._leading.read(events)
-        elif (following := self._following) is not None:
+        else:
             for writer in self._writers:
-                writer.outdate(following.newest_schema)
+                writer.outdate(self._reader.newest_schema)
 
     def caught_up(self) -> None:
         """Reports the end of the initial replay, once."""
@@ -293,11 +292,6 @@ class PulsarNamespaceLog:
             self.resumed = await self._reader.start(start if of_use else None)
         else:
             asyncio.get_running_loop().call_soon(lambda: None if self._over else self.caught_up())
-
-    @property
-    def _following(self) -> Following | None:
-        """The readers; None: the log does not exist, as far as is known."""
-        return self._reader.following
 
     @property
     def _outstanding(self) -> int:

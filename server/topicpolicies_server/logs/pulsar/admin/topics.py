@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ....core.errors import Kind
@@ -18,7 +18,7 @@ from ....core.names import PERSISTENT
 from ....core.reasons import LogState, Reason
 from ...avro import Dialect
 from ...change_log import LogError
-from ..ids import MessageId, entry_of
+from ..ids import NOWHERE, MessageId, entry_of
 from .answer import understood
 from .api import Admin
 
@@ -75,22 +75,29 @@ class Compaction(NamedTuple):
     """The last entry that was compacted; brokers may report the beginning of the next ledger instead. None: it is not known."""
 
 
-class EntryRange(NamedTuple):
-    """Entries that follow each other."""
+class State(NamedTuple):
+    """How far one of a log's topics is written and compacted at the time of the request."""
 
-    first: MessageId
+    compaction: Compaction
     last: MessageId
-    entries: int
-    """How many entries there are, including markers of the brokers' own."""
+    """The topic's last entry; entry -1: there is none in that ledger; ``NOWHERE``: the topic does not exist.
 
-
-class End(NamedTuple):
-    """Where a topic ended at the time of the request."""
-
-    last: MessageId | None
-    """The topic's last entry; None: it is empty. Readers may never see that entry: compaction removes it if it is a tombstone."""
+    Readers may never see that entry: compaction removes it if it is a tombstone."""
+    first: MessageId
+    """The entry from which on the log is read as it was before compaction; ``NOWHERE``: the topic does not exist."""
     fresh_ledger: int | None = None
     """If nothing was ever written: the ledger that the first entry goes to, unless that ledger is replaced before."""
+
+
+class Gap(NamedTuple):
+    """What stands between two entries that a reader got one after the other."""
+
+    message: MessageId | None
+    """The first message between them that is left; None: there is none, only markers of the brokers' own."""
+    trimmed: bool
+    """Whether the ledger of the earlier entry was deleted, so that messages may have been deleted with it."""
+    compacted_ledger: int
+    """The ledger that the last compaction wrote; -1: the topic was never compacted."""
 
 
 class Topics:
@@ -101,7 +108,7 @@ class Topics:
         self._admin = admin
         self._local = local
         self.emptied: set[tuple[str, str]] = set()
-        """The topics that lost what was read of them here (``reading/identity``): full names, and what ``Stored.creation`` was."""
+        """The topics that lost what was read of them here (``reading/reader``): full names, and what ``Stored.creation`` was."""
 
     @understood
     async def find(self, namespace: str) -> Layout | None:
@@ -154,20 +161,22 @@ class Topics:
         return tuple(each.creation for each in await self.stored(layout))
 
     @understood
-    async def end(self, namespace: str, topic: str) -> End:
-        """Returns where one of a log's topics ends.
+    async def state(self, namespace: str, topic: str, recalled: int = 0) -> State:
+        """Returns how far one of a log's topics is written and compacted.
+
+        Args:
+            namespace: ``tenant/namespace``.
+            topic: the topic's local name.
+            recalled: how many entries that were compacted and still stand in the ledgers are read as they were (``State.first``), at most.
 
         Raises:
             LogError: there is no answer.
         """
         stats = await self._ask(namespace, topic, "internalStats") or {}
-        last = entry_of(stats.get("lastConfirmedEntry"))
-        if last is None:
-            return End(None)
-        if last.entry >= 0 or _compaction(stats).ledger != -1:
-            return End(last)
-        ledgers = [ledger["ledgerId"] for ledger in stats.get("ledgers") or ()]
-        return End(None, last.ledger if ledgers == [last.ledger] else None)
+        compaction, last = _compaction(stats), entry_of(stats.get("lastConfirmedEntry")) or NOWHERE
+        sizes = _sizes(stats)
+        fresh = last.entry < 0 and compaction.ledger == -1 and [*sizes] == [last.ledger]
+        return State(compaction, last, _first_uncompacted(sizes, compaction, last, recalled), last.ledger if fresh else None)
 
     @understood
     async def last(self, namespace: str, topic: str) -> MessageId:
@@ -180,69 +189,6 @@ class Topics:
         if not isinstance(answer, dict):
             raise LogError(LogState.NOT_SERVED, f"No broker serves {topic} of {namespace} at the moment.")
         return MessageId(int(answer["ledgerId"]), int(answer["entryId"]), int(answer.get("batchIndex", -1)))
-
-    @understood
-    async def compaction(self, namespace: str, topic: str) -> Compaction:
-        """Returns how far one of a log's topics is compacted.
-
-        Raises:
-            LogError: there is no answer.
-        """
-        return _compaction(await self._ask(namespace, topic, "internalStats") or {})
-
-    async def uncompacted(self, namespace: str, topic: str, horizon: MessageId, most: int) -> EntryRange:
-        """Returns the newest entries up to ``horizon`` that still stand in the ledgers of one of a log's topics, at most ``most``.
-
-        Raises:
-            LogError: there is no answer.
-            Exception: the answer has another form, which the caller reports in its own way.
-        """
-        stats = await self._ask(namespace, topic, "internalStats") or {}
-        sizes = {ledger["ledgerId"]: ledger.get("entries") or 0 for ledger in stats.get("ledgers") or ()}
-        first = last = MessageId(horizon.ledger, horizon.entry + 1)
-        count = 0
-        for ledger in sorted((ledger for ledger in sizes if ledger <= horizon.ledger), reverse=True):
-            size = horizon.entry + 1 if ledger == horizon.ledger else sizes[ledger]
-            taken = min(size, most - count)
-            if taken > 0:
-                last = MessageId(ledger, size - 1) if count == 0 else last
-                first = MessageId(ledger, size - taken)
-                count += taken
-        return EntryRange(first, last, count)
-
-    @understood
-    async def between(self, namespace: str, topic: str, after: MessageId, before: MessageId, most: int | None = None) -> EntryRange | None:
-        """Returns the entries between two places of one of a log's topics, or the first of them; None if that is not known any more.
-
-        Args:
-            namespace: ``tenant/namespace``.
-            topic: the topic's local name.
-            after: the entry before the first one.
-            before: the entry after the last one.
-            most: how many entries are wanted at most; None: all.
-
-        Raises:
-            LogError: there is no answer.
-        """
-        stats = await self._ask(namespace, topic, "internalStats") or {}
-        sizes = {ledger["ledgerId"]: ledger.get("entries") or 0 for ledger in stats.get("ledgers") or ()}
-        if after.ledger not in sizes:
-            return None  # it was trimmed
-        sizes[before.ledger] = before.entry  # brokers do not report the number of entries of the last ledger
-        between = sorted((ledger, size) for ledger, size in sizes.items() if after.ledger <= ledger <= before.ledger)
-        count = sum(size for _, size in between) - (after.entry + 1)
-        if count < 0:
-            return None
-        first, last = MessageId(after.ledger, after.entry + 1), MessageId(before.ledger, before.entry - 1)
-        if most is not None and count > most:
-            upto = count = most
-            upto += after.entry + 1  # counted from the beginning of the first ledger
-            for ledger, size in between:
-                if upto <= size:
-                    last = MessageId(ledger, upto - 1)
-                    break
-                upto -= size
-        return EntryRange(first, last, count)
 
     @understood
     async def sent_up_to(self, namespace: str, topic: str, reader: str, last: MessageId) -> bool:
@@ -261,8 +207,8 @@ class Topics:
         return False
 
     @understood
-    async def first_message_between(self, namespace: str, topic: str, after: MessageId, before: MessageId) -> MessageId | None:
-        """Returns a message that stands between two entries of one of a log's topics; None if there is none.
+    async def gap(self, namespace: str, topic: str, after: MessageId, before: MessageId) -> Gap:
+        """Returns what stands between two entries of one of a log's topics.
 
         Markers, which brokers do not send to readers, are no messages. After ``_LOOKED_AT`` entries, the next one is taken for a message.
 
@@ -270,11 +216,13 @@ class Topics:
             LogError: there is no answer.
         """
         stats = await self._ask(namespace, topic, "internalStats") or {}
-        entries = _entries_between(stats.get("ledgers") or (), after, before)
-        for number, entry in enumerate(entries):
+        sizes = _sizes(stats)
+        message = None
+        for number, entry in enumerate(_entries_between(sizes, after, before)):
             if number == _LOOKED_AT or await self._is_message(namespace, topic, entry):
-                return entry
-        return None
+                message = entry
+                break
+        return Gap(message, after.ledger not in sizes, _compaction(stats).ledger)
 
     async def throttled(self, namespace: str, dialect: Dialect) -> str:
         """Returns a sentence if a rate of the namespace slows its change log down (``throttling``); "" also if there is no answer."""
@@ -338,12 +286,32 @@ def _stored(info: Any) -> Stored:
     return Stored(str((info or {}).get("creationDate") or ""), min((ledger["ledgerId"] for ledger in ledgers), default=-1))
 
 
-def _entries_between(ledgers: Iterable[Any], after: MessageId, before: MessageId) -> Iterator[MessageId]:
-    """Returns the entries between two places, in the ledgers that are left. Of the last ledger brokers report no size yet."""
-    sizes = {ledger["ledgerId"]: ledger.get("entries") or 0 for ledger in ledgers if after.ledger <= ledger["ledgerId"] < before.ledger}
-    for ledger, size in sorted({**sizes, before.ledger: before.entry}.items()):
+def _sizes(stats: Any) -> dict[int, int]:
+    """Returns the number of entries in each ledger of a topic, oldest first. Of the last ledger brokers report no size yet."""
+    return dict(sorted((ledger["ledgerId"], ledger.get("entries") or 0) for ledger in stats.get("ledgers") or ()))
+
+
+def _entries_between(sizes: Mapping[int, int], after: MessageId, before: MessageId) -> Iterator[MessageId]:
+    """Returns the entries between two places, in the ledgers that are left."""
+    between = {ledger: size for ledger, size in sizes.items() if after.ledger <= ledger < before.ledger}
+    for ledger, size in {**between, before.ledger: before.entry}.items():
         for entry in range(after.entry + 1 if ledger == after.ledger else 0, size):
             yield MessageId(ledger, entry)
+
+
+def _first_uncompacted(sizes: Mapping[int, int], compaction: Compaction, last: MessageId, recalled: int) -> MessageId:
+    """Returns the entry after the horizon, or an earlier one from which on all entries still stand in the ledgers."""
+    if compaction.ledger == -1:
+        return MessageId(min(sizes), 0) if sizes else NOWHERE
+    horizon = last if compaction.horizon is None else compaction.horizon
+    first = MessageId(horizon.ledger, horizon.entry + 1)
+    for ledger in sorted((ledger for ledger in sizes if ledger <= horizon.ledger), reverse=True):
+        size = horizon.entry + 1 if ledger == horizon.ledger else sizes[ledger]
+        taken = min(size, recalled)
+        if taken > 0:
+            first = MessageId(ledger, size - taken)
+            recalled -= taken
+    return first
 
 
 def _compaction(stats: Any) -> Compaction:

@@ -31,7 +31,7 @@ from ....core.reasons import Reason
 from ...avro import Encoded
 from ...change_log import LogError
 from ..credentials import Identity, TlsOptions
-from ..ids import MessageId
+from ..ids import NOWHERE, MessageId
 from .inbox import Inbox
 from .log_lines import client_log_path
 from .security import secure
@@ -96,9 +96,7 @@ class PulsarClient:
         self._closing: threading.Thread | None = None
         _open_clients.add(self)
 
-    async def create_reader(
-        self, topic: str, name: str, *, queue_size: int, first: MessageId | None = None, resumed: MessageId | None = None
-    ) -> Any:
+    async def create_reader(self, topic: str, name: str, *, queue_size: int, first: MessageId = NOWHERE, compacted: bool = True) -> Any:
         """Returns a reader of a topic, not a partitioned one, under the brokers' own subscription prefix (``__system_reader``).
 
         The reader has no schema, so that it registers none. Connecting creates the topic if it does not exist.
@@ -107,9 +105,8 @@ class PulsarClient:
             topic: the topic's full name.
             name: the reader's name.
             queue_size: how many messages may have been received and not taken.
-            first: the message from which on the topic is read uncompacted; None: it is read compacted, as brokers do, from the earliest one
-                on.
-            resumed: for a compacted reader: the message to begin with in place of the earliest one.
+            first: the message to begin with, or with the first after it if that one is gone; ``NOWHERE``: the earliest one.
+            compacted: whether the topic is read compacted, as brokers do.
 
         Raises:
             PulsarClientError: the reader could not be created in time.
@@ -117,14 +114,13 @@ class PulsarClient:
         """
         configuration = _pulsar.ReaderConfiguration()
         configuration.reader_name(name)
-        configuration.read_compacted(first is None)
+        configuration.read_compacted(compacted)
         configuration.start_message_id_inclusive(True)
         configuration.subscription_role_prefix(SYSTEM_READER)
         configuration.receiver_queue_size(queue_size)
         # After a message that it can't decrypt, the library hands over nothing more, unless it may hand over that message as it is.
         configuration.crypto_failure_action(_pulsar.ConsumerCryptoFailureAction.CONSUME)
-        begin = resumed if first is None else first
-        start = _EARLIEST if begin is None else _pulsar.MessageId(-1, begin.ledger, begin.entry, -1)
+        start = _EARLIEST if first == NOWHERE else _pulsar.MessageId(-1, first.ledger, max(first.entry, 0), -1)
         return await self._ask(lambda done: self._client.create_reader_async_v2(topic, start, configuration, done))
 
     async def create_producer(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ....core.names import Scope
@@ -15,12 +17,51 @@ from ...leadership import origin_of
 from ...stamps import ANNOUNCEMENT, event_id_of
 from ..admin.schemas import NOT_REGISTERED, Schemas
 from ..ids import NOWHERE, MessageId, position_of
-from .acknowledged import Acknowledged
 
 _log = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
+
+
+MOST = 1_024
+"""How many events of one partition are kept, which is how far the reader may lag. Events beyond that are decoded when they are read."""
+
+
+class Acknowledged:
+    """Events of one partition that this process appended, kept from their acknowledgement until they are read: they need no decoding.
+
+    The acknowledgement says where an event stands. An event that is acknowledged after it was read is not kept.
+    """
+
+    __slots__ = ("_kept", "_last", "_most")
+
+    def __init__(self, most: int = MOST) -> None:
+        """Keeps nothing yet. ``most``: how many events may be kept."""
+        self._most = most
+        self._kept: deque[tuple[Position, Event]] = deque()
+        self._last: Position = ""
+        """The last place that was read, or for which an event was kept."""
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def note(self, events: Iterable[Placed]) -> None:
+        """Takes events that were acknowledged, in the order of the log."""
+        for placed in events:
+            if placed.event is not None and placed.position > self._last and len(self._kept) < self._most:
+                self._kept.append((placed.position, placed.event))
+                self._last = placed.position
+
+    def read(self, position: Position) -> Event | None:
+        """Returns the event that was acknowledged at a place, which is now read; None: none is kept. Places are read in log order."""
+        kept = self._kept
+        while kept and kept[0][0] <= position:
+            at, event = kept.popleft()
+            if at == position:
+                return event
+        self._last = max(self._last, position)
+        return None
 
 
 class ResumePoint(NamedTuple):

@@ -1,22 +1,32 @@
-"""Reads one partition of a change log from its beginning, and delivers its entries in batches.
+"""Reads one partition of a change log without missing an event of it, and delivers its entries in batches, in log order.
 
-A batch is what the library has received meanwhile, taken in short slices so that the event loop is never held up. Backpressure is the
-library's own: its queue is bounded, and when it is full the broker stops sending.
+**Two phases.** Of most of a log, only what compaction left over can be had. So it is first read compacted, up to the entries that still
+stand in the ledgers as they were written: those after the last compaction, and the newest ones before its end (``PulsarLimits.recalled``).
+From there on it is read uncompacted, for good; so what is compacted from now on takes nothing from what is read. A compaction that ends
+during the first phase hides keys of which a newer event stands behind it. So after that phase, the broker is asked how far the log is
+compacted by now: the initial replay lasts up to there, and the history of keys is known no further back (``complete_after``). A log that
+was never compacted, or is read on from a known place, has no first phase.
 
-**The initial replay ends** with the entry that was the last one at the opening. That entry may never come, because compaction removed it,
-and the library's ``has_message_available`` has been seen to answer yes for ever. So when nothing comes, the library is asked; if it answers
-yes, the broker is asked whether it has sent everything; if that does not help in time, the log is lost: a partial replay is never taken for
-a whole one.
+**Gaps.** Entries of a ledger are numbered densely, so whatever is missing in the second phase leaves a gap, or is at the end of a ledger.
+Before an entry after either is delivered, and before an end that does not come counts as reached, the broker is asked what stands in
+between:
 
-**A later end** is requested by callers that must know everything written by then (``end``). What stands there may never come either: a
-marker, an entry that compaction removed first, a ledger without entries. When nothing comes up to that end, the broker is asked in the same
-way, and once it has sent everything, ``continuity`` finds out whether something was missed.
+- nothing, or only markers of the brokers' own: there is nothing to miss
+- a message: the reader is opened again before it. If it is missing again, the library can't decode it: it is delivered as unreadable
+- the ledger was deleted: so it was compacted, possibly with entries that were not read. The log is lost, and has to be opened again; unless
+  the log was not compacted since all of it had been read
+
+Ledgers are deleted once they are compacted and another one was begun: when one is full, at the earliest after ten minutes
+(``managedLedgerMinLedgerRolloverTimeMinutes``), or when its broker stops. Brokers then send the next entry that is left, and say nothing.
+
+**The initial replay ends** with the entry that was the last one at the opening. That entry may never come: it may be a marker, or a
+tombstone that was compacted. The same is true of a later **end**, up to which a caller has to read. So when nothing comes, the broker is
+asked whether it has sent everything. A broker that has not, and sends nothing, gets a new reader: one that fails to read a compacted
+ledger, because the next compaction has just deleted it, tries again after 15 s, then after up to 60 s (``readEntriesFailed`` of
+``PersistentDispatcherSingleActiveConsumer``).
 
 **A new ledger** may belong to another log, created in place of this one. So before any entry of it is delivered, and before an end that did
 not come counts as reached, the broker is asked whether the log is still the same.
-
-**A broker that sends nothing** although it has entries to send gets a new reader (``patience``), which goes on where the old one stood. So
-does one that would send much of what was just read from the ledgers because compaction had erased it.
 """
 
 from __future__ import annotations
@@ -25,101 +35,129 @@ import asyncio
 import logging
 import math
 import time
-from collections import deque
+import uuid
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from ....core.policies.events import Placed, Position
-from ....core.reasons import LogState
+from ....core.reasons import LogState, Reason
 from ...change_log import LogError
+from ..access import Access
+from ..admin.topics import Compaction, State
+from ..client import PulsarClientError, close_quietly, refusal
 from ..ids import NOWHERE, MessageId, border_of
-from .continuity import Continuity, State
-from .continuity_requests import ContinuityRequests
 from .entries import Entries
-from .patience import Patience
 from .receiving import SLICE_SECONDS, Received, Receiver, Slices
 
 _log = logging.getLogger(__name__)
 
 _QUIET_SECONDS = 0.1
+"""After how long without an entry the broker is asked during the initial replay; and how long a message may take between two threads."""
 _OVERDUE_SECONDS = 0.7
+"""The same later on, and between two requests."""
+_LOOK_SECONDS = 10.0
+"""How often to look for a message in the library's queue while nothing is expected."""
+_STUCK_SECONDS = 3.0
+"""After how long without an entry a reader is replaced, if the broker has something to send."""
+_SETTLING_SECONDS = 0.5
+"""A compaction's horizon is reported a moment after its ledger."""
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 10.0
+_REFUSED_SECONDS = 30.0
+"""How long requests may be refused before reading gives up: a token may have expired, and its replacement may be on its way."""
 _AT_A_TIME = 32
 """How many entries are delivered at once: whoever takes them folds them at once, for some two milliseconds, and that is part of a slice."""
-_WORTH_A_READER = 1_000
-"""After so many entries from the ledgers, opening a new reader after them is faster than receiving what is left of them."""
-
-
-class Goal(NamedTuple):
-    """Where the initial replay of a partition ends, and how to find out if the last entry does not come."""
-
-    last: MessageId | None
-    """The last entry at the opening; None: there was none."""
-    sent: Callable[[MessageId], Awaitable[bool]]
-    """Asks the broker whether it has sent everything up to an entry; may raise ``LogError``."""
-    patience_seconds: float
-    """After how many seconds without an entry the replay gives up."""
-    fresh_ledger: int | None = None
-    """If nothing was ever written: the ledger of the first entry."""
-
 
 _Deliver: TypeAlias = Callable[[Sequence[Placed]], None]
 """Takes entries of one partition, in order."""
+_T = TypeVar("_T")
 
 
 class PartitionReader:
     """Reads one partition.
 
     Attributes:
-        handle: pulsar-client's reader. The owner of this object closes it.
-        continuity: finds out whether something was missed.
+        handle: pulsar-client's reader; None: none was opened yet. The owner of this object closes it.
         entries: decodes the messages, and knows the last entry.
+        complete_after: the position after which nothing was compacted away before it was read; None: it is not known. It moves once, if the
+            log is compacted during the first phase, before anything after the old position is delivered.
+        complete_upto: the place up to which nothing was missed, apart from what was compacted.
+        fresh_ledger: the partition's ledger, if nothing had ever been written when it was opened.
     """
 
     def __init__(
-        self,
-        handle: Any,
-        entries: Entries,
-        goal: Goal,
-        continuity: Continuity,
-        requests: ContinuityRequests,
-        recalled: Sequence[Received] = (),
-        reopen: Callable[[MessageId], Awaitable[Any]] | None = None,
+        self, access: Access, topic: tuple[str, str, str], entries: Entries, replaced: Callable[[], Awaitable[LogError | None]]
     ) -> None:
-        """Reads nothing yet.
+        """Connects to nothing yet.
 
         Args:
-            handle: pulsar-client's reader.
+            access: the clients for the brokers.
+            topic: its namespace, its local name, and its full name.
             entries: decodes the messages.
-            goal: where the initial replay ends.
-            continuity: knows how far the partition was compacted at the opening.
-            requests: sends the requests that ``continuity`` needs.
-            recalled: entries from the ledgers, up to the compaction horizon and without a hole, to be delivered among the compacted ones.
-            reopen: returns a reader that begins at an entry, in place of this one; may raise ``LogError``. None: there is no other reader.
+            replaced: returns what is wrong if the log was deleted or replaced by another one; may raise ``LogError``.
         """
-        self.handle = handle
+        self.handle: Any = None
         self.entries = entries
-        self.continuity = continuity
-        self._goal = goal
-        self._requests = requests
-        self._receiver = Receiver(handle)
-        self._recalled = deque(recalled)
-        self._reopen = reopen
-        self._patience = Patience(time.monotonic(), goal.patience_seconds)
-        self._caught_up = False
-        self._slices = Slices()
-        self._recalled_ahead = 0
-        """How many entries were read from the ledgers, ahead of the reader."""
-        self._newest_received = NOWHERE
-        """The furthest place of a message that the reader has returned."""
-        self._reported_end = NOWHERE
+        self.complete_after: Position | None = None
+        self.complete_upto = NOWHERE
+        self.fresh_ledger: int | None = None
+        self._access = access
+        self._loop = asyncio.get_running_loop()
+        self._namespace, self._topic, self._full_name = topic
+        self._replaced = replaced
+        self._receiver: Receiver
+        self._name = ""
+        self._opening: State
+        self._first_phase = False
+        self._floor = NOWHERE
+        """The first entry of the second phase, after a first one: the reader begins one earlier."""
+        self._end = NOWHERE
         """The furthest end of the partition that was reported."""
-        self._ledger = goal.fresh_ledger if goal.last is None else goal.last.ledger
+        self._caught_up = False
+        self._ledger: int | None = None
         """The newest ledger that is known to belong to this log; None: no ledger is."""
+        self._compaction = Compaction(-1, NOWHERE)
+        """The newest compaction of which it is known which entries it covered."""
+        self._skipped: MessageId | None = None
+        """The message because of which the reader was opened again."""
+        self._newest_received = NOWHERE
+        self._heard = self._opened = 0.0
+        """When an entry came that had not come before, or began to be expected; and when the reader was opened. Monotonic seconds."""
+        self._asked = False
+        """Whether the broker was asked since then."""
+        self._slices = Slices()
 
     @property
     def connected(self) -> bool:
         """Whether the reader has its connection to the broker now. The library restores lost connections by itself."""
         return bool(self.handle.is_connected())
+
+    async def connect(self, *, resumed: State | None = None, emptied: bool = False) -> None:
+        """Connects a reader, which creates the topic if it does not exist.
+
+        Args:
+            resumed: the state of the topic, if reading goes on after the last of ``entries``; None: it begins at the beginning.
+            emptied: whether the partition lost events other than by compaction.
+
+        Raises:
+            PulsarClientError: the reader could not be created in time.
+            LogError: there is no answer, or the client is closed.
+        """
+        state = resumed or await self._state()
+        if state.last == NOWHERE:
+            await self._open(NOWHERE)
+            state = await self._state()
+        compaction, self._opening, self._end = state.compaction, state, state.last
+        self.fresh_ledger = state.fresh_ledger
+        self._ledger = state.last.ledger if state.last.entry >= 0 else state.fresh_ledger
+        if compaction.horizon is not None:
+            self.complete_after = "" if compaction.ledger == -1 and not emptied else border_of(compaction.horizon)
+        self._first_phase = resumed is None and compaction.ledger != -1
+        if self._first_phase:
+            await self._open(NOWHERE, compacted=True)
+        else:
+            self.complete_upto = self.entries.last if resumed is not None else _before(state.first)
+            await self._open(state.first if resumed is None else self.entries.last)
 
     async def run(self, deliver: _Deliver, caught_up: Callable[[], None]) -> None:
         """Reads until it is cancelled.
@@ -131,175 +169,146 @@ class PartitionReader:
         Raises:
             LogError: reading can't go on.
         """
-        goal = self._goal
-        self._patience.ended(time.monotonic())
+        self._heard = self._loop.time()
+        if self._first_phase:
+            await self._read_compacted(deliver)
         while True:
-            batch = self._receiver.take()
+            batch = self._take()
             if batch:
-                await self._hand_over(self._in_order(batch), deliver)
-                if batch[-1][0] > self._newest_received:
-                    self._newest_received = batch[-1][0]
-                    self._patience.ended(time.monotonic())
-                if self._newest_received >= self.entries.last:
-                    self._recalled_ahead = 0
-                elif self._recalled_ahead >= _WORTH_A_READER:
-                    await self._replace_reader()
+                await self._hand_over(batch, deliver)
                 continue
-            if self._caught_up:
-                behind = self._is_behind
-                if not await self._receiver.wait(_OVERDUE_SECONDS if behind else math.inf) and behind:
-                    await self._ask_what_is_missing(deliver)
-                continue
-            target = max(goal.last or NOWHERE, self.continuity.moved_to)
-            if self.entries.last >= target or (not await self._receiver.wait(_QUIET_SECONDS) and await self._is_at_end()):
-                recalled, self._recalled = self._recalled, deque()
-                await self._hand_over(recalled, deliver)
-                if await self._begin(target, deliver):
-                    caught_up()
-            elif self._patience.too_long(time.monotonic()) and not self._receiver.has_some:
-                until = "" if goal.last is None else f" to {goal.last.ledger}:{goal.last.entry}"
-                raise LogError(
-                    LogState.STUCK, f"Nothing arrived for {goal.patience_seconds:g} s, although the change log continues{until}."
-                )
+            behind = self.complete_upto < self._end
+            if not behind and not self._caught_up:
+                self._caught_up = True
+                caught_up()
+            pause = _LOOK_SECONDS
+            if behind:
+                pause = _OVERDUE_SECONDS if self._caught_up or self._asked else _QUIET_SECONDS
+            if not await self._receiver.wait(pause) and behind and await self._has_sent(end := self._end):
+                await self._reach(end, deliver)
 
     def end(self, last: MessageId) -> Position:
         """Returns how far a caller must read, given the broker's newest last entry: a position that this reader has reached or will."""
-        if last > self.continuity.complete_upto or not self._caught_up:
+        if last > self.complete_upto or not self._caught_up:
             self._expect(last)
             return border_of(last)
         last = min(last, self.entries.last)  # after that entry there is nothing to read, as is known already
         return "" if last == NOWHERE else border_of(last)
 
-    def _expect(self, last: MessageId) -> None:
-        """Notes that the partition goes on up to ``last``: either that entry comes, or it is found out what stood there."""
-        if self._caught_up and not self._is_behind:
-            self._patience.ended(time.monotonic())
-            self._receiver.interrupt()
-        self._reported_end = max(self._reported_end, last)
-
-    @property
-    def _is_behind(self) -> bool:
-        return self._reported_end > self.continuity.complete_upto
-
-    async def _ask_what_is_missing(self, deliver: _Deliver) -> None:
-        """Finds out what stands up to the reported end, of which nothing comes, once the broker has nothing more to send."""
-        expected = self._reported_end
-        try:
-            sent = self.connected and await self._goal.sent(expected)
-        except LogError as error:
-            _log.info("The broker can't report the position of a reader: %s", error.message)
-            sent = False
-        if not sent:
-            await self._replace_stuck_reader()
-            return
-        if await self._receiver.wait(_QUIET_SECONDS) or not self.handle.is_connected():
-            return
-        await self._ended(expected, deliver)
-
     async def keep_up(self) -> None:
-        """Asks whether the topic was compacted meanwhile; called from time to time. A compaction may have left nothing to come.
+        """Asks how far the log goes, called from time to time: the newest entries may have been compacted without a trace.
 
         Raises:
             LogError: the broker gave no answer.
         """
-        if self._caught_up and (horizon := await self._requests.keep_up(self.continuity)) > self.continuity.complete_upto:
-            self._expect(horizon)
-
-    async def _begin(self, target: MessageId, deliver: _Deliver) -> bool:
-        """Ends the initial replay, unless a compaction has moved its end on; whether it ended. What is compacted away later is missed."""
-        end = max(self.entries.last, target)
-        if end is not NOWHERE:
-            await self._ended(end, deliver)
-        elif self._goal.fresh_ledger is not None:
-            self.continuity.fresh(self._goal.fresh_ledger)
-        self._caught_up = self.continuity.begun
-        return self._caught_up
-
-    async def _ended(self, end: MessageId, deliver: _Deliver) -> None:
-        """Finds out what stands up to ``end``, of which nothing more comes, and that the log was not replaced meanwhile."""
-        self.continuity.ended(end)
-        await self._make_sure(deliver)
-        if self.entries.last < end:
-            await self._requests.still_the_same()
-
-    async def _is_at_end(self) -> bool:
-        """Whether the initial replay has nothing more to receive; called while nothing comes."""
-        if await self._receiver.has_more():
-            if not self._patience.broker_is_due(time.monotonic()):
-                return False
-            try:
-                sent = self._goal.last is None or await self._goal.sent(self._goal.last)
-            except LogError as error:
-                _log.info("The broker can't report the position of a reader: %s", error.message)
-                sent = False
-            self._patience.broker_answered(time.monotonic())
-            if not sent:
-                await self._replace_stuck_reader()
-                return False
-            _log.warning(
-                "pulsar-client reports more to read, and the broker that it sent everything; nothing arrives, so the broker is right."
-            )
-        # A message that was on its way between two threads when the answer was given has come after this wait.
-        return not await self._receiver.wait(_QUIET_SECONDS)
-
-    async def _replace_stuck_reader(self) -> None:
-        """Opens a new reader, because the broker has something to send and does not, if it is time for that (``patience``)."""
-        if self.connected and not self._receiver.has_some and self._patience.reader_is_due(time.monotonic()):
-            await self._replace_reader()
-            self._patience.reader_opened(time.monotonic())
-
-    async def _replace_reader(self) -> None:
-        """Replaces the reader by one that begins after the last entry; keeps the old one if there can be no other."""
-        self._recalled_ahead = 0
-        if self._reopen is None:
+        if not self._caught_up:
             return
-        try:
-            self.handle = await self._reopen(self.entries.last)
-            self._receiver = Receiver(self.handle)
-        except LogError as error:
-            _log.info("A reader can't be opened again: %s", error.message)
+        state = await self._state()
+        if state.last <= self.complete_upto:
+            self._compaction = Compaction(state.compaction.ledger, state.last)
+        else:
+            self._expect(state.last)
 
-    def _in_order(self, batch: Sequence[Received]) -> Sequence[Received]:
-        """Merges a received batch with the recalled entries that precede it."""
-        recalled = self._recalled
-        if not recalled:
-            return batch
-        merged: list[Received] = []
-        for received in batch:
-            while recalled and recalled[0][0] <= received[0]:
-                merged.append(recalled.popleft())
-            merged.append(received)
-        return merged
+    async def _read_compacted(self, deliver: _Deliver) -> None:
+        """Delivers what compaction left over before the entries that are read uncompacted, and opens the reader of those."""
+        first = self._opening.first
+        while True:
+            batch = self._take()
+            older = [received for received in batch if received[0] < first]
+            await self._hand_over(older, deliver, sure=True)
+            if len(older) < len(batch):
+                break
+            if batch or await self._receiver.wait(_OVERDUE_SECONDS if self._asked else _QUIET_SECONDS):
+                continue
+            if await self._has_sent(self._opening.last):
+                break
+        before, compaction = self._opening.compaction, (await _answer(self._state)).compaction
+        while compaction != before:
+            await asyncio.sleep(_SETTLING_SECONDS)
+            before, compaction = compaction, (await _answer(self._state)).compaction
+        if compaction.horizon is not None and self.complete_after is not None:
+            self.complete_after = max(self.complete_after, border_of(compaction.horizon))
+            self._end = max(self._end, compaction.horizon)
+        self._compaction = compaction
+        self.complete_upto, self._floor, self._first_phase = _before(first), first, False
+        await _answer(self._open_again)
+
+    async def _has_sent(self, last: MessageId) -> bool:
+        """Whether the broker has sent everything up to ``last``, and all of it was taken; called while nothing comes.
+
+        Raises:
+            LogError: nothing came for too long during the initial replay.
+        """
+        self._asked = True
+        try:
+            sent = self.connected and await self._access.topics.sent_up_to(self._namespace, self._topic, self._name, last)
+            if not sent and self.connected and not self._receiver.has_some:
+                quiet = self._loop.time() - max(self._heard, self._opened)
+                if quiet > _STUCK_SECONDS:  # it has something to send
+                    await self._open_again()
+        except LogError as error:
+            _log.info("A change log waits for what its broker has not sent: %s", error.message)
+            sent = False
+        if sent:
+            # A message that was on its way between two threads when the answer was given has come after this wait.
+            return not await self._receiver.wait(_QUIET_SECONDS) and self.connected
+        most = self._access.limits.stuck_seconds
+        if not self._caught_up and not self._receiver.has_some and self._loop.time() - self._heard > most:
+            raise LogError(
+                LogState.STUCK, f"Nothing arrived for {most:g} s, although the change log continues to {last.ledger}:{last.entry}."
+            )
+        return False
+
+    async def _reach(self, end: MessageId, deliver: _Deliver) -> None:
+        """Finds out what stands up to ``end``, of which nothing more comes, and that the log was not replaced meanwhile."""
+        if await self._clear_up(MessageId(end.ledger, end.entry + 1), deliver):
+            if self.entries.last < end:
+                await self._make_sure_of_log()
+            self.complete_upto = max(self.complete_upto, end)
+
+    def _expect(self, last: MessageId) -> None:
+        """Notes that the partition goes on up to ``last``: either that entry comes, or it is found out what stood there."""
+        if self._caught_up and self.complete_upto >= self._end:
+            self._heard = self._loop.time()
+            self._receiver.interrupt()
+        self._end = max(self._end, last)
+
+    def _take(self) -> list[Received]:
+        """Returns what has come."""
+        batch = self._receiver.take()
+        if batch and batch[-1][0] > self._newest_received:
+            self._newest_received = batch[-1][0]
+            self._heard, self._asked = self._loop.time(), False
+        return batch
 
     async def _hand_over(self, batch: Iterable[Received], deliver: _Deliver, *, sure: bool = False) -> None:
-        """Delivers messages, and before each of them what was missing there; ``sure``: nothing is missing.
+        """Delivers messages; of those after a gap, only once it is known that nothing was missed there. ``sure``: nothing is missing.
 
         Raises:
             LogError: something was missed, or the log was replaced.
         """
         placed: list[Placed] = []
         came = 0
-        continuity, entries = self.continuity, self.entries
-        goes_on, delivered, ready, clock = continuity.goes_on, continuity.delivered, entries.ready, time.perf_counter
+        entries, ready, clock = self.entries, self.entries.ready, time.perf_counter
         until = clock() + SLICE_SECONDS
         for place, message in batch:
+            if place < self._floor:
+                continue
+            goes_on = sure or self._follows(place)
+            if (self._ledger is None or place[0] > self._ledger or not goes_on) and placed:
+                deliver(placed)
+                placed = []
             if self._ledger is None or place[0] > self._ledger:
-                if placed:
-                    deliver(placed)
-                    placed = []
-                await self._requests.still_the_same()
+                await self._make_sure_of_log()
                 self._ledger = place[0]
-            if not sure and not goes_on(place):
-                if placed:
-                    deliver(placed)
-                    placed = []
-                continuity.come_to(place)
-                await self._make_sure(deliver)
+            if not goes_on and not await self._clear_up(place, deliver):
+                return  # the rest of the batch comes again
             if not ready(message):
                 await entries.prepare(message)
             entry = entries.entry(place, message)
             if entry is not None:
-                delivered(place, readable=message is not None)
+                if not sure:
+                    self.complete_upto = max(self.complete_upto, place)
                 placed.append(entry)
                 came += 1
             if len(placed) >= _AT_A_TIME:
@@ -316,18 +325,91 @@ class PartitionReader:
         if self._slices.ends(came):
             await asyncio.sleep(0)
 
-    async def _make_sure(self, deliver: _Deliver) -> None:
-        """Finds out whether something was missed, and delivers entries that were not handed over and still stand in the ledgers.
+    def _follows(self, place: MessageId) -> bool:
+        """Whether nothing can have been missed before an entry."""
+        upto = self.complete_upto
+        return place <= upto or (place[0] == upto[0] and place[1] <= upto[1] + 1)
+
+    async def _clear_up(self, before: MessageId, deliver: _Deliver) -> bool:
+        """Finds out what was missed before an entry; returns False if the reader was opened again because of that.
 
         Raises:
-            LogError: something was missed and can't be had.
+            LogError: entries may have been compacted away.
         """
-        continuity = self.continuity
-        while continuity.state is not State.WHOLE:
-            missing = await self._requests.advance(continuity)
-            if missing:
-                await self._hand_over(missing, deliver, sure=True)
-                self._recalled_ahead += len(missing)
-                continuity.recalled(some=True)
-        unreadable, continuity.unreadable = continuity.unreadable, ()
-        await self._hand_over([(place, None) for place in unreadable], deliver, sure=True)
+        while True:
+
+            async def ask() -> Any:
+                return await self._access.topics.gap(self._namespace, self._topic, self.complete_upto, before)
+
+            gap = await _answer(ask)
+            known = self._compaction
+            covered = known.horizon is not None and known.horizon <= self.complete_upto and known.ledger == gap.compacted_ledger
+            if gap.trimmed and not covered:
+                what = f"The change log was compacted before it was read up to {before.ledger}:{before.entry}; it must be opened again."
+                raise LogError(Reason.LOG_UNAVAILABLE, what)
+            if gap.message is None:
+                return True
+            if gap.message != self._skipped:
+                self._skipped = gap.message
+                await _answer(self._open_again)
+                return False
+            entry = self.entries.entry(gap.message, None)
+            self.complete_upto = gap.message
+            if entry is not None:
+                deliver([entry])
+
+    async def _make_sure_of_log(self) -> None:
+        """Makes sure that the log is still the one that was opened.
+
+        Raises:
+            LogError: the log was deleted or replaced.
+        """
+        if (error := await _answer(self._replaced)) is not None:
+            raise error
+
+    async def _state(self) -> State:
+        return await self._access.topics.state(self._namespace, self._topic, self._access.limits.recalled)
+
+    async def _open(self, first: MessageId, *, compacted: bool = False) -> None:
+        """Opens a reader that begins at an entry, or after it if that entry is gone; it replaces the previous one."""
+        name, queue_size = f"topicpolicies-{uuid.uuid4().hex}", self._access.limits.received
+        handle = await self._access.client.create_reader(self._full_name, name, queue_size=queue_size, first=first, compacted=compacted)
+        close_quietly(self.handle)
+        self.handle, self._name, self._receiver = handle, name, Receiver(handle)
+        self._opened = self._loop.time()
+
+    async def _open_again(self) -> None:
+        """Opens a reader that goes on after what was read; a failure of the library is a ``LogError`` here."""
+        upto = self.complete_upto
+        try:
+            if self._first_phase:
+                await self._open(self.entries.last, compacted=True)
+            else:
+                await self._open(upto if upto == NOWHERE else MessageId(upto.ledger, upto.entry))
+        except PulsarClientError as error:
+            raise refusal(f"Opening a reader of {self._full_name} again", error.result, error.message) from error
+
+
+def _before(place: MessageId) -> MessageId:
+    return place if place == NOWHERE else MessageId(place.ledger, place.entry - 1)
+
+
+async def _answer(ask: Callable[[], Awaitable[_T]]) -> _T:
+    """Returns the broker's answer, without which reading can't go on; repeats the request until there is one.
+
+    Raises:
+        LogError: the request was refused for ``_REFUSED_SECONDS`` without a break.
+    """
+    pause = _FIRST_PAUSE
+    refused_until = math.inf
+    while True:
+        try:
+            return await ask()
+        except LogError as error:
+            now = asyncio.get_running_loop().time()
+            refused_until = min(refused_until, now + _REFUSED_SECONDS) if error.state is LogState.ADMIN_REFUSED else math.inf
+            if now >= refused_until:
+                raise LogError(LogState.ACCESS_DENIED, error.message) from error
+            _log.warning("Reading a change log waits for its broker: %s", error.message)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE)
