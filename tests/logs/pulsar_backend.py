@@ -41,7 +41,7 @@ class PulsarBackend(Backend):
         return self._namespaces[name]
 
     async def start(self, *, in_flight_limit: int | None = None) -> PulsarLog:
-        limits = PulsarLimits(recalled=0)  # test_uncompacted.py is about entries that compaction erased
+        limits = PulsarLimits(recalled=0)  # test_reader.py is about entries that compaction erased
         if in_flight_limit is not None:
             limits = dataclasses.replace(limits, in_flight=in_flight_limit)
         return PulsarLog(self.broker.service_url, self.broker.admin_url, limits=limits)
