@@ -282,3 +282,11 @@ def test_only_deleted_and_idle_keys_are_forgotten_also_of_those_at_rest(seed: in
 def test_a_key_can_be_recovered_from_its_name(scope: Scope) -> None:
     key = PolicyKey("persistent://acme/orders/a", scope)
     assert key_of(name_of(key)) == key
+
+
+def test_keys_whose_state_is_only_asked_for_are_put_to_rest_too() -> None:
+    view = View(FoldContext(sole_writer=True), in_use=CellsInUse(10))
+    many(view, 100)
+    for row in range(1, 101):
+        assert view.state(PolicyKey(f"persistent://acme/orders/{row:06d}", Scope.LOCAL)) is not None
+    assert in_use(view) <= 11

@@ -79,7 +79,6 @@ class Checkpoints:
         self._loop = asyncio.get_running_loop()
         self._writer = DaemonThreads(1, "checkpoint-writer")
         self._readers = DaemonThreads(READERS, "checkpoint-reader")
-        self._turn = asyncio.Lock()
         self._kept: dict[str, Kept] = {}
         """The views that answer, by namespace."""
         self._failing = self._closed = False
@@ -129,6 +128,8 @@ class Checkpoints:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._pace.last_seconds):
                     await self._write(namespace, kept, confirmed_seconds=0)
+                    return
+            _log.warning("%s: its last checkpoint was not written within %g s", namespace, self._pace.last_seconds)
 
     async def close(self) -> None:
         """Ends writing; takes ``last_seconds`` at most."""
@@ -153,23 +154,22 @@ class Checkpoints:
 
     async def _write(self, namespace: str, kept: Kept, confirmed_seconds: float) -> None:
         """Writes the checkpoint of a view. A series of failures is logged once, and affects no caller."""
-        async with self._turn:
-            events, checkpoint = kept.unsaved, checkpoint_of(namespace, kept) if kept.unsaved else None
-            if checkpoint is None or not await self._confirmed(kept, checkpoint.place.start.positions, confirmed_seconds):
-                return
-            try:
-                await self._loop.run_in_executor(self._writer, write, self._folder, checkpoint)
-            except OSError as error:
-                self.failed += 1
-                level = logging.DEBUG if self._failing else logging.WARNING
-                _log.log(level, "the checkpoint of %s can't be written, so a restart reads its log: %s", namespace, error)
-                self._failing = True
-                return
-            kept.unsaved -= events
-            self.written += 1
-            if self._failing:
-                _log.warning("checkpoints in %s are written again", self._folder)
-            self._failing = False
+        events, checkpoint = kept.unsaved, checkpoint_of(namespace, kept) if kept.unsaved else None
+        if checkpoint is None or not await self._confirmed(kept, checkpoint.place.start.positions, confirmed_seconds):
+            return
+        try:
+            await self._loop.run_in_executor(self._writer, write, self._folder, checkpoint)
+        except OSError as error:
+            self.failed += 1
+            level = logging.DEBUG if self._failing else logging.WARNING
+            _log.log(level, "the checkpoint of %s can't be written, so a restart reads its log: %s", namespace, error)
+            self._failing = True
+            return
+        kept.unsaved -= events
+        self.written += 1
+        if self._failing:
+            _log.warning("checkpoints in %s are written again", self._folder)
+        self._failing = False
 
     async def _confirmed(self, kept: Kept, positions: Sequence[Position], seconds: float) -> bool:
         """Waits until the log's reader has read up to these positions, as events may have been taken by proof; returns whether it has."""

@@ -71,7 +71,8 @@ class Limits:
     max_concurrent_loads: int = _bounded(8, 1, 256)
     """Namespaces that are loaded at the same time; the others wait. Thirty-two times as many go on besides if they make no progress."""
     max_every_backlog_changes: int = _bounded(10_000, 16, 10_000_000, serving=True)
-    """Changes that a watch in mode EVERY may fall behind before it is ended."""
+    """Changes of a namespace that are kept for its watches. A watch in mode EVERY that falls further behind goes on from the history, or is
+    reset."""
     max_repairs_per_second: float = _bounded(500.0, 0.1, 100_000.0)
     """Repairs that the server publishes in a second, in all namespaces together; the others wait."""
     update_timeout_seconds: float = _bounded(10.0, 0.1, 600.0, serving=True)

@@ -1,6 +1,7 @@
 """One opening of a namespace's change log: folds what the log reports into a view, and passes it on.
 
-It calls the other parts of the namespace directly: the watch hub, the requests, the repairs, and who waits for a position, in this order.
+It calls the other parts of the namespace directly: for each event the watch hub, the requests and the repairs, then for all that came at
+once the history, and who waits for a position.
 ``life`` opens logs and lets one follower answer; one that is retired changes and reports nothing any more.
 
 A log has to go on whatever comes of its reports. An entry that can't be folded is counted with those that can't be read, and the rest of

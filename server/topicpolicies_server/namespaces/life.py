@@ -439,6 +439,8 @@ class Life:
             if self.served is not None:
                 self.served.let_go()
             self.served = follower
+            if self._common.checkpoints is not None:
+                self._common.checkpoints.keep(self._name, follower)
         else:
             follower.let_go()
 

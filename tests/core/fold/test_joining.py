@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.core.fold.script import CLUSTERS, KEY, RATE, SIZE, SUB_A, SUB_B, TTL, Script, Seen, change, join
-from topicpolicies_server.core.fold.fold import FoldContext, Status, check_all_seen, fold, restatement
+from topicpolicies_server.core.fold.fold import FoldContext, Status, fold, restatement
 from topicpolicies_server.core.policies import events
 from topicpolicies_server.core.policies.documents import WHOLE, Settings, digest, whole_digest
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Remembered, Stamp, StampKind
@@ -118,7 +118,7 @@ def test_an_event_of_the_action_none_is_no_first_event() -> None:
 def test_in_the_log_of_a_sole_writer_no_document_is_unseen() -> None:
     script = Script(FoldContext(joining=True, sole_writer=True))
     script.update({RATE: b"2"}, on=Seen({TTL: b"1"}, "000000x"))
-    assert script.document == {TTL: b"1", RATE: b"2"} and check_all_seen(script.state, script.now)
+    assert script.document == {TTL: b"1", RATE: b"2"} and script.state.all_seen(script.now)
     assert script.state.history is None
 
 
@@ -212,7 +212,7 @@ def test_a_guess_stays_a_guess_however_old_it_is() -> None:
     joined = join(full, late=100 * W)
     for _ in range(5):
         joined.update({TTL: b"2"}, wait=2 * W)
-        assert check_all_seen(joined.state, joined.now + 2 * W)
+        assert joined.state.all_seen(joined.now + 2 * W)
         joined.state.trim(joined.now + 10 * W)
     assert joined.state.since == "000001"
     joined.claim({TTL: b"9"}, joined.version, since="")
@@ -479,15 +479,15 @@ def test_documents_may_be_unseen_for_w_after_the_first_event_that_was_seen() -> 
     full = Script()
     full.update({TTL: b"1"})
     joined = join(full)
-    assert not check_all_seen(joined.state, full.now + W - 1)
-    assert check_all_seen(joined.state, full.now + W)
+    assert not joined.state.all_seen(full.now + W - 1)
+    assert joined.state.all_seen(full.now + W)
 
 
 def test_no_document_of_an_old_key_is_unseen_as_soon_as_the_log_is_read() -> None:
     full = Script()
     full.update({TTL: b"1"})
     joined = join(full, late=W)
-    assert check_all_seen(joined.state, full.now + W)
+    assert joined.state.all_seen(full.now + W)
 
 
 def test_an_event_soon_after_the_first_one_of_an_old_key_is_inferred_correctly() -> None:
@@ -575,7 +575,7 @@ def test_a_key_that_is_new_after_joining_has_the_same_head_for_all_readers() -> 
     for one in (script, late):
         one.update({TTL: b"1"})
     assert script.state.since == late.state.since == "000001" and agree(script, late)
-    assert not check_all_seen(script.state, script.now) and check_all_seen(late.state, late.now)
+    assert not script.state.all_seen(script.now) and late.state.all_seen(late.now)
 
 
 def test_remembered_requests_are_completed_by_a_restatement() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.core.fold.script import KEY, RATE, SIZE, SUB_A, SUB_B, TTL, Script, Seen, join
 from tests.core.fold.test_joining import W, agree, both, undone
-from topicpolicies_server.core.fold.fold import FoldContext, Status, check_all_seen, restatement
+from topicpolicies_server.core.fold.fold import FoldContext, Status, restatement
 from topicpolicies_server.core.policies import events
 from topicpolicies_server.core.policies.documents import digest
 from topicpolicies_server.core.policies.events import Event, Remembered, StampKind
@@ -66,7 +66,7 @@ def test_a_key_whose_history_has_a_gap_is_not_known_from_its_beginning() -> None
         full.broker({SIZE: b"2"})
         full.put(one)
         joined = join(full, last=1, late=3 * W)
-        assert check_all_seen(joined.state, joined.now)
+        assert joined.state.all_seen(joined.now)
         if idle:
             joined.state.trim(joined.now)
         both(full, joined, copy)
@@ -97,7 +97,7 @@ def test_documents_count_as_unseen_for_longer_because_clocks_may_differ() -> Non
     full.restate()
     joined = join(full, last=1)
     joined.claim({TTL: b"1", RATE: b"2"}, joined.version, since="")
-    assert joined.state.since == "" and check_all_seen(joined.state, joined.now + W)
+    assert joined.state.since == "" and joined.state.all_seen(joined.now + W)
     joined.write({SUB_A: b"5", SIZE: b"6"}, wait=W // 2)  # by a clock that is behind
     assert joined.state.since == "000003"
 

@@ -6,7 +6,5 @@
 - ``overlap``: the same inference for brokers that change their cached documents in place
 - ``joining``: heads of keys whose history was not read from the beginning, and which writer is believed about them
 - ``fold``: folds one event of any kind, using the modules above
-- ``remembered``: the requests that a key's state remembers, as bytes
-- ``leftovers``: the parts of a state that are needed only for a while after an event, as bytes
 - ``recent``: the requests applied lately in a namespace, many more than its events carry
 """

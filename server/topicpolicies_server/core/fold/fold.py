@@ -51,7 +51,6 @@ from ..policies.events import Action, Event, Placed, Remembered, Stamp, StampKin
 from .inference import Inference, compares, infer
 from .joining import (
     believe,
-    check_all_seen,
     check_certainty,
     join,
     learn_from_operation,
@@ -69,7 +68,6 @@ __all__ = [
     "KeyState",
     "Status",
     "absent_since",
-    "check_all_seen",
     "fold",
     "repair_due",
     "restatement",

@@ -85,25 +85,6 @@ def join(state: KeyState, placed: Placed, joined_at: int | None, window_ms: int 
     state.joined = Joined(dropped=first) if late else Joined(first, placed.published_at, first)
 
 
-def check_all_seen(state: KeyState, now: int, window_ms: int = WINDOW_MS) -> bool:
-    """Returns whether every document that brokers may still compute from was seen; drops ``state.joined`` when it is of no more use.
-
-    Args:
-        state: any key's.
-        now: milliseconds since 1970, by the log's clock.
-        window_ms: W, in milliseconds.
-    """
-    known = state.joined
-    if known is None or known is ALONE:
-        return True
-    if not state.all_seen(now, window_ms):
-        return False
-    newest = known.trail[-1].placed.published_at if known.trail else known.first_at
-    if newest < now - 2 * window_ms:  # clocks may differ by W
-        state.joined = None
-    return True
-
-
 def note_in_trail(state: KeyState, noted: Noted, window_ms: int) -> None:
     """Adds an event to the trail of a key whose history was not seen from its beginning; ``state.upto`` must still be the event before."""
     known = state.joined

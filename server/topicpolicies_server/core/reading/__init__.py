@@ -1,12 +1,9 @@
 """Reading: the heads of a namespace, built from the events of its log, and the watchers that follow their changes.
 
-- ``heads``: what a view keeps of one policy key: a cell, with its head
-- ``frozen``: settled keys as compact bytes, and back
-- ``frozen_fields``: single fields of a frozen key, read without thawing it
-- ``cell_codec``: any cell as bytes with everything that is known of its key, and back
-- ``recent_cells``: the keys of one partition that had events lately, the longest idle first
+- ``heads``: what callers and watchers are shown of a policy key
+- ``cell``: all that a view keeps of a policy key, as an object in use or as bytes at rest
+- ``cells``: the cells of a view, few of them in use; and those that had events lately
 - ``order``: a sorted set of names
-- ``cells``: the cells of a view, live or frozen
 - ``pages``: the keys with a document, in order, for pages
 - ``view``: the heads of one namespace; built from the modules above
 - ``succession``: how a view's heads compare with those of the view that it replaces

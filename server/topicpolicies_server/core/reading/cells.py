@@ -1,7 +1,7 @@
 """The cells of a view, in the order of their last change, so that 100,000 topics fit into memory: few are in use, the others rest as bytes.
 
-The cells in use of all views of a server are limited together (``CellsInUse``): when an event is taken, those used longest ago are put to
-rest. A caller that only reads a head leaves the cell at rest.
+The cells in use of all views of a server are limited together (``CellsInUse``): before another one is used, those used longest ago are put
+to rest. A caller that only reads a head leaves the cell at rest.
 
 What the fold keeps of a key for a while after its events is dropped when the key is idle (``RecentCells``).
 """
@@ -72,7 +72,7 @@ class CellsInUse:
     """The cells of all views of a server that are in use, the longest unused first."""
 
     def __init__(self, most: int = IN_USE) -> None:
-        """``most``: how many there may be after an event was taken."""
+        """``most``: how many there may be before another one is used."""
         self._most = most
         self._cells: OrderedDict[Cell, ref[Cells]] = OrderedDict()
 

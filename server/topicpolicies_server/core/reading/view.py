@@ -27,7 +27,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
-from ..fold.fold import FoldContext, Folded, KeyState, absent_since, check_all_seen, fold, repair_due, restatement
+from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement
 from ..fold.recent import RecentRequests, Texts
 from ..names import PolicyKey, Scope
 from ..policies import documents
@@ -127,6 +127,7 @@ class View:
 
     def state(self, key: PolicyKey) -> KeyState | None:
         """Returns the fold's state of a key; None: the log has no event of it. Ask again after each ``take``: it may be another object."""
+        self._cells.limit()
         cell = self._cells.use(name_of(key))
         return cell.state if cell is not None else None
 
@@ -227,7 +228,7 @@ class View:
             When there will be no such key any more, by the same clock, if no other event comes; None: there is none now.
         """
         window = self._context.window_ms
-        missing = (state.joined for state in self._cells.joined(now - window) if not check_all_seen(state, now, window))
+        missing = (state.joined for state in self._cells.joined(now - window) if not state.all_seen(now, window))
         return max((joined.first_at + window for joined in missing if joined), default=None)
 
     def complete_behind(self, positions: Sequence[Position | None]) -> None:

@@ -133,7 +133,7 @@ class Sidecar:
         """Returns whether it answers for a key."""
         if not self.alive or not self._loaded:
             return False
-        return self._clock.now >= self._patient_until or rules.check_all_seen(self.states[key], self._clock.now, self._window)
+        return self._clock.now >= self._patient_until or self.states[key].all_seen(self._clock.now, self._window)
 
     def submit(self, request: Request) -> None:
         """Computes a request on the head with all that is in flight, and publishes its event."""
