@@ -79,6 +79,7 @@ class Checkpoints:
         self._loop = asyncio.get_running_loop()
         self._writer = DaemonThreads(1, "checkpoint-writer")
         self._readers = DaemonThreads(READERS, "checkpoint-reader")
+        self._turn = asyncio.Lock()
         self._kept: dict[str, Kept] = {}
         """The views that answer, by namespace."""
         self._failing = self._closed = False
@@ -157,15 +158,18 @@ class Checkpoints:
         events, checkpoint = kept.unsaved, checkpoint_of(namespace, kept) if kept.unsaved else None
         if checkpoint is None or not await self._confirmed(kept, checkpoint.place.start.positions, confirmed_seconds):
             return
-        try:
-            await self._loop.run_in_executor(self._writer, write, self._folder, checkpoint)
-        except OSError as error:
-            self.failed += 1
-            level = logging.DEBUG if self._failing else logging.WARNING
-            _log.log(level, "the checkpoint of %s can't be written, so a restart reads its log: %s", namespace, error)
-            self._failing = True
-            return
-        kept.unsaved -= events
+        async with self._turn:
+            if kept.unsaved < events:
+                return  # another one was written meanwhile
+            try:
+                await self._loop.run_in_executor(self._writer, write, self._folder, checkpoint)
+            except OSError as error:
+                self.failed += 1
+                level = logging.DEBUG if self._failing else logging.WARNING
+                _log.log(level, "the checkpoint of %s can't be written, so a restart reads its log: %s", namespace, error)
+                self._failing = True
+                return
+            kept.unsaved -= events
         self.written += 1
         if self._failing:
             _log.warning("checkpoints in %s are written again", self._folder)
