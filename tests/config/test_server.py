@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from topicpolicies_server.config import (
     DEFAULT_LISTEN,
     Address,
+    CheckpointsConfig,
     ConfigError,
     EmbeddedLogConfig,
     Limits,
@@ -135,6 +136,17 @@ def test_the_embedded_log_needs_a_file_in_a_directory_that_exists(tmp_path: Path
         ServerConfig(log=EmbeddedLogConfig(path=tmp_path))
     with pytest.raises(ConfigError, match="does not exist"):
         ServerConfig(log=EmbeddedLogConfig(path=tmp_path / "gone" / "new.db"))
+
+
+def test_the_directory_of_checkpoints_may_be_missing_but_not_the_one_above_it_and_is_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    missing = tmp_path / "absent" / "checkpoints"
+    assert CheckpointsConfig(path=tmp_path / "checkpoints").problems() == []
+    assert CheckpointsConfig(path=missing).problems() == [
+        f'The directory above the directory of checkpoints "{missing}" does not exist: create it first.'
+    ]
+    assert CheckpointsConfig(path=file).problems() == [f'The directory of checkpoints "{file}" is a file: name a directory.']
 
 
 @given(st.text(max_size=40))

@@ -37,7 +37,8 @@ def misplaced(what: str, path: Path, *, create_parent: bool, folder: bool = Fals
         if not folder and path.is_dir():
             return [f'The {what} "{path}" is a directory: name a file in it.']
         if not create_parent and not path.absolute().parent.is_dir():
-            return [f'The directory of the {what} "{path}" does not exist: create it first.']
+            above = "above" if folder else "of"
+            return [f'The directory {above} the {what} "{path}" does not exist: create it first.']
     except (OSError, ValueError) as error:  # a directory above it can't be searched, or the name is no possible one
         return [f'The {what} "{path}" can\'t be used ({getattr(error, "strerror", None) or error}): name another file.']
     return []
