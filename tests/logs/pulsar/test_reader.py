@@ -546,12 +546,26 @@ async def test_messages_that_the_next_readers_do_not_hand_over_either_are_unread
     await reading.stop()
 
 
-async def test_a_last_message_that_is_not_handed_over_twice_is_unreadable_and_counted() -> None:
-    reading = await caught_up(sent=lambda: True, successors=[FakeReader(*updates(2))])
+async def test_a_last_message_that_does_not_come_for_long_is_unreadable_and_counted() -> None:
+    reading = await caught_up(sent=lambda: True, successors=[FakeReader(*updates(2))], patience=2.5)
     reading.ledgers = {MessageId(7, entry) for entry in (0, 1, 2, 4)}
     reading.reader.end(MessageId(7, 4))
+    await asyncio.sleep(2.0)
+    assert len(reading.entries) == 3, "it may be on its way"
     await reading.until(lambda: len(reading.entries) == 4)
     assert reading.entries[-1].position == position_of(MessageId(7, 4)) and reading.reader.entries.problems == 1
+    await reading.stop()
+
+
+async def test_a_last_message_that_comes_late_is_read() -> None:
+    second = FakeReader(*updates(2))
+    reading = await caught_up(sent=lambda: True, successors=[second])
+    reading.ledgers = {MessageId(7, entry) for entry in range(4)}
+    reading.reader.end(MessageId(7, 3))
+    await asyncio.sleep(2.5)
+    assert len(reading.opened) == 2 and len(reading.entries) == 3
+    second.feed(updates(3)[0])
+    await reading.until(lambda: reading.ids == ["0", "1", "2", "3"])
     await reading.stop()
 
 
@@ -617,10 +631,27 @@ async def test_a_compacted_partition_is_read_as_it_was_from_the_first_entry_on_t
 
 async def test_a_partition_of_which_compaction_left_nothing_catches_up_when_the_broker_has_sent_everything() -> None:
     reading = Reading(
-        FakeReader(), MessageId(7, 4), opening=COMPACTED, first=MessageId(7, 5), successors=[FakeReader(*updates(4))], sent=lambda: True
+        FakeReader(), MessageId(7, 4), opening=COMPACTED, first=MessageId(7, 5), successors=[FakeReader(), FakeReader()], sent=lambda: True
     )
     await reading.until(lambda: reading.caught_up_after == [0])
     assert reading.asked_about == [MessageId(7, 4)]
+    await reading.stop()
+
+
+async def test_a_compacted_entry_that_was_sent_and_comes_late_is_read_before_the_second_phase() -> None:
+    handle, second = FakeReader(), FakeReader()
+    reading = Reading(handle, MessageId(7, 4), opening=COMPACTED, first=MessageId(7, 5), sent=lambda: True)
+    create = reading.create_reader
+
+    async def late(*arguments: Any, first: MessageId, compacted: bool, **named: Any) -> FakeReader:
+        reading._handles.append(second)
+        if len(reading.opened) == 1:
+            handle.feed(updates(1)[0])  # it was sent before the answer
+        return await create(*arguments, first=first, compacted=compacted, **named)
+
+    reading.create_reader = late  # type: ignore[method-assign]
+    await reading.until(lambda: reading.caught_up_after == [1])
+    assert reading.ids == ["1"]
     await reading.stop()
 
 

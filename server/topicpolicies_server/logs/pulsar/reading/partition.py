@@ -12,7 +12,8 @@ Before an entry after either is delivered, and before an end that does not come 
 between:
 
 - nothing, or only markers of the brokers' own: there is nothing to miss
-- a message: the reader is opened again before it. If it is missing again, the library can't decode it: it is delivered as unreadable
+- a message: the reader is opened again before it. If a later one comes without it once more, or nothing for as long as an initial replay
+  waits (``PulsarLimits.stuck_seconds``), the library can't decode it: it is delivered as unreadable
 - the ledger was deleted: so it was compacted, possibly with entries that were not read. The log is lost, and has to be opened again; unless
   the log was not compacted since all of it had been read
 
@@ -120,6 +121,8 @@ class PartitionReader:
         """The newest compaction of which it is known which entries it covered."""
         self._skipped: MessageId | None = None
         """The message because of which the reader was opened again."""
+        self._missed_at = 0.0
+        """When that was, in the event loop's time."""
         self._newest_received = NOWHERE
         self._heard = self._opened = 0.0
         """When an entry came that had not come before, or began to be expected; and when the reader was opened. Monotonic seconds."""
@@ -140,8 +143,7 @@ class PartitionReader:
             emptied: whether the partition lost events other than by compaction.
 
         Raises:
-            PulsarClientError: the reader could not be created in time.
-            LogError: there is no answer, or the client is closed.
+            LogError: the reader could not be created in time, there is no answer, or the client is closed.
         """
         state = resumed or await self._state()
         if state.last == NOWHERE:
@@ -220,7 +222,7 @@ class PartitionReader:
                 break
             if batch or await self._receiver.wait(_OVERDUE_SECONDS if self._asked else _QUIET_SECONDS):
                 continue
-            if await self._has_sent(self._opening.last):
+            if await self._has_sent(self._opening.last) and await self._has_come():
                 break
         before, compaction = self._opening.compaction, (await _answer(self._state)).compaction
         while compaction != before:
@@ -259,9 +261,18 @@ class PartitionReader:
             )
         return False
 
+    async def _has_come(self) -> bool:
+        """Whether everything has come that the broker had sent: its answer to a new reader comes after that, over the same connection."""
+
+        async def open_one() -> None:
+            close_quietly((await self._create_reader(self._opening.first))[0])
+
+        await _answer(open_one)
+        return not await self._receiver.wait(_QUIET_SECONDS)
+
     async def _reach(self, end: MessageId, deliver: _Deliver) -> None:
         """Finds out what stands up to ``end``, of which nothing more comes, and that the log was not replaced meanwhile."""
-        if await self._clear_up(MessageId(end.ledger, end.entry + 1), deliver):
+        if await self._clear_up(MessageId(end.ledger, end.entry + 1), deliver, patience_seconds=self._access.limits.stuck_seconds):
             if self.entries.last < end:
                 await self._make_sure_of_log()
             self.complete_upto = max(self.complete_upto, end)
@@ -330,8 +341,13 @@ class PartitionReader:
         upto = self.complete_upto
         return place <= upto or (place[0] == upto[0] and place[1] <= upto[1] + 1)
 
-    async def _clear_up(self, before: MessageId, deliver: _Deliver) -> bool:
-        """Finds out what was missed before an entry; returns False if the reader was opened again because of that.
+    async def _clear_up(self, before: MessageId, deliver: _Deliver, *, patience_seconds: float = 0.0) -> bool:
+        """Finds out what was missed before an entry; returns False if a message is still expected.
+
+        Args:
+            before: the entry.
+            deliver: takes unreadable entries.
+            patience_seconds: how long a message may still be on its way to the second reader; 0: not at all, because a later one has come.
 
         Raises:
             LogError: entries may have been compacted away.
@@ -350,8 +366,10 @@ class PartitionReader:
             if gap.message is None:
                 return True
             if gap.message != self._skipped:
-                self._skipped = gap.message
+                self._skipped, self._missed_at = gap.message, self._loop.time()
                 await _answer(self._open_again)
+                return False
+            if self._loop.time() - self._missed_at < patience_seconds:
                 return False
             entry = self.entries.entry(gap.message, None)
             self.complete_upto = gap.message
@@ -370,24 +388,30 @@ class PartitionReader:
     async def _state(self) -> State:
         return await self._access.topics.state(self._namespace, self._topic, self._access.limits.recalled)
 
-    async def _open(self, first: MessageId, *, compacted: bool = False) -> None:
-        """Opens a reader that begins at an entry, or after it if that entry is gone; it replaces the previous one."""
+    async def _create_reader(self, first: MessageId, *, compacted: bool = False) -> tuple[Any, str]:
+        """Returns a reader that begins at an entry, or after it if that entry is gone, and its name."""
         name, queue_size = f"topicpolicies-{uuid.uuid4().hex}", self._access.limits.received
-        handle = await self._access.client.create_reader(self._full_name, name, queue_size=queue_size, first=first, compacted=compacted)
+        try:
+            return await self._access.client.create_reader(
+                self._full_name, name, queue_size=queue_size, first=first, compacted=compacted
+            ), name
+        except PulsarClientError as error:
+            raise refusal(f"Reading the change log of {self._namespace}", error.result, error.message) from error
+
+    async def _open(self, first: MessageId, *, compacted: bool = False) -> None:
+        """Opens a reader, which replaces the previous one."""
+        handle, name = await self._create_reader(first, compacted=compacted)
         close_quietly(self.handle)
         self.handle, self._name, self._receiver = handle, name, Receiver(handle)
         self._opened = self._loop.time()
 
     async def _open_again(self) -> None:
-        """Opens a reader that goes on after what was read; a failure of the library is a ``LogError`` here."""
+        """Opens a reader that goes on after what was read."""
         upto = self.complete_upto
-        try:
-            if self._first_phase:
-                await self._open(self.entries.last, compacted=True)
-            else:
-                await self._open(upto if upto == NOWHERE else MessageId(upto.ledger, upto.entry))
-        except PulsarClientError as error:
-            raise refusal(f"Opening a reader of {self._full_name} again", error.result, error.message) from error
+        if self._first_phase:
+            await self._open(self.entries.last, compacted=True)
+        else:
+            await self._open(upto if upto == NOWHERE else MessageId(upto.ledger, upto.entry))
 
 
 def _before(place: MessageId) -> MessageId:

@@ -26,7 +26,7 @@ from ...change_log import LogError, Start, closed
 from ..access import Access
 from ..admin.schemas import NOT_REGISTERED, Schemas
 from ..admin.topics import Layout, State, Topics, creation_of
-from ..client import PulsarClientError, close_handle, close_quietly, refusal
+from ..client import close_handle, close_quietly
 from ..ids import MessageId, directly_follows, message_id_of, place_of
 from .entries import Acknowledged, Entries, ResumePoint
 from .partition import PartitionReader
@@ -376,12 +376,10 @@ class LogReader:
             if not self._existed and any(reader.complete_after for reader in readers):
                 what = f"{self._name} was created and compacted before it was found; it must be opened again."
                 raise self._losing(LogError(Reason.LOG_UNAVAILABLE, what))
-        except BaseException as error:
+        except BaseException:
             for task, reader in zip(connecting, readers, strict=True):
                 task.cancel()
                 close_quietly(reader.handle)
-            if isinstance(error, PulsarClientError):
-                raise refusal(f"Reading the change log of {layout.namespace}", error.result, error.message) from error
             raise
         self.layout, self._readers, self._creations = layout, readers, connected_to
         self._behind = len(readers)
