@@ -39,7 +39,7 @@ from .heads import Before, Head
 from .pages import Pages, page_of
 from .succession import absence, same, was_forgotten
 
-__all__ = ["ABSENCES", "Before", "Copy", "Head", "View", "wire"]
+__all__ = ["ABSENCES", "Before", "Copy", "Head", "Taken", "View", "wire"]
 
 ABSENCES = 10_000
 """How many keys without a document are kept, by default; more only while events may still come for them."""
@@ -63,6 +63,22 @@ class Copy(NamedTuple):
     """The time of each partition by its events, in milliseconds since 1970 (``cells.RecentCells``)."""
     requests: Sequence[Texts]
     """The requests applied lately, the oldest first."""
+
+
+class Taken(NamedTuple):
+    """What an entry of the log did to its key."""
+
+    folded: Folded | None
+    """What the fold did; None: the entry is no event."""
+    change: Head | None
+    """The new head; None: it did not change."""
+    before: Head | None
+    """The head before it; None: there was none."""
+    state: KeyState | None
+    """The fold's state after it (``View.state``)."""
+
+
+_NO_EVENT = Taken(None, None, None, None)
 
 
 class View:
@@ -184,11 +200,11 @@ class View:
         state = self.state(key)
         return restatement(key, state, event_id) if state is not None and repair_due(state) else None
 
-    def take(self, placed: Placed) -> tuple[Folded | None, Head | None]:
-        """Folds the next event of the log. Returns what the fold did, and the new head if it changed."""
+    def take(self, placed: Placed) -> Taken:
+        """Folds the next event of the log."""
         event = placed.event
         if event is None:
-            return None, None
+            return _NO_EVENT
         self._cells.limit()
         cell = self._cells.use(name_of(event.key))
         if cell is None:
@@ -209,14 +225,14 @@ class View:
         recent = self._cells.recent[placed.partition]
         for name in recent.touch(cell.name, placed.published_at, placed.producer):
             self._cells.trim(name, recent.now or 0, context.window_ms)
-        change = None
+        before, change = cell.head, None
         if folded.changed:
             if event.stamp is not None:
                 self.recent.note(event.key, event.stamp, folded, state)
             change = self._put(cell, state.document, folded.version, folded.previous, placed)
         if len(self._absent) > self._absences:
             self._forget()
-        return folded, change
+        return Taken(folded, change, before, state)
 
     def check_all_seen(self, now: int) -> int | None:
         """Looks for keys with documents that were not seen and that brokers may still compute from (``core/fold/joining``).
