@@ -27,7 +27,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
-from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement
+from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, restatement
 from ..fold.recent import RecentRequests, Texts
 from ..names import PolicyKey, Scope
 from ..policies import documents
@@ -198,7 +198,7 @@ class View:
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
         """Returns the repair or tombstone that is due for a key; None: none is due."""
         state = self.state(key)
-        return restatement(key, state, event_id) if state is not None and repair_due(state) else None
+        return restatement(key, state, event_id) if state is not None and state.due else None
 
     def take(self, placed: Placed) -> Taken:
         """Folds the next event of the log."""
@@ -358,7 +358,7 @@ class View:
 
     def _show(self, cell: Cell, change: Head) -> None:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
-        there, was_there = change.document is not None, cell.document is not None
+        there, was_there = change.document is not None, cell.head is not None and cell.head.document is not None
         if there is not was_there:
             if there:
                 self._pages.add(cell.key, cell.name)
