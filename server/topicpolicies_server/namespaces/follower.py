@@ -340,8 +340,9 @@ class Follower:
                 if placed.event is not None or placed.problem:
                     self._events[placed.partition] = placed.position
         if self.hub is not None:
-            positions = self.positions
-            self.hub.moved(Token(self.identity, tuple(positions)))
+            assert self.log is not None and self.readback is not None, "open"
+            positions = self.readback.positions
+            self.hub.moved(Token(self.log.identity, tuple(positions)))
             self._updates.progress.moved(positions)
         self._count()
 
