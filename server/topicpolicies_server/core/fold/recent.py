@@ -58,10 +58,7 @@ class RecentRequests:
         if folded.status is not Status.APPLIED or not stamp.request_id or not folded.previous:
             return
         if not state.joining or not conditional(stamp):
-            newest = state.remembered[-1] if state.remembered else None
-            if newest is None or newest != (stamp.request_id, stamp.digest, folded.version, folded.previous):
-                newest = Remembered(stamp.request_id, stamp.digest, folded.version, folded.previous)
-            self.add(key, newest)
+            self.add(key, Remembered(stamp.request_id, stamp.digest, folded.version, folded.previous))
 
     def find(self, key: PolicyKey, request_id: str) -> Remembered | None:
         """Returns what became of a request; None if it was not applied, or not lately."""
