@@ -102,7 +102,7 @@ async def fill(path: Path, events: int, begin: int) -> None:
         placed = _event(number, begin)
         assert placed.event is not None, "it was just made"
         before = view.head(placed.event.key)
-        folded, change = view.take(placed)
+        folded, change, *_ = view.take(placed)
         assert change is not None, "each of them changes something"
         recorder.noted([(placed, before, folded, change)])
         if number % _BATCH == 0:

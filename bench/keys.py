@@ -69,7 +69,7 @@ class Namespace:
     def changes(self, keys: Iterator[PolicyKey]) -> Iterator[Head]:
         """Yields the heads that result from changes of these keys."""
         for key in keys:
-            _, change = self.view.take(self.event(key))
+            change = self.view.take(self.event(key)).change
             assert change is not None
             yield change
 

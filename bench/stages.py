@@ -86,7 +86,7 @@ def measure(updates: int) -> list[Stage]:
     def take(placed: Placed) -> tuple[Event, Folded, Settings | None, KeyState | None]:
         assert placed.event is not None
         before = view.head(placed.event.key)
-        folded, change = view.take(placed)
+        folded, change, *_ = view.take(placed)
         assert folded is not None and change is not None
         changes.append(change)
         return placed.event, folded, None if before is None else before.document, view.state(placed.event.key)

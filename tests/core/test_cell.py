@@ -175,7 +175,7 @@ def test_single_fields_are_the_same_in_use_and_at_rest(cell: Cell) -> None:
         assert field(data) == field(cell), field
     state = cell.state
     leftovers = [state.older, state.seen, state.owed, None if state.joined is ALONE else state.joined]
-    there = cell.document is not None
+    there = cell.head is not None and cell.head.document is not None
     assert facts(data) == (number_of(cell), there, cell.partition, cell.touched_at, any(each is not None for each in leftovers))
     head = cell.head
     if head is not None:

@@ -86,7 +86,7 @@ class Pair:
 
         def taken(view: View, hub: WatchHub) -> object:
             before = view.head(event.key)
-            folded, change = view.take(placed)
+            folded, change, *_ = view.take(placed)
             if change is not None:
                 change.before = Before(before.document if before is not None else None) if change.previous else None
                 hub.publish(change)

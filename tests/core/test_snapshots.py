@@ -58,7 +58,7 @@ class World:
         if self.chance.random() < 0.3:
             placed = placed._replace(event=Event(key, Action.DELETE, None))
         self.newest[key] = placed
-        _, change = self.view.take(placed)
+        change = self.view.take(placed).change
         if change is not None:
             self.hub.publish(change)
         self.positions[partition] = placed.position
@@ -273,7 +273,7 @@ def _grown(count: int, *, watched: bool) -> int:
     tracemalloc.start()
     try:
         for row in range(count + 1, 3 * count + 1):
-            _, change = view.take(update(PolicyKey(f"persistent://acme/orders/{row % count + 1:06d}", Scope.LOCAL), row, row % 100))
+            change = view.take(update(PolicyKey(f"persistent://acme/orders/{row % count + 1:06d}", Scope.LOCAL), row, row % 100)).change
             assert change is not None
             hub.publish(change)
         gc.collect()

@@ -51,7 +51,7 @@ def test_heads_are_in_the_order_of_their_last_change_and_changes_are_numbered() 
 
 def test_a_change_has_the_previous_version_and_shares_the_documents_bytes() -> None:
     view = view_of(update(A, 1, 1))
-    folded, change = view.take(update(A, 2, 7))
+    folded, change, *_ = view.take(update(A, 2, 7))
     assert folded is not None and change is not None
     assert (change.version, change.previous) == ("0002", "0001")
     assert wire(change) == document(7)[SETTING]
@@ -60,8 +60,8 @@ def test_a_change_has_the_previous_version_and_shares_the_documents_bytes() -> N
 
 def test_an_event_that_changes_no_head_is_no_change() -> None:
     view = view_of(update(A, 1, 1))
-    assert view.take(Placed(0, "0002", None, 2)) == (None, None)
-    folded, change = view.take(update(A, 1, 1))
+    assert view.take(Placed(0, "0002", None, 2)) == (None, None, None, None)
+    folded, change, *_ = view.take(update(A, 1, 1))
     assert folded is not None and change is None
     assert view.number == 1 and view.version(A) == "0001" and view.version(B) == ABSENT
 
@@ -106,7 +106,7 @@ def test_a_vanished_document_becomes_an_absence_with_a_version_of_its_own_partit
     gone = {change.key: change for change in changes if change.document is None}
     assert (gone[A].version, gone[B].version) == ("0007", "0020")
     assert gone[A].placed is None and gone[A].previous == "0003"
-    _, change = newer.take(update(A, 8, 2))
+    change = newer.take(update(A, 8, 2)).change
     assert change is not None and change.version > gone[A].version and change.previous == gone[A].version
 
 
@@ -115,7 +115,7 @@ def test_an_absence_that_was_shown_is_kept_although_the_log_has_no_event_of_it_a
     newer = view_of()
     assert newer.succeed(older, ("0002",)) == []
     assert newer.version(A) == "0002"
-    _, change = newer.take(update(A, 5, 1))
+    change = newer.take(update(A, 5, 1)).change
     assert change is not None and change.previous == "0002"
 
 
@@ -150,7 +150,7 @@ def test_a_view_of_another_log_takes_over_only_the_numbering_of_the_one_before()
     newer.supersede(older)
     assert [(head.key, head.version, head.number) for head in newer.heads()] == [(A, "0003", 4)] and newer.number == 4
     assert newer.version(B) == newer.version(C) == ABSENT
-    _, change = newer.take(update(C, 5, 1))
+    change = newer.take(update(C, 5, 1)).change
     assert change is not None and (change.version, change.previous, change.number) == ("0005", ABSENT, 5)
 
 

@@ -36,7 +36,7 @@ class Bench:
 
     def take(self, *events: Placed) -> None:
         for placed in events:
-            _, change = self.view.take(placed)
+            change = self.view.take(placed).change
             if change is not None:
                 self.hub.publish(change)
             self.positions[placed.partition] = placed.position
@@ -354,7 +354,7 @@ def test_an_absence_found_in_a_new_view_is_not_sent_again_to_a_watch_that_resume
     newer = View(bench.context)
     bench.hub.succeed(newer, Token(LOG, ("0005",)), newer.succeed(bench.view, ("0005",)))
     found = Token(LOG, ("0005",))
-    _, change = newer.take(update(A, 6, 1))
+    change = newer.take(update(A, 6, 1)).change
     bench.hub.publish(change or pytest.fail("no change"))
     bench.hub.moved(Token(LOG, ("0006",)))
     assert versions(drained(bench.watch(mode=Mode.EVERY, token=found)).changes) == [("a", "0006")]
@@ -387,7 +387,7 @@ def guessed(bench: Bench, partition: int = 0) -> Head:
     bench.take(update(A, 5, 1, base="unseen"), update(B, 6, 1, base="unseen"))
     bench.view.loaded()
     stamp = Stamp("repair", StampKind.REPAIR, head_version="0005", seen=Seen("", "0005"))
-    _, change = bench.view.take(Placed(partition, "0009", Event(A, Action.UPDATE, document(2), stamp), 9))
+    change = bench.view.take(Placed(partition, "0009", Event(A, Action.UPDATE, document(2), stamp), 9)).change
     assert change is not None and change.version == change.previous == "0005"
     return change
 

@@ -53,7 +53,7 @@ class World:
         elif deletes:
             placed = placed._replace(event=Event(KEYS[number], Action.DELETE, None))
         self.log.append(placed)
-        _, change = self.view.take(placed)
+        change = self.view.take(placed).change
         if change is not None:
             self.hub.publish(change)
         self.positions[partition] = placed.position
@@ -224,7 +224,7 @@ def test_the_token_of_a_watcher_that_has_lagged_is_before_the_first_change_that_
     assert token is not None
     everything, view = [], View(FoldContext(window_ms=2))
     for placed in world.log:
-        _, change = view.take(placed)
+        change = view.take(placed).change
         if change is not None:
             everything.append(change)
     assert [change.version for change in everything if not token.is_before(change)] == given_

@@ -76,8 +76,7 @@ class Reader:
 
     def taken(self, placed: Placed) -> Taken:
         """Folds an event without recording it."""
-        before = self.view.head(placed.event.key) if placed.event is not None else None
-        folded, change = self.view.take(placed)
+        folded, change, before, _ = self.view.take(placed)
         return placed, before, folded, change if change is not None else before
 
 

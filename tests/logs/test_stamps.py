@@ -17,7 +17,7 @@ from topicpolicies_server.core.policies.documents import split
 from topicpolicies_server.core.policies.events import Action, Event, ListChange, Placed, Remembered, Seen, Stamp, StampKind
 from topicpolicies_server.logs.avro import Codec
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.stamps import MAX_BYTES, REMEMBERED, Carried, MalformedStamp, from_properties, seen_text, to_properties
+from topicpolicies_server.logs.stamps import MAX_BYTES, REMEMBERED, Carried, MalformedStamp, from_properties, to_properties
 
 KEY = PolicyKey("persistent://public/orders/topic-0", Scope.LOCAL)
 
@@ -90,7 +90,7 @@ def test_only_the_last_remembered_requests_are_encoded() -> None:
 @example((Remembered("%2C", "a,b", "%", ""),), slice(None))
 def test_the_lazily_decoded_requests_of_an_event_behave_as_the_encoded_tuple(requests: tuple[Remembered, ...], some: slice) -> None:
     def carried() -> Carried:
-        return Carried(seen_text(requests))
+        return Carried(to_properties(Stamp("event", StampKind.UPDATE, remembered=requests))["tp-seen"])
 
     assert carried()[-1] == requests[-1]
     assert isinstance(carried()[-1], Remembered)
@@ -123,7 +123,7 @@ def test_the_requests_of_an_event_that_follows_the_known_state_are_not_decoded()
             read.append("all")
             return super()._all()
 
-    stamp = stamp._replace(remembered=Watched(seen_text(requests)))
+    stamp = stamp._replace(remembered=Watched(to_properties(stamp._replace(remembered=requests))["tp-seen"]))
     folded = fold(state, Placed(0, "17", Event(KEY, Action.UPDATE, {}, stamp), 1))
     assert (folded.status, folded.stale, state.due, read) == (Status.APPLIED, False, False, [])
     assert state.remembered == (*requests[1:], Remembered("request-17", "d", "17", "16"))

@@ -69,7 +69,7 @@ class Log:
     def changes(self, partition: int) -> list[Position]:
         """Returns the positions of a partition's events that changed a head."""
         view = View(CONTEXT)
-        return [placed.position for placed in self.entries[partition] if view.take(placed)[1] is not None]
+        return [placed.position for placed in self.entries[partition] if view.take(placed).change is not None]
 
 
 class Sidecar:
@@ -116,7 +116,7 @@ class Sidecar:
     def _read(self, partition: int, most: int) -> None:
         assert self.hub is not None
         for placed in [p for p in self.log.entries[partition] if p.position > self.positions[partition]][:most]:
-            _, change = self.hub.view.take(placed)
+            change = self.hub.view.take(placed).change
             if change is not None:
                 self.hub.publish(change)
             self.positions[partition] = placed.position

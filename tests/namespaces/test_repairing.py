@@ -11,7 +11,6 @@ import pytest
 
 from tests.memory_log import MemoryNamespaceLog
 from topicpolicies_server.core.errors import Kind
-from topicpolicies_server.core.fold.fold import repair_due
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
 from topicpolicies_server.core.reasons import LogState, Reason
@@ -318,7 +317,7 @@ def test_events_that_are_read_while_a_namespace_closes_make_no_repair_due() -> N
         assert (await error_of(waiting)).kind in (Kind.UNAVAILABLE, Kind.DEADLINE_EXCEEDED)
         assert namespace.view is not None
         state = namespace.view.state(KEY)
-        assert state is not None and repair_due(state), "precondition: otherwise a repair would be due"
+        assert state is not None and state.due, "precondition: otherwise a repair would be due"
         assert namespace.repairs_due == 0
 
     simulate(scenario, sole_writer=False)

@@ -81,7 +81,7 @@ class Carried(Sequence[Remembered]):
     __hash__ = None  # type: ignore[assignment]  # nor have stamps one
 
     def __init__(self, text: str) -> None:
-        """``text``: at least one request, as ``seen_text`` writes them.
+        """``text``: at least one request, as ``to_properties`` writes them.
 
         Raises:
             MalformedStamp: the text is not a list of requests, or one of more than ``REMEMBERED``.
@@ -152,7 +152,7 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
         rows = [(setting, change.value, base64.b64encode(value).decode()) for setting, (change, value) in stamp.operands.items()]
         properties["tp-operands"] = _list(tuple(chain.from_iterable(rows)))
     if stamp.remembered:
-        properties["tp-seen"] = seen_text(stamp.remembered[-REMEMBERED:])
+        properties["tp-seen"] = _list(tuple(chain.from_iterable(stamp.remembered[-REMEMBERED:])))
     if stamp.seen is not None:
         properties["tp-history"] = _list(stamp.seen)
     size = sum(map(len, properties.values()))
@@ -168,11 +168,6 @@ def to_properties(stamp: Stamp) -> dict[str, str]:
 def event_id_of(properties: Mapping[str, str]) -> str:
     """The event id in the properties of a message; "" if the stamp is missing or of another format. No other property is checked."""
     return properties.get("tp-id", "") if properties.get("tp-v") == FORMAT else ""
-
-
-def seen_text(remembered: Sequence[Remembered]) -> str:
-    """Encodes requests as the value of the property ``tp-seen``."""
-    return _list(tuple(chain.from_iterable(remembered)))
 
 
 def from_properties(properties: Mapping[str, str]) -> Stamp | None:

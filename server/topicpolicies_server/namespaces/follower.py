@@ -340,20 +340,21 @@ class Follower:
                 if placed.event is not None or placed.problem:
                     self._events[placed.partition] = placed.position
         if self.hub is not None:
-            positions = self.positions
-            self.hub.moved(Token(self.identity, tuple(positions)))
+            assert self.log is not None and self.readback is not None, "open"
+            positions = self.readback.positions
+            self.hub.moved(Token(self.log.identity, tuple(positions)))
             self._updates.progress.moved(positions)
         self._count()
 
     def _fold(self, placed: Placed) -> None:
         """Folds an entry and passes on what it did. One that can't be folded is treated as one that can't be read."""
         view, event = self.view, placed.event
-        before = view.head(event.key) if event is not None else None
-        folded = change = None
         try:
-            folded, change = view.take(placed)
+            folded, change, before, state = view.take(placed)
         except Exception as error:  # noqa: BLE001 (whatever is wrong with one entry, those behind it are taken)
             _LOG.exception("%s: the entry at %s can't be applied", self._namespace, placed.position)
+            folded = change = state = None
+            before = view.head(event.key) if event is not None else None
             placed, event = placed._replace(event=None, problem=f"it can't be applied ({type(error).__name__})"), None
         if placed.problem:
             self._skip(placed)
@@ -375,7 +376,6 @@ class Follower:
             assert hub is not None, "it serves"
             change.before = Before(old) if change.previous else None
             hub.publish(change)
-        state = view.state(event.key)
         self._updates.folded(event, folded, old, state)
         self._repairs.consider(event.key, state, placed)
 

@@ -16,7 +16,7 @@ import random
 from dataclasses import dataclass
 
 from ..core.errors import Kind
-from ..core.fold.fold import KeyState, repair_due
+from ..core.fold.fold import KeyState
 from ..core.fold.operation import restates
 from ..core.names import PolicyKey
 from ..core.policies.events import Event, Placed
@@ -107,7 +107,7 @@ class Repairs:
             self._refused = 0
             self._release()
         known = self._due.get(key) if self._due else None
-        if not repair_due(state):
+        if not state.due:
             if known is not None:
                 del self._due[key]
                 self._common.activity.repairs["cancelled"] += 1

@@ -15,7 +15,7 @@ An event that is never acknowledged ends no stage. Beyond ``MOST`` events under 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from time import perf_counter
 
 from ..core.chains.sequencer import Request
@@ -53,12 +53,6 @@ class Stages:
     def by_name(self) -> dict[str, Histogram]:
         """Returns the histograms, by the name of their stage."""
         return {"waiting": self.waiting, "sequencing": self.sequencing, "log": self.log, "readback": self.readback}
-
-    def handed_on(self, requests: Iterable[Request]) -> None:
-        """Notes that changes are handed to their namespace."""
-        now = perf_counter()
-        for request in requests:
-            request.began = now
 
     def appended(self, event: Event, request: Request | None) -> None:
         """Notes that an event is handed to the log; ``request``: the request that it is of, if this is the first time."""

@@ -26,6 +26,7 @@ import random
 import uuid
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import perf_counter
 
 from ..core.chains.refusals import not_confirmed, not_in_time, nothing_is_written
 from ..core.chains.sequencer import Append, Effect, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
@@ -105,13 +106,12 @@ class Updates:
             Whether some wait until the namespace is loaded.
         """
         self._usage.pending += len(requests)
-        self._stages.handed_on(requests)
+        now = perf_counter()
         for request in requests:
-            request.on_answer = tell
-        error: PolicyError | None = None
-        if self._common.readiness.cut_off:
-            error = self._common.readiness.refuses_changes()
-        if (error := error or self._closed) is not None:
+            request.began, request.on_answer = now, tell
+        readiness = self._common.readiness
+        refusal = readiness.refuses_changes() if readiness.problem is not None else None
+        if (error := refusal or self._closed) is not None:
             for request in requests:
                 self._settle(request, error)
             return False
@@ -290,23 +290,20 @@ class Updates:
             if isinstance(effect, Settled):
                 self._settle(effect.request, effect.answer)
             elif isinstance(effect, Append):
-                self._stages.appended(effect.event, effect.request)
-                self._append(effect.event, effects)
+                event = effect.event
+                self._stages.appended(event, effect.request)
+                if self._closed is not None:  # the event is not sent
+                    effects += self.sequencer.failed(event, self._closed, False)
+                elif self._serves and self._log is not None:
+                    try:
+                        self._log.append(event)
+                    except LogError as error:
+                        if error.kind is not Kind.UNAVAILABLE or error.state is LogState.APPEND_FAILED or isinstance(error, NotLeader):
+                            effects += self.sequencer.failed(event, error, error.outcome_unknown)
+                        # else the log is lost, and will report so; it is then opened anew
+                # else the log is being opened anew, and what is in flight is appended once it serves
             else:
                 self.progress.confirm(effect.request)
-
-    def _append(self, event: Event, effects: list[Effect]) -> None:
-        """Hands an event to the log; if the log refuses it, what follows from that is added to the effects."""
-        if self._closed is not None:  # the event is not sent
-            effects += self.sequencer.failed(event, self._closed, False)
-        elif self._serves and self._log is not None:
-            try:
-                self._log.append(event)
-            except LogError as error:
-                if error.kind is not Kind.UNAVAILABLE or error.state is LogState.APPEND_FAILED or isinstance(error, NotLeader):
-                    effects += self.sequencer.failed(event, error, error.outcome_unknown)
-                # else the log is lost, and will report so; it is then opened anew
-        # else the log is being opened anew, and what is in flight is appended once it serves
 
     def _confirmed(self, requests: Sequence[Request]) -> None:
         """Tells the sequencer that the view has come to where the log ended after these requests had arrived."""
@@ -374,8 +371,10 @@ class Deadlines:
 
     def add(self, requests: Sequence[Request]) -> None:
         """Adds requests that wait for their answers. The oldest are dropped if they are answered, with all that they keep in memory."""
-        self._let_go()
-        self._open.append((self._loop.time() + self._seconds, requests))
+        waiting = self._open
+        while waiting and waiting[0][1][-1].answered and all(request.answered for request in waiting[0][1]):
+            waiting.popleft()
+        waiting.append((self._loop.time() + self._seconds, requests))
         if self._timer is None:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
 
@@ -387,12 +386,6 @@ class Deadlines:
         waiting = [request for _, requests in self._open for request in requests]
         self._open.clear()
         return waiting
-
-    def _let_go(self) -> None:
-        """Drops the oldest requests that are answered."""
-        waiting = self._open
-        while waiting and waiting[0][1][-1].answered and all(request.answered for request in waiting[0][1]):
-            waiting.popleft()
 
     def _look(self) -> None:
         self._timer = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, NamedTuple
 
-from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, fold, repair_due, restatement
+from topicpolicies_server.core.fold.fold import FoldContext, Folded, KeyState, fold, restatement
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies import events
 from topicpolicies_server.core.policies.documents import Setting, Settings
@@ -58,7 +58,7 @@ class Script:
 
     def due(self) -> bool:
         """Returns whether a repair is due."""
-        return repair_due(self.state)
+        return self.state.due
 
     def seen(self) -> Seen:
         """Returns what a writer has seen that has read everything."""

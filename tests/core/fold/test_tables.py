@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tests.core.fold.script import KEY, RATE, SIZE, TTL, Script, join
 from topicpolicies_server.core.fold import joining, overlap
-from topicpolicies_server.core.fold.fold import FoldContext, repair_due, restatement
+from topicpolicies_server.core.fold.fold import FoldContext, restatement
 from topicpolicies_server.core.policies.documents import Settings
 from topicpolicies_server.core.policies.events import Action, Event
 
@@ -71,7 +71,7 @@ def test_the_table_of_overlap_shows_which_changes_overlapping_documents_make() -
         folded = script.write(document, wait=wait)
         changed = ", ".join(NAMES[name] for name in folded.settings) or "nothing"
         owed = script.state.owed.events if script.state.owed is not None else 0
-        due = "due" if repair_due(script.state) else ""
+        due = "due" if script.state.due else ""
         rows.append(
             (str(len(script.log)), f"{script.now - began} ms", shown(document), changed, shown(script.document), str(owed or ""), due)
         )

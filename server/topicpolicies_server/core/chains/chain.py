@@ -359,7 +359,7 @@ class Chain:
         event_id = self._context.outside.new_id()
         event = event_of(request, event_id, state, before, after, self._appended)
         carried = Remembered(request.request_id, request.digest, "", "")
-        self._appended[event_id] = link = Link(request, event, carried, State.UNDER_WAY)
+        self._appended[event_id] = link = Link(request, event, event_id, carried, State.UNDER_WAY)
         self._links.append(link)
         self._newest, self._newest_valid = after, True
         self._context.effects.append(Append(event, request))

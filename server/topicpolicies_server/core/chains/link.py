@@ -113,14 +113,11 @@ class Link:
     request: Request
     event: Event | None
     """None: the link is WAITING."""
+    event_id: str = ""
+    """The id of the event; "" if the link has none."""
     carried: Remembered = NO_REQUEST
     """The request as later events carry it (``event.carried``) while its version is not known."""
     state: State = State.WAITING
-
-    @property
-    def event_id(self) -> str:
-        """The id of the event; "" if the link has none."""
-        return self.event.stamp.event_id if self.event is not None and self.event.stamp is not None else ""
 
     @property
     def owed(self) -> bool:

@@ -58,7 +58,7 @@ from .joining import (
     note_in_trail,
     without_versions,
 )
-from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Noted, Owed, Superseded, absent_since, repair_due, restatement
+from .keystate import ALONE, REMEMBERED_REQUESTS, WINDOW_MS, KeyState, Noted, Owed, Superseded, absent_since, restatement
 from .operation import Folded, Status, apply, changed_by, judge, move, pipelined
 from .overlap import OWED_MS, infer_overlapping
 
@@ -69,7 +69,6 @@ __all__ = [
     "Status",
     "absent_since",
     "fold",
-    "repair_due",
     "restatement",
 ]
 

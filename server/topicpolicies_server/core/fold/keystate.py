@@ -120,7 +120,7 @@ class KeyState:
         self.seen: dict[str, None] | None = None
         """The ids of superseded events, oldest first; None if there are none."""
         self.due = False
-        """Whether a reader that sees only the newest event gets something else than the head (see ``repair_due``)."""
+        """Whether a repair is due: brokers, or readers that see only the newest event, get something else than the head."""
         self.since: Position = ""
         """The event since which the head rests on all of the key's history; empty: since the history's beginning. This sidecar saw that
         itself, or took it from a writer that had seen more (``core/fold/joining``)."""
@@ -218,13 +218,8 @@ def absent_since(version: Position, state: KeyState | None = None) -> KeyState:
     return state
 
 
-def repair_due(state: KeyState) -> bool:
-    """Returns whether the head must be restated in the log, because brokers, or readers of the compacted log, see something else."""
-    return state.due
-
-
 def restatement(key: PolicyKey, state: KeyState, event_id: str) -> Event:
-    """Returns the event to write if ``repair_due``, under a new id (a UUID). All sidecars write the same, so copies do no harm.
+    """Returns the event to write if a repair is due, under a new id (a UUID). All sidecars write the same, so copies do no harm.
 
     A document is restated by a REPAIR, an absence by a TOMBSTONE. Where brokers show a document that is gone, two tombstones are written:
     first an UPDATE with everything unset, because loaded topics ignore a message without a value (``PersistentTopic.onUpdate(null)``);

@@ -25,7 +25,7 @@ from .operation import Folded, Status, conditional
 RECENT = 32_768
 """How many requests of a namespace are kept, for all its keys together: at a thousand updates a second, half a minute's."""
 Texts: TypeAlias = tuple[str, str]
-"""A request as it is kept: its name, which includes its key, and its answer."""
+"""A request as it is kept: its name, which includes its key, and its answer: digest, version and previous version, which have no blanks."""
 
 
 class RecentRequests:
@@ -45,7 +45,7 @@ class RecentRequests:
     def add(self, key: PolicyKey, request: Remembered) -> None:
         """Adds a request that was applied. If it is known already, its first answer stays."""
         requests, before = self._requests, len(self._requests)
-        requests.setdefault(_name(key, request.request_id), _answer(request))
+        requests.setdefault(_name(key, request.request_id), f"{request.digest} {request.version} {request.previous}")
         self.noted += len(requests) - before
         if len(requests) > self.most:
             requests.popitem(last=False)
@@ -58,10 +58,7 @@ class RecentRequests:
         if folded.status is not Status.APPLIED or not stamp.request_id or not folded.previous:
             return
         if not state.joining or not conditional(stamp):
-            newest = state.remembered[-1] if state.remembered else None
-            if newest is None or newest != (stamp.request_id, stamp.digest, folded.version, folded.previous):
-                newest = Remembered(stamp.request_id, stamp.digest, folded.version, folded.previous)
-            self.add(key, newest)
+            self.add(key, Remembered(stamp.request_id, stamp.digest, folded.version, folded.previous))
 
     def find(self, key: PolicyKey, request_id: str) -> Remembered | None:
         """Returns what became of a request; None if it was not applied, or not lately."""
@@ -97,11 +94,6 @@ class RecentRequests:
 def _name(key: PolicyKey, request_id: str) -> str:
     """Returns the name of a request of a key; the length of the id comes first, so that no two requests have the same name."""
     return f"{chr(len(request_id))}{request_id}{'G' if key.scope is Scope.GLOBAL else 'L'}{key.topic}"
-
-
-def _answer(request: Remembered) -> str:
-    """Returns the answer to a request in one string. Versions contain no blanks."""
-    return f"{request.digest} {request.version} {request.previous}"
 
 
 def _remembered(request_id: str, answer: str) -> Remembered:

@@ -76,11 +76,6 @@ class Cell:
         self.touched_at = 0
         """When the key's last event was published, in milliseconds since 1970."""
 
-    @property
-    def document(self) -> Settings | None:
-        """The head's document; None if there is none."""
-        return self.head.document if self.head is not None else None
-
 
 Kept: TypeAlias = "Cell | bytes"
 
@@ -135,7 +130,7 @@ def place_of(data: bytes) -> tuple[int, Position, bool]:
 
 
 def is_due(kept: Kept) -> bool:
-    """Returns whether a repair of the key is due (``keystate.repair_due``)."""
+    """Returns whether a repair of the key is due (``KeyState.due``)."""
     return bool(kept[0] & _DUE) if isinstance(kept, bytes) else kept.state.due
 
 

@@ -69,33 +69,21 @@ class Trace(NamedTuple):
 
 
 class CellsInUse:
-    """The cells of all views of a server that are in use, the longest unused first."""
+    """The cells of all views of a server that are in use."""
 
     def __init__(self, most: int = IN_USE) -> None:
         """``most``: how many there may be before another one is used."""
-        self._most = most
-        self._cells: OrderedDict[Cell, ref[Cells]] = OrderedDict()
+        self.most = most
+        self.cells: OrderedDict[Cell, ref[Cells]] = OrderedDict()
+        """The cells, the longest unused first, each with the view that it is of."""
 
     def __len__(self) -> int:
-        return len(self._cells)
-
-    def use(self, cell: Cell, owner: ref[Cells]) -> None:
-        """Notes that a cell is used."""
-        self._cells[cell] = owner
-        self._cells.move_to_end(cell)
+        return len(self.cells)
 
     def leave(self, owner: ref[Cells]) -> None:
         """Removes the cells of a view that is gone."""
-        for cell in [cell for cell, each in self._cells.items() if each is owner]:
-            del self._cells[cell]
-
-    def limit(self) -> None:
-        """Puts the cells to rest that are too many."""
-        while len(self._cells) > self._most:
-            cell, owner = self._cells.popitem(last=False)
-            cells = owner()
-            if cells is not None:
-                cells.rest(cell)
+        for cell in [cell for cell, each in self.cells.items() if each is owner]:
+            del self.cells[cell]
 
 
 class RecentCells:
@@ -200,7 +188,9 @@ class Cells:
             return None
         if isinstance(kept, bytes):
             kept = self._cells[name] = wake(name, kept)
-        self._in_use.use(kept, self._me)
+        in_use = self._in_use.cells
+        in_use[kept] = self._me
+        in_use.move_to_end(kept)
         return kept
 
     def kept(self, name: str) -> Kept | None:
@@ -211,7 +201,7 @@ class Cells:
         """Adds and returns a cell without events, at the end of the order."""
         name = name_of(key)
         cell = self._cells[name] = Cell(key, name, partition, KeyState())
-        self._in_use.use(cell, self._me)
+        self._in_use.cells[cell] = self._me
         return cell
 
     def restore(self, name: str, data: bytes) -> None:
@@ -303,8 +293,13 @@ class Cells:
                 kept.head.number += by
 
     def limit(self) -> None:
-        """Puts cells to rest that are not in use, of this view or of others."""
-        self._in_use.limit()
+        """Puts the cells to rest, of this view or of others, that are too many in use."""
+        in_use = self._in_use.cells
+        while len(in_use) > self._in_use.most:
+            cell, owner = in_use.popitem(last=False)
+            cells = owner()
+            if cells is not None:
+                cells.rest(cell)
 
     def rest(self, cell: Cell) -> None:
         """Puts a cell to rest."""

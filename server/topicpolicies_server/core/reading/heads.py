@@ -21,7 +21,6 @@ class Head:
     """A head, and the event that made it. Immutable, but for cached values, ``before``, and ``number`` where a view is renumbered."""
 
     __slots__ = (
-        "_size",
         "before",
         "document",
         "encoded",
@@ -30,6 +29,7 @@ class Head:
         "partition",
         "placed",
         "previous",
+        "size",
         "version",
         "with_before",
     )
@@ -51,7 +51,8 @@ class Head:
         """The version before this one; "" if unknown, as for the first event seen of a key whose log was compacted."""
         self.placed = placed
         """The event that made this head; None for an absence of which there is no event."""
-        self._size: int | None = None
+        self.size = 0 if document is None else documents.size(document)
+        """The size of the document's settings in bytes; 0 if there is no document."""
         self.number = number
         """The number of the change that made this head: the view counts its changes. 0: no change made it."""
         self.partition = partition if placed is None else placed.partition
@@ -62,14 +63,6 @@ class Head:
         """The change as watchers are sent it, serialized once for all of them."""
         self.with_before: bytes | None = None
         """The change as watchers are sent it that want the document before too."""
-
-    @property
-    def size(self) -> int:
-        """The size of the document's settings in bytes; 0 if there is no document."""
-        size = self._size
-        if size is None:
-            size = self._size = 0 if self.document is None else documents.size(self.document)
-        return size
 
     @property
     def event(self) -> Event | None:

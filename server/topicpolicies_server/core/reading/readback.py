@@ -25,7 +25,7 @@ class ReadBack:
     ``acknowledged`` and ``read`` return the events that may now be taken, in order; each event of the log is returned once.
     """
 
-    __slots__ = ("_follows", "_proven", "_read", "_taken", "_waiting")
+    __slots__ = ("_follows", "_proven", "_read", "_waiting", "positions")
 
     def __init__(self, partitions: int, follows: Callable[[Position, Position], bool], start: Sequence[Position] = ()) -> None:
         """Begins at the beginning of the log, or after ``start``: all events up to there were taken before.
@@ -33,19 +33,14 @@ class ReadBack:
         ``follows``: returns whether, by their positions, nothing can stand between a position and a later one.
         """
         self._follows = follows
-        self._taken: list[Position] = list(start) or [""] * partitions
-        """The last position that was taken or passed, by partition."""
-        self._read: list[Position] = list(self._taken)
+        self.positions: list[Position] = list(start) or [""] * partitions
+        """The last position that was taken or passed, by partition; "" where there is none."""
+        self._read: list[Position] = list(self.positions)
         """The last position that the reader delivered, by partition."""
         self._proven: list[dict[Position, str]] = [{} for _ in range(partitions)]
         """Events that were taken by proof and not read yet, by partition: position -> event id."""
         self._waiting: list[list[tuple[Position, Placed]]] = [[] for _ in range(partitions)]
         """Events that are acknowledged but not proven, by partition, each a heap by position."""
-
-    @property
-    def positions(self) -> Sequence[Position]:
-        """The last position taken or passed, by partition; "" where there is none."""
-        return self._taken
 
     @property
     def unread(self) -> int:
@@ -63,14 +58,14 @@ class ReadBack:
 
     def passed(self, positions: Iterable[Position]) -> None:
         """Notes that all events up to some positions, by partition, are known: they were read, or superseded by events that were."""
-        self._taken = list(map(max, self._taken, positions))
+        self.positions = list(map(max, self.positions, positions))
 
     def acknowledged(self, events: Iterable[Placed]) -> list[Placed]:
         """Takes events of ours that the log has acknowledged. Returns the events that may now be taken into the view."""
         taken: list[Placed] = []
         for placed in events:
             partition, position = placed.partition, placed.position
-            last = self._taken[partition]
+            last = self.positions[partition]
             if position <= last:
                 continue  # the reader was faster
             if self._follows(last, position):
@@ -93,13 +88,13 @@ class ReadBack:
             if position <= self._read[partition]:
                 continue  # delivered twice, after a reconnect
             self._read[partition] = position
-            if position <= self._taken[partition]:
+            if position <= self.positions[partition]:
                 expected = self._proven[partition].pop(position, None)
                 found = placed.event.stamp.event_id if placed.event is not None and placed.event.stamp is not None else None
                 if expected is None or expected != found:
                     raise Disagreement(f"partition {partition}, position {position}: read {found}, proven {expected}")
                 continue
-            self._taken[partition] = position
+            self.positions[partition] = position
             taken.append(placed)
             if self._waiting[partition]:
                 self._drain(partition, taken)
@@ -107,7 +102,7 @@ class ReadBack:
 
     def _take_proven(self, placed: Placed, taken: list[Placed]) -> None:
         assert placed.event is not None and placed.event.stamp is not None, "only events of ours are acknowledged"
-        self._taken[placed.partition] = placed.position
+        self.positions[placed.partition] = placed.position
         self._proven[placed.partition][placed.position] = placed.event.stamp.event_id
         taken.append(placed)
 
@@ -115,7 +110,7 @@ class ReadBack:
         waiting = self._waiting[partition]
         while waiting:
             position, placed = waiting[0]
-            last = self._taken[partition]
+            last = self.positions[partition]
             if position > last:
                 if not self._follows(last, position):
                     return

@@ -27,7 +27,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import NamedTuple
 
-from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, repair_due, restatement
+from ..fold.fold import FoldContext, Folded, KeyState, absent_since, fold, restatement
 from ..fold.recent import RecentRequests, Texts
 from ..names import PolicyKey, Scope
 from ..policies import documents
@@ -39,7 +39,7 @@ from .heads import Before, Head
 from .pages import Pages, page_of
 from .succession import absence, same, was_forgotten
 
-__all__ = ["ABSENCES", "Before", "Copy", "Head", "View", "wire"]
+__all__ = ["ABSENCES", "Before", "Copy", "Head", "Taken", "View", "wire"]
 
 ABSENCES = 10_000
 """How many keys without a document are kept, by default; more only while events may still come for them."""
@@ -63,6 +63,22 @@ class Copy(NamedTuple):
     """The time of each partition by its events, in milliseconds since 1970 (``cells.RecentCells``)."""
     requests: Sequence[Texts]
     """The requests applied lately, the oldest first."""
+
+
+class Taken(NamedTuple):
+    """What an entry of the log did to its key."""
+
+    folded: Folded | None
+    """What the fold did; None: the entry is no event."""
+    change: Head | None
+    """The new head; None: it did not change."""
+    before: Head | None
+    """The head before it; None: there was none."""
+    state: KeyState | None
+    """The fold's state after it (``View.state``)."""
+
+
+_NO_EVENT = Taken(None, None, None, None)
 
 
 class View:
@@ -182,13 +198,13 @@ class View:
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
         """Returns the repair or tombstone that is due for a key; None: none is due."""
         state = self.state(key)
-        return restatement(key, state, event_id) if state is not None and repair_due(state) else None
+        return restatement(key, state, event_id) if state is not None and state.due else None
 
-    def take(self, placed: Placed) -> tuple[Folded | None, Head | None]:
-        """Folds the next event of the log. Returns what the fold did, and the new head if it changed."""
+    def take(self, placed: Placed) -> Taken:
+        """Folds the next event of the log."""
         event = placed.event
         if event is None:
-            return None, None
+            return _NO_EVENT
         self._cells.limit()
         cell = self._cells.use(name_of(event.key))
         if cell is None:
@@ -209,14 +225,14 @@ class View:
         recent = self._cells.recent[placed.partition]
         for name in recent.touch(cell.name, placed.published_at, placed.producer):
             self._cells.trim(name, recent.now or 0, context.window_ms)
-        change = None
+        before, change = cell.head, None
         if folded.changed:
             if event.stamp is not None:
                 self.recent.note(event.key, event.stamp, folded, state)
             change = self._put(cell, state.document, folded.version, folded.previous, placed)
         if len(self._absent) > self._absences:
             self._forget()
-        return folded, change
+        return Taken(folded, change, before, state)
 
     def check_all_seen(self, now: int) -> int | None:
         """Looks for keys with documents that were not seen and that brokers may still compute from (``core/fold/joining``).
@@ -342,7 +358,7 @@ class View:
 
     def _show(self, cell: Cell, change: Head) -> None:
         """Gives a cell another head, and moves it to the end of the orders by last change."""
-        there, was_there = change.document is not None, cell.document is not None
+        there, was_there = change.document is not None, cell.head is not None and cell.head.document is not None
         if there is not was_there:
             if there:
                 self._pages.add(cell.key, cell.name)

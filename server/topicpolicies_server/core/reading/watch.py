@@ -352,7 +352,9 @@ class Watcher(ABC):
     @property
     def token(self) -> Token | None:
         """Where the watcher stands; None while that can't be said by a token: it takes heads in another order than that of the log."""
-        return None if self._scans and not self.has_all and self._ended is None else self.place
+        if self.has_all:
+            return self._at(self._hub.token)
+        return None if self._scans and self._ended is None else self.place
 
     @property
     def place(self) -> Token | None:

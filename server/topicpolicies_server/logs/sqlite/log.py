@@ -113,7 +113,8 @@ class SqliteNamespaceLog(rows.Brokerless):
         ended: Callable[[NamespaceState], None],
     ) -> None:
         """Opens the log; ``ended`` is called when it is not open any more."""
-        self._identity = identity
+        self.identity = identity
+        """The file's own identity, and the namespace's name."""
         self._state = state
         self._sink = sink
         self._encode = codec.encode
@@ -131,11 +132,6 @@ class SqliteNamespaceLog(rows.Brokerless):
         self._loading: asyncio.Task[None] | None = None
         self._owned = TaskSet(f"the change log of {state.namespace.name}")
         state.log = self
-
-    @property
-    def identity(self) -> str:
-        """The file's own identity, and the namespace's name."""
-        return self._identity
 
     @property
     def in_flight(self) -> int:

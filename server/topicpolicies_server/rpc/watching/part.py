@@ -115,8 +115,8 @@ class Part:
         self.more = False
         if self._fault is not None:
             raise self._fault
-        if self.refusal is not None:
-            status = self.outbox.status(failed_status(self.refusal), self._place())
+        if (refusal := self.authorization.refusal) is not None:
+            status = self.outbox.status(failed_status(refusal), self._place())
             return [] if status is None else [status]
         now, taken = status_of(self.name, self.stage, self._problem(), self._namespace), []
         if now != self.outbox.told and (status := self.outbox.status(now, self._place())) is not None:

@@ -98,11 +98,10 @@ class _Message:
         if pieces:
             await self._write(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
-    async def pause(self, looked_at: int) -> None:
-        """Gives other tasks their turn after every ``TURN`` parts. The message is sent first, because permissions may change meanwhile."""
-        if not looked_at % TURN:
-            await self.send()
-            await asyncio.sleep(0)
+    async def pause(self) -> None:
+        """Gives other tasks their turn. The message is sent first, because permissions may change meanwhile."""
+        await self.send()
+        await asyncio.sleep(0)
 
 
 class WatchStream:
@@ -269,7 +268,8 @@ class WatchStream:
             if part.more:
                 more = True
                 self._signalled[part] = None
-            await message.pause(number)
+            if not number % TURN:
+                await message.pause()
         return more
 
     async def _mark(self, message: _Message, bookmark: Callable[[Part], bytes | None]) -> None:
@@ -281,7 +281,8 @@ class WatchStream:
                 mark = bookmark(part)  # the part may have none any more
             if mark is not None:
                 message.add(mark)
-            await message.pause(number)
+            if not number % TURN:
+                await message.pause()
 
     def signal_all(self) -> None:
         """Has every part looked at, and wakes the stream."""

@@ -130,7 +130,7 @@ class Search:
             yield node._replace(log=log, sidecar_sent=node.sidecar_sent[1:])
         if node.sidecar_read < len(node.log):
             yield node._replace(sidecar_read=node.sidecar_read + 1)
-        elif not node.sidecar_sent and rules.repair_due(head):
+        elif not node.sidecar_sent and head.due:
             number = self._number(("repair", node.log, node.late), Sent(rules.restatement(KEY, head, f"r{len(node.log)}"), None, None))
             yield node._replace(sidecar_sent=(number,))
         waiting = self.chained and (node.broker_sent or any(self._is_brokers(number) for number in node.log[node.broker_read :]))

@@ -82,7 +82,7 @@ class Guard:
     @property
     def at_rest(self) -> bool:
         """Whether it has read everything, and has nothing to repair."""
-        return self._read_entries == len(self._log.entries) and not rules.repair_due(self.state)
+        return self._read_entries == len(self._log.entries) and not self.state.due
 
     def pause(self) -> None:
         """Holds back its repairs: they were paused, there are too many, or the log cannot be reached."""
@@ -118,11 +118,11 @@ class Guard:
         """Schedules a repair that is due, a little after the newest event."""
         self._due += 1
         number = self._due
-        if self._repairs and self.loaded and rules.repair_due(self.state):
+        if self._repairs and self.loaded and self.state.due:
             self._clock.after(self._chance.randint(20, 60), lambda: self._repair(number))
 
     def _repair(self, number: int) -> None:
-        if self.alive and not self.paused and number == self._due and rules.repair_due(self.state):
+        if self.alive and not self.paused and number == self._due and self.state.due:
             self._counts["repairs"] += 1
             event = rules.restatement(KEY, self.state, f"{self.name}-{next(self._ids)}")
             self._log.append(event, self.name, None, None, self._clock.now)

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from topicpolicies_server.core.fold import fold as rules
 from topicpolicies_server.core.fold.keystate import WINDOW_MS
 from topicpolicies_server.core.policies.documents import Setting, Settings
 from topicpolicies_server.core.policies.events import StampKind
@@ -222,12 +221,12 @@ class RestartedGuards:
 
     def _resume(self, guard: Guard) -> None:
         if guard.alive and guard.paused:
-            self._counts["resumed with a repair due"] += rules.repair_due(guard.state)
+            self._counts["resumed with a repair due"] += guard.state.due
             guard.resume()
 
     def _end(self, guard: Guard) -> None:
         self._counts["crashed"] += 1
-        self._counts["crashed with a repair due"] += rules.repair_due(guard.state)
+        self._counts["crashed with a repair due"] += guard.state.due
         guard.end()
         self._guards.remove(guard)
 
@@ -255,7 +254,7 @@ class RestartedGuards:
         if not guard.alive:
             return
         beside = any(other.loaded and (other.sees_all or not self._way.waits) for other in self._guards if other is not guard)
-        if beside and guard.read_until >= least and not rules.repair_due(guard.state):
+        if beside and guard.read_until >= least and not guard.state.due:
             self._counts["stopped"] += 1
             guard.end()
             self._guards.remove(guard)

@@ -195,7 +195,7 @@ class Sidecar:
 
     def _consider(self, key: PolicyKey) -> None:
         """Schedules the repair of a key, postpones it, or drops it if none is due any more."""
-        if not self._loaded or self._paused or not rules.repair_due(self.states[key]):
+        if not self._loaded or self._paused or not self.states[key].due:
             self._repairs.pop(key, None)
             return
         repair = self._repairs.setdefault(key, _Repair(self._clock.now))

@@ -177,7 +177,7 @@ class World:
 
     def _resume(self, sidecar: Sidecar) -> None:
         if sidecar.alive and sidecar.paused:
-            self.counts["resumed with repairs due"] += any(rules.repair_due(state) for state in sidecar.states.values())
+            self.counts["resumed with repairs due"] += any(state.due for state in sidecar.states.values())
             sidecar.resume()
 
     def _crash(self) -> None:
@@ -185,7 +185,7 @@ class World:
         if candidates:
             self.counts["crashed"] += 1
             sidecar = self.chance.choice(candidates)
-            self.counts["crashed with repairs due"] += any(rules.repair_due(state) for state in sidecar.states.values())
+            self.counts["crashed with repairs due"] += any(state.due for state in sidecar.states.values())
             sidecar.crash()
 
     # -- what must hold after every event ------------------------------------------------------------------------------
