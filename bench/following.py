@@ -32,7 +32,7 @@ from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.events import Event, Placed, Position
 from topicpolicies_server.logs.avro import Codec
-from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink
+from topicpolicies_server.logs.change_log import ANYBODY, Leadership, LogSink, Start
 from topicpolicies_server.logs.pulsar import PulsarLimits
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin.topics import Compaction, State
@@ -172,7 +172,7 @@ class _MessageLog:
         self._last = MessageId(LEDGER, len(messages) - 1) if messages else None
         self._task: asyncio.Task[None] | None = None
 
-    async def open(self, namespace: str, sink: LogSink) -> _MessageLog:
+    async def open(self, namespace: str, sink: LogSink, start: Start | None = None) -> _MessageLog:  # noqa: ARG002
         """Starts reading."""
         del namespace
         self.sink = sink

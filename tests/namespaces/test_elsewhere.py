@@ -18,7 +18,7 @@ from topicpolicies_server.core.policies.events import Action, Event, Placed, Pos
 from topicpolicies_server.core.reading import watch
 from topicpolicies_server.core.reading.view import Head, View
 from topicpolicies_server.core.reading.watch import Lagged, Mode, OutOfRange, Selection, Token, Watcher, WatchHub
-from topicpolicies_server.namespaces.serving import known_behind
+from topicpolicies_server.namespaces.follower import known_behind
 
 LOG = "a log"
 PARTITIONS = 2
@@ -95,7 +95,7 @@ class Sidecar:
             view.take(self.chance.choice([events for events in left if events]).pop(0))
         self.positions = [entries[-1].position if entries else "" for entries in log.entries]
         token = Token(LOG, tuple(self.positions))
-        behind = known_behind(log, view, token.positions)
+        behind = known_behind(log.complete_after, view, token.positions)
         if hub is None:
             self.hub = WatchHub(view, token, self.ring, behind)
         else:

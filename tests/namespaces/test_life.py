@@ -101,12 +101,12 @@ def test_a_log_that_is_lost_whenever_it_serves_is_opened_again_only_after_pauses
     async def scenario(bench: Bench) -> None:
         real = bench.log.open
 
-        async def open_and_lose(namespace: str, sink: Any) -> Any:
+        async def open_and_lose(namespace: str, sink: Any, start: Any = None) -> Any:
             log = await real(namespace, sink)
             bench.loop.call_later(0.01, bench.storage.lose, NAMESPACE)
             return log
 
-        bench.log.open = open_and_lose  # type: ignore[method-assign,assignment]
+        bench.log.open = open_and_lose  # type: ignore[method-assign]
         bench.namespace.hold(bench)
         await asyncio.sleep(60)
         assert 6 <= len(bench.log.openings) < 80, "five openings at once, then one after each pause"

@@ -397,12 +397,12 @@ def test_every_caller_of_a_damaged_log_gets_the_error_and_it_is_logged_once(watc
         real = bench.log.open
         bench.faults.read_seconds = 0.1
 
-        async def open_damaged(namespace: str, sink: Any) -> Any:
+        async def open_damaged(namespace: str, sink: Any, start: Any = None) -> Any:
             log = await real(namespace, sink)
             bench.loop.call_later(0.01, functools.partial(bench.storage.lose, namespace, why=Reason.LOG_FILE_UNUSABLE))
             return log
 
-        bench.log.open = open_damaged  # type: ignore[method-assign,assignment]
+        bench.log.open = open_damaged  # type: ignore[method-assign]
         if watched:
             bench.namespace.hold(bench)
         for asked in range(1, 6):
@@ -426,12 +426,12 @@ def test_the_error_for_a_log_that_is_lost_in_each_load_is_one_message() -> None:
         real = bench.log.open
         bench.faults.read_seconds = 0.1
 
-        async def open_and_lose(namespace: str, sink: Any) -> Any:
+        async def open_and_lose(namespace: str, sink: Any, start: Any = None) -> Any:
             log = await real(namespace, sink)
             bench.loop.call_later(0.01, bench.storage.lose, namespace)
             return log
 
-        bench.log.open = open_and_lose  # type: ignore[method-assign,assignment]
+        bench.log.open = open_and_lose  # type: ignore[method-assign]
         error = await error_of(bench.namespace.get(KEY))
         assert error.reason == "LOG_UNAVAILABLE"
         assert error.message == f"The change log of {NAMESPACE} can't be followed any more. Open it again. Try again."

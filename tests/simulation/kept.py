@@ -8,7 +8,7 @@ import random
 from collections import Counter
 
 from topicpolicies_server.checkpoints import Refused, Restored, checkpoint_of
-from topicpolicies_server.checkpoints.checkpoints import Kept
+from topicpolicies_server.checkpoints.checkpoints import Opening
 from topicpolicies_server.checkpoints.file import dump, load
 from topicpolicies_server.core.fold.fold import FoldContext
 
@@ -27,7 +27,7 @@ class SimulatedCheckpoints:
         self._disk = disk
         self._chance = chance
         self._counts = counts
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, Opening] = {}
         self._task = asyncio.get_running_loop().create_task(self._move_on())
 
     def end(self) -> None:
@@ -48,10 +48,10 @@ class SimulatedCheckpoints:
         self._counts["checkpoints restored"] += 1
         return restored
 
-    def keep(self, namespace: str, kept: Kept) -> None:
+    def keep(self, namespace: str, kept: Opening) -> None:
         self._kept[namespace] = kept
 
-    async def finish(self, namespace: str, kept: Kept) -> None:
+    async def finish(self, namespace: str, kept: Opening) -> None:
         if self._kept.get(namespace) is kept:
             del self._kept[namespace]
             if kept.unsaved:
@@ -64,7 +64,7 @@ class SimulatedCheckpoints:
                 if kept.unsaved:
                     await self._write(namespace, kept)
 
-    async def _write(self, namespace: str, kept: Kept) -> None:
+    async def _write(self, namespace: str, kept: Opening) -> None:
         events, checkpoint = kept.unsaved, checkpoint_of(namespace, kept)
         if checkpoint is None:
             return

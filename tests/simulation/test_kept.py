@@ -8,7 +8,7 @@ import pytest
 
 from tests.core.test_view_copy import content
 from topicpolicies_server.checkpoints import Checkpoint, checkpoint_of
-from topicpolicies_server.checkpoints.checkpoints import Kept
+from topicpolicies_server.checkpoints.checkpoints import Opening
 from topicpolicies_server.checkpoints.file import dump, load
 from topicpolicies_server.logs import rows
 
@@ -23,7 +23,7 @@ SEEDS = 60
 
 
 def test_a_checkpoint_whose_position_is_one_event_too_far_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    def too_far(namespace: str, kept: Kept) -> Checkpoint | None:
+    def too_far(namespace: str, kept: Opening) -> Checkpoint | None:
         found = checkpoint_of(namespace, kept)
         if found is None or not found.place.start.positions[0]:
             return found

@@ -48,7 +48,7 @@ class Pace(NamedTuple):
     """How long closing a namespace waits for its last checkpoint, and closing the server for what is being written."""
 
 
-class Kept(Protocol):
+class Opening(Protocol):
     """What is needed of an opening of a log and its view (``namespaces/follower``)."""
 
     unsaved: int
@@ -80,7 +80,7 @@ class Checkpoints:
         self._writer = DaemonThreads(1, "checkpoint-writer")
         self._readers = DaemonThreads(READERS, "checkpoint-reader")
         self._turn = asyncio.Lock()
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, Opening] = {}
         """The views that answer, by namespace."""
         self._failing = self._closed = False
         self.written = 0
@@ -116,11 +116,11 @@ class Checkpoints:
         _log.warning("%s: its checkpoint can't be used, so its log is read from the beginning: %s", namespace, why)
         return None
 
-    def keep(self, namespace: str, kept: Kept) -> None:
+    def keep(self, namespace: str, kept: Opening) -> None:
         """Notes that a view answers: checkpoints of its namespace are made of it from now on."""
         self._kept[namespace] = kept
 
-    async def finish(self, namespace: str, kept: Kept) -> None:
+    async def finish(self, namespace: str, kept: Opening) -> None:
         """Notes that a view has ended because its namespace is closed: writes its last checkpoint, if there is time for it."""
         if self._kept.get(namespace) is not kept:
             return
@@ -153,7 +153,7 @@ class Checkpoints:
                 if self._kept.get(namespace) is kept and kept.unsaved >= enough:
                     await self._write(namespace, kept, self._pace.confirmed_seconds)
 
-    async def _write(self, namespace: str, kept: Kept, confirmed_seconds: float) -> None:
+    async def _write(self, namespace: str, kept: Opening, confirmed_seconds: float) -> None:
         """Writes the checkpoint of a view. A series of failures is logged once, and affects no caller."""
         events, checkpoint = kept.unsaved, checkpoint_of(namespace, kept) if kept.unsaved else None
         if checkpoint is None or not await self._confirmed(kept, checkpoint.place.start.positions, confirmed_seconds):
@@ -175,7 +175,7 @@ class Checkpoints:
             _log.warning("checkpoints in %s are written again", self._folder)
         self._failing = False
 
-    async def _confirmed(self, kept: Kept, positions: Sequence[Position], seconds: float) -> bool:
+    async def _confirmed(self, kept: Opening, positions: Sequence[Position], seconds: float) -> bool:
         """Waits until the log's reader has read up to these positions, as events may have been taken by proof; returns whether it has."""
         until = self._loop.time() + seconds
         while kept.trusted:
@@ -187,7 +187,7 @@ class Checkpoints:
         return False
 
 
-def checkpoint_of(namespace: str, kept: Kept) -> Checkpoint | None:
+def checkpoint_of(namespace: str, kept: Opening) -> Checkpoint | None:
     """Copies a view as it is now; None: it has no place in a log, or is not trusted."""
     place, view = kept.place, kept.view
     if place is None or not kept.trusted:

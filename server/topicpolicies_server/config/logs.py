@@ -92,7 +92,7 @@ class PulsarLogConfig:
                 )
         if not 0 <= self.recalled_entries <= MOST_RECALLED_ENTRIES:
             found.append(
-                f"The recalled entries must be from 0 to {MOST_RECALLED_ENTRIES:,}, not {self.recalled_entries}: they are kept in memory."
+                f"The recalled entries must be from 0 to {MOST_RECALLED_ENTRIES:,}, not {self.recalled_entries}: reading them takes time."
             )
         return found
 

@@ -5,7 +5,6 @@
 - ``capacity``: how much they may keep in memory together
 - ``namespace``: one namespace, as callers use it
 - ``life``: one coroutine that loads it, and loads it anew when its log is lost
-- ``serving``: what watchers get when another view begins to answer
 - ``follower``: one opening of its log, folded into a view
 - ``updates``: requests, from their arrival to their answers
 - ``gathering``: under load, requests are let in together

@@ -32,9 +32,8 @@ from ..logs.change_log import LogError, NamespaceLog, Start
 from ..tasks import RestartedTask, TaskSet, asked_to_end
 from .activity import Usage
 from .common import Common, unavailable
-from .follower import Follower
+from .follower import Follower, next_hub
 from .repairs import Repairs
-from .serving import next_hub
 from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
@@ -252,8 +251,10 @@ class Life:
                 began = self._loop.time()
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
-                        log = await common.log.open(self._name, follower, *(() if start.start is None else (start.start,)))
-                        if start.start is not None and not log.resumed:
+                        log = await common.log.open(self._name, follower, start.start)
+                        if log.resumed and start.restored is not None:
+                            _LOG.info("%s: its log is read on from the checkpoint", self._name)
+                        elif start.start is not None and not log.resumed:
                             _LOG.info("%s: its log does not go on behind what is known of it: it is read from its beginning", self._name)
                         follower.opened(log)
                     await self._read(follower, began)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from itertools import islice
 from typing import TypeAlias
 
 from ..names import PolicyKey, Scope
@@ -35,8 +34,6 @@ class RecentRequests:
         """``most``: how many requests are kept."""
         self.most = most
         """How many requests are kept at most."""
-        self.noted = 0
-        """How many requests have been added in all."""
         self._requests: OrderedDict[str, str] = OrderedDict()  # finding the first entry of a dict is slow
 
     def __len__(self) -> int:
@@ -44,9 +41,8 @@ class RecentRequests:
 
     def add(self, key: PolicyKey, request: Remembered) -> None:
         """Adds a request that was applied. If it is known already, its first answer stays."""
-        requests, before = self._requests, len(self._requests)
+        requests = self._requests
         requests.setdefault(_name(key, request.request_id), f"{request.digest} {request.version} {request.previous}")
-        self.noted += len(requests) - before
         if len(requests) > self.most:
             requests.popitem(last=False)
 
@@ -69,12 +65,6 @@ class RecentRequests:
         """Returns all requests as they are kept, the oldest first."""
         return list(self._requests.items())
 
-    def newest(self, count: int) -> list[Texts]:
-        """Returns the last ``count`` requests as they are kept, the oldest first."""
-        found = list(islice(reversed(self._requests.items()), count))
-        found.reverse()
-        return found
-
     def restore(self, kept: Sequence[Texts]) -> None:
         """Adds requests that another process kept, oldest first, as newer than those here. If one is known already, the last answer stays.
 
@@ -83,7 +73,6 @@ class RecentRequests:
         """
         requests, before = self._requests, len(self._requests)
         requests.update(kept)
-        self.noted += len(requests) - before
         if len(requests) - before < len(kept):  # one was known already: the other process had dropped it, and applied it again
             for name, _ in kept:
                 requests.move_to_end(name)

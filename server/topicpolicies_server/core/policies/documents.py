@@ -107,17 +107,14 @@ def join(settings: Settings) -> TopicPolicies:
     return TopicPolicies.FromString(wire(settings))
 
 
-def differing(a: Settings | None, b: Settings | None, known: frozenset[str] | None = None) -> list[Setting]:
-    """Returns the settings in which two documents differ, among those whose family is in ``known`` (None: all)."""
+def differing(a: Settings | None, b: Settings | None) -> list[Setting]:
+    """Returns the settings in which two documents differ."""
     if a is b:
         return []
     left: Settings = a or {}
     right: Settings = b or {}
     changed = [name for name, value in right.items() if left.get(name) != value]
-    changed += [name for name in left if name not in right]
-    if known is not None:
-        changed = [name for name in changed if family(name) in known]
-    return changed
+    return changed + [name for name in left if name not in right]
 
 
 def merged(head: Settings | None, document: Settings | None, settings: Iterable[Setting]) -> dict[Setting, bytes]:

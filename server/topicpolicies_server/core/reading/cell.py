@@ -201,7 +201,7 @@ def rest(cell: Cell) -> bytes:
     first = found.index(state.document)
     flags = state.due * _DUE | (state.owed is not None) * _OWED
     number = partition = size = 0
-    place, told, event = "", None, None
+    place, head_fields, event = "", None, None
     if head is not None:
         number, partition, place, size = head.number, head.partition, head.place, head.size
         shown = found.index(head.document)
@@ -209,7 +209,7 @@ def rest(cell: Cell) -> bytes:
         if head.placed is not None:
             flags |= _PLACED
             event = _placed(head.placed, found, known, whole=False)
-        told = shown, same(head.version, head.version), same(head.previous, head.previous), event
+        head_fields = shown, same(head.version, head.version), same(head.previous, head.previous), event
     kept = (
         first,
         found.index(state.live),
@@ -221,7 +221,7 @@ def rest(cell: Cell) -> bytes:
         state.contradictions,
         _requests(state.remembered, known),
         state.joined is ALONE,
-        told,
+        head_fields,
     )
     text = marshal.dumps((kept, found.written()))
     at = place.encode("utf-8", "surrogatepass")
@@ -255,19 +255,26 @@ def _noted(noted: Noted, found: _Documents) -> tuple[Any, ...]:
 def _placed(placed: Placed, found: _Documents, known: dict[str, str], *, whole: bool) -> tuple[Any, ...]:
     """Returns an event as plain values; ``whole``: with what only the fold needs, to fold the event again."""
     event = placed.event
-    told: tuple[Any, ...] | None = None
+    event_fields: tuple[Any, ...] | None = None
     if event is not None:
         stamp = None if event.stamp is None else _stamp(event.stamp, known, whole=whole)
-        told = int(event.action), found.index(event.document), event.replicated, stamp
+        event_fields = int(event.action), found.index(event.document), event.replicated, stamp
         if whole:
-            told += event.known, event.clusters
-    return placed.partition, known.setdefault(placed.position, placed.position), placed.published_at, placed.producer, placed.problem, told
+            event_fields += event.known, event.clusters
+    return (
+        placed.partition,
+        known.setdefault(placed.position, placed.position),
+        placed.published_at,
+        placed.producer,
+        placed.problem,
+        event_fields,
+    )
 
 
 def _stamp(stamp: Stamp, known: dict[str, str], *, whole: bool) -> tuple[Any, ...]:
     same = known.setdefault
     mask = tuple([_CODES.get(path, path) for path in stamp.mask])
-    told: tuple[Any, ...] = (
+    fields: tuple[Any, ...] = (
         same(stamp.event_id, stamp.event_id), stamp.kind.value, same(stamp.request_id, stamp.request_id), same(stamp.digest, stamp.digest),
         stamp.actor, stamp.reason, mask, stamp.principal, stamp.claimed, stamp.trace_parent,
     )  # fmt: skip
@@ -276,8 +283,8 @@ def _stamp(stamp: Stamp, known: dict[str, str], *, whole: bool) -> tuple[Any, ..
         remembered = tuple([tuple(request) for request in stamp.remembered])
         seen = None if stamp.seen is None else tuple(stamp.seen)
         reads = tuple(stamp.reads.items())
-        told += stamp.base, stamp.etag, stamp.skip_if_absent, reads, operands, remembered, stamp.head_version, seen, stamp.trace_state
-    return told
+        fields += stamp.base, stamp.etag, stamp.skip_if_absent, reads, operands, remembered, stamp.head_version, seen, stamp.trace_state
+    return fields
 
 
 def _requests(requests: Sequence[Remembered], known: dict[str, str]) -> tuple[Any, ...] | None:
@@ -311,7 +318,7 @@ def wake(name: str, data: bytes) -> Cell:
     try:
         key = key_of(name)
         header, kept, found = _main(data)
-        first, live, version, head_event, newest, since, upto, contradictions, requests, alone, told = kept
+        first, live, version, head_event, newest, since, upto, contradictions, requests, alone, head_fields = kept
         state = KeyState()
         if header[6] != len(data):
             parts, more = _read(memoryview(data)[header[6] :])
@@ -327,8 +334,8 @@ def wake(name: str, data: bytes) -> Cell:
             state.joined = ALONE
         cell = Cell(key, name, header[2], state)
         cell.touched_at = header[4]
-        if told is not None:
-            cell.head = _head(key, header, told, found)
+        if head_fields is not None:
+            cell.head = _head(key, header, head_fields, found)
     except _DAMAGES as error:
         raise Damaged(f"what is kept of {name} can't be read: {error}") from error
     return cell
@@ -365,8 +372,8 @@ def _at(found: list[Settings], index: int | None) -> Settings | None:
     return None if index is None else found[index]
 
 
-def _head(key: PolicyKey, header: tuple[int, ...], told: tuple[Any, ...], found: list[Settings]) -> Head:
-    shown, version, previous, event = told
+def _head(key: PolicyKey, header: tuple[int, ...], fields: tuple[Any, ...], found: list[Settings]) -> Head:
+    shown, version, previous, event = fields
     placed = None if event is None else _event_of(key, event, found)
     return Head(key, _at(found, shown), version, previous, placed, header[1], header[3])
 
@@ -388,10 +395,10 @@ def _restore_leftovers(state: KeyState, parts: tuple[Any, ...], key: PolicyKey, 
 
 
 def _event_of(key: PolicyKey, written: tuple[Any, ...], found: list[Settings]) -> Placed:
-    partition, position, published_at, producer, problem, told = written
+    partition, position, published_at, producer, problem, event_fields = written
     event = None
-    if told is not None:
-        action, document, replicated, stamp, *whole = told
+    if event_fields is not None:
+        action, document, replicated, stamp, *whole = event_fields
         known, clusters = whole or (None, None)
         event = Event(key, _ACTIONS[action], _at(found, document), None if stamp is None else _stamp_of(stamp), known, replicated, clusters)
     return Placed(partition, position, event, published_at, producer, problem)

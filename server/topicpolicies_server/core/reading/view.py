@@ -37,7 +37,6 @@ from .cell import Cell, facts, is_due, key_of, last_event, name_of
 from .cells import WINDOWS, Cells, CellsInUse, Trace, is_same
 from .heads import Before, Head
 from .pages import Pages, page_of
-from .succession import absence, same, was_forgotten
 
 __all__ = ["ABSENCES", "Before", "Copy", "Head", "Taken", "View", "wire"]
 
@@ -268,7 +267,9 @@ class View:
         fresh = [
             (name, head)
             for name, kept in mine.items()
-            if not is_same(kept, theirs.kept(name)) and (head := mine.head_of(name, kept)) is not None and not same(head, theirs.peek(name))
+            if not is_same(kept, theirs.kept(name))
+            and (head := mine.head_of(name, kept)) is not None
+            and not _same_head(head, theirs.peek(name))
         ]
         vanished: list[tuple[Cell, Head]] = []
         self._number = older.number
@@ -286,17 +287,17 @@ class View:
             there = head.document is not None
             cell = mine.use(name) or self._new_cell(head.key, last_event(kept)[0])
             if cell.head is None:
-                absent_since(absence(cell.partition, head, positions) if there else head.version, cell.state)
+                absent_since(_absence(cell.partition, head, positions) if there else head.version, cell.state)
             if cell.head is None and there:
                 vanished.append((cell, head))
-            elif cell.head is None or same(cell.head, head):
+            elif cell.head is None or _same_head(cell.head, head):
                 self._show(cell, head)
-        changes = [self._put(cell, None, absence(cell.partition, head, positions), head.version, None) for cell, head in vanished]
+        changes = [self._put(cell, None, _absence(cell.partition, head, positions), head.version, None) for cell, head in vanished]
         for name, head in fresh:
             told = theirs.peek(name)
             cell = mine.use(name) or self._new_cell(head.key, head.partition)
             change = self._put(cell, head.document, head.version, told.version if told is not None else ABSENT, head.placed)
-            if told is not None or not was_forgotten(older.forgotten, head):
+            if told is not None or not _was_forgotten(older.forgotten, head):
                 changes.append(change)
         return changes
 
@@ -405,3 +406,31 @@ def _in_order(names: Sequence[str]) -> Iterator[list[str]]:
     for run in runs:
         run.sort()
         yield run
+
+
+def _absence(partition: int, vanished: Head, positions: Sequence[Position]) -> Position:
+    """Returns a version for the absence of a key that vanished: greater than all of the key's versions before, less than all to come.
+
+    Args:
+        partition: the partition of the key's events.
+        vanished: the key's head in the view that is replaced.
+        positions: where the new view stands, by partition.
+    """
+    return max(vanished.version, positions[partition] if partition < len(positions) else ABSENT)
+
+
+def _same_head(head: Head, other: Head | None) -> bool:
+    """Returns whether two views have the same head of a key: a restatement may change a document without changing its version."""
+    if other is None:
+        return head.version == ABSENT and head.document is None
+    return head.version == other.version and head.document == other.document
+
+
+def _was_forgotten(forgotten: Mapping[int, Position], head: Head) -> bool:
+    """Returns whether a head is an absence that the older view had, and has forgotten.
+
+    Args:
+        forgotten: the position up to which the older view had forgotten deletions, by partition.
+        head: the head of a key that the older view does not have.
+    """
+    return head.document is None and head.place <= forgotten.get(head.partition, "")
