@@ -119,7 +119,7 @@ def stuck_log(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Makes the opening of a log hang, and returns the namespaces for which it was begun."""
     opened: list[str] = []
 
-    async def open_never(_: MemoryLog, namespace: str, _sink: object) -> None:
+    async def open_never(_: MemoryLog, namespace: str, _follower: object, _start: object) -> None:
         opened.append(namespace)
         await asyncio.Event().wait()
 

@@ -208,7 +208,7 @@ def rest(cell: Cell) -> bytes:
         flags |= (shown is not None) * _DOCUMENT
         if head.placed is not None:
             flags |= _PLACED
-            event = _placed(head.placed, found, known, whole=False)
+            event = _placed(head.placed, found, known, state.remembered)
         head_fields = shown, same(head.version, head.version), same(head.previous, head.previous), event
     kept = (
         first,
@@ -249,17 +249,24 @@ def _leftovers(state: KeyState, found: _Documents) -> bytes:
 
 def _noted(noted: Noted, found: _Documents) -> tuple[Any, ...]:
     changed = None if noted.changed is None else tuple(noted.changed)
-    return _placed(noted.placed, found, {}, whole=True), changed, noted.on_absence, noted.certain
+    return _placed(noted.placed, found, {}), changed, noted.on_absence, noted.certain
 
 
-def _placed(placed: Placed, found: _Documents, known: dict[str, str], *, whole: bool) -> tuple[Any, ...]:
-    """Returns an event as plain values; ``whole``: with what only the fold needs, to fold the event again."""
+def _placed(placed: Placed, found: _Documents, known: dict[str, str], requests: Sequence[Remembered] | None = None) -> tuple[Any, ...]:
+    """Returns an event as plain values.
+
+    Args:
+        placed: the event.
+        found: gets its document.
+        known: the texts of the cell.
+        requests: of the head's event, the requests that are kept anyway; None: the event may have to be folded again, so all of it is kept.
+    """
     event = placed.event
     event_fields: tuple[Any, ...] | None = None
     if event is not None:
-        stamp = None if event.stamp is None else _stamp(event.stamp, known, whole=whole)
+        stamp = None if event.stamp is None else _stamp(event.stamp, known, requests)
         event_fields = int(event.action), found.index(event.document), event.replicated, stamp
-        if whole:
+        if requests is None:
             event_fields += event.known, event.clusters
     return (
         placed.partition,
@@ -271,14 +278,17 @@ def _placed(placed: Placed, found: _Documents, known: dict[str, str], *, whole: 
     )
 
 
-def _stamp(stamp: Stamp, known: dict[str, str], *, whole: bool) -> tuple[Any, ...]:
+def _stamp(stamp: Stamp, known: dict[str, str], requests: Sequence[Remembered] | None) -> tuple[Any, ...]:
     same = known.setdefault
+    asked: tuple[str | None, str | None] = same(stamp.request_id, stamp.request_id), same(stamp.digest, stamp.digest)
+    if requests and asked == requests[-1][:2]:
+        asked = None, None  # the last of the requests
     mask = tuple([_CODES.get(path, path) for path in stamp.mask])
     fields: tuple[Any, ...] = (
-        same(stamp.event_id, stamp.event_id), stamp.kind.value, same(stamp.request_id, stamp.request_id), same(stamp.digest, stamp.digest),
+        same(stamp.event_id, stamp.event_id), stamp.kind.value, *asked,
         stamp.actor, stamp.reason, mask, stamp.principal, stamp.claimed, stamp.trace_parent,
     )  # fmt: skip
-    if whole:
+    if requests is None:
         operands = tuple([(setting, change.value, value) for setting, (change, value) in stamp.operands.items()])
         remembered = tuple([tuple(request) for request in stamp.remembered])
         seen = None if stamp.seen is None else tuple(stamp.seen)
@@ -292,18 +302,16 @@ def _requests(requests: Sequence[Remembered], known: dict[str, str]) -> tuple[An
     if not requests:
         return None
     ids, digests, versions, previous = zip(*requests, strict=True)
-    if previous[1:] == versions[:-1]:  # each was applied to what the one before had made, as is usual
-        previous = previous[:1]
-    same = known.setdefault
-    versions, previous = tuple([same(each, each) for each in versions]), tuple([same(each, each) for each in previous])
+    if len(ids) > 2 and previous[1:-1] == versions[:-2]:  # each was applied to what the one before had made; of the last it may be unknown
+        previous = previous[0], previous[-1]
     if len(ids) > 1:
         together = "".join(ids)
         size = 36 if _DASHED.fullmatch(together) else 32
-        if set(map(len, ids)) == {size}:
+        if set(map(len, ids)) == {size} and set(map(len, digests)) == {16}:
             together = "".join((together.replace("-", ""), *digests))
-            if set(map(len, digests)) == {16} and _HEXADECIMAL.fullmatch(together):
-                return bytes.fromhex(together), size, versions, previous
-    return tuple([same(each, each) for each in ids]), tuple([same(each, each) for each in digests]), versions, previous
+            if _HEXADECIMAL.fullmatch(together) and _HEXADECIMAL.fullmatch("".join((*versions, *previous))):
+                return bytes.fromhex(together), size, ",".join((*versions, *previous))
+    return tuple([tuple([known.setdefault(each, each) for each in column]) for column in (ids, digests, versions, previous)])
 
 
 # --- in use again ---------------------------------------------------------------------------------------------------
@@ -335,7 +343,7 @@ def wake(name: str, data: bytes) -> Cell:
         cell = Cell(key, name, header[2], state)
         cell.touched_at = header[4]
         if head_fields is not None:
-            cell.head = _head(key, header, head_fields, found)
+            cell.head = _head(key, header, head_fields, found, requests)
     except _DAMAGES as error:
         raise Damaged(f"what is kept of {name} can't be read: {error}") from error
     return cell
@@ -349,7 +357,7 @@ def wake_head(name: str, data: bytes) -> Head | None:
     """
     try:
         header, kept, found = _main(data)
-        return None if kept[-1] is None else _head(key_of(name), header, kept[-1], found)
+        return None if kept[-1] is None else _head(key_of(name), header, kept[-1], found, kept[-3])
     except _DAMAGES as error:
         raise Damaged(f"what is kept of {name} can't be read: {error}") from error
 
@@ -372,9 +380,11 @@ def _at(found: list[Settings], index: int | None) -> Settings | None:
     return None if index is None else found[index]
 
 
-def _head(key: PolicyKey, header: tuple[int, ...], fields: tuple[Any, ...], found: list[Settings]) -> Head:
+def _head(
+    key: PolicyKey, header: tuple[int, ...], fields: tuple[Any, ...], found: list[Settings], requests: tuple[Any, ...] | None
+) -> Head:
     shown, version, previous, event = fields
-    placed = None if event is None else _event_of(key, event, found)
+    placed = None if event is None else _event_of(key, event, found, requests)
     return Head(key, _at(found, shown), version, previous, placed, header[1], header[3])
 
 
@@ -394,18 +404,21 @@ def _restore_leftovers(state: KeyState, parts: tuple[Any, ...], key: PolicyKey, 
             state.joined.trail.append(Noted(placed, None if changed is None else list(changed), on_absence, certain))
 
 
-def _event_of(key: PolicyKey, written: tuple[Any, ...], found: list[Settings]) -> Placed:
+def _event_of(key: PolicyKey, written: tuple[Any, ...], found: list[Settings], requests: tuple[Any, ...] | None = None) -> Placed:
     partition, position, published_at, producer, problem, event_fields = written
     event = None
     if event_fields is not None:
         action, document, replicated, stamp, *whole = event_fields
         known, clusters = whole or (None, None)
-        event = Event(key, _ACTIONS[action], _at(found, document), None if stamp is None else _stamp_of(stamp), known, replicated, clusters)
+        of_writer = None if stamp is None else _stamp_of(stamp, requests)
+        event = Event(key, _ACTIONS[action], _at(found, document), of_writer, known, replicated, clusters)
     return Placed(partition, position, event, published_at, producer, problem)
 
 
-def _stamp_of(written: tuple[Any, ...]) -> Stamp:
+def _stamp_of(written: tuple[Any, ...], requests: tuple[Any, ...] | None) -> Stamp:
     event_id, kind, request_id, digest, actor, reason, mask, principal, claimed, trace_parent, *whole = written
+    if request_id is None and requests is not None:
+        request_id, digest = _last(*requests)
     stamp = Stamp(
         event_id, _KINDS[kind], request_id, digest, actor, reason, tuple([_NAMES.get(path, path) for path in mask]),
         principal=principal, claimed=claimed, trace_parent=trace_parent,
@@ -421,13 +434,25 @@ def _stamp_of(written: tuple[Any, ...]) -> Stamp:
     )  # fmt: skip
 
 
-def _remembered(ids: Any, digests: Any, versions: tuple[str, ...], previous: tuple[str, ...]) -> tuple[Remembered, ...]:
+def _remembered(ids: Any, digests: Any, *places: Any) -> tuple[Remembered, ...]:
     if isinstance(ids, bytes):
-        text, count, size = ids.hex(), len(versions), digests
-        ids = [text[at : at + 32] for at in range(0, 32 * count, 32)]
-        if size != 32:
-            ids = [f"{each[:8]}-{each[8:12]}-{each[12:16]}-{each[16:20]}-{each[20:]}" for each in ids]
+        text, count, size, together = ids.hex(), len(ids) // 24, digests, places[0].split(",")
+        ids = [_id_of(text[at : at + 32], size) for at in range(0, 32 * count, 32)]
         digests = [text[at : at + 16] for at in range(32 * count, 48 * count, 16)]
+        places = together[:count], together[count:]
+    versions, previous = places
     if len(previous) != len(versions):
-        previous = (*previous, *versions[:-1])
+        previous = previous[0], *versions[:-2], previous[-1]
     return tuple(map(Remembered._make, zip(ids, digests, versions, previous, strict=True)))
+
+
+def _last(ids: Any, digests: Any, *_: Any) -> tuple[str, str]:
+    """Returns the id and the digest of the last request."""
+    if not isinstance(ids, bytes):
+        return ids[-1], digests[-1]
+    end = len(ids) // 24 * 16
+    return _id_of(ids[end - 16 : end].hex(), digests), ids[-8:].hex()
+
+
+def _id_of(text: str, size: int) -> str:
+    return text if size == 32 else f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
