@@ -25,8 +25,8 @@ from .starting import calm, first_answer
 KINDS = {"plain": 0, "requests": 16}
 """The kinds of documents, also for ``bench.memory``, and the number of requests that each remembers."""
 FIGURES = (
-    Figure("memory-plain", "bytes a document in memory, plain", "serialized", "B", Want(at_most=600, of_limit=False)),
-    Figure("memory-requests", "bytes a document in memory, 16 requests remembered", "serialized", "B", Want(at_most=1_000, of_limit=False)),
+    Figure("memory-plain", "bytes a document in memory, plain", "serialized", "B", Want(at_most=800, of_limit=False)),
+    Figure("memory-requests", "bytes a document in memory, 16 requests remembered", "serialized", "B", Want(at_most=1_200, of_limit=False)),
     Figure("memory-server-plain", "bytes a document in a whole server, plain", "serialized", "B"),
     Figure("memory-server-requests", "bytes a document in a whole server, 16 requests remembered", "serialized", "B"),
 )

@@ -144,7 +144,8 @@ class Client(BaseClient):
         """Makes any number of changes, up to 1,000 a call, and yields each with its result or its error, in order.
 
         Changes are made by ``update_request`` and ``delete_request``. Those of one document are applied in their order; a change that fails
-        does not affect the others. ``timeout``: that of each call.
+        does not affect the others. Nothing is sent before the first result is asked for, and each call only after the results of the one
+        before it were taken. ``timeout``: that of each call.
         """
         for batch in batches(changes, self._actor):
             try:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end commands alike, but for the exit code; sections that must not be cut in two can defer them."""
+"""Ctrl-C and SIGTERM end commands alike, but for the exit code; commands that must not be cut in two defer them."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def _heard_by(handler: Callable[[int, object], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _deferring(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
-    """Calls ``first`` at the first interrupt of the body, which goes on. A second interrupt ends the body, in case it is stuck.
+def deferring(first: Callable[[], object]) -> Iterator[Callable[[], bool]]:
+    """Calls ``first`` in the handler of the first interrupt; the body goes on. A second interrupt ends the body, in case it is stuck.
 
     Yields a function that returns whether there was an interrupt.
 
@@ -102,19 +102,6 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Defers an interrupt until the body is done. A second interrupt ends the body at once, in case it is stuck.
-
-    Raises:
-        KeyboardInterrupt: there was an interrupt.
-    """
-    with _deferring(lambda: None) as asked:
-        yield
-    if asked():
-        raise KeyboardInterrupt
-
-
-@contextmanager
 def winding_up() -> Iterator[Callable[[], bool]]:
     """Lets the body end in order after an interrupt, within ``_WIND_UP_SECONDS``. Yields a function that returns whether there was one.
 
@@ -128,7 +115,7 @@ def winding_up() -> Iterator[Callable[[], bool]]:
 
     asked: Callable[[], bool] = lambda: False  # noqa: E731 (until there is one that tells)
     try:
-        with _deferring(limit) as asked:
+        with deferring(limit) as asked:
             yield asked
     finally:
         if asked():

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import typer
@@ -14,7 +15,7 @@ import typer
 from topicpolicies import Violation, Watch
 
 from ..files import name_of, naming, read_text, wrong
-from ..interrupts import interruptible, uninterrupted
+from ..interrupts import deferring
 
 
 class ResumeFile:
@@ -81,21 +82,20 @@ class ResumeFile:
 def follow(watch: Watch[Any], place: ResumeFile, show: Callable[[Any], object]) -> None:
     """Shows the events of a watch until it ends, or until Ctrl-C, and keeps its place.
 
+    An interrupt ends the stream and not this thread, which may be in the middle of gRPC's code.
+
     Raises:
         typer.Exit: Ctrl-C.
         TopicPoliciesError: the watch ended with an error.
     """
-    with watch as events:
+    with watch as events, deferring(Thread(target=watch.close, daemon=True).start) as interrupted:
         try:
-            with interruptible():
-                for event in events:
-                    with uninterrupted():
-                        show(event)
-                        place.reached(events.resume_tokens)
-                        if event.WhichOneof("content") == "bookmark":
-                            place.save()
-        except KeyboardInterrupt:
-            raise typer.Exit from None
+            for event in events:
+                show(event)
+                place.reached(events.resume_tokens)
+                if event.WhichOneof("content") == "bookmark":
+                    place.save()
         finally:
-            with uninterrupted():
-                place.save()
+            place.save()
+    if interrupted():
+        raise typer.Exit
