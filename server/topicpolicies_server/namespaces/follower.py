@@ -372,7 +372,7 @@ class Follower:
             if change is not None and hub is not None:
                 hub.publish(change)
             return
-        self._common.activity.folded(self._namespace, placed, folded, old, after.document if after is not None else None)
+        self._common.activity.folded(placed, folded, old, after.document if after is not None else None)
         if change is not None:
             assert hub is not None, "it serves"
             change.before = Before(old) if change.previous else None

@@ -13,7 +13,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
-from ..core.chains.refusals import not_in_time
+from ..core.chains.answers import not_in_time
 from ..core.chains.sequencer import Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey, Scope
@@ -88,7 +88,8 @@ class Namespace:
                 self._common.activity.updated(request, error)
                 raise
         answer: asyncio.Future[Result | PolicyError] = asyncio.get_running_loop().create_future()
-        self.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled))
+        if self._updates.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled)):
+            self._life.ask()
         try:
             settled = await answer
         except asyncio.CancelledError:
@@ -310,7 +311,6 @@ class Namespace:
             await self._life.close()
         finally:
             self._updates.close(error)
-            self._repairs.end()
             if self._life.hub is not None:
                 self._life.hub.wake_all()
 

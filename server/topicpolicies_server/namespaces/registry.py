@@ -24,10 +24,9 @@ from ..logs.change_log import ChangeLog
 from ..tasks import RestartedTask, TaskSet
 from .activity import Activity
 from .capacity import Capacity
-from .common import Common
+from .common import Common, Rate
 from .namespace import Namespace
-from .rate import Rate
-from .repair_queue import RepairQueue
+from .repairs import RepairQueue
 
 _LOAD_PATIENCE_SECONDS = 1.0
 """How long a load keeps its slot without any progress."""

@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from ..core.chains.refusals import not_confirmed, not_in_time, nothing_is_written
+from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written
 from ..core.chains.sequencer import Append, Effect, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
@@ -109,28 +109,20 @@ class Updates:
         now = perf_counter()
         for request in requests:
             request.began, request.on_answer = now, tell
-        readiness = self._common.readiness
-        refusal = readiness.refuses_changes() if readiness.problem is not None else None
-        if (error := refusal or self._closed) is not None:
-            for request in requests:
-                self._settle(request, error)
-            return False
-        if self._common.read_only:
-            for request in requests:
-                if not request.validate_only:
-                    self._settle(request, nothing_is_written(self._name))
-            requests = [request for request in requests if not request.answered]
-        if not requests:
-            return False
-        if not self._serves:
-            self._arrivals.update(dict.fromkeys(requests))
-            self._deadlines.add(requests)
-            return True
+        readiness, read_only = self._common.readiness, self._common.read_only
+        error = (readiness.refuses_changes() if readiness.problem is not None else None) or self._closed
         for request in requests:
-            self._admit(request)
-        if left := [request for request in requests if not request.answered]:
-            self._deadlines.add(left)
-        return False
+            if error is not None:
+                self._settle(request, error)
+            elif read_only and not request.validate_only:
+                self._settle(request, nothing_is_written(self._name))
+            elif self._serves:
+                self._admit(request)
+            else:
+                self._arrivals[request] = None
+            if not request.answered:
+                self._deadlines.add(request)
+        return not self._serves and bool(self._arrivals)
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Reports the answer, once."""
@@ -175,7 +167,7 @@ class Updates:
 
     def close(self, error: PolicyError) -> None:
         """Answers all requests, as nothing more is read from the log: with the error if nothing was sent, else with an unknown outcome."""
-        left = [request for request in self._deadlines.close() if not request.answered]
+        left = self._deadlines.close()
         for request in left:
             request.given_up = True  # all of them first: the sequencer withdraws a request only if its repeats are given up too
         for request in left:
@@ -365,25 +357,25 @@ class Deadlines:
         self._loop = loop
         self._seconds = seconds
         self._expire = expire
-        self._open: deque[tuple[float, Sequence[Request]]] = deque()
-        """Requests that came together, and when their time is over."""
+        self._open: deque[tuple[float, Request]] = deque()
+        """The requests, and when their time is over. Those that are answered are dropped once they are the oldest."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, requests: Sequence[Request]) -> None:
-        """Adds requests that wait for their answers. The oldest are dropped if they are answered, with all that they keep in memory."""
+    def add(self, request: Request) -> None:
+        """Adds a request that waits for its answer."""
         waiting = self._open
-        while waiting and waiting[0][1][-1].answered and all(request.answered for request in waiting[0][1]):
+        while waiting and waiting[0][1].answered:
             waiting.popleft()
-        waiting.append((self._loop.time() + self._seconds, requests))
+        waiting.append((self._loop.time() + self._seconds, request))
         if self._timer is None:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
 
     def close(self) -> list[Request]:
-        """Ends all deadlines. Returns the requests that wait, the oldest first, and some that have been answered."""
+        """Ends all deadlines. Returns the requests that wait, the oldest first."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        waiting = [request for _, requests in self._open for request in requests]
+        waiting = [request for _, request in self._open if not request.answered]
         self._open.clear()
         return waiting
 
@@ -391,12 +383,12 @@ class Deadlines:
         self._timer = None
         now = self._loop.time()
         waiting = self._open
-        while waiting and (waiting[0][0] <= now or all(request.answered for request in waiting[0][1])):
-            for request in waiting.popleft()[1]:
-                if not request.answered:
-                    try:
-                        self._expire(request)
-                    except Exception:  # noqa: BLE001 (the others' time goes on)
-                        _LOG.exception("a request whose time was over could not be answered")
+        while waiting and (waiting[0][0] <= now or waiting[0][1].answered):
+            _, request = waiting.popleft()
+            if not request.answered:
+                try:
+                    self._expire(request)
+                except Exception:  # noqa: BLE001 (the others' time goes on)
+                    _LOG.exception("a request whose time was over could not be answered")
         if waiting:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)

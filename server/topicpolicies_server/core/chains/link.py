@@ -1,18 +1,8 @@
 """A link of a chain: a request that was computed, and the state of its event on the way to the log and back.
 
 A link without an event is WAITING: its answer writes nothing, and holds only if the links before it succeed and, on a shared log, if it is
-confirmed (``sequencer``). It has no other state. A link with an event changes its state with each report about that event (``EventReport``;
-the table is ``TRANSITIONS``):
-
-===========  =========  ===================  ===================  ===================  ===================  ===================
-state        folded     a later event was    append failed; the   append failed; the   appended again       log opened anew,
-                        folded before it     log may have it      log lacks it                              event not found
-===========  =========  ===================  ===================  ===================  ===================  ===================
-UNDER_WAY    CONCLUDED  OVERTAKEN            DOUBTFUL             REFUSED                                   DOUBTFUL
-OVERTAKEN    CONCLUDED  OVERTAKEN            LOST                 LOST                                      LOST
-DOUBTFUL     CONCLUDED  LOST                 DOUBTFUL             UNKNOWN              AGAIN                DOUBTFUL
-AGAIN        CONCLUDED  LOST                 DOUBTFUL             UNKNOWN                                   DOUBTFUL
-===========  =========  ===================  ===================  ===================  ===================  ===================
+confirmed (``sequencer``). It has no other state. A link with an event changes its state with each report about that event
+(``TRANSITIONS``).
 
 - UNDER_WAY: the event was appended, and the outcome of the append is outstanding.
 - AGAIN: the event was appended a second time, and that outcome is outstanding. The first copy may be in the log.
