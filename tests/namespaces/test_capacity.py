@@ -20,7 +20,7 @@ from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
-from topicpolicies_server.namespaces.capacity import Capacity, memory_of
+from topicpolicies_server.namespaces.capacity import DOCUMENT_BYTES, KEY_BYTES, Capacity
 
 from .bench import KEY, NAMESPACE, Bench, document, error_of, simulate
 
@@ -303,7 +303,8 @@ def test_the_estimated_memory_is_within_half_and_twice_of_the_actual_memory(subs
         tracemalloc.stop()
     size = sum(documents.size(head.document or {}) for head in view.heads())
     assert len(view) == keys and size > 0
-    assert taken / 2 < memory_of(keys, size) < 2 * taken, (taken, memory_of(keys, size))
+    estimate = keys * KEY_BYTES + size * DOCUMENT_BYTES
+    assert taken / 2 < estimate < 2 * taken, (taken, estimate)
 
 
 def test_the_bytes_of_documents_are_bounded_as_keys_are() -> None:
@@ -399,7 +400,7 @@ def test_namespaces_are_closed_until_there_is_enough_room() -> None:
             return True
         return False
 
-    capacity = Capacity(100, memory_of(120, 1_000), evict)
+    capacity = Capacity(100, 120 * KEY_BYTES + 1_000 * DOCUMENT_BYTES, evict)
     capacity.add(120, 0)
     assert capacity.has_room() and not idle and capacity.keys == 90
     capacity.add(10, 0)

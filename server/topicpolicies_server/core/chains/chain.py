@@ -319,10 +319,10 @@ class Chain:
                 else:
                     self._settle(request, answer)
                 return True
-        if request.overtaken_in_batch:  # it can't be written behind a later request of its batch
+        if request.batch is not None and request.overtaken_in_batch:  # it can't be written behind a later request of its batch
             self._settle(request, not_appended(request))
             return True
-        before = self.newest(head)
+        before = self._newest if self._newest_valid else self.newest(head)
         answer, after = judge_request(request, before, version)
         if answer is not None:
             if not context.require_confirmation(request, version) and not self._links:
@@ -391,7 +391,6 @@ class Chain:
         """Settles a link whose event was folded. Events that were appended before it and are not folded are not in the log."""
         if link is not self._links[0]:
             self._pass(link)
-        link.on(EventReport.FOLDED)
         self._unlink(link)
         request, context = link.request, self._context
         if result.status is Status.APPLIED:
