@@ -7,7 +7,6 @@
 - ``life``: one coroutine that loads it, and loads it anew when its log is lost
 - ``follower``: one opening of its log, folded into a view
 - ``updates``: requests, from their arrival to their answers
-- ``gathering``: under load, requests are let in together
 - ``progress``: how far the view has come: who waits for a position, and as of when it is complete
 - ``repairs``: publishes the repairs, which make brokers show the heads, at a bounded rate
 - ``activity``: what happens: counters, how long changes take, documents and events in words

@@ -19,12 +19,12 @@ from ..logs.change_log import LogError, beyond
 
 _LOG = logging.getLogger(__name__)
 KEY_BYTES = 800
-"""Memory that a key takes besides its document: its name, its places in the orders of its view, and what the fold keeps of it."""
+"""Memory that a key takes besides its document: its name, its entries in the orders of its view, and what the fold keeps of it."""
 DOCUMENT_BYTES = 3
 """Memory that each byte of a serialized document takes: a document has the names of its settings too, and brokers may show another one.
 
-Measured with documents of 8 to 1,400 bytes the estimate is 0.9 to 1.2 times what keys take at rest; 0.6 times where a repair is due, so that
-two documents are kept.
+Measured with documents of 8 to 1,400 bytes the estimate is 0.9 to 1.2 times what keys take at rest; 0.6 times where a repair is due, so
+that two documents are kept.
 """
 _TRY_AGAIN = 0.001
 """Another attempt to make room is worth it when more than this part of the limit has been added."""

@@ -205,7 +205,7 @@ class Life:
             if error.state is not LogState.LOST or self._losses >= _LOSSES:
                 self._miss(error)
             # else it was compacted or moved while it was read: waiting callers need not know
-        except Exception:  # noqa: BLE001 - the caller is told that it is our fault, the log why
+        except Exception:  # noqa: BLE001 - the caller gets INTERNAL, the log the reason
             _LOG.exception("loading %s failed", self._name)
             self._losses += 1
             self._miss(_broken(self._name))
@@ -266,7 +266,7 @@ class Life:
         (``NamespaceLog.resumed``).
 
         Args:
-            recorder: writes down what is folded; it has to know everything up to that place.
+            recorder: writes down what is folded; it has to know everything up to there.
         """
         older, checkpoints = self.served, self._common.checkpoints
         if checkpoints is None:
@@ -405,7 +405,7 @@ class Life:
         self.failed, self.phase, self.error = True, Phase.FAILED, error
         self._refuse(error)
         self._common.activity.load_failed(self._name, error)
-        if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, has no place in the log that comes next
+        if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, is in no log any more
             self._updates.abandon(error)
             self._repairs.close()
         self._updates.turn_away(error)

@@ -4,7 +4,7 @@
 hub the watchers. Everything between two awaits is one step: nothing awaits or sends while it holds shared state.
 
 Nothing is answered from a view that has not finished loading. When the log is lost it is opened anew beside the old view; watchers keep
-their place, and updates in flight are settled by what is then read from the log.
+their tokens, and updates in flight are settled by what is then read from the log.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Namespace:
     # --- requests, reads and watches --------------------------------------------------------------------------------
 
     async def update(self, request: Request) -> Result:
-        """Applies an update or a delete and returns when its place in the log is known.
+        """Applies an update or a delete and returns when its position in the log is known.
 
         Raises:
             PolicyError: as ``submit`` reports it.
@@ -99,9 +99,9 @@ class Namespace:
             raise settled
         return settled
 
-    def submit(self, requests: Sequence[Request], tell: Callable[[Request, Result | PolicyError], None]) -> None:
-        """Applies updates and deletes, in this order, and reports the answer to each once to ``tell`` (``Updates.submit``)."""
-        if self._updates.submit(requests, tell):
+    def submit(self, requests: Sequence[Request], on_answer: Callable[[Request, Result | PolicyError], None]) -> None:
+        """Applies updates and deletes, in this order, and reports the answer to each once to ``on_answer`` (``Updates.submit``)."""
+        if self._updates.submit(requests, on_answer):
             self._life.ask()
 
     def give_up(self, request: Request) -> None:

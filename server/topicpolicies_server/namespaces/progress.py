@@ -2,7 +2,7 @@
 
 **Versions**: a read that names a version is answered once the view has come to it.
 
-**Confirmations**: an answer that writes nothing has no place in the log that would prove what it was computed from
+**Confirmations**: an answer that writes nothing has no position in the log that would prove what it was computed from
 (``core/chains/sequencer``). So the log is asked where the partition of its key ends; once the view has come to there, the answer is
 confirmed. Requests of one partition that wait together share a question; those that come later share the next one, which begins when these
 are confirmed.

@@ -13,7 +13,7 @@ state      how it gets there                                   how it is answere
 ARRIVED    the view does not answer yet, or it is not known    nothing was done
            which process writes the log
 CHAINED    the sequencer has it, without an event              nothing was done
-SENT       the log has its event, or may have                  ``OUTCOME_UNKNOWN``: a repeat with the same id is told what happened
+SENT       the log has its event, or may have                  ``OUTCOME_UNKNOWN``: a repeat with the same id gets the answer
 ANSWERED   ``_settle``, once
 =========  ==================================================  ===========================================================================
 """
@@ -88,19 +88,18 @@ class Updates:
 
     # --- requests -------------------------------------------------------------------------------------------------
 
-    def submit(self, requests: Sequence[Request], tell: Callable[[Request, Result | PolicyError], None]) -> bool:
-        """Applies updates and deletes, in this order; reports each answer once, when the event's place in the log is known, or in time.
+    def submit(self, requests: Sequence[Request], on_answer: Callable[[Request, Result | PolicyError], None]) -> bool:
+        """Applies updates and deletes, in this order; reports each answer once, when the event's position in the log is known, or in time.
 
-        The errors that are reported: as the sequencer says; UNAVAILABLE when the log can't be reached, or the namespace is closed and
-        nothing was sent; DEADLINE_EXCEEDED (reason OUTCOME_UNKNOWN, with the request id) when its place in the log is not known in time, or
-        not before the namespace is closed; UNAVAILABLE (reason NOT_APPENDED) when nothing is to be written, as far as is known here, and
-        where the log ends is not known; UNAVAILABLE (reason NOT_LEADER, with the leader's address if it is known) when another process
-        writes the log; FAILED_PRECONDITION (reason READ_ONLY) when nothing may be written here; RESOURCE_EXHAUSTED when it would make a key
-        and there is no room for it.
+        Besides the sequencer's own errors it reports: UNAVAILABLE when the log can't be reached, or the namespace is closed and nothing was
+        sent; DEADLINE_EXCEEDED (OUTCOME_UNKNOWN) when the event's position is not known in time, or not before the namespace is closed;
+        UNAVAILABLE (NOT_APPENDED) when there seems to be nothing to write, and the log did not say where it ends; UNAVAILABLE (NOT_LEADER,
+        with the leader's address if it is known) when another process writes the log; FAILED_PRECONDITION (READ_ONLY); RESOURCE_EXHAUSTED
+        when it would make a key and there is no room for it.
 
         Args:
             requests: the updates and deletes.
-            tell: called with each request and its answer, perhaps before this returns. It must return soon and must not raise.
+            on_answer: called with each request and its answer, perhaps before this returns. It must return soon and must not raise.
 
         Returns:
             Whether some wait until the namespace is loaded.
@@ -108,7 +107,7 @@ class Updates:
         self._usage.pending += len(requests)
         now = perf_counter()
         for request in requests:
-            request.began, request.on_answer = now, tell
+            request.began, request.on_answer = now, on_answer
         readiness, read_only = self._common.readiness, self._common.read_only
         error = (readiness.refuses_changes() if readiness.problem is not None else None) or self._closed
         for request in requests:
@@ -264,7 +263,7 @@ class Updates:
                 self._settle(request, NotLeader(self._name, leadership))
             else:
                 self._arrivals[request] = None
-        except Exception:  # noqa: BLE001 (told)
+        except Exception:  # noqa: BLE001 (others go on)
             _LOG.exception("%s: an update failed", self._name)
             self._withdraw(request)
             self._settle(request, outcome_not_known(request))  # its event may be in the log

@@ -107,7 +107,7 @@ def outcome_not_known(request: Request) -> PolicyError:
     return PolicyError(
         Kind.DEADLINE_EXCEEDED,
         Reason.OUTCOME_UNKNOWN,
-        "The update's place in the log is not known yet: repeat the request with the same id to learn what happened.",
+        "The update's position in the log is not known yet: repeat the request with the same id to learn what happened.",
         metadata={"request_id": request.request_id},
     )
 

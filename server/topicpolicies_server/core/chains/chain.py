@@ -322,7 +322,7 @@ class Chain:
         if request.batch is not None and request.overtaken_in_batch:  # it can't be written behind a later request of its batch
             self._settle(request, not_appended(request))
             return True
-        before = self._newest if self._newest_valid else self.newest(head)
+        before = self.newest(head) if self._appended else head
         answer, after = judge_request(request, before, version)
         if answer is not None:
             if not context.require_confirmation(request, version) and not self._links:

@@ -7,7 +7,7 @@ chain does not wait for the log. The result of the update is known when its even
 Only three things make a request wait in its chain: a version that it names (the one before it must be known), a full pipeline, and an
 answer that writes nothing (it holds only if the events in flight before it succeed).
 
-**An answer that writes nothing** (nothing to change, no document, a refusal, a dry run) has no place in the log that would prove what it
+**An answer that writes nothing** (nothing to change, no document, a refusal, a dry run) has no position in the log that would prove what it
 was computed from. Where others write the log too, the view may lack what they had written when the request arrived, and "unchanged" would
 lose an update. So such an answer is *confirmed* first: the view has to come to where the log ended after the request arrived. Then the
 request is computed again, and written if the document now calls for it. No confirmation is needed where this process is the only writer,
