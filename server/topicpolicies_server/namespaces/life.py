@@ -232,7 +232,6 @@ class Life:
                 context = common.context._replace(joining=True, joined_at=None if common.context.sole_writer else opened_at)
                 older, parts = self.served, (self._updates, self._repairs)
                 follower = self.reading = Follower(self._name, common, context, *parts, older, recorder, restored)
-                began = self._loop.time()
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
                         log = await common.log.open(self._name, follower, start)
@@ -241,7 +240,7 @@ class Life:
                         elif start is not None and not log.resumed:
                             _LOG.info("%s: its log does not go on behind what is known of it: it is read from its beginning", self._name)
                         follower.opened(log)
-                    await self._read(follower, began)
+                    await self._read(follower)
                 except TimeoutError:
                     problem = f"nothing of its change log arrived within {limits.load_timeout_seconds:g} s"
                     sentence = f"{problem}: try again, or raise load_timeout_seconds."
@@ -285,23 +284,19 @@ class Life:
             return None, None
         return place.start, restored
 
-    async def _read(self, follower: Follower, began: float) -> None:
+    async def _read(self, follower: Follower) -> None:
         """Waits until the log is read or lost, for as long as there is progress: starting over would take as long again.
 
         Raises:
             TimeoutError: nothing came for too long.
         """
-        limit = self._common.limits.load_timeout_seconds
-        positions, looks_at, until = tuple(follower.positions), began + limit, began + limit
+        positions, looks = tuple(follower.positions), 0
         while not (follower.is_read or follower.ended):
-            if (now := self._loop.time()) < looks_at:
-                await _wait(follower.changed, looks_at - now)
-                continue
-            if (come := tuple(follower.positions)) != positions:
-                positions, until = come, now + limit
-            elif now >= until:
+            if looks == _LOOKS:
                 raise TimeoutError
-            looks_at = min(until, now + limit / _LOOKS)
+            await _wait(follower.changed, self._common.limits.load_timeout_seconds / _LOOKS)
+            come = tuple(follower.positions)
+            positions, looks = come, looks + 1 if come == positions else 0
 
     async def _until_all_seen(self, follower: Follower) -> None:
         """Waits until no event can be missing (``core/fold/joining``), or writers that have seen more of the log had time to restate it."""

@@ -11,7 +11,6 @@ are held, one is tried after a while, and the others follow if that succeeds.
 from __future__ import annotations
 
 import asyncio
-import enum
 import heapq
 import itertools
 import logging
@@ -110,16 +109,6 @@ class RepairQueue:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-class _Outcome(enum.Enum):
-    PUBLISHED = enum.auto()
-    NOTHING = enum.auto()
-    """There was nothing to publish, or nothing may be published."""
-    BUSY = enum.auto()
-    """Events of the key are in flight: their outcome has it considered again."""
-    LATER = enum.auto()
-    """The log takes nothing now, of any key."""
 
 
 @dataclass(eq=False, slots=True)
@@ -249,47 +238,39 @@ class Repairs:
             self._wait(key, due, due.at - now)
             return False
         self._tried = None
-        outcome = self._publish(key, due) if due is not None else _Outcome.NOTHING
-        if is_tried and outcome in (_Outcome.NOTHING, _Outcome.BUSY):
-            self._release()  # if the log still takes nothing, the next one finds out
-        return outcome is _Outcome.PUBLISHED  # after a failure the others follow once it is in the log (``consider``)
-
-    def _publish(self, key: PolicyKey, due: _Due) -> _Outcome:
-        try:
-            outcome = self._append(key, due.cause)
-        except Exception:  # noqa: BLE001 (other keys, and other namespaces, wait behind it)
-            _LOG.exception("the repair of %s (%s) failed; it is not tried again before its next event", key.topic, key.scope.name)
-            outcome = _Outcome.NOTHING
-        if self._due.get(key) is not due:
-            pass  # to publish it has ended all repairs
-        elif outcome is _Outcome.BUSY:
+        published = False
+        if due is not None and self._updates.busy(key):  # the outcome of its events has it considered again, mostly
             self._wait(key, due, _BUSY_SECONDS)
-        elif outcome is _Outcome.LATER:
-            self._try_later(key)
-        else:
+        elif due is not None:
             del self._due[key]
-        return outcome
+            try:
+                published = self._append(self._log, key, due.cause)
+            except LogError as error:
+                if not _passes(error):
+                    self._log_refusal(key, error)
+                elif self._updates.leads:
+                    due.at = 0.0
+                    self._due[key] = due
+                    self._try_later(key)
+                    return False
+            except Exception:  # noqa: BLE001 (other keys, and other namespaces, wait behind it)
+                _LOG.exception("the repair of %s (%s) failed; it is not tried again before its next event", key.topic, key.scope.name)
+        if is_tried and not published:
+            self._release()  # if the log still takes nothing, the next one finds out
+        return published  # after a failure the others follow once it is in the log (``consider``)
 
-    def _append(self, key: PolicyKey, cause: Placed | None) -> _Outcome:
-        log, view = self._log, self._view
-        assert log is not None and view is not None, "one serves"
-        if self._updates.busy(key):
-            return _Outcome.BUSY
+    def _append(self, log: NamespaceLog, key: PolicyKey, cause: Placed | None) -> bool:
+        view = self._view
+        assert view is not None, "the log serves"
         known = view.state(key)
         event = view.restatement(key, self._updates.new_id())
         if event is None or known is None:
-            return _Outcome.NOTHING
+            return False
         published = not self._common.read_only
         if published:
-            try:
-                log.append(event)
-            except LogError as error:
-                if _passes(error):
-                    return _Outcome.LATER
-                self._log_refusal(key, error)
-                return _Outcome.NOTHING
+            log.append(event)
         self._common.activity.repair(Repair(self._name, key, known.version, known.live, known.document, cause), published=published)
-        return _Outcome.PUBLISHED if published else _Outcome.NOTHING
+        return published
 
     def _delay(self) -> float:
         return self._chance.uniform(LEAST_SECONDS, MOST_SECONDS)
