@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from ..checkpoints import Checkpoints
 from ..config import Limits
@@ -17,9 +16,6 @@ from ..history import History
 from ..logs.change_log import ChangeLog, LogError
 from .activity import Activity
 from .capacity import Capacity
-
-if TYPE_CHECKING:
-    from .repairs import RepairQueue
 
 BURST_SECONDS = 1.0
 """The burst after a quiet time, in seconds' worth of the rate."""
@@ -65,8 +61,6 @@ class Common:
     """Bounds how many namespaces load at once."""
     now: Callable[[], int]
     """Milliseconds since 1970, by a clock like the logs'."""
-    repairs: RepairQueue
-    """The repairs of all namespaces, at a bounded rate."""
     activity: Activity
     """Counts and keeps what happens."""
     capacity: Capacity

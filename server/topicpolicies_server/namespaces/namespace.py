@@ -26,7 +26,7 @@ from ..logs.change_log import LogError
 from .activity import Figures, Usage
 from .common import Common, unavailable
 from .life import Life, Phase
-from .repairs import Repairs
+from .repairs import RepairQueue, Repairs
 from .updates import Updates
 
 __all__ = ["Namespace", "Phase"]
@@ -42,6 +42,7 @@ class Namespace:
         self,
         name: str,
         common: Common,
+        repairs: RepairQueue,
         chance: random.Random,
         *,
         dismiss: Callable[[Namespace], bool] = lambda _: False,
@@ -52,6 +53,7 @@ class Namespace:
         Args:
             name: ``tenant/namespace``.
             common: what all namespaces of the server have in common.
+            repairs: the repairs of all of them.
             chance: spreads repairs and retries.
             dismiss: called when an attempt to load has failed and nothing uses the namespace; closes it, or returns False.
             predecessor: the task that closes this namespace's former instance, whose log must be closed before it is opened again.
@@ -61,7 +63,7 @@ class Namespace:
         self._usage = Usage(asyncio.get_running_loop())
         self._updates = Updates(name, common, self._usage, chance)
         self._progress = self._updates.progress
-        self._repairs = Repairs(name, common, self._updates, chance)
+        self._repairs = Repairs(name, common, repairs, self._updates, chance)
         self._life = Life(
             name,
             common,

@@ -81,7 +81,6 @@ class Registry:
             context,
             slots=FairLimiter(limits.max_concurrent_loads, _SLOW_LOADS * limits.max_concurrent_loads, _LOAD_PATIENCE_SECONDS),
             now=now,
-            repairs=self.repairs,
             activity=self.activity,
             capacity=self.capacity,
             confirmations=Rate(limits.max_confirmations_per_second),
@@ -134,7 +133,7 @@ class Registry:
                 " max_loaded_namespaces of this one.",
             )
         chance = random.Random(self._chance.getrandbits(64))
-        namespace = Namespace(name, self.common, chance, dismiss=self._dismiss, predecessor=self._closing.get(name))
+        namespace = Namespace(name, self.common, self.repairs, chance, dismiss=self._dismiss, predecessor=self._closing.get(name))
         self._namespaces[name] = namespace
         return namespace
 

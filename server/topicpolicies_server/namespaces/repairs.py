@@ -122,17 +122,19 @@ class _Due:
 class Repairs:
     """The repairs of one namespace that are due."""
 
-    def __init__(self, name: str, common: Common, updates: Updates, chance: random.Random) -> None:
+    def __init__(self, name: str, common: Common, queue: RepairQueue, updates: Updates, chance: random.Random) -> None:
         """Begins without repairs.
 
         Args:
             name: ``tenant/namespace``.
             common: what all namespaces have in common.
+            queue: the repairs of all namespaces.
             updates: the requests, whose events go before repairs.
             chance: spreads the waits.
         """
         self._name = name
         self._common = common
+        self._queue = queue
         self._updates = updates
         self._chance = chance
         self._loop = asyncio.get_running_loop()
@@ -279,7 +281,7 @@ class Repairs:
         due.at = at = self._loop.time() + seconds
         if at < self._queued.get(key, math.inf):
             self._queued[key] = at
-            self._common.repairs.add(at, self, key)
+            self._queue.add(at, self, key)
 
     def _try_later(self, key: PolicyKey) -> None:
         """Holds all repairs, as the log takes nothing, and tries one after a while."""
