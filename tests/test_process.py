@@ -19,7 +19,7 @@ async def test_sighup_does_not_end_a_server_that_is_starting_or_stopping() -> No
         "import asyncio, os, signal\n"
         "from topicpolicies_server import process\n"
         "from topicpolicies_server.reloading import Reloader\n"
-        "from topicpolicies_server.namespaces.repair_queue import RepairQueue\n"
+        "from topicpolicies_server.namespaces.repairs import RepairQueue\n"
         "from types import SimpleNamespace as Some\n"
         "class Service:\n"
         "    async def start(self):\n"
@@ -44,7 +44,7 @@ import asyncio, sys
 from types import SimpleNamespace as Some
 from topicpolicies_server import process
 from topicpolicies_server.namespaces.activity import Activity
-from topicpolicies_server.namespaces.repair_queue import RepairQueue
+from topicpolicies_server.namespaces.repairs import RepairQueue
 from topicpolicies_server.reloading import Reloader
 
 class Service:

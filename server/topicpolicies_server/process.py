@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 
 from .garbage import tuned_collector
 from .namespaces.registry import Registry
-from .namespaces.repair_queue import RepairQueue
+from .namespaces.repairs import RepairQueue
 from .reloading import Reloader
 from .signals import CONTROL_SIGNALS, ignore_control_signals, install
 

@@ -16,7 +16,7 @@ from topicpolicies_server.cli.app import app
 from topicpolicies_server.cli.serving import guard as guard_module
 from topicpolicies_server.cli.serving import serve as serve_module
 from topicpolicies_server.config import CallRecordConfig, GuardConfig, Limits, PulsarLogConfig, ServerConfig, parse_address
-from topicpolicies_server.namespaces.repair_queue import RepairQueue
+from topicpolicies_server.namespaces.repairs import RepairQueue
 from topicpolicies_server.process import until_told_to_stop
 
 CLUSTER = ("--pulsar", "pulsar://broker:6650", "--admin-url", "http://broker:8080")

@@ -6,7 +6,7 @@ import pytest
 
 from tests.core.chains import FIELD, KEY, LOST, Bench
 from topicpolicies.v1.policies_pb2 import TopicPolicies
-from topicpolicies_server.core.chains.sequencer import Outcome, Request, Result
+from topicpolicies_server.core.chains.sequencer import Outcome, Result
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey
 from topicpolicies_server.core.policies.events import ABSENT, Action, Event, Stamp, StampKind
@@ -177,7 +177,7 @@ def test_an_update_that_waited_as_sole_writer_needs_a_confirmation_once_the_log_
 
 
 def test_a_stream_keeps_its_order_if_its_unconfirmed_request_must_be_written(bench: Bench) -> None:
-    batch: dict[PolicyKey, list[Request]] = {}
+    batch: dict[PolicyKey, int] = {}
     first, second = bench.set(1, batch=batch), bench.set(5, batch=batch)
     other = bench.set(8, field=CONSUMERS)
     assert len(bench.wanted) == 0, "the second must not be written before it is known whether the first is"
@@ -186,20 +186,18 @@ def test_a_stream_keeps_its_order_if_its_unconfirmed_request_must_be_written(ben
     bench.land_all()
     assert [bench.result(request).version for request in (first, second, other)] == ["0003", "0004", "0005"]
     assert bench.document() == TopicPolicies(max_producer_per_topic=5, max_consumer_per_topic=8)
-    assert not batch
 
 
 def test_requests_of_a_stream_that_change_nothing_do_not_wait_for_each_other(bench: Bench) -> None:
-    batch: dict[PolicyKey, list[Request]] = {}
+    batch: dict[PolicyKey, int] = {}
     requests = [bench.set(1, batch=batch) for _ in range(8)]
     assert bench.unconfirmed == requests
     bench.confirm()
     assert {bench.result(request).outcome for request in requests} == {Outcome.UNCHANGED}
-    assert not batch
 
 
 def test_two_requests_of_a_stream_that_seemed_to_change_nothing_are_written_in_order(bench: Bench) -> None:
-    batch: dict[PolicyKey, list[Request]] = {}
+    batch: dict[PolicyKey, int] = {}
     first = bench.set(1, batch=batch)
     bench.elsewhere(2)
     second = bench.set(2, batch=batch)
@@ -211,7 +209,6 @@ def test_two_requests_of_a_stream_that_seemed_to_change_nothing_are_written_in_o
     assert bench.result(first).version == "0003"
     assert bench.result(second).version == "0004"
     assert bench.document() == TopicPolicies(max_producer_per_topic=2)
-    assert not batch
 
 
 def test_the_number_of_requests_that_wait_for_a_confirmation_is_bounded(bench: Bench) -> None:

@@ -368,13 +368,13 @@ def test_of_several_unacknowledged_events_the_last_is_appended_again_and_settles
 
 
 def test_requests_of_one_stream_are_never_applied_out_of_order(bench: Bench) -> None:
-    batch: dict[PolicyKey, list[Request]] = {}
+    batch: dict[PolicyKey, int] = {}
     first, second = bench.set(1, batch=batch), bench.set(2, batch=batch)
     bench.fail(bench.wanted.popleft(), outcome_unknown=True)
     bench.land()
     assert bench.error(first).reason == "NOT_APPENDED"
     assert bench.result(second).outcome is Outcome.APPLIED
-    assert not bench.wanted and not batch
+    assert not bench.wanted
 
 
 def test_the_outcome_is_unknown_if_the_second_append_of_an_event_is_refused(bench: Bench) -> None:
@@ -619,7 +619,7 @@ def test_after_a_reopening_a_skipped_update_is_answered_with_the_absence_at_its_
 
 
 def test_after_a_reopening_a_request_overtaken_by_a_later_one_of_its_stream_is_not_appended(bench: Bench) -> None:
-    batch: dict[PolicyKey, list[Request]] = {}
+    batch: dict[PolicyKey, int] = {}
     lost, there = bench.set(1, batch=batch), bench.set(2, batch=batch)
     events = list(bench.wanted)
     bench.wanted.clear()
@@ -633,7 +633,7 @@ def test_after_a_reopening_a_request_overtaken_by_a_later_one_of_its_stream_is_n
 
 
 def test_a_request_overtaken_in_its_stream_before_a_reopening_is_not_written_after_it(bench: Bench) -> None:
-    batch: dict[PolicyKey, list[Request]] = {}
+    batch: dict[PolicyKey, int] = {}
     lost, there = bench.set(1, batch=batch), bench.set(2, batch=batch)
     bench.wanted.popleft()
     bench.land()

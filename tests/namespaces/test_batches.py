@@ -61,7 +61,7 @@ def outcomes(
             original(event)
 
         bench.opened.append = append  # type: ignore[method-assign]
-        order: dict[PolicyKey, list[Request]] = {}
+        order: dict[PolicyKey, int] = {}
         requests = [bench.request(value, key=key, **rest) for value, key, rest in submissions]
         for request in requests:
             request.batch = order
@@ -71,7 +71,6 @@ def outcomes(
             await asyncio.sleep(0.01)
         entries = bench.storage.namespace("acme/orders").entries[0]
         logged.extend((each.position, each.event and (each.event.key, each.event.document, each.event.stamp)) for each in entries)
-        assert not order, "answered requests have left the batch"
         assert (
             not bench.namespace._updates.under_way
         )  # a repair may be due, because one of the updates that were computed together was refused
@@ -104,7 +103,7 @@ def test_an_update_that_the_log_can_not_express_fails_alone_in_its_batch() -> No
 def test_a_read_only_server_refuses_all_updates_of_a_batch_but_dry_runs() -> None:
     submissions: list[Submission] = [(1, KEY, {}), (2, KEY, {"validate_only": True}), (3, OTHER, {})]
     answers, logged = outcomes(submissions, lambda requests: [requests], read_only=True)
-    assert [what for _, what, _ in answers] == ["READ_ONLY", "READ_ONLY", "WOULD_APPLY"]
+    assert [what for _, what, _ in answers] == ["READ_ONLY", "WOULD_APPLY", "READ_ONLY"]
     assert logged == []
 
 

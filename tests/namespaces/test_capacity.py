@@ -20,7 +20,7 @@ from topicpolicies_server.core.reading.view import View
 from topicpolicies_server.core.reading.watch import Mode, Selection
 from topicpolicies_server.core.reasons import LogState
 from topicpolicies_server.logs.change_log import LogError, LogSink, Start
-from topicpolicies_server.namespaces.capacity import Capacity, memory_of
+from topicpolicies_server.namespaces.capacity import DOCUMENT_BYTES, KEY_BYTES, Capacity
 
 from .bench import KEY, NAMESPACE, Bench, document, error_of, simulate
 
@@ -175,7 +175,7 @@ def test_idle_namespaces_are_closed_for_keys_that_other_writers_create(caplog: p
             bench.elsewhere(1, _key(NAMESPACE, number))
             await asyncio.sleep(0.1)
         assert _loaded(bench) == {NAMESPACE, "acme/b"} and bench.registry.capacity.keys == _kept(bench) == 90
-        assert not bench.registry.capacity.is_over() and _lines_of_capacity(caplog) == []
+        assert bench.registry.capacity.fullness <= 1 and _lines_of_capacity(caplog) == []
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
@@ -187,18 +187,18 @@ def test_each_crossing_of_the_limit_by_other_writers_is_logged_once(caplog: pyte
         for number in range(150):
             bench.elsewhere(1, _key(NAMESPACE, number))
             await asyncio.sleep(0.1)
-        assert capacity.is_over() and capacity.keys == 150 and await bench.value(_key(NAMESPACE, 149)) == 1
+        assert capacity.fullness > 1 and capacity.keys == 150 and await bench.value(_key(NAMESPACE, 149)) == 1
         (line,) = _lines_of_capacity(caplog)
         assert NAMESPACE in line and "101 policy keys of at most 100 (max_loaded_keys)" in line
         bench.namespace.unwatch(watcher)
         await asyncio.sleep(900)
-        assert not capacity.is_over() and len(_lines_of_capacity(caplog)) == 2 and "there is room" in _lines_of_capacity(caplog)[1]
+        assert capacity.fullness <= 1 and len(_lines_of_capacity(caplog)) == 2 and "there is room" in _lines_of_capacity(caplog)[1]
         _written(bench, "acme/other", 60)
         await bench.registry.get("acme/other").watch(Selection(None), Mode.LATEST, None, lambda: None)
         for number in range(60, 120):
             bench.storage.write("acme/other", Event(_key("acme/other", number), Action.UPDATE, document(max_producer_per_topic=1)))
         await asyncio.sleep(1)
-        assert capacity.is_over() and len(_lines_of_capacity(caplog)) == 3 and "acme/other" in _lines_of_capacity(caplog)[2]
+        assert capacity.fullness > 1 and len(_lines_of_capacity(caplog)) == 3 and "acme/other" in _lines_of_capacity(caplog)[2]
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
@@ -209,7 +209,7 @@ def test_an_idle_namespace_that_grew_beyond_the_limit_itself_is_not_closed() -> 
         for number in range(110):
             bench.elsewhere(1, _key(NAMESPACE, number))
         await asyncio.sleep(1)
-        assert bench.registry.capacity.is_over() and await bench.value(_key(NAMESPACE, 109)) == 1
+        assert bench.registry.capacity.fullness > 1 and await bench.value(_key(NAMESPACE, 109)) == 1
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
@@ -222,11 +222,11 @@ def test_a_namespace_that_becomes_idle_while_the_limit_is_exceeded_is_closed_at_
         for number in range(60):
             bench.elsewhere(1, _key(NAMESPACE, number))
         await asyncio.sleep(1)
-        assert bench.registry.capacity.is_over()
+        assert bench.registry.capacity.fullness > 1
         bench.registry.get("acme/other").unwatch(other)
         bench.elsewhere(1, _key(NAMESPACE, 60))
         await asyncio.sleep(1)
-        assert _loaded(bench) == {NAMESPACE} and not bench.registry.capacity.is_over()
+        assert _loaded(bench) == {NAMESPACE} and bench.registry.capacity.fullness <= 1
 
     simulate(scenario, sole_writer=False, max_loaded_keys=100, namespace_idle_seconds=600.0)
 
@@ -303,7 +303,8 @@ def test_the_estimated_memory_is_within_half_and_twice_of_the_actual_memory(subs
         tracemalloc.stop()
     size = sum(documents.size(head.document or {}) for head in view.heads())
     assert len(view) == keys and size > 0
-    assert taken / 2 < memory_of(keys, size) < 2 * taken, (taken, memory_of(keys, size))
+    estimate = keys * KEY_BYTES + size * DOCUMENT_BYTES
+    assert taken / 2 < estimate < 2 * taken, (taken, estimate)
 
 
 def test_the_bytes_of_documents_are_bounded_as_keys_are() -> None:
@@ -399,7 +400,7 @@ def test_namespaces_are_closed_until_there_is_enough_room() -> None:
             return True
         return False
 
-    capacity = Capacity(100, memory_of(120, 1_000), evict)
+    capacity = Capacity(100, 120 * KEY_BYTES + 1_000 * DOCUMENT_BYTES, evict)
     capacity.add(120, 0)
     assert capacity.has_room() and not idle and capacity.keys == 90
     capacity.add(10, 0)

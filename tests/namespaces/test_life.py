@@ -109,7 +109,7 @@ def test_a_log_that_is_lost_whenever_it_serves_is_opened_again_only_after_pauses
         bench.log.open = open_and_lose  # type: ignore[method-assign]
         bench.namespace.hold(bench)
         await asyncio.sleep(60)
-        assert 6 <= len(bench.log.openings) < 80, "five openings at once, then one after each pause"
+        assert 6 <= len(bench.log.openings) < 100, "five openings at once, then one after each pause"
         bench.log.open = real  # type: ignore[method-assign]
         assert (await bench.set(1)).version
 

@@ -16,8 +16,8 @@ from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.policies.events import Position
 from topicpolicies_server.logs.change_log import NamespaceLog
 from topicpolicies_server.namespaces.activity import Usage
+from topicpolicies_server.namespaces.common import Rate
 from topicpolicies_server.namespaces.progress import Progress
-from topicpolicies_server.namespaces.rate import Rate
 
 SECONDS = 5.0
 """The time between two questions."""

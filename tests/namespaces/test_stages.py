@@ -8,7 +8,7 @@ import pytest
 
 from tests.namespaces.bench import KEY, Bench, simulate
 from topicpolicies_server.core.policies.events import Action, Event, Stamp, StampKind
-from topicpolicies_server.namespaces import stages
+from topicpolicies_server.namespaces import activity
 
 
 def counted(bench: Bench) -> dict[str, float]:
@@ -51,7 +51,7 @@ def test_an_event_that_the_reader_delivers_first_ends_both_stages_at_once() -> N
 
 
 def test_unacknowledged_events_are_dropped_beyond_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stages, "MOST", 10)
+    monkeypatch.setattr(activity, "MOST_MEASURED", 10)
 
     async def scenario(bench: Bench) -> None:
         measured = bench.registry.activity.stages

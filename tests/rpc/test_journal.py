@@ -42,12 +42,12 @@ from topicpolicies_server.config import (
     parse_address,
 )
 from topicpolicies_server.core.chains.request import Request
-from topicpolicies_server.namespaces import gathering
 from topicpolicies_server.rpc import journal as journal_module
 from topicpolicies_server.rpc.call import Call
 from topicpolicies_server.rpc.journal import Journal
 from topicpolicies_server.rpc.recordfile import RecordFile
 from topicpolicies_server.rpc.server import Server
+from topicpolicies_server.rpc.servicer import Servicer
 
 from .conftest import TOPIC, refused
 
@@ -156,8 +156,7 @@ async def test_reads_are_recorded_if_the_configuration_says_so(recording: Record
 async def test_a_change_whose_deadline_passes_before_it_is_submitted_is_recorded_with_its_topic(
     recording: Recording, client: AsyncStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gathering, "MANY", 0)
-    monkeypatch.setattr(gathering, "PATIENCE_SECONDS", PATIENCE)
+    monkeypatch.setattr(Servicer, "_change", lambda *_: asyncio.sleep(PATIENCE))
     refusal = await refused(client.UpdatePolicy(update(1), timeout=0.3))
     assert refusal.code in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)  # the client's deadline, or the server's error
     (line,) = await recording.lines()

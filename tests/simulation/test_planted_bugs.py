@@ -17,7 +17,7 @@ from tests.validators.records import Broken
 from topicpolicies_server.core.chains import answers as chain_answers
 from topicpolicies_server.core.chains import chain
 from topicpolicies_server.core.chains import event as chain_event
-from topicpolicies_server.core.chains.chain import Chain, ChainContext
+from topicpolicies_server.core.chains.chain import ChainContext
 from topicpolicies_server.core.chains.sequencer import Effect, Outcome, Request, Result, Sequencer
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.fold import fold, joining, keystate
@@ -107,13 +107,7 @@ def answers_before_the_log(patch: pytest.MonkeyPatch) -> None:
 
 def lost_ones_are_written_later(patch: pytest.MonkeyPatch) -> None:
     """An update whose append was lost is written again, although later updates of its batch are in the log already."""
-    original = Chain._again
-
-    def planted(self: Chain, request: Request, error: PolicyError) -> None:
-        request.overtaken_in_batch = False
-        original(self, request, error)
-
-    patch.setattr(Chain, "_again", planted)
+    patch.setattr(Request, "overtaken_in_batch", False)
 
 
 def repeats_tell_the_present(patch: pytest.MonkeyPatch) -> None:

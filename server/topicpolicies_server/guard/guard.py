@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ..core.errors import PolicyError
-from ..namespaces.activity import Repair
+from ..namespaces.activity import Repair, difference, event_in_words
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
-from ..namespaces.wording import difference, event_in_words
 from ..tasks import RestartedTask
 
 if TYPE_CHECKING:

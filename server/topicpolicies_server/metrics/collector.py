@@ -90,7 +90,7 @@ class ServerCollector(Collector):
         capacity = self._registry.capacity
         yield gauge("document_bytes", "Bytes that keys and documents take in memory, by estimate.", capacity.bytes)
         over = "Whether more policy keys or bytes of documents are in memory than the limits allow, because of what others write."
-        yield gauge("over_capacity", over, int(capacity.is_over()))
+        yield gauge("over_capacity", over, int(capacity.fullness > 1))
         yield gauge("watchers", "Namespaces of watches, counted for each watch.", sum(each.watchers for each in namespaces))
         due = sum(each.repairs_due for each in namespaces)
         yield gauge("repairs_due", "Policy keys for which brokers show another document than the head.", due)

@@ -1,18 +1,13 @@
 """Namespaces: the life of each, and the only place that awaits core and log.
 
 - ``registry``: all namespaces of a server
-- ``common``: what they have in common
+- ``common``: what they have in common, and a rate limit
 - ``capacity``: how much they may keep in memory together
 - ``namespace``: one namespace, as callers use it
 - ``life``: one coroutine that loads it, and loads it anew when its log is lost
 - ``follower``: one opening of its log, folded into a view
 - ``updates``: requests, from their arrival to their answers
-- ``gathering``: under load, requests are let in together
 - ``progress``: how far the view has come: who waits for a position, and as of when it is complete
-- ``repairs``: publishes the repairs, which make brokers show the heads
-- ``repair_queue``: bounds the rate of all repairs
-- ``rate``: a rate limit that all namespaces share
-- ``activity``: what happens: counters, doubtful events, repairs, figures
-- ``stages``: how long changes take
-- ``wording``: documents and events in words
+- ``repairs``: publishes the repairs, which make brokers show the heads, at a bounded rate
+- ``activity``: what happens: counters, how long changes take, documents and events in words
 """

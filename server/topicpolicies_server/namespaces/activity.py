@@ -1,48 +1,52 @@
-"""What happens in a server's namespaces: counters, and the last events and repairs that an operator should know of, with before and after.
+"""What happens in a server's namespaces: counters, the durations of the stages of a change, and doubtful events and repairs in words.
 
 The counters are plain numbers that belong to the event loop, because some of them change with every event. ``metrics/`` exports them.
+
+A change has these stages; an event that is never acknowledged ends none:
+
+==============  =========================================================  ==========================================================
+stage           it begins                                                  it ends
+==============  =========================================================  ==========================================================
+``waiting``     a call with one change comes                               the change is admitted and handed to its namespace
+``sequencing``  a change is handed to its namespace                        its event is handed to the log for the first time
+``log``         an event is handed to the log                              the log has acknowledged it, or its reader was faster
+``readback``    the log has acknowledged an event                          the event counts: all before it is known
+==============  =========================================================  ==========================================================
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from google.protobuf.json_format import MessageToDict
 
 from ..core.chains.sequencer import Outcome, Request, Result
 from ..core.errors import PolicyError
 from ..core.fold.fold import Folded, Status
 from ..core.names import PolicyKey
+from ..core.policies import documents
 from ..core.policies.documents import Setting, Settings
 from ..core.policies.events import Event, Placed, Position
+from ..core.traces import StageTimes
+from ..histograms import Histogram
 from ..logs.change_log import LogError
-from .stages import Stages
-from .wording import difference, event_in_words
 
 _LOG = logging.getLogger(__name__)
-KEPT = 256
-"""How many doubtful events, and how many repairs, are kept; the oldest go first."""
 _MOST_FAILURES = 1_000
 """Namespaces of which the last failure to load is kept; beyond that the oldest is forgotten, and would be logged again."""
-
-
-class Doubt(NamedTuple):
-    """A broker's event of which it is not certain what it was meant to change."""
-
-    namespace: str
-    key: PolicyKey
-    kind: str
-    """``unexplained`` or ``ambiguous`` (see ``core.fold.operation.Folded``)."""
-    placed: Placed
-    settings: tuple[Setting, ...]
-    """The settings that it was taken to change."""
-    before: Settings | None
-    """The head before it."""
-    after: Settings | None
-    """The head after it."""
+MOST_MEASURED = 100_000
+"""The most events under way whose stages are measured; beyond that the oldest no longer are."""
+_LONGEST = 1_000
+"""The most characters of a document or event in words."""
+_CONFIDENTIAL = "offload_policies"
 
 
 class Repair(NamedTuple):
@@ -118,11 +122,70 @@ class Usage:
             self.pending -= 1
 
 
+class Stages:
+    """Measures the stages of a server's changes. The methods belong to the event loop; other threads may read the histograms."""
+
+    def __init__(self) -> None:
+        self.waiting = Histogram()
+        self.sequencing = Histogram()
+        self.log = Histogram()
+        self.readback = Histogram()
+        self._under_way: OrderedDict[str, StageTimes] = OrderedDict()
+        """By event id."""
+
+    def by_name(self) -> dict[str, Histogram]:
+        """Returns the histograms, by the name of their stage."""
+        return {"waiting": self.waiting, "sequencing": self.sequencing, "log": self.log, "readback": self.readback}
+
+    def appended(self, event: Event, request: Request | None) -> None:
+        """Notes that an event is handed to the log; ``request``: the request that it is of, if this is the first time."""
+        if event.stamp is None:
+            return
+        now, times = perf_counter(), None
+        if request is not None:
+            self.sequencing.count(now - request.began)
+            times = request.stage_times
+        if times is None:  # it is not traced
+            times = StageTimes(now, None)
+        times.sent = now
+        self._under_way[event.stamp.event_id] = times
+        if len(self._under_way) > MOST_MEASURED:
+            self._under_way.popitem(last=False)
+
+    def refused(self, event: Event) -> None:
+        """Forgets an event that the log has not acknowledged."""
+        if event.stamp is not None:
+            self._under_way.pop(event.stamp.event_id, None)
+
+    def acknowledged(self, events: Sequence[Placed]) -> None:
+        """Notes that the log has acknowledged events."""
+        if not self._under_way:
+            return
+        now = perf_counter()
+        for placed in events:
+            if placed.event is None or placed.event.stamp is None:
+                continue
+            times = self._under_way.get(placed.event.stamp.event_id)
+            if times is not None and not times.acknowledged:
+                times.acknowledged = now
+                self.log.count(now - times.sent)
+
+    def folded(self, event_id: str) -> None:
+        """Notes that an event of ours counts."""
+        times = self._under_way.pop(event_id, None)
+        if times is None:
+            return
+        times.folded = now = perf_counter()
+        if not times.acknowledged:  # its reader was faster
+            times.acknowledged = now
+            self.log.count(now - times.sent)
+        self.readback.count(now - times.acknowledged)
+
+
 class Activity:
     """What happened in all namespaces since the server started."""
 
-    def __init__(self, kept: int = KEPT) -> None:
-        """``kept``: how many doubtful events, and how many repairs, are kept."""
+    def __init__(self) -> None:
         self.updates: Counter[str] = Counter()
         """Answered updates, by outcome (``APPLIED``...) or by the reason of the error."""
         self.confirmations: Counter[str] = Counter()
@@ -134,6 +197,7 @@ class Activity:
         """Events that were computed from something else than the head that they met, by writer."""
         self.ambiguous = 0
         self.unexplained = 0
+        """Events of brokers of which it is not certain what they were meant to change (``core.fold.operation.Folded``)."""
         self.unreadable = 0
         self.repairs: Counter[str] = Counter()
         """Repairs: ``published``; ``cancelled``, brokers show the head again before it was published; ``withheld``, nothing may be written
@@ -150,10 +214,6 @@ class Activity:
         """By namespace, until it is loaded: the last failure to load it. One that nothing uses is forgotten after each attempt."""
         self.stages = Stages()
         """How long changes take."""
-        self.doubts: deque[Doubt] = deque(maxlen=kept)
-        """The last doubtful events."""
-        self.repaired: deque[Repair] = deque(maxlen=kept)
-        """The last repairs that were published, or withheld."""
         self.on_repair: Callable[[Repair, bool], None] | None = None
         """Called with each repair, and whether it is published (or withheld). Must not raise."""
         self.on_let_go: Callable[[], None] | None = None
@@ -196,11 +256,10 @@ class Activity:
         if self.on_let_go is not None:
             self.on_let_go()
 
-    def folded(self, namespace: str, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
-        """Counts an event that was folded into the view that answers, and keeps and logs it if it is doubtful.
+    def folded(self, placed: Placed, folded: Folded, before: Settings | None, after: Settings | None) -> None:
+        """Counts an event that was folded into the view that answers, and logs it if it is doubtful.
 
         Args:
-            namespace: ``tenant/namespace``.
             placed: the event.
             folded: what it did.
             before: the head before it.
@@ -220,13 +279,57 @@ class Activity:
             kind = "unexplained" if folded.unexplained else "ambiguous"
             self.unexplained += folded.unexplained
             self.ambiguous += folded.ambiguous
-            self.doubts.append(Doubt(namespace, event.key, kind, placed, folded.settings, before, after))
             level = logging.WARNING if folded.unexplained else logging.INFO
             _LOG.log(level, "%s event: %s; the document: %s", kind, event_in_words(placed, folded.settings), difference(before, after))
 
     def repair(self, repair: Repair, *, published: bool) -> None:
-        """Counts and keeps a repair that was handed to the log, or would have been if anything might be written here."""
+        """Counts and reports a repair that was handed to the log, or would have been if anything might be written here."""
         self.repairs["published" if published else "withheld"] += 1
-        self.repaired.append(repair)
         if self.on_repair is not None:
             self.on_repair(repair, published)
+
+
+def difference(before: Settings | None, after: Settings | None) -> str:
+    """Returns the settings in which two documents differ, as ``name: before -> after``, in the order of their names."""
+    if after is None:
+        return "nothing" if before is None else f"{document(before)} -> no document"
+    if before is None:
+        return f"no document -> {document(after)}"
+    names = sorted(documents.differing(before, after))
+    return _bounded("; ".join(f"{name}: {_value(name, before)} -> {_value(name, after)}" for name in names) or "no difference")
+
+
+def document(settings: Settings) -> str:
+    """Returns a whole document in words."""
+    return _bounded("{" + "; ".join(f"{name}: {_value(name, settings)}" for name in sorted(settings)) + "}")
+
+
+def event_in_words(placed: Placed, settings: Sequence[Setting] = ()) -> str:
+    """Returns where an event stands, what wrote it, and what it was meant to change, in words."""
+    event = placed.event
+    assert event is not None, "an event that could be read"
+    if event.stamp is None:
+        writer = f"a broker ({placed.producer or 'unknown producer'})"
+        changes = ", ".join(settings)
+    else:
+        writer = f"a sidecar ({event.stamp.actor or 'unknown actor'})"
+        changes = ", ".join(event.stamp.mask)
+    at = datetime.fromtimestamp(placed.published_at / 1000, UTC).isoformat(timespec="milliseconds")
+    about = f", changing {changes}" if changes else ""
+    return _bounded(f"{event.key.topic} ({event.key.scope.name}), {placed.position} of {writer} at {at}{about}")
+
+
+def _value(name: Setting, settings: Settings) -> str:
+    value = settings.get(name)
+    if value is None:
+        return "unset"
+    if name == _CONFIDENTIAL or name.startswith(documents.EXTRA_PREFIX):
+        return f"(digest {documents.digest(value)})"
+    shown: Any = MessageToDict(documents.join({name: value}), preserving_proto_field_name=True)
+    for part in name.split("/", 1):  # the name, and the key of a map's entry, have been said
+        shown = shown.get(part, shown)
+    return json.dumps(shown, separators=(",", ":"))
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."

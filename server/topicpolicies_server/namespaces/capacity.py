@@ -1,6 +1,6 @@
 """How much all namespaces of a server may keep in memory together.
 
-Policy keys are counted, and the bytes that they take are estimated (``memory_of``). Where there is no room, idle namespaces are closed, the
+Policy keys are counted, and the bytes that they take are estimated. Where there is no room, idle namespaces are closed, the
 idlest first. If that is not enough, no namespace is loaded for the first time, and no update makes a key; loaded namespaces go on being
 served, and take what others write. So more may be kept than allowed, which is logged once, and once more when there is room again.
 
@@ -19,26 +19,17 @@ from ..logs.change_log import LogError, beyond
 
 _LOG = logging.getLogger(__name__)
 KEY_BYTES = 800
-"""Memory that a key takes besides its document: its name, its places in the orders of its view, and what the fold keeps of it."""
+"""Memory that a key takes besides its document: its name, its entries in the orders of its view, and what the fold keeps of it."""
 DOCUMENT_BYTES = 3
-"""Memory that each byte of a serialized document takes: a document has the names of its settings too, and brokers may show another one."""
-_TRY_AGAIN = 1_000
-"""Another attempt to make room is worth it when more than the limit divided by this has been added."""
-_ROOM_AGAIN = 100
-"""There is room again when at least the limit divided by this is free."""
+"""Memory that each byte of a serialized document takes: a document has the names of its settings too, and brokers may show another one.
 
-
-def memory_of(keys: int, size: int) -> int:
-    """Returns an estimate of the bytes that policy keys take in memory.
-
-    Measured with documents of 8 to 1,400 bytes it is 0.9 to 1.2 times what they take at rest; 0.6 times where a repair
-    is due, so that two documents are kept.
-
-    Args:
-        keys: policy keys, absent documents included.
-        size: bytes of their documents, serialized.
-    """
-    return keys * KEY_BYTES + size * DOCUMENT_BYTES
+Measured with documents of 8 to 1,400 bytes the estimate is 0.9 to 1.2 times what keys take at rest; 0.6 times where a repair is due, so
+that two documents are kept.
+"""
+_TRY_AGAIN = 0.001
+"""Another attempt to make room is worth it when more than this part of the limit has been added."""
+_ROOM_AGAIN = 0.01
+"""There is room again when at least this part of the limit is free."""
 
 
 class Capacity:
@@ -59,27 +50,21 @@ class Capacity:
         """The policy keys that are in use, as objects; all others rest as bytes."""
         self.keys = 0
         """Policy keys that are kept."""
-        self.documents = 0
-        """Bytes of the documents that are kept, serialized."""
-        self._tried: tuple[int, int] | None = None
-        """The keys and bytes that were kept after the last attempt to make room, which has failed; None: there is room, as logged last."""
-
-    @property
-    def bytes(self) -> int:
+        self.bytes = 0
         """Bytes of memory that everything takes that is kept, by estimate."""
-        return memory_of(self.keys, self.documents)
-
-    def is_over(self) -> bool:
-        """Returns whether more is kept than allowed."""
-        return self.keys > self._most_keys or self.bytes > self._most_bytes
+        self.fullness = 0.0
+        """What is kept, as a part of the limit that it is nearer to; above 1: more than allowed."""
+        self._tried: float | None = None
+        """The fullness after the last attempt to make room, which has failed; None: there is room, as logged last."""
 
     def add(self, keys: int, size: int) -> None:
         """Counts so many more keys, with so many bytes of documents; fewer, where a number is negative."""
         self.keys += keys
-        self.documents += size
-        if self._tried is not None and self._has_some_room():
+        self.bytes += keys * KEY_BYTES + size * DOCUMENT_BYTES
+        self.fullness = max(self.keys / self._most_keys, self.bytes / self._most_bytes)
+        if self._tried is not None and self.fullness <= 1 - _ROOM_AGAIN:
             self._tried = None
-            _LOG.warning("there is room for policy keys and documents again: %s", self._told())
+            _LOG.warning("there is room for policy keys and documents again: %s", self._in_words())
 
     def relieve(self, name: str) -> None:
         """Closes idle namespaces if more is kept than allowed, because loaded ones have grown. If that is not enough, it is logged once.
@@ -87,31 +72,31 @@ class Capacity:
         Args:
             name: the namespace that has grown last.
         """
-        if not self.is_over() or not self._is_worth_a_try():
+        if self.fullness <= 1 or (self._tried is not None and self.fullness <= self._tried + _TRY_AGAIN):
             return
         while self._evict(name):
-            if not self.is_over():
+            if self.fullness <= 1:
                 return
-        was_over, self._tried = self._tried is not None, (self.keys, self.bytes)
+        was_over, self._tried = self._tried is not None, self.fullness
         if not was_over:
             _LOG.warning(
                 "more is in memory than the limits allow, and nothing of it is idle: %s. %s has grown last. Loaded namespaces are still"
                 " served, with what others write; other namespaces, and updates that would make a policy key, are refused until"
                 " there is room",
-                self._told(),
+                self._in_words(),
                 name,
             )
 
     def has_room(self) -> bool:
         """Returns whether another key may be kept. Idle namespaces are closed for it."""
-        while self.keys >= self._most_keys or self.bytes >= self._most_bytes:
+        while self.fullness >= 1:
             if not self._evict(""):
                 return False
         return True
 
     def is_exceeded(self) -> bool:
         """Returns whether more is kept than allowed, although idle namespaces were closed."""
-        return self.is_over() and not self.has_room()
+        return self.fullness > 1 and not self.has_room()
 
     def refusal(self, what: str) -> LogError:
         """Makes the RESOURCE_EXHAUSTED error: there is no room for ``what``."""
@@ -127,17 +112,7 @@ class Capacity:
         sentence = f"There is no room for {what}: {full}. Use another server, or raise {option} of this one."
         return beyond(option, most, sentence)
 
-    def _is_worth_a_try(self) -> bool:
-        if self._tried is None:
-            return True
-        keys, size = self._tried
-        return self.keys > keys + self._most_keys // _TRY_AGAIN or self.bytes > size + self._most_bytes // _TRY_AGAIN
-
-    def _has_some_room(self) -> bool:
-        free_keys, free_bytes = self._most_keys - self.keys, self._most_bytes - self.bytes
-        return free_keys >= self._most_keys // _ROOM_AGAIN and free_bytes >= self._most_bytes // _ROOM_AGAIN
-
-    def _told(self) -> str:
+    def _in_words(self) -> str:
         keys = f"{self.keys:,} policy keys of at most {self._most_keys:,} (max_loaded_keys)"
         return f"{keys}, {self.bytes:,} bytes of memory of at most {self._most_bytes:,} (max_loaded_document_bytes)"
 

@@ -35,8 +35,8 @@ from .repairs import Repairs
 from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
-_MOST_LOGGED = 100
-"""Different problems of entries that are logged a load; a writer of a log can make any number of them."""
+_MOST_LOGGED = 20
+"""Unreadable entries that are logged a load; the others are only counted."""
 
 
 class Follower:
@@ -111,8 +111,7 @@ class Follower:
         self._retired = self._serves = self._caught_up = False
         self._folded: list[Taken] = []
         """Folded events that the recorder has not been given yet."""
-        self._logged: set[str] = set()
-        """The problems of these entries that the server's log has, at most ``_MOST_LOGGED``."""
+        self._logged = 0
         self._early: list[tuple[Callable[[Sequence[Any]], None], Sequence[Any]]] = []
         """Events that came while the log was being opened."""
 
@@ -358,7 +357,11 @@ class Follower:
             before = view.head(event.key) if event is not None else None
             placed, event = placed._replace(event=None, problem=f"it can't be applied ({type(error).__name__})"), None
         if placed.problem:
-            self._skip(placed)
+            self.unreadable += 1
+            self._common.activity.unreadable += 1
+            self._logged += 1
+            if self._logged <= _MOST_LOGGED:
+                _LOG.warning("%s: skipped an unreadable entry at %s: %s", self._namespace, placed.position, placed.problem)
         if change is not None:
             self.size += change.size - (before.size if before is not None else 0)
         after = change if change is not None else before
@@ -372,22 +375,13 @@ class Follower:
             if change is not None and hub is not None:
                 hub.publish(change)
             return
-        self._common.activity.folded(self._namespace, placed, folded, old, after.document if after is not None else None)
+        self._common.activity.folded(placed, folded, old, after.document if after is not None else None)
         if change is not None:
             assert hub is not None, "it serves"
             change.before = Before(old) if change.previous else None
             hub.publish(change)
         self._updates.folded(event, folded, old, state)
         self._repairs.consider(event.key, state, placed)
-
-    def _skip(self, placed: Placed) -> None:
-        """Counts an entry that can't be read."""
-        self.unreadable += 1
-        self._common.activity.unreadable += 1
-        if placed.problem not in self._logged and len(self._logged) < _MOST_LOGGED:
-            self._logged.add(placed.problem)
-            skipped = f"{placed.position}: {placed.problem} (others like it are only counted)"
-            _LOG.warning("%s: skipped an unreadable entry at %s", self._namespace, skipped)
 
     def _count(self) -> None:
         """Counts what the view keeps. If there is no room for a namespace that is loaded for the first time, its load ends."""
@@ -443,18 +437,18 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
         token = Token(identity, tuple(follower.positions))
         behind = known_behind(log.complete_after, follower.view, token.positions)
         changes = follower.view.succeed(older.view, token.positions)
-        hub.succeed(follower.view, token, changes if older.trusted else _with_untold(changes, hub.token, follower), behind)
+        hub.succeed(follower.view, token, changes if older.trusted else _with_unsent(changes, hub.token, follower), behind)
     else:
         follower.view.supersede(older.view)
         hub.succeed(follower.view, token, ())
     return hub
 
 
-def _with_untold(changes: Sequence[Head], told: Token, follower: Follower) -> list[Head]:
-    """Returns the changes since the view before, and all behind the watchers' place: the view before may have had them already."""
+def _with_unsent(changes: Sequence[Head], sent: Token, follower: Follower) -> list[Head]:
+    """Returns the changes since the view before, and all behind the watchers' token: the view before may have had them already."""
     changed = {change.key for change in changes}
     view = follower.view
-    found = [trace for trace in view.traces() if trace.key in changed or told.is_before(trace)]
+    found = [trace for trace in view.traces() if trace.key in changed or sent.is_before(trace)]
     found.reverse()
     return view.traced(found)
 

@@ -20,7 +20,7 @@ import logging
 import random
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ..checkpoints import Restored
 from ..core.errors import Kind, PolicyError
@@ -42,9 +42,9 @@ ASKED_SECONDS = 0.25
 _FIRST_PAUSE = 1 / 100
 """The first pause, as a fraction of the longest, if no caller shortens it."""
 _LOSSES = 5
-"""The number of losses in a row, while the log is read, at which waiting callers get the error; and of losses right after it began to serve
-at which a pause comes before the next attempt."""
+"""The number of losses in a row, while the log is read or right after it began to serve, at which callers get the error."""
 _BRIEF_SECONDS = 1.0
+"""A log that is lost so soon after it began to serve counts as one that could not be loaded."""
 _LOOKS = 4
 """How often progress is checked within the time that an attempt may go without any."""
 _LASTING = Reason.LOG_FILE_UNUSABLE
@@ -52,15 +52,6 @@ _LASTING = Reason.LOG_FILE_UNUSABLE
 
 ReadyFuture: TypeAlias = "asyncio.Future[None]"
 """The future that callers await while the namespace can't answer: it ends when the view answers, or with the error that they get."""
-
-
-class StartingPoint(NamedTuple):
-    """Where an opening begins to read, and with which view: behind what is known of the log, so that little of it has to be read."""
-
-    start: Start | None = None
-    """The place from which the log is to be read; None: its beginning. The log decides in the end (``NamespaceLog.resumed``)."""
-    restored: Restored | None = None
-    """The restored checkpoint with whose view the opening begins; None: it begins with no checkpoint."""
 
 
 class Phase(enum.Enum):
@@ -130,10 +121,8 @@ class Life:
         self._longest_pause = common.limits.load_retry_seconds
         self._pause_seconds = self._longest_pause * _FIRST_PAUSE
         self._losses = 0
-        """How many attempts in a row have failed; reset when the view answers."""
+        """How many attempts in a row have failed, or had their log lost as soon as it served."""
         self._served_at = 0.0
-        self._brief = 0
-        """How often in a row the log was lost as soon as it served."""
         self._doubted = False
         """Whether the next opening begins at the log's beginning, because where the last one began may be why it failed."""
         self._closings = TaskSet(name)
@@ -209,23 +198,17 @@ class Life:
 
     async def _attempt(self) -> None:
         """Tries to load the namespace. Afterwards its view answers, or the attempt has failed, or the log was lost while it was read."""
-        if self._brief >= _LOSSES:
-            await asyncio.sleep(min(_BRIEF_SECONDS * 2 ** (self._brief - _LOSSES), self._longest_pause))
         try:
             await self._load()
-        except LogError as problem:
-            error = problem
-        except Exception:  # noqa: BLE001 - the caller is told that it is our fault, the log why
+        except LogError as error:
+            self._losses += 1
+            if error.state is not LogState.LOST or self._losses >= _LOSSES:
+                self._miss(error)
+            # else it was compacted or moved while it was read: waiting callers need not know
+        except Exception:  # noqa: BLE001 - the caller gets INTERNAL, the log the reason
             _LOG.exception("loading %s failed", self._name)
-            error = _broken(self._name)
-        else:
-            self._losses = 0
-            self._pause_seconds = self._longest_pause * _FIRST_PAUSE
-            return
-        self._losses += 1
-        if error.state is not LogState.LOST or self._losses >= _LOSSES:
-            self._miss(error)
-        # else it was compacted or moved while it was read: waiting callers need not know
+            self._losses += 1
+            self._miss(_broken(self._name))
 
     async def _load(self) -> None:
         """Opens the log, reads it, and lets its view answer.
@@ -234,7 +217,7 @@ class Life:
             LogError: it can't be loaded now.
         """
         common, limits = self._common, self._common.limits
-        start = StartingPoint()
+        start: Start | None = None
         follower: Follower | None = None
         try:
             await self._closings.close(cancel=False)
@@ -243,21 +226,21 @@ class Life:
                     raise common.capacity.refusal(self._name)
                 opened_at = common.now()
                 recorder = await common.history.recorder(self._name) if common.history is not None else None
+                restored: Restored | None = None
                 if not self._doubted:
-                    start = await self._starting_point(recorder)
+                    start, restored = await self._starting_point(recorder)
                 context = common.context._replace(joining=True, joined_at=None if common.context.sole_writer else opened_at)
                 older, parts = self.served, (self._updates, self._repairs)
-                follower = self.reading = Follower(self._name, common, context, *parts, older, recorder, start.restored)
-                began = self._loop.time()
+                follower = self.reading = Follower(self._name, common, context, *parts, older, recorder, restored)
                 try:
                     async with asyncio.timeout(limits.load_timeout_seconds):
-                        log = await common.log.open(self._name, follower, start.start)
-                        if log.resumed and start.restored is not None:
+                        log = await common.log.open(self._name, follower, start)
+                        if log.resumed and restored is not None:
                             _LOG.info("%s: its log is read on from the checkpoint", self._name)
-                        elif start.start is not None and not log.resumed:
+                        elif start is not None and not log.resumed:
                             _LOG.info("%s: its log does not go on behind what is known of it: it is read from its beginning", self._name)
                         follower.opened(log)
-                    await self._read(follower, began)
+                    await self._read(follower)
                 except TimeoutError:
                     problem = f"nothing of its change log arrived within {limits.load_timeout_seconds:g} s"
                     sentence = f"{problem}: try again, or raise load_timeout_seconds."
@@ -275,15 +258,18 @@ class Life:
             self._abandon(follower, start, failure)
             raise
 
-    async def _starting_point(self, recorder: Recorder | None) -> StartingPoint:
-        """Returns where the next opening begins: behind a view that answered, which is then continued; or else behind the last checkpoint.
+    async def _starting_point(self, recorder: Recorder | None) -> tuple[Start | None, Restored | None]:
+        """Returns where the next opening begins (None: at the log's beginning), and the restored checkpoint whose view it begins with.
+
+        It begins behind a view that answered, which is then continued; or else behind the last checkpoint. The log decides in the end
+        (``NamespaceLog.resumed``).
 
         Args:
-            recorder: writes down what is folded; it has to know everything up to that place.
+            recorder: writes down what is folded; it has to know everything up to there.
         """
         older, checkpoints = self.served, self._common.checkpoints
         if checkpoints is None:
-            return StartingPoint()
+            return None, None
         restored, place = None, None
         if older is not None:
             place = older.place if older.trusted else None
@@ -292,29 +278,25 @@ class Life:
             restored = await checkpoints.restored(self._name, self._common.context, seconds=limits.load_timeout_seconds)
             place = restored.place if restored is not None else None
         if place is None:
-            return StartingPoint()
+            return None, None
         if recorder is not None and not recorder.knows(place.start.identity, place.events):
             _LOG.info("%s: the history ends before the checkpoint, so the log is read from its beginning", self._name)
-            return StartingPoint()
-        return StartingPoint(place.start, restored)
+            return None, None
+        return place.start, restored
 
-    async def _read(self, follower: Follower, began: float) -> None:
+    async def _read(self, follower: Follower) -> None:
         """Waits until the log is read or lost, for as long as there is progress: starting over would take as long again.
 
         Raises:
             TimeoutError: nothing came for too long.
         """
-        limit = self._common.limits.load_timeout_seconds
-        positions, looks_at, until = tuple(follower.positions), began + limit, began + limit
+        positions, looks = tuple(follower.positions), 0
         while not (follower.is_read or follower.ended):
-            if (now := self._loop.time()) < looks_at:
-                await _wait(follower.changed, looks_at - now)
-                continue
-            if (come := tuple(follower.positions)) != positions:
-                positions, until = come, now + limit
-            elif now >= until:
+            if looks == _LOOKS:
                 raise TimeoutError
-            looks_at = min(until, now + limit / _LOOKS)
+            await _wait(follower.changed, self._common.limits.load_timeout_seconds / _LOOKS)
+            come = tuple(follower.positions)
+            positions, looks = come, looks + 1 if come == positions else 0
 
     async def _until_all_seen(self, follower: Follower) -> None:
         """Waits until no event can be missing (``core/fold/joining``), or writers that have seen more of the log had time to restate it."""
@@ -371,9 +353,14 @@ class Life:
         assert follower is not None, "it serves"
         while (error := follower.lost_by) is None:
             await _wait(follower.changed)
-        self._brief = self._brief + 1 if self._loop.time() - self._served_at < _BRIEF_SECONDS else 0
         self._close_log(follower)
         self._lose(error)
+        if self._loop.time() - self._served_at >= _BRIEF_SECONDS:
+            self._losses, self._pause_seconds = 0, self._longest_pause * _FIRST_PAUSE
+            return
+        self._losses += 1
+        if self._losses >= _LOSSES:
+            self._miss(error)
 
     async def _pause(self) -> bool:
         """Waits between two attempts. Returns False if the namespace is closed instead, because nothing uses it."""
@@ -413,7 +400,7 @@ class Life:
         self.failed, self.phase, self.error = True, Phase.FAILED, error
         self._refuse(error)
         self._common.activity.load_failed(self._name, error)
-        if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, has no place in the log that comes next
+        if error.kind is Kind.NOT_FOUND:  # the log is gone: what was in flight, or due, is in no log any more
             self._updates.abandon(error)
             self._repairs.close()
         self._updates.turn_away(error)
@@ -424,9 +411,9 @@ class Life:
         if self.loading:
             self._miss(_broken(self._name))
 
-    def _abandon(self, follower: Follower | None, start: StartingPoint, failure: BaseException) -> None:
+    def _abandon(self, follower: Follower | None, start: Start | None, failure: BaseException) -> None:
         """Ends an opening that does not come to serve. Where it began is doubted if that may be why."""
-        if start.start is not None:
+        if start is not None:
             timed_out = isinstance(failure, LogError) and failure.state is LogState.LOAD_TIMEOUT
             resumed = follower is not None and follower.log is not None and follower.log.resumed
             unforeseen = isinstance(failure, Exception) and not isinstance(failure, LogError)

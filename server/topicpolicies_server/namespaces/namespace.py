@@ -4,7 +4,7 @@
 hub the watchers. Everything between two awaits is one step: nothing awaits or sends while it holds shared state.
 
 Nothing is answered from a view that has not finished loading. When the log is lost it is opened anew beside the old view; watchers keep
-their place, and updates in flight are settled by what is then read from the log.
+their tokens, and updates in flight are settled by what is then read from the log.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 
-from ..core.chains.refusals import not_in_time
+from ..core.chains.answers import not_in_time
 from ..core.chains.sequencer import Request, Result
 from ..core.errors import PolicyError
 from ..core.names import PolicyKey, Scope
@@ -26,7 +26,7 @@ from ..logs.change_log import LogError
 from .activity import Figures, Usage
 from .common import Common, unavailable
 from .life import Life, Phase
-from .repairs import Repairs
+from .repairs import RepairQueue, Repairs
 from .updates import Updates
 
 __all__ = ["Namespace", "Phase"]
@@ -42,6 +42,7 @@ class Namespace:
         self,
         name: str,
         common: Common,
+        repairs: RepairQueue,
         chance: random.Random,
         *,
         dismiss: Callable[[Namespace], bool] = lambda _: False,
@@ -52,6 +53,7 @@ class Namespace:
         Args:
             name: ``tenant/namespace``.
             common: what all namespaces of the server have in common.
+            repairs: the repairs of all of them.
             chance: spreads repairs and retries.
             dismiss: called when an attempt to load has failed and nothing uses the namespace; closes it, or returns False.
             predecessor: the task that closes this namespace's former instance, whose log must be closed before it is opened again.
@@ -61,7 +63,7 @@ class Namespace:
         self._usage = Usage(asyncio.get_running_loop())
         self._updates = Updates(name, common, self._usage, chance)
         self._progress = self._updates.progress
-        self._repairs = Repairs(name, common, self._updates, chance)
+        self._repairs = Repairs(name, common, repairs, self._updates, chance)
         self._life = Life(
             name,
             common,
@@ -76,7 +78,7 @@ class Namespace:
     # --- requests, reads and watches --------------------------------------------------------------------------------
 
     async def update(self, request: Request) -> Result:
-        """Applies an update or a delete and returns when its place in the log is known.
+        """Applies an update or a delete and returns when its position in the log is known.
 
         Raises:
             PolicyError: as ``submit`` reports it.
@@ -88,7 +90,8 @@ class Namespace:
                 self._common.activity.updated(request, error)
                 raise
         answer: asyncio.Future[Result | PolicyError] = asyncio.get_running_loop().create_future()
-        self.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled))
+        if self._updates.submit((request,), lambda _, settled: None if answer.done() else answer.set_result(settled)):
+            self._life.ask()
         try:
             settled = await answer
         except asyncio.CancelledError:
@@ -98,9 +101,9 @@ class Namespace:
             raise settled
         return settled
 
-    def submit(self, requests: Sequence[Request], tell: Callable[[Request, Result | PolicyError], None]) -> None:
-        """Applies updates and deletes, in this order, and reports the answer to each once to ``tell`` (``Updates.submit``)."""
-        if self._updates.submit(requests, tell):
+    def submit(self, requests: Sequence[Request], on_answer: Callable[[Request, Result | PolicyError], None]) -> None:
+        """Applies updates and deletes, in this order, and reports the answer to each once to ``on_answer`` (``Updates.submit``)."""
+        if self._updates.submit(requests, on_answer):
             self._life.ask()
 
     def give_up(self, request: Request) -> None:
@@ -310,7 +313,6 @@ class Namespace:
             await self._life.close()
         finally:
             self._updates.close(error)
-            self._repairs.end()
             if self._life.hub is not None:
                 self._life.hub.wake_all()
 

@@ -1,14 +1,14 @@
 """How far the view of a namespace has come along its log: who waits for a position, and as of when the view is complete.
 
-**Waits for versions**: a read that names a version is answered once the view has come to it (``reached``).
+**Versions**: a read that names a version is answered once the view has come to it.
 
-**Confirmations**: an answer that writes nothing has no place in the log that would prove what it was computed from
+**Confirmations**: an answer that writes nothing has no position in the log that would prove what it was computed from
 (``core/chains/sequencer``). So the log is asked where the partition of its key ends; once the view has come to there, the answer is
 confirmed. Requests of one partition that wait together share a question; those that come later share the next one, which begins when these
 are confirmed.
 
-**Freshness**: watchers are told as of when what they were sent is complete. A log that no other process can write is complete whenever it
-is open. Another one is asked where it ends, from time to time while the namespace is watched, also by the process that leads it, which may
+**Freshness**: watchers are sent as of when what they have is complete. A log that no other process can write is complete whenever it is
+open. Another one is asked where it ends, from time to time while the namespace is watched, also by the process that leads it, which may
 have a successor and not know it yet. Once the view has come to there it is complete as of the time of the question. All namespaces share a
 rate of these questions (``max_confirmations_per_second``): the more are watched, the more rarely each log is asked.
 
@@ -21,8 +21,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from ..core.chains.sequencer import Request
 from ..core.errors import Kind, PolicyError
@@ -37,7 +39,10 @@ from .common import Common
 
 _LOG = logging.getLogger(__name__)
 AGAIN_SECONDS = 1.0
-"""How long the view may take to come to an end before the log is asked for it again."""
+"""How long the view may take to come to an end, for a confirmation, before the log is asked for it again."""
+
+_Wait: TypeAlias = tuple[int, Position, float, "asyncio.Future[None] | None"]
+"""A partition, a position, a number that no other wait has, and the future that ends when the view has come there."""
 
 
 class Progress:
@@ -58,7 +63,7 @@ class Progress:
             common: what all namespaces have in common.
             usage: says whether the namespace is watched, and counts the callers that wait for a version.
             confirmed: called with requests that had arrived before the log ended where the view is now, or earlier.
-            failed: called with requests for which there was no answer, or whose callers have given up, and why.
+            failed: called with requests for which there was no answer, and why.
         """
         limits = common.limits
         self._name = name
@@ -71,14 +76,12 @@ class Progress:
         self._log: NamespaceLog | None = None
         self._here: Sequence[Position] = ()
         """Where the view stands, by partition."""
-        self._waits: dict[int, list[tuple[Position, int, asyncio.Future[None]]]] = {}
-        """By partition: who waits for a position, the nearest first."""
-        self._numbers = itertools.count()
+        self._waits: list[_Wait] = []
+        """In order."""
+        self._numbers = itertools.count(1)
         self._tasks = TaskSet(name)
         self._unasked: list[Request] = []
-        """Requests that came while no log serves."""
-        self._waiting: dict[int, list[Request]] = {}
-        """By partition: requests for the next question about it."""
+        """Requests that wait for the next question about their partition."""
         self._asking: dict[int, tuple[asyncio.Task[None], list[Request]]] = {}
         """By partition: what asks, and the requests that wait for the answer, or for the view to come to it."""
         self._confirmed_ms = 0
@@ -91,9 +94,8 @@ class Progress:
         self._confirmed_ms = max(self._confirmed_ms, as_of)
         self.moved(here)
         self.watched()
-        unasked, self._unasked = self._unasked, []
-        for request in unasked:
-            self.confirm(request)
+        for request in self._unasked:
+            self._ask(log, log.partition_of(request.key))
 
     def stop(self) -> None:
         """Asks nothing while no log serves. Requests, and callers that wait for a version, go on waiting."""
@@ -102,29 +104,25 @@ class Progress:
         for task, requests in self._asking.values():
             task.cancel()
             self._unasked += requests
-        for requests in self._waiting.values():
-            self._unasked += requests
-        self._asking, self._waiting = {}, {}
+        self._asking = {}
 
     def moved(self, here: Sequence[Position]) -> None:
         """Ends the waits up to where the view has come, by partition. A log may come back with fewer partitions, or more."""
         self._here = here
-        for partition in [partition for partition in self._waits if partition < len(here)]:
-            line = self._waits[partition]
-            reached = bisect_right(line, here[partition], key=_position)
-            for _, _, future in line[:reached]:
-                if not future.done():
+        if not self._waits:
+            return
+        for partition, position in enumerate(here):
+            begin = bisect_left(self._waits, (partition, "", 0, None))
+            end = bisect_right(self._waits, (partition, position, math.inf, None))
+            for *_, future in self._waits[begin:end]:
+                if future is not None and not future.done():
                     future.set_result(None)
-            del line[:reached]
-            if not line:
-                del self._waits[partition]
+            del self._waits[begin:end]
 
     @property
     def waits(self) -> int:
         """How many callers, and questions, wait for a position."""
-        return sum(map(len, self._waits.values()))
-
-    # --- versions -------------------------------------------------------------------------------------------------
+        return len(self._waits)
 
     async def reached(self, view: View, key: PolicyKey, version: Position) -> None:
         """Returns once the view, which answers, has come to a version of a key.
@@ -148,27 +146,27 @@ class Progress:
         Raises:
             TimeoutError: it did not within so many seconds.
         """
-        wait = position, next(self._numbers), asyncio.get_running_loop().create_future()
-        insort(self._waits.setdefault(partition, []), wait)
+        future = asyncio.get_running_loop().create_future()
+        wait: _Wait = partition, position, next(self._numbers), future
+        insort(self._waits, wait)
         try:
             async with asyncio.timeout(seconds):
-                await wait[2]
+                await future
         finally:
-            line = self._waits.get(partition, [])
-            at = bisect_left(line, wait)
-            if at < len(line) and line[at] is wait:
-                del line[at]
+            at = bisect_left(self._waits, wait)
+            if at < len(self._waits) and self._waits[at] is wait:
+                del self._waits[at]
 
     # --- the end of the log ---------------------------------------------------------------------------------------
 
-    async def _come_to_end(self, log: NamespaceLog, partition: int, seconds: float, again: Callable[[], Awaitable[bool]]) -> None:
+    async def _come_to_end(self, log: NamespaceLog, partition: int, seconds: float, *, paced: bool) -> None:
         """Asks where a partition ends now, and waits until the view has come to there.
 
         Args:
             log: the log that serves.
             partition: the partition.
             seconds: how long to wait before the log is asked again.
-            again: awaited before it is; returns whether anybody waits still.
+            paced: whether that is subject to the rate of all namespaces.
 
         Raises:
             PolicyError: there was no answer.
@@ -178,8 +176,8 @@ class Progress:
             try:
                 await self._until(partition, end, seconds)
             except TimeoutError:
-                if not await again():
-                    return
+                if paced:
+                    await self._turn()
                 end = min(end, await self._end(log, partition))  # a view that is always behind comes to the first one
 
     async def _end(self, log: NamespaceLog, partition: int) -> Position:
@@ -195,32 +193,27 @@ class Progress:
 
     def confirm(self, request: Request) -> None:
         """Confirms or fails a request later, by asking for the end of its partition from now on."""
-        if self._log is None:
-            self._unasked.append(request)
-            return
-        partition = self._log.partition_of(request.key)
-        self._waiting.setdefault(partition, []).append(request)
-        self._begin(self._log, partition)
+        self._unasked.append(request)
+        if self._log is not None:
+            self._ask(self._log, self._log.partition_of(request.key))
 
-    def _begin(self, log: NamespaceLog, partition: int) -> None:
+    def _ask(self, log: NamespaceLog, partition: int) -> None:
         if partition not in self._asking:
             requests: list[Request] = []
-            task = self._tasks.begin(self._confirm(log, partition, requests), "requesting the end of the log")
-            self._asking[partition] = task, requests
+            self._asking[partition] = self._tasks.begin(self._confirm(log, partition, requests), "requesting the end of the log"), requests
 
     async def _confirm(self, log: NamespaceLog, partition: int, requests: list[Request]) -> None:
-        requests += self._waiting.pop(partition, [])  # also those that came in the same turn of the loop as the first one
-
-        async def again() -> bool:
-            given_up = [request for request in requests if request.abandoned]
-            requests[:] = [request for request in requests if not request.abandoned]
-            if given_up:
-                self._failed(given_up, "no request waits for it any more")
-            return bool(requests)
-
+        unasked, self._unasked = self._unasked, []
+        for request in unasked:
+            (requests if log.partition_of(request.key) == partition else self._unasked).append(request)
         why = ""
         try:
-            await self._come_to_end(log, partition, AGAIN_SECONDS, again)
+            async with asyncio.timeout(self._patience):
+                await self._come_to_end(log, partition, AGAIN_SECONDS, paced=False)
+        except TimeoutError:
+            why = "the log was not read up to its end in time"
+            self._unasked += [request for request in requests if not request.abandoned]  # a repeat waits for it
+            requests = [request for request in requests if request.abandoned]
         except PolicyError as problem:
             why = problem.message
         except (Exception, asyncio.CancelledError) as problem:  # no request may be left waiting, nor later ones kept from asking
@@ -229,8 +222,8 @@ class Progress:
             _LOG.exception("%s: requesting the end of the change log failed", self._name)
             why = f"requesting the end of the log failed ({type(problem).__name__})"
         del self._asking[partition]
-        if self._waiting.get(partition):
-            self._begin(log, partition)
+        for request in self._unasked:
+            self._ask(log, log.partition_of(request.key))
         if why:
             self._failed(requests, why)
         else:
@@ -264,14 +257,14 @@ class Progress:
             asked_at = self._common.now()
             try:
                 for partition in range(log.partitions):
-                    await self._come_to_end(log, partition, self._between, self._turn)
+                    await self._come_to_end(log, partition, self._between, paced=True)
             except PolicyError as error:
                 _LOG.debug("the end of a change log can't be requested: %s", error)
             else:
                 self._confirmed_ms = max(self._confirmed_ms, asked_at)
             await asyncio.sleep(self._between)
 
-    async def _turn(self, questions: int = 1) -> bool:
+    async def _turn(self, questions: int = 1) -> None:
         """Waits until the rate of all namespaces allows so many questions. A wait that is cancelled uses up none of it."""
         rate = self._common.confirmations
         seconds = rate.take(asyncio.get_running_loop().time(), questions)
@@ -280,11 +273,6 @@ class Progress:
         except asyncio.CancelledError:
             rate.give_back(questions)
             raise
-        return True
-
-
-def _position(wait: tuple[Position, int, asyncio.Future[None]]) -> Position:
-    return wait[0]
 
 
 def not_reached(name: str, position: Position) -> PolicyError:

@@ -24,10 +24,9 @@ from ..logs.change_log import ChangeLog
 from ..tasks import RestartedTask, TaskSet
 from .activity import Activity
 from .capacity import Capacity
-from .common import Common
+from .common import Common, Rate
 from .namespace import Namespace
-from .rate import Rate
-from .repair_queue import RepairQueue
+from .repairs import RepairQueue
 
 _LOAD_PATIENCE_SECONDS = 1.0
 """How long a load keeps its slot without any progress."""
@@ -82,7 +81,6 @@ class Registry:
             context,
             slots=FairLimiter(limits.max_concurrent_loads, _SLOW_LOADS * limits.max_concurrent_loads, _LOAD_PATIENCE_SECONDS),
             now=now,
-            repairs=self.repairs,
             activity=self.activity,
             capacity=self.capacity,
             confirmations=Rate(limits.max_confirmations_per_second),
@@ -135,7 +133,7 @@ class Registry:
                 " max_loaded_namespaces of this one.",
             )
         chance = random.Random(self._chance.getrandbits(64))
-        namespace = Namespace(name, self.common, chance, dismiss=self._dismiss, predecessor=self._closing.get(name))
+        namespace = Namespace(name, self.common, self.repairs, chance, dismiss=self._dismiss, predecessor=self._closing.get(name))
         self._namespaces[name] = namespace
         return namespace
 

@@ -1,7 +1,8 @@
 """Repairs: events that make the raw document of a key equal to its head, so that brokers show it (``core/fold/fold``).
 
 All sidecars see at the same moment that one is due. Each waits a little, at random, so that mostly one of them publishes it and the others
-find nothing left to do; copies do no harm. Then a repair has its turn in the server's queue (``repair_queue``).
+find nothing left to do; copies do no harm. All repairs of a server share a rate: a broker that falls far behind, or a program that rewrites
+documents, must not become a storm of repairs. An operator who wants to look first may pause them; no repair is lost meanwhile.
 
 If events of its key are in flight their outcome decides whether one is still due. If the log takes nothing, all repairs of the namespace
 are held, one is tried after a while, and the others follow if that succeeds.
@@ -10,8 +11,10 @@ are held, one is tried after a while, and the others follow if that succeeds.
 from __future__ import annotations
 
 import asyncio
-import enum
+import heapq
+import itertools
 import logging
+import math
 import random
 from dataclasses import dataclass
 
@@ -23,7 +26,7 @@ from ..core.policies.events import Event, Placed
 from ..core.reading.view import View
 from ..logs.change_log import LogError, NamespaceLog
 from .activity import Repair
-from .common import Common
+from .common import Common, Rate
 from .updates import Updates
 
 _LOG = logging.getLogger(__name__)
@@ -37,14 +40,75 @@ _BUSY_SECONDS = 1.0
 """The wait for events of ours that are in flight. Their outcome usually ends it earlier."""
 
 
-class _Outcome(enum.Enum):
-    PUBLISHED = enum.auto()
-    NOTHING = enum.auto()
-    """There was nothing to publish, or nothing may be published."""
-    BUSY = enum.auto()
-    """Events of the key are in flight: their outcome has it considered again."""
-    LATER = enum.auto()
-    """The log takes nothing now, of any key."""
+class RepairQueue:
+    """The repairs of all namespaces of a server, by when they may be published, at a bounded rate."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, per_second: float, *, paused: bool = False) -> None:
+        """Begins without repairs.
+
+        Args:
+            loop: the event loop, whose clock counts.
+            per_second: the most repairs in a second, on average.
+            paused: whether nothing is published until ``resume``.
+        """
+        self._loop = loop
+        self._rate = Rate(per_second)
+        self.paused = paused
+        """Whether repairs are paused."""
+        self._heap: list[tuple[float, int, Repairs, PolicyKey]] = []
+        """By time; also entries that do not count any more (``Repairs.counts``)."""
+        self._numbers = itertools.count()
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        """When the timer runs. Not every loop's handles know: uvloop's for what is due at once do not."""
+
+    @property
+    def waiting(self) -> int:
+        """How many repairs wait only because of the rate, or because repairs are paused. Safe to call from other threads."""
+        now = self._loop.time()
+        return sum(at <= now and repairs.counts(key, at) for at, _, repairs, key in list(self._heap))
+
+    def add(self, at: float, repairs: Repairs, key: PolicyKey) -> None:
+        """Has ``repairs.publish`` called at a time of the loop's clock, or later if the rate demands it."""
+        heapq.heappush(self._heap, (at, next(self._numbers), repairs, key))
+        self._set_timer()
+
+    def pause(self) -> None:
+        """Publishes nothing until ``resume``."""
+        self.paused = True
+        self._stop_timer()
+
+    def resume(self) -> None:
+        """Goes on after ``pause``."""
+        self.paused = False
+        self._set_timer()
+
+    def close(self) -> None:
+        """Forgets all repairs."""
+        self._heap.clear()
+        self._stop_timer()
+
+    def _set_timer(self) -> None:
+        if self.paused or not self._heap:
+            return
+        at = max(self._heap[0][0], self._rate.next_at)
+        if self._timer is None or at < self._timer_at:
+            self._stop_timer()
+            self._timer_at = at
+            self._timer = self._loop.call_at(at, self._publish)
+
+    def _publish(self) -> None:
+        self._stop_timer()
+        while self._heap and not self.paused and max(self._heap[0][0], self._rate.next_at) <= (now := self._loop.time()):
+            at, _, repairs, key = heapq.heappop(self._heap)
+            if repairs.publish(key, at):
+                self._rate.take(now)
+        self._set_timer()
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 @dataclass(eq=False, slots=True)
@@ -52,37 +116,38 @@ class _Due:
     since: float
     cause: Placed | None
     at: float = 0.0
-    number: int = 0
-    """Of its entry in the queue; 0: it is held, because nothing can be published."""
+    """When its wait is over; 0: it is held, because nothing can be published."""
 
 
 class Repairs:
     """The repairs of one namespace that are due."""
 
-    def __init__(self, name: str, common: Common, updates: Updates, chance: random.Random) -> None:
+    def __init__(self, name: str, common: Common, queue: RepairQueue, updates: Updates, chance: random.Random) -> None:
         """Begins without repairs.
 
         Args:
             name: ``tenant/namespace``.
             common: what all namespaces have in common.
+            queue: the repairs of all namespaces.
             updates: the requests, whose events go before repairs.
             chance: spreads the waits.
         """
         self._name = name
         self._common = common
+        self._queue = queue
         self._updates = updates
         self._chance = chance
         self._loop = asyncio.get_running_loop()
         self._due: dict[PolicyKey, _Due] = {}
+        self._queued: dict[PolicyKey, float] = {}
+        """The keys that have an entry in the queue that counts, and its time."""
         self._log: NamespaceLog | None = None
-        """The log that serves, or served last; None: none has."""
         self._view: View | None = None
-        """The view that answers, or answered last; None: none has."""
-        self._paused = False
-        self._refused = 0
-        """How often in a row the log has taken nothing, when asked or later. Meanwhile all are held, and one is tried after a while."""
-        self._attempt = 0
-        """The number of the queue's entry for that attempt."""
+        """The log that serves and its view; None: all repairs are held until one does."""
+        self._failures = 0
+        """How often in a row the log has taken nothing, when asked or later. Meanwhile all are held, and one is tried."""
+        self._tried: PolicyKey | None = None
+        """The key whose repair is tried next, while the log takes nothing."""
 
     @property
     def due(self) -> int:
@@ -103,8 +168,7 @@ class Repairs:
         """
         if state is None or not self._updates.leads:
             return
-        if self._refused and cause is not None and _is_restatement(cause.event):
-            self._refused = 0
+        if self._failures and cause is not None and _is_restatement(cause.event):
             self._release()
         known = self._due.get(key) if self._due else None
         if not state.due:
@@ -117,142 +181,123 @@ class Repairs:
             known = self._due[key] = _Due(now, cause)
         elif known.at <= now:
             return  # it is held, or its wait is over
-        if not self._held:
+        if self._log is not None and not self._failures:
             self._wait(key, known, min(self._delay(), max(0.0, known.since + BOUND_SECONDS - now)))
 
     def serve(self, log: NamespaceLog, view: View) -> None:
         """Goes on with a view that answers from now on."""
-        self._log, self._view, self._paused = log, view, False
+        self._log, self._view = log, view
         self._release()
         self.led()
 
     def led(self) -> None:
         """Notes that the writer of the log may have changed: only the process that may append has repairs."""
         if not self._updates.leads:
-            self.close()
-            return
-        for key, state in self._view.due() if self._view is not None else ():
-            self.consider(key, state)
+            self._due.clear()
+            self._release()
+        elif self._view is not None:
+            for key, state in self._view.due():
+                self.consider(key, state)
 
     def append_failed(self, event: Event, state: KeyState | None, error: LogError) -> None:
         """Deals with an event of ours that was not acknowledged, which may have been a repair."""
-        if _is_restatement(event) and not _passes(error):
+        was_repair = _is_restatement(event)
+        if was_repair and not _passes(error):
             self._log_refusal(event.key, error)
+            self._release()
             return
-        if _is_restatement(event):
-            self._try_later()
         self.consider(event.key, state)
+        if was_repair:
+            self._try_later(event.key)
 
     def pause(self) -> None:
         """Holds what is due until a log serves again."""
-        self._paused = True
-        self._refused = 0
-        self._hold()
+        self._log = self._view = None
+        for due in self._due.values():
+            due.at = 0.0
 
     def close(self) -> None:
-        """Forgets what is due."""
+        """Forgets what is due, until a log serves again."""
         self._due.clear()
-        self._refused = self._attempt = 0
-
-    def end(self) -> None:
-        """Forgets what is due, and the view: the namespace is closed."""
-        self.close()
         self._log = self._view = None
 
-    def counts(self, key: PolicyKey | None, number: int) -> bool:
-        """Returns whether an entry of the queue still counts."""
-        if key is None:
-            return number == self._attempt
+    def counts(self, key: PolicyKey, at: float) -> bool:
+        """Returns whether an entry of the queue is of a repair that would be published now if the queue let it."""
         due = self._due.get(key)
-        return due is not None and due.number == number
+        return due is not None and 0 < due.at <= self._loop.time() and self._queued.get(key) == at
 
-    def publish(self, key: PolicyKey | None, number: int) -> bool:
-        """Publishes the repair of a key (None: of any), if the queue's entry still counts. Returns whether something was published."""
-        if not self.counts(key, number):
+    def publish(self, key: PolicyKey, at: float) -> bool:
+        """Publishes the repair of a key, if its wait is over and the queue's entry counts. Returns whether something was published."""
+        if self._queued.get(key) != at:
             return False
-        if key is not None:
-            return self._publish(key) is _Outcome.PUBLISHED
-        self._attempt = 0
-        outcome = _Outcome.NOTHING
-        for each in list(self._due):
-            outcome = self._publish(each)
-            if outcome in (_Outcome.PUBLISHED, _Outcome.LATER):
-                break
-        if outcome in (_Outcome.NOTHING, _Outcome.BUSY):
-            self._refused = 0
-            self._release()
-        return outcome is _Outcome.PUBLISHED  # the others follow once it is in the log (``consider``)
-
-    def _publish(self, key: PolicyKey) -> _Outcome:
-        due = self._due[key]
-        try:
-            outcome = self._append(key, due.cause)
-        except Exception:  # noqa: BLE001 (other keys, and other namespaces, wait behind it)
-            _LOG.exception("the repair of %s (%s) failed; it is not tried again before its next event", key.topic, key.scope.name)
-            outcome = _Outcome.NOTHING
-        if self._due.get(key) is not due:
-            pass  # to publish it has ended all repairs
-        elif outcome is _Outcome.BUSY:
+        del self._queued[key]
+        due, is_tried = self._due.get(key), key == self._tried
+        if self._log is None or (self._failures and not is_tried):
+            if due is not None:
+                due.at = 0.0
+            return False
+        if due is not None and due.at > (now := self._loop.time()):
+            self._wait(key, due, due.at - now)
+            return False
+        self._tried = None
+        published = False
+        if due is not None and self._updates.busy(key):  # the outcome of its events has it considered again, mostly
             self._wait(key, due, _BUSY_SECONDS)
-        elif outcome is _Outcome.LATER:
-            self._try_later()
-        else:
+        elif due is not None:
             del self._due[key]
-        return outcome
+            try:
+                published = self._append(self._log, key, due.cause)
+            except LogError as error:
+                if not _passes(error):
+                    self._log_refusal(key, error)
+                elif self._updates.leads:
+                    due.at = 0.0
+                    self._due[key] = due
+                    self._try_later(key)
+                    return False
+            except Exception:  # noqa: BLE001 (other keys, and other namespaces, wait behind it)
+                _LOG.exception("the repair of %s (%s) failed; it is not tried again before its next event", key.topic, key.scope.name)
+        if is_tried and not published:
+            self._release()  # if the log still takes nothing, the next one finds out
+        return published  # after a failure the others follow once it is in the log (``consider``)
 
-    def _append(self, key: PolicyKey, cause: Placed | None) -> _Outcome:
-        log, view = self._log, self._view
-        if self._paused or log is None or view is None:
-            return _Outcome.LATER
-        if self._updates.busy(key):
-            return _Outcome.BUSY
+    def _append(self, log: NamespaceLog, key: PolicyKey, cause: Placed | None) -> bool:
+        view = self._view
+        assert view is not None, "the log serves"
         known = view.state(key)
         event = view.restatement(key, self._updates.new_id())
         if event is None or known is None:
-            return _Outcome.NOTHING
+            return False
         published = not self._common.read_only
         if published:
-            try:
-                log.append(event)
-            except LogError as error:
-                if _passes(error):
-                    return _Outcome.LATER
-                self._log_refusal(key, error)
-                return _Outcome.NOTHING
+            log.append(event)
         self._common.activity.repair(Repair(self._name, key, known.version, known.live, known.document, cause), published=published)
-        return _Outcome.PUBLISHED if published else _Outcome.NOTHING
-
-    # --- waiting --------------------------------------------------------------------------------------------------
-
-    @property
-    def _held(self) -> bool:
-        return self._paused or self._refused > 0
+        return published
 
     def _delay(self) -> float:
         return self._chance.uniform(LEAST_SECONDS, MOST_SECONDS)
 
     def _wait(self, key: PolicyKey, due: _Due, seconds: float) -> None:
-        due.at = self._loop.time() + seconds
-        due.number = self._common.repairs.add(seconds, self, key)
+        due.at = at = self._loop.time() + seconds
+        if at < self._queued.get(key, math.inf):
+            self._queued[key] = at
+            self._queue.add(at, self, key)
 
-    def _hold(self) -> None:
-        for due in self._due.values():
-            due.at = due.number = 0
-        self._attempt = 0
-
-    def _try_later(self) -> None:
+    def _try_later(self, key: PolicyKey) -> None:
         """Holds all repairs, as the log takes nothing, and tries one after a while."""
-        if not self._attempt:
-            pause = min(self._delay() * 2**self._refused, BOUND_SECONDS)
-            self._refused = min(self._refused + 1, 8)
-            self._hold()
-            self._attempt = self._common.repairs.add(pause, self, None)
+        if self._tried is not None or self._log is None:
+            return
+        self._tried = key if key in self._due else next(iter(self._due), None)
+        if self._tried is not None:
+            self._wait(self._tried, self._due[self._tried], min(self._delay() * 2**self._failures, BOUND_SECONDS))
+            self._failures = min(self._failures + 1, 8)
 
     def _release(self) -> None:
-        if not self._held:
-            for key, due in self._due.items():
-                if not due.number:
-                    self._wait(key, due, self._delay())
+        """Lets all repairs go on."""
+        self._failures, self._tried = 0, None
+        for key, due in self._due.items():
+            if not due.at:
+                self._wait(key, due, self._delay())
 
     def _log_refusal(self, key: PolicyKey, error: LogError) -> None:
         """Logs a repair that the log can't take, now or later: it is not tried again before the key's next event."""

@@ -13,7 +13,7 @@ state      how it gets there                                   how it is answere
 ARRIVED    the view does not answer yet, or it is not known    nothing was done
            which process writes the log
 CHAINED    the sequencer has it, without an event              nothing was done
-SENT       the log has its event, or may have                  ``OUTCOME_UNKNOWN``: a repeat with the same id is told what happened
+SENT       the log has its event, or may have                  ``OUTCOME_UNKNOWN``: a repeat with the same id gets the answer
 ANSWERED   ``_settle``, once
 =========  ==================================================  ===========================================================================
 """
@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from time import perf_counter
 
-from ..core.chains.refusals import not_confirmed, not_in_time, nothing_is_written
+from ..core.chains.answers import not_confirmed, not_in_time, nothing_is_written
 from ..core.chains.sequencer import Append, Effect, FoundEvent, Request, Result, Sequencer, Settled, outcome_not_known
 from ..core.errors import Kind, PolicyError
 from ..core.fold.fold import Folded, KeyState
@@ -88,19 +88,18 @@ class Updates:
 
     # --- requests -------------------------------------------------------------------------------------------------
 
-    def submit(self, requests: Sequence[Request], tell: Callable[[Request, Result | PolicyError], None]) -> bool:
-        """Applies updates and deletes, in this order; reports each answer once, when the event's place in the log is known, or in time.
+    def submit(self, requests: Sequence[Request], on_answer: Callable[[Request, Result | PolicyError], None]) -> bool:
+        """Applies updates and deletes, in this order; reports each answer once, when the event's position in the log is known, or in time.
 
-        The errors that are reported: as the sequencer says; UNAVAILABLE when the log can't be reached, or the namespace is closed and
-        nothing was sent; DEADLINE_EXCEEDED (reason OUTCOME_UNKNOWN, with the request id) when its place in the log is not known in time, or
-        not before the namespace is closed; UNAVAILABLE (reason NOT_APPENDED) when nothing is to be written, as far as is known here, and
-        where the log ends is not known; UNAVAILABLE (reason NOT_LEADER, with the leader's address if it is known) when another process
-        writes the log; FAILED_PRECONDITION (reason READ_ONLY) when nothing may be written here; RESOURCE_EXHAUSTED when it would make a key
-        and there is no room for it.
+        Besides the sequencer's own errors it reports: UNAVAILABLE when the log can't be reached, or the namespace is closed and nothing was
+        sent; DEADLINE_EXCEEDED (OUTCOME_UNKNOWN) when the event's position is not known in time, or not before the namespace is closed;
+        UNAVAILABLE (NOT_APPENDED) when there seems to be nothing to write, and the log did not say where it ends; UNAVAILABLE (NOT_LEADER,
+        with the leader's address if it is known) when another process writes the log; FAILED_PRECONDITION (READ_ONLY); RESOURCE_EXHAUSTED
+        when it would make a key and there is no room for it.
 
         Args:
             requests: the updates and deletes.
-            tell: called with each request and its answer, perhaps before this returns. It must return soon and must not raise.
+            on_answer: called with each request and its answer, perhaps before this returns. It must return soon and must not raise.
 
         Returns:
             Whether some wait until the namespace is loaded.
@@ -108,29 +107,21 @@ class Updates:
         self._usage.pending += len(requests)
         now = perf_counter()
         for request in requests:
-            request.began, request.on_answer = now, tell
-        readiness = self._common.readiness
-        refusal = readiness.refuses_changes() if readiness.problem is not None else None
-        if (error := refusal or self._closed) is not None:
-            for request in requests:
-                self._settle(request, error)
-            return False
-        if self._common.read_only:
-            for request in requests:
-                if not request.validate_only:
-                    self._settle(request, nothing_is_written(self._name))
-            requests = [request for request in requests if not request.answered]
-        if not requests:
-            return False
-        if not self._serves:
-            self._arrivals.update(dict.fromkeys(requests))
-            self._deadlines.add(requests)
-            return True
+            request.began, request.on_answer = now, on_answer
+        readiness, read_only = self._common.readiness, self._common.read_only
+        error = (readiness.refuses_changes() if readiness.problem is not None else None) or self._closed
         for request in requests:
-            self._admit(request)
-        if left := [request for request in requests if not request.answered]:
-            self._deadlines.add(left)
-        return False
+            if error is not None:
+                self._settle(request, error)
+            elif read_only and not request.validate_only:
+                self._settle(request, nothing_is_written(self._name))
+            elif self._serves:
+                self._admit(request)
+            else:
+                self._arrivals[request] = None
+            if not request.answered:
+                self._deadlines.add(request)
+        return not self._serves and bool(self._arrivals)
 
     def _settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Reports the answer, once."""
@@ -175,7 +166,7 @@ class Updates:
 
     def close(self, error: PolicyError) -> None:
         """Answers all requests, as nothing more is read from the log: with the error if nothing was sent, else with an unknown outcome."""
-        left = [request for request in self._deadlines.close() if not request.answered]
+        left = self._deadlines.close()
         for request in left:
             request.given_up = True  # all of them first: the sequencer withdraws a request only if its repeats are given up too
         for request in left:
@@ -272,7 +263,7 @@ class Updates:
                 self._settle(request, NotLeader(self._name, leadership))
             else:
                 self._arrivals[request] = None
-        except Exception:  # noqa: BLE001 (told)
+        except Exception:  # noqa: BLE001 (others go on)
             _LOG.exception("%s: an update failed", self._name)
             self._withdraw(request)
             self._settle(request, outcome_not_known(request))  # its event may be in the log
@@ -365,25 +356,25 @@ class Deadlines:
         self._loop = loop
         self._seconds = seconds
         self._expire = expire
-        self._open: deque[tuple[float, Sequence[Request]]] = deque()
-        """Requests that came together, and when their time is over."""
+        self._open: deque[tuple[float, Request]] = deque()
+        """The requests, and when their time is over. Those that are answered are dropped once they are the oldest."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, requests: Sequence[Request]) -> None:
-        """Adds requests that wait for their answers. The oldest are dropped if they are answered, with all that they keep in memory."""
+    def add(self, request: Request) -> None:
+        """Adds a request that waits for its answer."""
         waiting = self._open
-        while waiting and waiting[0][1][-1].answered and all(request.answered for request in waiting[0][1]):
+        while waiting and waiting[0][1].answered:
             waiting.popleft()
-        waiting.append((self._loop.time() + self._seconds, requests))
+        waiting.append((self._loop.time() + self._seconds, request))
         if self._timer is None:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)
 
     def close(self) -> list[Request]:
-        """Ends all deadlines. Returns the requests that wait, the oldest first, and some that have been answered."""
+        """Ends all deadlines. Returns the requests that wait, the oldest first."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        waiting = [request for _, requests in self._open for request in requests]
+        waiting = [request for _, request in self._open if not request.answered]
         self._open.clear()
         return waiting
 
@@ -391,12 +382,12 @@ class Deadlines:
         self._timer = None
         now = self._loop.time()
         waiting = self._open
-        while waiting and (waiting[0][0] <= now or all(request.answered for request in waiting[0][1])):
-            for request in waiting.popleft()[1]:
-                if not request.answered:
-                    try:
-                        self._expire(request)
-                    except Exception:  # noqa: BLE001 (the others' time goes on)
-                        _LOG.exception("a request whose time was over could not be answered")
+        while waiting and (waiting[0][0] <= now or waiting[0][1].answered):
+            _, request = waiting.popleft()
+            if not request.answered:
+                try:
+                    self._expire(request)
+                except Exception:  # noqa: BLE001 (the others' time goes on)
+                    _LOG.exception("a request whose time was over could not be answered")
         if waiting:
             self._timer = self._loop.call_later(self._seconds * _GRAIN, self._look)

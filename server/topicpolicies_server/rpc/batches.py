@@ -94,7 +94,7 @@ class Batch:
         """Changes that were submitted and have no result, with their namespaces."""
         self._elsewhere: dict[int, NotLeader] = {}
         """Changes without a result that other sidecars have to make, by index."""
-        self._order: dict[PolicyKey, list[Request]] = {}
+        self._order: dict[PolicyKey, int] = {}
         self._beginning: asyncio.Task[None] | None = None
         self._complete = asyncio.Event()
         """Set when every change has its result, or is to be forwarded."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from datetime import UTC, datetime, timedelta
 
-from ..core.chains.refusals import not_in_time
+from ..core.chains.answers import not_in_time
 from ..core.chains.request import Request
 from ..core.errors import Kind, PolicyError
 from ..core.names import parse_namespace, parse_topic

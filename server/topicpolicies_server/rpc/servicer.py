@@ -7,7 +7,6 @@ even whether it exists.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -25,7 +24,6 @@ from ..core.policies import documents, secrets
 from ..core.policies.events import ABSENT
 from ..core.traces import StageTimes
 from ..logs.change_log import NotLeader
-from ..namespaces.gathering import Gathering
 from ..namespaces.namespace import Namespace
 from ..namespaces.registry import Registry
 from . import answers, deadline_errors, effective, listing, requests
@@ -121,7 +119,6 @@ class Servicer:
         self.calls = calls
         """Every call in progress on the server."""
         calls.lateness.hurry = self._hurry
-        self._gathering = Gathering(asyncio.get_running_loop())
 
     def give_up(self) -> None:
         """Ends every change without a result: with SHUTTING_DOWN if it certainly was not made, else with OUTCOME_UNKNOWN."""
@@ -156,15 +153,10 @@ class Servicer:
     async def update_policy(self, message: service_pb2.UpdatePolicyRequest, context: Context) -> bytes:
         """UpdatePolicy."""
         context.target = message.topic
-        gathering = self._gathering
-        if (turn := gathering.come()) is not None:
-            await gathering.wait(turn)
         try:
             return await self._change(*requests.read_update(message, author_of(context)), context)
         except NotLeader as refused:
             return await self._forwarded(message, requests.read_update, context, refused)
-        finally:
-            gathering.leave()
 
     @answering
     async def delete_policy(self, message: service_pb2.DeletePolicyRequest, context: Context) -> bytes:

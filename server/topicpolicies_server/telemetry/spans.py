@@ -11,7 +11,7 @@ a call                 the caller's span, if it names one      the call comes, i
 ``readback``           the call, or ``change``                 the log acknowledges the event, the event counts
 =====================  ======================================  ==================================================
 
-The last four are made of times that the stages note anyway (``namespaces/stages``): once the call has ended, and not on the event loop. A
+The last four are made of times that the stages note anyway (``namespaces/activity``): once the call has ended, and not on the event loop. A
 stage that has not ended has no span.
 """
 

@@ -27,7 +27,7 @@ from topicpolicies_server.logs.pulsar.ids import NOWHERE, MessageId, border_of, 
 from topicpolicies_server.logs.pulsar.reading import partition as reader
 from topicpolicies_server.logs.pulsar.reading.entries import Entries, ResumePoint
 from topicpolicies_server.logs.pulsar.reading.partition import PartitionReader
-from topicpolicies_server.namespaces.wording import event_in_words
+from topicpolicies_server.namespaces.activity import event_in_words
 
 NAMESPACE = "public/default"
 KEY = a_key(NAMESPACE)

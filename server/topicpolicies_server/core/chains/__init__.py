@@ -3,7 +3,7 @@
 - ``request``: an update or a delete, and the answer to it
 - ``link``: a request that was computed, and the state of its event on the way to the log and back
 - ``event``: builds the event of an update
-- ``refusals``: the errors that a chain answers with
+- ``answers``: the answers that need no event, and the errors
 - ``chain``: the updates of one policy key, each computed on the result of the one before
 - ``sequencer``: the chains of a namespace
 """

@@ -20,10 +20,9 @@ from ..fold.fold import Folded, KeyState, Status, restatement
 from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Position, Remembered
-from .answers import judge_request, repeated, replay
+from .answers import conflict, contention, judge_request, not_appended, not_confirmed, outcome_not_known, repeated, replay
 from .event import event_of
 from .link import EventReport, Link, State
-from .refusals import conflict, contention, not_appended, not_confirmed, outcome_not_known
 from .request import Outcome, Request, Result
 
 ATTEMPTS = 16
@@ -114,8 +113,6 @@ class ChainContext:
     def settle(self, request: Request, answer: Result | PolicyError) -> None:
         """Adds the effects that answer a request and its repeats."""
         self.effects.append(Settled(request, answer))
-        if request.batch is not None:
-            request.leave_batch()
         if request.repeats:
             replayed = answer._replace(replayed=True) if isinstance(answer, Result) else answer
             self.effects.extend(Settled(repeat, replayed) for repeat in request.repeats)
@@ -164,9 +161,9 @@ class Chain:
         """How many requests of this chain have no event."""
         return len(self._queue) + len(self._links) - len(self._appended)
 
-    def expected(self, event_id: str) -> Link | None:
-        """Returns the link of an event in flight; None: the event is not one of this chain."""
-        return self._appended.get(event_id)
+    def expects(self, event_id: str) -> bool:
+        """Returns whether an event is one of this chain that is in flight."""
+        return event_id in self._appended
 
     def find_original(self, request: Request) -> Request | None:
         """Returns the request with the same id; None: there is none, or all callers gave it up and it has no event, so it does nothing."""
@@ -322,24 +319,23 @@ class Chain:
                 else:
                     self._settle(request, answer)
                 return True
-        if request.overtaken_in_batch:  # it can't be written behind a later request of its batch
+        if request.batch is not None and request.overtaken_in_batch:  # it can't be written behind a later request of its batch
             self._settle(request, not_appended(request))
             return True
-        before = self.newest(head)
+        before = self.newest(head) if self._appended else head
         answer, after = judge_request(request, before, version)
         if answer is not None:
             if not context.require_confirmation(request, version) and not self._links:
                 self._settle(request, answer)
                 return True
             self._links.append(Link(request, None))  # the answer holds only if the events in flight succeed
-            request.wait_in_batch()
-        elif not at_front and request.batch and request.earlier_is_unconfirmed:  # the earlier one may have to be written first
+        elif not at_front and request.batch is not None and self._waits_for_its_batch(request):
             self._put_back(request)
             return False
         else:
             self._append(request, state, before, after)
             if request.batch is not None:
-                request.overtake_in_batch()
+                request.batch[request.key] = request.number
         if at_front and request.batch is not None:
             self._put_behind(request)
         return True
@@ -376,6 +372,11 @@ class Chain:
         self._queue[request] = None
         self._queue.move_to_end(request, last=False)
 
+    def _waits_for_its_batch(self, request: Request) -> bool:
+        """Returns whether an earlier request of the same batch is still to be confirmed, and so may have to be written first."""
+        waiting = (link.request for link in self._links if link.state is State.WAITING)
+        return any(each.batch is request.batch and each.number < request.number and each.unconfirmed for each in waiting)
+
     def _put_behind(self, request: Request) -> None:
         """Moves the links without an event of a request's batch behind the request, so that the batch's order is kept."""
         waiting = (link for link in self._links if link.state is State.WAITING and link.request is not request)
@@ -390,7 +391,6 @@ class Chain:
         """Settles a link whose event was folded. Events that were appended before it and are not folded are not in the log."""
         if link is not self._links[0]:
             self._pass(link)
-        link.on(EventReport.FOLDED)
         self._unlink(link)
         request, context = link.request, self._context
         if result.status is Status.APPLIED:

@@ -33,7 +33,7 @@ def event_of(
         in_flight: the earlier links of the chain whose events are appended and not folded yet, in order, by event id.
     """
     change = request.change
-    coming = on_their_way(in_flight)
+    coming = on_their_way(in_flight) if in_flight else []
     reads: dict[str, str] = {}
     if change is not None:
         reads = change.reads(before)

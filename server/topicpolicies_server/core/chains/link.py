@@ -1,18 +1,8 @@
 """A link of a chain: a request that was computed, and the state of its event on the way to the log and back.
 
 A link without an event is WAITING: its answer writes nothing, and holds only if the links before it succeed and, on a shared log, if it is
-confirmed (``sequencer``). It has no other state. A link with an event changes its state with each report about that event (``EventReport``;
-the table is ``TRANSITIONS``):
-
-===========  =========  ===================  ===================  ===================  ===================  ===================
-state        folded     a later event was    append failed; the   append failed; the   appended again       log opened anew,
-                        folded before it     log may have it      log lacks it                              event not found
-===========  =========  ===================  ===================  ===================  ===================  ===================
-UNDER_WAY    CONCLUDED  OVERTAKEN            DOUBTFUL             REFUSED                                   DOUBTFUL
-OVERTAKEN    CONCLUDED  OVERTAKEN            LOST                 LOST                                      LOST
-DOUBTFUL     CONCLUDED  LOST                 DOUBTFUL             UNKNOWN              AGAIN                DOUBTFUL
-AGAIN        CONCLUDED  LOST                 DOUBTFUL             UNKNOWN                                   DOUBTFUL
-===========  =========  ===================  ===================  ===================  ===================  ===================
+confirmed (``sequencer``). It has no other state. A link with an event changes its state with each report about that event
+(``TRANSITIONS``).
 
 - UNDER_WAY: the event was appended, and the outcome of the append is outstanding.
 - AGAIN: the event was appended a second time, and that outcome is outstanding. The first copy may be in the log.
@@ -21,9 +11,8 @@ AGAIN        CONCLUDED  LOST                 DOUBTFUL             UNKNOWN       
 - DOUBTFUL: the append failed, and the event may be in the log all the same. The next later event that is folded shows whether it is; if no
   append is outstanding that could show it, the last event of the chain is appended again.
 
-In the other states the link leaves its chain:
+A link whose event is folded leaves its chain, whatever its state: the fold says what it did. So does one that comes to another state:
 
-- CONCLUDED: the event was folded, and the fold says what it did.
 - LOST: the event is certainly not in the log; its request is computed again.
 - REFUSED: the event is certainly not in the log; its request fails with the error of the append.
 - UNKNOWN: the second append was refused, and the first copy may be in the log; the outcome of the request is not known.
@@ -48,7 +37,6 @@ class State(enum.Enum):
     OVERTAKEN = enum.auto()
     DOUBTFUL = enum.auto()
     AGAIN = enum.auto()
-    CONCLUDED = enum.auto()
     LOST = enum.auto()
     REFUSED = enum.auto()
     UNKNOWN = enum.auto()
@@ -58,7 +46,6 @@ class EventReport(enum.Enum):
     """A report about a link's event."""
 
     __hash__ = object.__hash__
-    FOLDED = enum.auto()
     PASSED = enum.auto()
     """A later event of the chain was folded before it."""
     NOT_ACKNOWLEDGED = enum.auto()
@@ -72,21 +59,18 @@ class EventReport(enum.Enum):
 
 TRANSITIONS: Mapping[State, Mapping[EventReport, State]] = {
     State.UNDER_WAY: {
-        EventReport.FOLDED: State.CONCLUDED,
         EventReport.PASSED: State.OVERTAKEN,
         EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
         EventReport.NOT_THERE: State.REFUSED,
         EventReport.MISSED: State.DOUBTFUL,
     },
     State.OVERTAKEN: {
-        EventReport.FOLDED: State.CONCLUDED,
         EventReport.PASSED: State.OVERTAKEN,
         EventReport.NOT_ACKNOWLEDGED: State.LOST,
         EventReport.NOT_THERE: State.LOST,
         EventReport.MISSED: State.LOST,
     },
     State.DOUBTFUL: {
-        EventReport.FOLDED: State.CONCLUDED,
         EventReport.PASSED: State.LOST,
         EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
         EventReport.NOT_THERE: State.UNKNOWN,
@@ -94,7 +78,6 @@ TRANSITIONS: Mapping[State, Mapping[EventReport, State]] = {
         EventReport.MISSED: State.DOUBTFUL,
     },
     State.AGAIN: {
-        EventReport.FOLDED: State.CONCLUDED,
         EventReport.PASSED: State.LOST,
         EventReport.NOT_ACKNOWLEDGED: State.DOUBTFUL,
         EventReport.NOT_THERE: State.UNKNOWN,

@@ -84,10 +84,10 @@ class Request:
     """Called with the answer by the code that performs the effect ``Settled``; the sequencer never calls it."""
     repeats: list[Request] = field(default_factory=list)
     """Later requests with the same id, which get the same answer."""
-    batch: dict[PolicyKey, list[Request]] | None = None
-    """In a batch: what keeps its requests in order. By key, the last request that has an event, then those that wait without one."""
-    overtaken_in_batch: bool = False
-    """Whether a later request of the same batch and key has an event. If so, this one is not written any more: it fails instead."""
+    batch: dict[PolicyKey, int] | None = None
+    """In a batch, the same for all its requests: by key, the ``number`` of the last one that has had an event."""
+    number: int = 0
+    """Counts the requests of a sequencer in the order in which they were submitted."""
     attempts: int = 0
     stage_times: StageTimes | None = None
     """Where the times of its stages are noted, if the request is traced."""
@@ -125,39 +125,6 @@ class Request:
         return self.given_up and all(repeat.given_up for repeat in self.repeats)
 
     @property
-    def earlier_is_unconfirmed(self) -> bool:
-        """Whether an earlier request of the same batch and key is still to be confirmed, and so may have to be written first."""
-        if self.batch is not None:
-            for earlier in self.batch.get(self.key, ()):
-                if earlier.needs_confirmation and not earlier.confirmed:
-                    return True
-        return False
-
-    def wait_in_batch(self) -> None:
-        """Notes in the batch that the request waits without an event."""
-        if self.batch is not None and self not in (waiting := self.batch.setdefault(self.key, [])):
-            waiting.append(self)
-
-    def overtake_in_batch(self) -> None:
-        """Notes in the batch that the request has an event: those before it are overtaken, those behind it still wait."""
-        if self.batch is None:
-            return
-        waiting = self.batch.get(self.key)
-        if waiting is None:
-            self.batch[self.key] = [self]
-            return
-        at = waiting.index(self) if self in waiting else len(waiting)
-        for earlier in waiting[:at]:
-            earlier.overtaken_in_batch = True
-        waiting[: at + 1] = [self]
-
-    def leave_batch(self) -> None:
-        """Notes in the batch that the request has its answer."""
-        if self.batch is None:
-            return
-        waiting = self.batch.get(self.key)
-        if waiting is not None and self in waiting:
-            if len(waiting) == 1:
-                del self.batch[self.key]
-            else:
-                waiting.remove(self)
+    def overtaken_in_batch(self) -> bool:
+        """Whether a later request of the same batch and key has had an event. If so, this one is not written any more: it fails instead."""
+        return self.batch is not None and self.batch.get(self.key, 0) > self.number

@@ -7,7 +7,7 @@ chain does not wait for the log. The result of the update is known when its even
 Only three things make a request wait in its chain: a version that it names (the one before it must be known), a full pipeline, and an
 answer that writes nothing (it holds only if the events in flight before it succeed).
 
-**An answer that writes nothing** (nothing to change, no document, a refusal, a dry run) has no place in the log that would prove what it
+**An answer that writes nothing** (nothing to change, no document, a refusal, a dry run) has no position in the log that would prove what it
 was computed from. Where others write the log too, the view may lack what they had written when the request arrived, and "unchanged" would
 lose an update. So such an answer is *confirmed* first: the view has to come to where the log ended after the request arrived. Then the
 request is computed again, and written if the document now calls for it. No confirmation is needed where this process is the only writer,
@@ -25,12 +25,6 @@ event by then, the request fails instead.
 The namespace reports what happens (``submit``, ``withdraw``, ``folded``, ``failed``, ``confirmed``, ``reopened``). The sequencer passes
 each report to the chain of the key, and returns effects: events to append, requests to confirm, and requests that are settled. It does no
 I/O and keeps no time. A chain exists only while it has a request.
-
-::
-
-    request      a request, and its result                    chain    one key: the queue, the links, computing, concluding
-    refusals     the errors                                   link     one event on its way: states and transitions
-    event        the event of an update
 """
 
 from __future__ import annotations
@@ -42,9 +36,8 @@ from ..fold.fold import Folded, KeyState
 from ..names import PolicyKey
 from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event
-from .answers import judge_request, repeated
+from .answers import judge_request, not_confirmed, outcome_not_known, repeated, reused, too_many
 from .chain import ATTEMPTS, DEPTH, QUEUE, Append, Chain, ChainContext, Confirm, Effect, FoundEvent, Known, Settled
-from .refusals import not_confirmed, outcome_not_known, reused, too_many
 from .request import Outcome, Request, Result
 
 __all__ = [
@@ -77,6 +70,7 @@ class Sequencer:
         self._chains: dict[PolicyKey, Chain] = {}
         self._dry: dict[Request, None] = {}
         """Dry runs that wait to be confirmed."""
+        self._submitted = 0
 
     @property
     def chains(self) -> int:
@@ -107,24 +101,26 @@ class Sequencer:
         """
         context, chain = self._context, self._chains.get(request.key)
         if request.validate_only:
-            return self._submit_dry(request, chain)
+            self._submit_dry(request, chain)
+            return context.take_effects()
         first = chain.find_original(request) if chain is not None else None
-        if first is not None:
-            if first.digest != request.digest:
-                return self._settle_at_once(request, reused(request))
+        if first is not None and first.digest == request.digest:
             first.repeats.append(request)
             return []
-        remembered = context.known(request, state)
-        if remembered is not None:
-            return self._settle_at_once(request, repeated(request, state, remembered))
-        if chain is not None and chain.waiting >= context.queue:
-            return self._settle_at_once(request, too_many(request, context.queue))
-        if chain is None:
-            chain = self._chains[request.key] = Chain(request.key, context)
-        request.submitted_at = state.version if state is not None else ABSENT
-        chain.add(request, state)
-        if chain.idle:
-            del self._chains[request.key]
+        if first is not None:
+            context.settle(request, reused(request))
+        elif (remembered := context.known(request, state)) is not None:
+            context.settle(request, repeated(request, state, remembered))
+        elif chain is not None and chain.waiting >= context.queue:
+            context.settle(request, too_many(request, context.queue))
+        else:
+            if chain is None:
+                chain = self._chains[request.key] = Chain(request.key, context)
+            self._submitted += 1
+            request.number, request.submitted_at = self._submitted, state.version if state is not None else ABSENT
+            chain.add(request, state)
+            if chain.idle:
+                del self._chains[request.key]
         return context.take_effects()
 
     def withdraw(self, request: Request) -> bool:
@@ -152,13 +148,11 @@ class Sequencer:
     def confirmation_failed(self, requests: Sequence[Request], why: str) -> list[Effect]:
         """Handles requests that could not be confirmed, and why: those that still have no event fail, with nothing done."""
         left: dict[PolicyKey, list[Request]] = {}
-        for request in dict.fromkeys(requests):
-            if not request.unconfirmed:
-                continue
+        for request in requests:
             if request in self._dry:
                 del self._dry[request]
                 self._context.settle(request, not_confirmed(request, why))
-            elif not request.validate_only:
+            elif request.unconfirmed and not request.validate_only:
                 left.setdefault(request.key, []).append(request)
         for key, unconfirmed in left.items():
             if (chain := self._chains.get(key)) is not None:
@@ -187,12 +181,13 @@ class Sequencer:
         if not self.expects(event) or event.stamp is None:
             return []
         self._chains[event.key].failed(event.stamp.event_id, error, outcome_unknown)
-        return self._effects_of(event.key)
+        self._forget_idle(event.key)
+        return self._context.take_effects()
 
     def expects(self, event: Event) -> bool:
         """Whether an event is one of a chain, not folded yet, whose request waits for it."""
         chain = self._chains.get(event.key)
-        return chain is not None and event.stamp is not None and chain.expected(event.stamp.event_id) is not None
+        return chain is not None and event.stamp is not None and chain.expects(event.stamp.event_id)
 
     def reopened(self, found: Mapping[str, FoundEvent]) -> list[Effect]:
         """Handles a log that was opened anew and read to its end. Expected events that were not found are appended again, under their ids.
@@ -215,13 +210,14 @@ class Sequencer:
         self._dry.clear()
         return self._context.take_effects()
 
-    def _submit_dry(self, request: Request, chain: Chain | None) -> list[Effect]:
-        if len(self._dry) >= self._context.queue:
-            return self._settle_at_once(request, too_many(request, self._context.queue))
-        if self._context.require_confirmation(request, ABSENT):
+    def _submit_dry(self, request: Request, chain: Chain | None) -> None:
+        context = self._context
+        if len(self._dry) >= context.queue:
+            context.settle(request, too_many(request, context.queue))
+        elif context.require_confirmation(request, ABSENT):
             self._dry[request] = None
-            return self._context.take_effects()
-        return self._settle_at_once(request, self._validated(request, chain))
+        else:
+            context.settle(request, self._validated(request, chain))
 
     def _validated(self, request: Request, chain: Chain | None) -> Result | PolicyError:
         """Returns the answer to a dry run: what the request would do at the end of its chain."""
@@ -238,15 +234,6 @@ class Sequencer:
             if (chain := self._chains.get(key)) is not None:
                 chain.advance(self._context.outside.state(key))
                 self._forget_idle(key)
-        return self._context.take_effects()
-
-    def _settle_at_once(self, request: Request, answer: Result | PolicyError) -> list[Effect]:
-        self._context.settle(request, answer)
-        return self._context.take_effects()
-
-    def _effects_of(self, key: PolicyKey) -> list[Effect]:
-        """Drops the chain of a key if it is idle, and returns the effects."""
-        self._forget_idle(key)
         return self._context.take_effects()
 
     def _forget_idle(self, key: PolicyKey) -> None:

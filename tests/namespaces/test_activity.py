@@ -6,7 +6,7 @@ import pytest
 
 from topicpolicies.v1.policies_pb2 import DispatchRate, RetentionPolicies, SubscriptionPolicies, TopicPolicies
 from topicpolicies_server.core.policies.documents import split
-from topicpolicies_server.namespaces.wording import difference, document
+from topicpolicies_server.namespaces.activity import difference, document
 
 
 @pytest.mark.parametrize(
