@@ -94,7 +94,7 @@ def _changes(names: list[str], changes: int) -> Iterator[tuple[str, dict[str, An
     begin = time.time_ns() // 1_000_000 - _DAYS * 86_400_000
     topics = max(changes // 100, _LARGE)
     constant = {
-        "scope": 1, "kind": 1, "outcome": 1, "standing": 2, "reason": "", "mask": _MASK, "action": 3, "clusters_json": '[""]',
+        "scope": 1, "kind": 1, "outcome": 1, "reason": "", "mask": _MASK, "action": 3, "clusters_json": '[""]',
     }  # fmt: skip
     for number in range(changes + _SMALL):
         which, turn = number % topics, number // topics

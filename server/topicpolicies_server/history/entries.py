@@ -99,7 +99,6 @@ class Entry(NamedTuple):
     """Empty, and then so is all that follows but ``producer`` and ``problem``, if the event could not be read."""
     scope: int = 0
     actor: str = ""
-    standing: int = int(Standing.UNKNOWN)
     reason: str = ""
     request_id: str = ""
     mask: str = "[]"
@@ -126,6 +125,13 @@ class Entry(NamedTuple):
     def place(self) -> EntryPlace:
         """The entry's place in the order of the history."""
         return EntryPlace(self.at, self.id)
+
+    @property
+    def standing(self) -> Standing:
+        """What is known of the actor."""
+        if not self.actor:
+            return Standing.UNKNOWN
+        return Standing.AUTHENTICATED if self.principal else Standing.UNAUTHENTICATED
 
     @property
     def before_known(self) -> bool:
@@ -305,9 +311,6 @@ def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict
     moved = bool(changed) or (before is None) is not (after is None)
     previous = folded.previous if folded.changed else noted.version
     as_after = written is not None and (written is after or written == after)
-    standing = Standing.UNKNOWN
-    if stamp.actor:
-        standing = Standing.AUTHENTICATED if stamp.principal else Standing.UNAUTHENTICATED
     return Entry(
         id=number,
         stream=stream,
@@ -320,7 +323,6 @@ def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict
         topic=event.key.topic,
         scope=int(event.key.scope),
         actor=stamp.actor,
-        standing=int(standing),
         reason=stamp.reason,
         request_id=stamp.request_id,
         mask=_paths_json(folded.settings) if event.stamp is None else _json(stamp.mask),

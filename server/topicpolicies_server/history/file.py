@@ -23,9 +23,10 @@ change log again.
 from __future__ import annotations
 
 import logging
+import operator
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -143,15 +144,29 @@ def rows(connection: sqlite3.Connection, table: str, rest: str, values: Values =
         yield row[:-1]
 
 
-def entries(connection: sqlite3.Connection, index: str, rest: str, values: Values, fits: Callable[[Entry], bool]) -> Iterator[Entry]:
-    """Yields entries to which an index leads, after checking from each entry itself that it is a wanted one.
+Condition: TypeAlias = tuple[str, str, int | str]
+"""A column of the entries, an operator, and the value to compare with."""
+_OPERATORS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+def entries(connection: sqlite3.Connection, index: str, conditions: Sequence[Condition], rest: str, values: Values = ()) -> Iterator[Entry]:
+    """Yields entries to which an index leads.
+
+    Args:
+        connection: a connection to the file.
+        index: the index.
+        conditions: what holds for each entry. It is verified on the entry itself, because an index has no checksums.
+        rest: what follows the conditions in the statement.
+        values: the values of its parameters.
 
     Raises:
         Damaged: an entry does not belong there, or is not what was written.
     """
-    for row in rows(connection, "entries", f"INDEXED BY {index} WHERE {rest}", values):
+    where = " AND ".join(f"{column} {sign} ?" for column, sign, _ in conditions)
+    parameters = (*(value for _, _, value in conditions), *values)
+    for row in rows(connection, "entries", f"INDEXED BY {index} WHERE {where} {rest}", parameters):
         entry = Entry(*row)
-        if not fits(entry):
+        if not all(_OPERATORS[sign](getattr(entry, column), value) for column, sign, value in conditions):
             raise Damaged(f"one of its indexes leads to the entry {entry.id}, which does not belong there")
         yield entry
 

@@ -21,11 +21,10 @@ from ..core.reasons import Reason
 from ..sqlite_file import ERRORS, Damaged, FileError, FileLock, unusable
 from ..tasks import RestartedTask
 from ..threads import DaemonThreads
-from . import as_of, file, following, queries
+from . import as_of, file, queries
 from .as_of import Past
 from .entries import Gap, GapReason, Progress
-from .following import Division, Stretch
-from .queries import Page, Query
+from .queries import Division, Page, Query, Stretch
 from .recorder import Recorder, set_back
 from .writer import Bounds, Figures, Writer
 
@@ -98,7 +97,7 @@ class History:
         return page._replace(gaps=[*gaps, *page.gaps])
 
     async def stretch(self, namespace: str, place: Token, most: int) -> Stretch:
-        """Returns what follows a place, after the events that were folded before the call are written (see ``following.stretch``).
+        """Returns what follows a place, after the events that were folded before the call are written (see ``queries.stretch``).
 
         Raises:
             PolicyError: UNAVAILABLE: the file can't be read, or not be written, or not in time.
@@ -106,13 +105,13 @@ class History:
         """
         if await self._settle(namespace):
             raise _unavailable("it can't be written")
-        return await self._read(lambda connection: following.stretch(connection, namespace, place, most))
+        return await self._read(lambda connection: queries.stretch(connection, namespace, place, most))
 
     async def divisions(self, namespace: str, place: Token, every: int, most: int) -> list[Division]:
-        """Returns at most ``most`` places that divide a copy (see ``following.divisions``). Raises as ``stretch``."""
+        """Returns at most ``most`` places that divide a copy (see ``queries.divisions``). Raises as ``stretch``."""
         if await self._settle(namespace):
             raise _unavailable("it can't be written")
-        return await self._read(lambda connection: list(islice(following.divisions(connection, namespace, place, every), most)))
+        return await self._read(lambda connection: list(islice(queries.divisions(connection, namespace, place, every), most)))
 
     async def past(
         self, namespace: str, key: PolicyKey, head: Head | None, *, at: int = 0, version: str = "", followed: bool = True
@@ -217,10 +216,7 @@ class History:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            try:
-                self._keep_up()
-            except Exception:  # noqa: BLE001 - whatever it is, the next time comes
-                _log.exception("the history %s could not be kept up to date", self._path)
+            self._keep_up()
 
 
 def check_history(path: Path) -> None:
