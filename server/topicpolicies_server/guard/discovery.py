@@ -52,8 +52,6 @@ _REPEAT_FACTOR = 10.0
 """A question is not repeated before this many times as long as its answer took, or ``_RARELY_SECONDS`` if that is less."""
 _REST_FACTOR, _LONGEST_REST_SECONDS = 3.0, 5.0
 """After an answer the guard asks nothing for this many times as long as it took, and no longer than that."""
-_FEW = 8
-"""Up to this many new namespaces of one list are asked about before all others; more would keep the others waiting for long."""
 _JITTER = (0.8, 1.2)
 _NONE: frozenset[str] = frozenset()
 
@@ -180,8 +178,6 @@ class Discovery:
         """The tenants that a pattern with a wildcard names."""
         self._listed = self._named
         """The tenants whose namespaces are asked for."""
-        self._read: set[str] = set()
-        """The tenants whose list of namespaces has been read."""
         self._known: dict[str, set[str]] = defaultdict(set)
         """By tenant, the known namespaces that match a pattern with wildcards."""
         self._cluster = ""
@@ -321,19 +317,16 @@ class Discovery:
             self._questions.put(Question(About.NAMESPACES, tenant), now)
         for tenant in self._listed.union(self._known) - tenants:
             self._questions.drop(Question(About.NAMESPACES, tenant))
-            self._read.discard(tenant)
             self._forget(self._known.pop(tenant, set()))
         self._listed = tenants
 
     def _take_namespaces(self, tenant: str, names: frozenset[str], now: float) -> None:
         known = self._known.pop(tenant, set())
         listed = {name for name in names if name in known or self._matching.fullmatch(name)}
-        new = sorted(listed - known - self._found - self._exact)
-        for name in new:
-            self._questions.put(Question(About.LOG, name), now, urgent=tenant in self._read and len(new) <= _FEW)
+        for name in sorted(listed - known - self._found - self._exact):
+            self._questions.put(Question(About.LOG, name), now)
         if listed:
             self._known[tenant] = listed
-        self._read.add(tenant)
         self._forget(known - listed)
 
     def _take_brokers(self, names: frozenset[str], now: float) -> None:
