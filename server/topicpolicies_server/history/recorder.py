@@ -8,6 +8,7 @@ each event that is read there provably follows the one before, the recorder reco
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ..core.policies.events import ABSENT, Placed, Position
 from ..logs.change_log import NamespaceLog
@@ -15,36 +16,21 @@ from .entries import Followed, Gap, GapReason, Noted, Progress, SetBack, Stream,
 from .writer import Writer
 
 
+@dataclass(slots=True)
 class _UncertainRange:
     """The part of one partition in which events may be missing: from the last recorded position to the end of the compacted part."""
 
-    __slots__ = ("_at", "_end", "_log", "_proven")
-
-    def __init__(self, log: NamespaceLog, recorded: Position, end: Position | None) -> None:
-        self._log = log
-        self._at = recorded
-        """The position of the last event that was recorded or read."""
-        self._end = end
-        self._proven = True
-        """Whether no event is missing up to ``_at``."""
-
-    def reads(self, position: Position) -> bool:
-        """Takes the next event that was not recorded yet. Returns whether it stands behind the range."""
-        if self._end is not None and position > self._end:
-            return True
-        self._proven = self._proven and self._log.follows(self._at, position)
-        self._at = position
-        return False
-
-    @property
-    def last(self) -> Position:
-        """The position up to which events may be missing, as far as the range was read."""
-        return max(self._at, self._end or "")
+    at: Position
+    """The position of the last event that was recorded or read."""
+    end: Position | None
+    """None: where it ends is not known."""
+    proven: bool = True
+    """Whether no event is missing up to ``at``."""
 
     @property
     def complete(self) -> bool:
         """Whether it is proven that no event of the range is missing."""
-        return self._proven and self._end is not None and self._at >= self._end
+        return self.proven and self.end is not None and self.at >= self.end
 
 
 class Recorder:
@@ -90,7 +76,7 @@ class Recorder:
             recorded = self._stream(partition).position
             end = log.complete_after(partition)
             if end is None or recorded < end:
-                self._uncertain[partition] = _UncertainRange(log, recorded, end)
+                self._uncertain[partition] = _UncertainRange(recorded, end)
 
     def noted(self, events: Sequence[Taken]) -> None:
         """Records events that were folded, in order. The event loop waits for this, so it does little for each event."""
@@ -106,8 +92,12 @@ class Recorder:
                 continue
             at = max(at, min(placed.published_at, now))
             uncertain = self._uncertain.get(placed.partition)
-            if uncertain is not None and uncertain.reads(placed.position):
-                self._leave(placed.partition, self._latest_before(placed, at, now))
+            if uncertain is not None:
+                if uncertain.end is not None and placed.position > uncertain.end:
+                    self._leave(placed.partition, self._latest_before(placed, at, now))
+                else:
+                    uncertain.proven = uncertain.proven and log.follows(uncertain.at, placed.position)
+                    uncertain.at = placed.position
             if folded is None and not placed.problem:
                 continue  # neither an event nor unreadable: nothing to record
             reached[stream] = placed.position, at
@@ -192,7 +182,7 @@ class Recorder:
         uncertain = self._uncertain.pop(partition)
         if not uncertain.complete:
             self._missing_until = max(self._missing_until, at)
-            self._missing.append((self._stream(partition), uncertain.last))
+            self._missing.append((self._stream(partition), max(uncertain.at, uncertain.end or "")))
 
     def _tell_overrun(self, until: int) -> None:
         """Records the gap of the events for which there was no room, if there were any."""

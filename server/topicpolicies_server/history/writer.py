@@ -21,7 +21,7 @@ from ..sqlite_file import ERRORS, Damaged, checkpoint, close, transaction, unusa
 from ..tasks import RestartedTask
 from ..threads import DaemonThreads
 from . import file
-from .entries import Followed, Gap, GapReason, Noted, SetBack, Stream, entry_of
+from .entries import Followed, Gap, GapReason, Noted, SetBack, entry_of
 
 _log = logging.getLogger(__name__)
 
@@ -103,8 +103,6 @@ class Writer:
         self._new, self._urgent = asyncio.Event(), asyncio.Event()
         """Set when there is something to write; and when it is to be written at once."""
         # Used by the thread:
-        self._ids: dict[str | Stream, int] = {}
-        """The ids of namespaces and streams in the file."""
         self._failing = False
         self._trim_at = 0.0
         """When to look for entries that are too old."""
@@ -246,7 +244,6 @@ class Writer:
             with transaction(self._connection):
                 self._commit(batch)
         except Exception as error:  # noqa: BLE001 - whatever an event has in it, the others are to be written
-            self._ids.clear()  # what was added in this transaction is not in the file
             if isinstance(error, _FILE_ERRORS) or type(error) is sqlite3.DatabaseError:  # it may pass, as a full disk does
                 if not self._failing:
                     _log.error("the history %s can't be written, and is tried again: %s", self._path, error)
@@ -269,42 +266,29 @@ class Writer:
         noted: list[Noted] = []
         for item in batch:
             if isinstance(item, Noted):
-                self._stream(item.stream)  # ids of streams have the order in which their events came
                 noted.append(item)
-            elif isinstance(item, Gap):
-                file.add_gap(self._connection, self._namespace(item.namespace), item)
+                continue
+            self._add(noted)
+            noted = []
+            if isinstance(item, Gap):
+                file.add_gap(self._connection, item)
             elif isinstance(item, SetBack):
-                self._add(noted)
-                noted = []
-                file.set_back(self._connection, self._namespace(item.stream.namespace), self._stream(item.stream), item.now)
+                file.set_back(self._connection, item.stream, item.now)
             else:
-                file.note_followed(self._connection, self._namespace(item.namespace), item.until)
+                file.note_followed(self._connection, item.namespace, item.until)
         self._add(noted)
 
     def _add(self, noted: Sequence[Noted]) -> None:
         """Adds events sorted by topic, which halves the cost of the indexes by topic. Their ids have the order of arrival."""
         wires: dict[int, bytes] = {}
+        last = {each.stream: each for each in noted}
+        ids = {stream: file.ids_of(self._connection, stream) for stream in last}
         numbered = sorted(enumerate(noted, file.last_id(self._connection) + 1), key=_topic_of)
         for start in range(0, len(numbered), file.ROWS):
-            made = [
-                entry_of(each, number, self._stream(each.stream), self._namespace(each.stream.namespace), wires)
-                for number, each in numbered[start : start + file.ROWS]
-            ]
-            file.insert(self._connection, "entries", made)
-        for stream, last in {each.stream: each for each in noted}.items():
-            file.note_stream(self._connection, self._stream(stream), last.placed.position, last.at)
-
-    def _namespace(self, name: str) -> int:
-        found = self._ids.get(name)
-        if found is None:
-            found = self._ids[name] = file.namespace_id(self._connection, name)
-        return found
-
-    def _stream(self, stream: Stream) -> int:
-        found = self._ids.get(stream)
-        if found is None:
-            found = self._ids[stream] = file.stream_id(self._connection, self._namespace(stream.namespace), stream)
-        return found
+            some = numbered[start : start + file.ROWS]
+            file.insert(self._connection, "entries", [entry_of(each, number, *ids[each.stream], wires) for number, each in some])
+        for stream, each in last.items():
+            file.note_stream(self._connection, stream, each.placed.position, each.at)
 
     def _trim(self, most: int) -> bool:
         """Drops up to ``most`` entries, or as many of each namespace, that are beyond the bounds. Returns whether there may be more."""
