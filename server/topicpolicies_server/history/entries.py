@@ -265,15 +265,10 @@ class Progress:
     @property
     def empty(self) -> bool:
         """Whether the history knows nothing of the namespace, and nobody waits for its events."""
-        return self.followed_until is None and not self.streams and self.overrun is None and not self.listeners
+        recorded = any(stream.position for stream in self.streams.values())
+        return self.followed_until is None and not recorded and self.overrun is None and not self.listeners
 
 
-_KINDS = {
-    StampKind.UPDATE: int(Kind.UPDATE),
-    StampKind.DELETE: int(Kind.DELETE),
-    StampKind.REPAIR: int(Kind.REPAIR),
-    StampKind.TOMBSTONE: int(Kind.TOMBSTONE),
-}
 _UNSTAMPED = Stamp("", StampKind.UPDATE)
 _REMEMBERED = 64
 """How many JSON texts of each kind are cached: most events have the same few paths."""
@@ -318,7 +313,7 @@ def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict
         namespace=namespace,
         at=noted.at,
         published_at=published_at,
-        kind=int(Kind.BROKER) if event.stamp is None else _KINDS[stamp.kind],
+        kind=int(Kind.BROKER if event.stamp is None else Kind[stamp.kind.name]),
         outcome=OUTCOMES[folded.status],
         topic=event.key.topic,
         scope=int(event.key.scope),

@@ -50,13 +50,11 @@ class Recorder:
         self._progress = progress
         self._now = now
         self._log: NamespaceLog | None = None
-        self._streams: dict[tuple[str, int], Stream] = {}
-        """The streams of which nothing is recorded yet."""
         self._uncertain: dict[int, _UncertainRange] = {}
         self._missing_until = 0
         self._missing: list[tuple[Stream, Position]] = []
         """Where events are missing: streams, each with the position up to which they are."""
-        self._known = {log for log, _ in progress.streams}
+        self._known = {stream.log for stream in progress.streams.values() if stream.position}
         """The identities of the logs that were recorded before this opening."""
         self._followed_until = progress.followed_until
         """When the log was last followed before this opening, in milliseconds since 1970; None: never."""
@@ -72,6 +70,8 @@ class Recorder:
         """Takes the open log, before any event of it is folded."""
         self._log = log
         self._uncertain = {}
+        if self._progress.overrun is not None and not self._progress.overrun.holes:
+            self._progress.overrun = None  # a former recorder failed, and this one records what is missing
         for partition in range(log.partitions):
             recorded = self._stream(partition).position
             end = log.complete_after(partition)
@@ -79,7 +79,20 @@ class Recorder:
                 self._uncertain[partition] = _UncertainRange(recorded, end)
 
     def noted(self, events: Sequence[Taken]) -> None:
-        """Records events that were folded, in order. The event loop waits for this, so it does little for each event."""
+        """Records events that were folded, in order. If that fails, the history has a gap until the log is opened again and read anew."""
+        try:
+            self._note(events)
+        except Exception:
+            self._progress.overrun = self._progress.overrun or Gap(self.namespace, self._since(), 0, GapReason.OVERRUN)
+            raise
+
+    def _since(self) -> int:
+        """Returns since when events may not be recorded, in milliseconds since 1970."""
+        assert self._log is not None, "opened"
+        return min(self._stream(partition).at for partition in range(self._log.partitions))
+
+    def _note(self, events: Sequence[Taken]) -> None:
+        """The event loop waits for this, so it does little for each event."""
         now, log = self._now(), self._log
         assert log is not None, "opened"
         reached: dict[Stream, tuple[Position, int]] = {}
@@ -126,21 +139,14 @@ class Recorder:
         taken, refused = noted[:count], noted[count:]
         if taken:
             self._tell_overrun(taken[0].at)
-        for each in taken:
-            self._advance(each)
+        _advance(taken)
         if refused:
             times = [each.at for each in refused]
             overrun = progress.overrun or Gap(self.namespace, refused[0].stream.at or times[0], 0, GapReason.OVERRUN)
             holes = dict(overrun.holes) | {each.stream: each.placed.position for each in refused}
             since = min(overrun.since or 0, *times)
             progress.overrun = overrun._replace(since=since, until=max(overrun.until, *times), holes=tuple(holes.items()))
-        for each in refused:
-            self._advance(each)
-
-    def _advance(self, noted: Noted) -> None:
-        stream = noted.stream
-        stream.position, stream.at = noted.placed.position, noted.at
-        self._progress.streams.setdefault((stream.log, stream.partition), stream)
+        _advance(refused)
 
     def caught_up(self) -> None:
         """Notes that everything that was in the log when it was opened has been folded, and records the gap, if events are missing."""
@@ -197,11 +203,16 @@ class Recorder:
 
     def _stream(self, partition: int) -> Stream:
         assert self._log is not None, "opened"
-        identity = self._log.identity
-        known = self._progress.streams.get((identity, partition)) or self._streams.get((identity, partition))
-        if known is None:
-            known = self._streams[identity, partition] = Stream(self.namespace, identity, partition)
-        return known
+        key = self._log.identity, partition
+        found = self._progress.streams.get(key)
+        if found is None:
+            found = self._progress.streams[key] = Stream(self.namespace, *key)
+        return found
+
+
+def _advance(noted: Sequence[Noted]) -> None:
+    for each in noted:
+        each.stream.position, each.stream.at = each.placed.position, each.at
 
 
 def set_back(writer: Writer, stream: Stream, now: int) -> None:

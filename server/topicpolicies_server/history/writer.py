@@ -11,9 +11,11 @@ import asyncio
 import logging
 import sqlite3
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -149,6 +151,8 @@ class Writer:
 
     async def flush(self) -> Unwritten:
         """Waits until all that was noted before is in the file, or an attempt to write has failed. Returns what was not written."""
+        if not (self._waiting or self._followed):
+            return {}
         done: asyncio.Future[Unwritten] = asyncio.get_running_loop().create_future()
         self._asking.append(done)
         self._new.set()
@@ -192,17 +196,17 @@ class Writer:
         self._asking = []
         try:
             while True:
-                batch = self._batch(left)
-                followed = list(self._followed.values()) if len(batch) == left else []
-                count, more = await asyncio.get_running_loop().run_in_executor(self._thread, self._work, [*batch, *followed])
-                for each in followed[: max(count - len(batch), 0)]:
+                items = self._waiting[: min(left, TRIED if self._failing else BATCH)]
+                followed = list(self._followed.values()) if len(items) == left else []
+                count, size, more = await asyncio.get_running_loop().run_in_executor(self._thread, self._work, [*items, *followed])
+                for each in followed[: max(count - len(items), 0)]:
                     if self._followed.get(each.namespace) is each:
                         del self._followed[each.namespace]
-                written = batch[:count]
-                del self._waiting[: len(written)]
-                self._bytes -= sum(item.weight for item in written if isinstance(item, Noted))
-                left -= len(written)
-                if count < len(batch) or not left:
+                count = min(count, len(items))
+                del self._waiting[:count]
+                self._bytes -= size
+                left -= count
+                if self._failing or not left:
                     break
             if not left:
                 self._waiting_since = began
@@ -217,20 +221,13 @@ class Writer:
                     done.set_result(unwritten)
         return more
 
-    def _batch(self, left: int) -> Sequence[Item]:
-        count = size = 0
-        most = min(left, TRIED if self._failing else BATCH)
-        while count < most and size < BATCH_BYTES:
-            item = self._waiting[count]
-            size += item.weight if isinstance(item, Noted) else 0
-            count += 1
-        return self._waiting[:count]
-
     # --- on the thread ------------------------------------------------------------------------------------------
 
-    def _work(self, batch: Sequence[Item]) -> tuple[int, bool]:
-        """Commits a batch, then trims. Returns how many items are done, and whether more is to be trimmed."""
-        return self._write(batch), self._trim(_TRIMMED_AFTER_COMMIT if batch else _TRIMMED)
+    def _work(self, items: Sequence[Item]) -> tuple[int, int, bool]:
+        """Commits a batch of the first items, then trims. Returns how many are done, their weight, and whether more is to be trimmed."""
+        weights = list(accumulate(item.weight if isinstance(item, Noted) else 0 for item in items))
+        count = self._write(items[: bisect_left(weights, BATCH_BYTES) + 1])
+        return count, weights[count - 1] if count else 0, self._trim(_TRIMMED_AFTER_COMMIT if items else _TRIMMED)
 
     def _write(self, batch: Sequence[Item]) -> int:
         """Commits a batch. Returns how many of its items are done: all, or only some of the first if the file can't be written now.
