@@ -167,8 +167,8 @@ class Discovery:
         self._questions = Questions()
         self._found: set[str] = set()
         """The namespaces that match and have a change log."""
-        self._changed: tuple[set[str], set[str]] = (set(), set())
-        """The namespaces that were found, and those that are gone, since the last changes were yielded."""
+        self._yielded = _NONE
+        """The same when changes were last yielded."""
         self._exact = frozenset(text for text in patterns if "*" not in text)
         searched = [text for text in patterns if "*" in text]
         self._matching = _any_of(searched)
@@ -204,9 +204,9 @@ class Discovery:
                 continue
             began = now()
             await self._ask(question)
-            changes, self._changed = Changes(*map(frozenset, self._changed)), (set(), set())
-            if changes != Changes():
-                yield changes
+            if self._found != self._yielded:
+                before, self._yielded = self._yielded, frozenset(self._found)
+                yield Changes(self._yielded - before, before - self._yielded)
             took = now() - began
             await asyncio.sleep(max(self._least_seconds - took, min(_REST_FACTOR * took, _LONGEST_REST_SECONDS)))
 
@@ -306,9 +306,9 @@ class Discovery:
             case About.LOG:
                 if answer is not None:
                     _field(question, answer, "partitions", int)
-                    self._find({name})
+                    self._found.add(name)
                     return _BROKERS_SECONDS if name in self._exact else None  # other questions find out when others go
-                self._lose({name})
+                self._found.discard(name)
         return max(_RARELY_SECONDS, self._soon) if self._knows_loaded else self._soon
 
     def _take_tenants(self, names: frozenset[str], now: float) -> None:
@@ -346,7 +346,7 @@ class Discovery:
                 self._known[tenant].add(name)
                 if name not in self._exact:
                     self._questions.drop(Question(About.LOG, name))
-                self._find({name})
+                self._found.add(name)
         for name in (before - loaded) & self._found:  # another broker has it, or none, or it was deleted
             self._questions.put(Question(About.LOG, name), now)
 
@@ -356,15 +356,7 @@ class Discovery:
             self._loaded = {broker: loaded and loaded - names for broker, loaded in self._loaded.items()}
         for name in names - self._exact:
             self._questions.drop(Question(About.LOG, name))
-        self._lose(names - self._exact)
-
-    def _find(self, names: set[str]) -> None:
-        self._changed[0].update(names - self._found)
-        self._found |= names
-
-    def _lose(self, names: set[str]) -> None:
-        self._changed[1].update(names & self._found)
-        self._found -= names
+        self._found -= names - self._exact
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
