@@ -263,6 +263,11 @@ class Progress:
     """Are called when there are new events."""
 
     @property
+    def latest(self) -> int:
+        """The latest time that is recorded, in milliseconds since 1970."""
+        return max([self.followed_until or 0, *(stream.at for stream in self.streams.values())])
+
+    @property
     def empty(self) -> bool:
         """Whether the history knows nothing of the namespace, and nobody waits for its events."""
         recorded = any(stream.position for stream in self.streams.values())

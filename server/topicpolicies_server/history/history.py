@@ -23,9 +23,9 @@ from ..tasks import RestartedTask
 from ..threads import DaemonThreads
 from . import as_of, file, queries
 from .as_of import Past
-from .entries import Gap, GapReason, Progress
+from .entries import Gap, GapReason, Progress, SetBack
 from .queries import Division, Page, Query, Stretch
-from .recorder import Recorder, set_back
+from .recorder import Recorder
 from .writer import Bounds, Figures, Writer
 
 _T = TypeVar("_T")
@@ -57,8 +57,10 @@ class History:
         self._path = path
         self._writer = writer
         self._lock = lock
-        self._now = now
+        self._clock = now
         self._progress = writer.progress
+        self._latest = max((each.latest for each in self._progress.values()), default=0)
+        """The time that the clock showed last; at first, the newest one that the file has."""
         self._unreadable = False
         """Whether the last read failed, and the server's log says so."""
         self._recorders: WeakSet[Recorder] = WeakSet()
@@ -71,9 +73,23 @@ class History:
         """Returns the figures for metrics and status; any thread may call this."""
         return self._writer.figures()
 
+    def now(self) -> int:
+        """Returns the time in milliseconds since 1970. If the clock went back, has what was recorded with later times corrected."""
+        now = self._clock()
+        if now < self._latest:
+            for progress in self._progress.values():
+                for stream in progress.streams.values():
+                    if stream.at > now:
+                        stream.at = now
+                        self._writer.tell(SetBack(stream, now))
+                if progress.followed_until is not None:
+                    progress.followed_until = min(progress.followed_until, now)
+        self._latest = now
+        return now
+
     async def recorder(self, namespace: str) -> Recorder:
         """Returns a recorder for one opening of a namespace's log. The file is not read, so no load waits for the history."""
-        recorder = Recorder(self._writer, namespace, self._progress.setdefault(namespace, Progress()), self._now)
+        recorder = Recorder(self._writer, namespace, self._progress.setdefault(namespace, Progress()), self.now)
         self._recorders.add(recorder)
         return recorder
 
@@ -136,7 +152,7 @@ class History:
                 raise _unavailable("it can't be written")
             return as_of.of_version(entry, version, head)
         last, first, gaps = await self._read(lambda connection: queries.around(connection, namespace, key, at))
-        now = self._now()
+        now = self.now()
         gaps[:0] = unwritten
         if not followed:
             known = self._progress.get(namespace, Progress()).followed_until
@@ -156,8 +172,7 @@ class History:
 
     async def _settle(self, namespace: str) -> list[Gap]:
         """Waits until all that was noted is written, or writing has failed. Returns the gap of the namespace's events not in the file."""
-        progress, now = self._progress.get(namespace, Progress()), self._now()
-        self._look_at_the_clock(progress, now)
+        progress, now = self._progress.get(namespace, Progress()), self.now()
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 unwritten = await self._writer.flush()
@@ -166,12 +181,6 @@ class History:
         overrun = progress.overrun.since if progress.overrun is not None else None
         since = [each for each in (unwritten.get(namespace), overrun) if each is not None]
         return [Gap(namespace, min(since), now + 1, GapReason.OVERRUN)] if since else []
-
-    def _look_at_the_clock(self, progress: Progress, now: int) -> None:
-        for stream in progress.streams.values():
-            set_back(self._writer, stream, now)
-        if progress.followed_until is not None:
-            progress.followed_until = min(progress.followed_until, now)
 
     async def _read(self, query: Callable[[sqlite3.Connection], _T]) -> _T:
         try:
@@ -204,12 +213,11 @@ class History:
             self._connections.pop().close()
 
     def _keep_up(self) -> None:
-        now = self._now()
+        self.now()
         followed = {recorder.namespace for recorder in self._recorders}
         for name, progress in list(self._progress.items()):
             if progress.empty and name not in followed:
                 del self._progress[name]  # a request named a namespace that has no log
-            self._look_at_the_clock(progress, now)
         for recorder in list(self._recorders):
             recorder.tick()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ..core.policies.events import ABSENT, Placed, Position
 from ..logs.change_log import NamespaceLog
-from .entries import Followed, Gap, GapReason, Noted, Progress, SetBack, Stream, Taken
+from .entries import Followed, Gap, GapReason, Noted, Progress, Stream, Taken
 from .writer import Writer
 
 
@@ -43,7 +43,7 @@ class Recorder:
             writer: takes what is recorded.
             namespace: ``tenant/namespace``.
             progress: how far the history goes; the recorder keeps it up to date, and calls its listeners.
-            now: returns milliseconds since 1970.
+            now: returns milliseconds since 1970 (``History.now``).
         """
         self._writer = writer
         self.namespace = namespace
@@ -99,7 +99,6 @@ class Recorder:
         noted: list[Noted] = []
         for placed, before, folded, after in events:
             stream = self._stream(placed.partition)
-            set_back(self._writer, stream, now)
             position, at = reached.get(stream) or (stream.position, stream.at)
             if placed.position <= position:
                 continue
@@ -213,10 +212,3 @@ class Recorder:
 def _advance(noted: Sequence[Noted]) -> None:
     for each in noted:
         each.stream.position, each.stream.at = each.placed.position, each.at
-
-
-def set_back(writer: Writer, stream: Stream, now: int) -> None:
-    """If the clock went back behind the time of the stream's last entry, has the later times corrected to ``now`` (``file.set_back``)."""
-    if stream.at > now:
-        stream.at = now
-        writer.tell(SetBack(stream, now))
