@@ -60,12 +60,12 @@ def fill(path: Path, changes: int) -> None:
     for name, _ in indexes:  # it is faster to build them at the end
         connection.execute(f"DROP INDEX {name}")
     names = _names()
-    namespaces = {name: file.namespace_id(connection, name) for name in names}
-    streams = {name: file.stream_id(connection, number, Stream(name, "bench", 0)) for name, number in namespaces.items()}
+    streams = {name: Stream(name, "bench", 0) for name in names}
+    ids = {name: file.ids_of(connection, stream) for name, stream in streams.items()}
     last: dict[str, tuple[str, int]] = {}
     waiting: list[Entry] = []
     for number, (name, row) in enumerate(_changes(names, changes), 1):
-        row |= {"id": number, "stream": streams[name], "namespace": namespaces[name]}
+        row |= {"id": number, "stream": ids[name][0], "namespace": ids[name][1]}
         last[name] = row["position"], row["at"]
         waiting.append(Entry(**row))
         if len(waiting) == file.ROWS:
@@ -76,7 +76,7 @@ def fill(path: Path, changes: int) -> None:
     now = time.time_ns() // 1_000_000
     for name, (position, at) in last.items():
         file.note_stream(connection, streams[name], position, at)
-        file.note_followed(connection, namespaces[name], now)
+        file.note_followed(connection, name, now)
     for _, sql in indexes:
         connection.execute(sql)
     connection.commit()
@@ -94,7 +94,7 @@ def _changes(names: list[str], changes: int) -> Iterator[tuple[str, dict[str, An
     begin = time.time_ns() // 1_000_000 - _DAYS * 86_400_000
     topics = max(changes // 100, _LARGE)
     constant = {
-        "scope": 1, "kind": 1, "outcome": 1, "standing": 2, "reason": "", "mask": _MASK, "action": 3, "clusters_json": '[""]',
+        "scope": 1, "kind": 1, "outcome": 1, "reason": "", "mask": _MASK, "action": 3, "clusters_json": '[""]',
     }  # fmt: skip
     for number in range(changes + _SMALL):
         which, turn = number % topics, number // topics

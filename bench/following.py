@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.sidecar_events import Events
-from topicpolicies_server import garbage
+from topicpolicies_server import process
 from topicpolicies_server.config import Limits
 from topicpolicies_server.core.fold.fold import FoldContext
 from topicpolicies_server.core.fold.keystate import REMEMBERED_REQUESTS
@@ -45,7 +45,7 @@ from topicpolicies_server.namespaces.registry import Registry
 NAMESPACE = "bench/following"
 LEDGER = 7
 KINDS = ("broker", "sidecar", "sidecar, 16 requests")
-COLLECTING = garbage.YOUNGEST, garbage.MIDDLE, garbage.OLDEST
+COLLECTING = process.YOUNGEST, process.MIDDLE, process.OLDEST
 """The thresholds of the garbage collector, as in a server: examining what is kept of events is part of the cost of following."""
 
 

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -30,21 +29,11 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-class Clock:
-    """The present time with which the times of files are compared, in nanoseconds."""
-
-    ahead = 0
-
-    def __call__(self) -> int:
-        return time.time_ns() + self.ahead
-
-
 class Number:
     """A source whose value is a number in a file, and the values that were put in force."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.clock = clock
         self.path.write_text("1")
         self.taken: list[int] = []
         self.reads = 0
@@ -56,10 +45,6 @@ class Number:
     def add(self, reloader: Reloader) -> Callable[[], None]:
         return reloader.add("the number", [self.path], self.read, self.taken.append, self.read())
 
-    def age(self) -> None:
-        """Makes the last change of the file long ago. Its ctime can't be set back, so the clock is advanced instead."""
-        self.clock.ahead += 100 * 10**9
-
 
 @pytest.fixture
 async def reloader() -> AsyncIterator[Reloader]:
@@ -69,16 +54,9 @@ async def reloader() -> AsyncIterator[Reloader]:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    made = Clock()
-    monkeypatch.setattr(module, "_now", made)
-    return made
-
-
-@pytest.fixture
-def number(tmp_path: Path, clock: Clock, caplog: pytest.LogCaptureFixture) -> Number:
+def number(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Number:
     caplog.set_level(logging.INFO)
-    return Number(tmp_path / "number", clock)
+    return Number(tmp_path / "number")
 
 
 async def test_a_changed_value_is_put_in_force_and_logged(reloader: Reloader, number: Number, caplog: pytest.LogCaptureFixture) -> None:
@@ -124,7 +102,6 @@ async def test_a_file_that_is_written_all_the_time_is_put_in_force_in_the_end(re
 
 
 async def test_a_file_that_was_replaced_by_one_with_the_same_times_is_read(reloader: Reloader, number: Number) -> None:
-    number.age()
     number.add(reloader)
     reloader.start()
     other = number.path.with_name("other")
@@ -136,7 +113,6 @@ async def test_a_file_that_was_replaced_by_one_with_the_same_times_is_read(reloa
 
 async def test_a_file_that_was_overwritten_and_given_its_former_mtime_is_read(reloader: Reloader, number: Number) -> None:
     number.add(reloader)
-    number.age()
     reloader.start()
     await until(lambda: number.reads == 2)
     found = number.path.stat()
@@ -149,7 +125,6 @@ async def test_a_file_that_was_overwritten_and_given_its_former_mtime_is_read(re
 
 
 async def test_a_file_that_does_not_change_is_not_read_again(reloader: Reloader, number: Number) -> None:
-    number.age()
     number.add(reloader)
     reloader.start()
     await until(lambda: number.reads == 2)
@@ -215,7 +190,6 @@ async def test_a_source_that_raises_any_exception_does_not_keep_others_from_bein
 
 async def test_a_requested_reload_logs_a_line_about_each_file_at_once(number: Number, caplog: pytest.LogCaptureFixture) -> None:
     reloader = Reloader(look_seconds=1_000)
-    number.age()
     number.add(reloader)
     reloader.start()
     reloader.reload_now()
@@ -235,7 +209,7 @@ async def test_a_requested_reload_logs_a_line_about_each_file_at_once(number: Nu
 
 async def test_a_removed_source_is_not_read_any_more(reloader: Reloader, number: Number) -> None:
     forget = number.add(reloader)
-    other = Number(number.path.with_name("other"), number.clock)
+    other = Number(number.path.with_name("other"))
     other.add(reloader)
     reloader.start()
     forget()

@@ -40,7 +40,7 @@ def test_a_task_that_fails_is_restarted_after_pauses_that_grow_to_the_longest(er
         kept = RestartedTask("looking", run, first_seconds=1, longest_seconds=4)
         kept.start()
         await asyncio.sleep(12)
-        assert began == [0, 1, 3, 7, 11] and kept.failures == 5
+        assert began == [0, 1, 3, 7, 11]
         await kept.stop()
         await asyncio.sleep(100)
         assert len(began) == 5 and not kept.running
@@ -66,7 +66,7 @@ def test_a_task_that_has_run_for_long_is_restarted_after_the_first_pause_again()
     simulate(scenario)
 
 
-def test_a_failure_is_logged_is_the_problem_during_the_pause_and_calls_failed(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_logged_and_calls_failed(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[BaseException] = []
 
     async def run() -> None:
@@ -81,10 +81,8 @@ def test_a_failure_is_logged_is_the_problem_during_the_pause_and_calls_failed(ca
     async def scenario() -> None:
         kept = RestartedTask("looking for logs", run, first_seconds=1, failed=tell)
         kept.start()
-        await asyncio.sleep(0.5)
-        assert kept.problem == "KeyError: 'partitions'"
-        await asyncio.sleep(1)
-        assert kept.problem == "" and kept.running
+        await asyncio.sleep(1.5)
+        assert kept.running
         await kept.stop()
 
     simulate(scenario)

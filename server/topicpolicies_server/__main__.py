@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 
-from .signals import SERVERS, ignore_control_signals
+from .process import SERVERS, ignore_control_signals
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
     if SERVERS.isdisjoint(sys.argv[1:]):
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC would log each failed attempt to connect, amid the command's output
     else:
-        ignore_control_signals()  # until the server installs its own handlers (``process``)
+        ignore_control_signals()  # until the server installs its own handlers
     heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if heeded:
         signal.signal(signal.SIGINT, _leave)

@@ -1,26 +1,51 @@
-"""Runs a server or a guard as a process of its own, until it is told to stop: its start, its signals and its end.
+"""Runs a server or a guard as a process of its own, until it is told to stop: its start, its signals, its garbage collector and its end.
 
 SIGTERM and SIGINT stop it, SIGUSR1 pauses repairs, SIGUSR2 resumes them, and SIGHUP has certificates and other files read anew. Pausing is
 a signal and not a call of the service, because it is for the operator of the process, perhaps at a moment when they do not trust what it
 does, and the system lets no other user send signals. Sending a signal twice does no harm; the log and the metrics show what is in force.
+SIGHUP, SIGUSR1 and SIGUSR2 never end the process, not even while it starts or stops: their sender wants it to go on.
+
+The interpreter's cyclic garbage collector delays every answer while it runs, and its time grows with the objects that it examines. Only
+reference cycles need it. So it is tuned for the whole process: collections are rare, and objects that stay are set aside (``gc.freeze``):
+those of the start, and what a long full collection has left. Garbage that is set aside is never collected, so nothing is set aside any
+more when documents are let go of: cycles may keep them. A server that is embedded in another program leaves that program's collector as it
+is.
+
+``__main__`` imports this module before all others, so it imports little.
 """
 
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
+import gc
 import logging
 import signal
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from .garbage import tuned_collector
-from .namespaces.registry import Registry
-from .namespaces.repairs import RepairQueue
-from .reloading import Reloader
-from .signals import CONTROL_SIGNALS, ignore_control_signals, install
+if TYPE_CHECKING:
+    from .namespaces.activity import Activity
+    from .namespaces.registry import Registry
+    from .namespaces.repairs import RepairQueue
+    from .reloading import Reloader
 
 _LOG = logging.getLogger(__name__)
+
+SERVERS = frozenset({"serve", "guard", "demo"})
+"""The commands that run until they are told to stop, and handle signals themselves."""
+CONTROL_SIGNALS = tuple(getattr(signal, name) for name in ("SIGHUP", "SIGUSR1", "SIGUSR2") if hasattr(signal, name))
+"""The signals that request an action of a running server. Windows has none of them."""
+YOUNGEST = 5_000
+"""The three thresholds of ``gc.set_threshold``: this one counts objects, the others collections."""
+MIDDLE = 2
+OLDEST = 200
+LONG_SECONDS = 0.01
+"""After a full collection that has taken so long, the objects that it left are set aside."""
+_ALL = 2
+"""The number of the oldest generation: its collection is a full one."""
 
 
 class Service(Protocol):
@@ -109,7 +134,7 @@ async def until_told_to_stop(
         for each in stopping:
             loop.add_signal_handler(each, asked.set)
     for number, handler in zip(CONTROL_SIGNALS, (reload, pause, resume), strict=False):
-        install(number, lambda *_, handler=handler: loop.call_soon_threadsafe(handler))
+        _install(number, lambda *_, handler=handler: loop.call_soon_threadsafe(handler))
     try:
         listening()
         await asked.wait()
@@ -119,3 +144,77 @@ async def until_told_to_stop(
         with contextlib.suppress(NotImplementedError):
             for each in stopping:
                 loop.remove_signal_handler(each)
+
+
+# --- signals --------------------------------------------------------------------------------------------------------
+
+
+def ignore_control_signals() -> None:
+    """Makes SIGHUP, SIGUSR1 and SIGUSR2 harmless: they no longer end the process."""
+    for each in CONTROL_SIGNALS:
+        _install(each, _ignore)
+
+
+def _install(number: int, handler: Callable[[int, object], object] | int) -> None:
+    """Installs a signal's handler. The handler is replaced in one step, so there is no moment in which the signal would end the process.
+
+    Event loops are not used for this: removing a handler from a loop restores the signal's default effect first.
+    """
+    try:
+        signal.signal(number, handler)
+    except ValueError:  # raised on any thread but the main one
+        return
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    """Handles a signal by doing nothing. It is used in place of ``SIG_IGN``, which child processes would inherit."""
+
+
+@atexit.register
+def _ignore_at_exit() -> None:
+    """Ignores the signals at exit: the interpreter restores the default effect of all other signals before the process has ended."""
+    for each in CONTROL_SIGNALS:
+        if signal.getsignal(each) is _ignore:
+            _install(each, signal.SIG_IGN)
+
+
+# --- the garbage collector --------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def collector_off_during_start() -> Iterator[None]:
+    """Switches the collector off while a process that will run a service starts: from here until ``tuned_collector``."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextlib.contextmanager
+def tuned_collector(activity: Activity) -> Iterator[None]:
+    """Tunes the collector for as long as a service runs. ``activity``: calls back when documents are let go of."""
+    began = 0.0
+
+    def collecting(phase: str, about: Mapping[str, Any]) -> None:
+        nonlocal began
+        if phase == "start":
+            began = time.perf_counter()
+        elif about["generation"] == _ALL and time.perf_counter() - began >= LONG_SECONDS:
+            gc.freeze()
+
+    thresholds = gc.get_threshold()
+    gc.callbacks.append(collecting)
+    gc.freeze()
+    gc.set_threshold(YOUNGEST, MIDDLE, OLDEST)
+    activity.on_let_go = gc.unfreeze
+    gc.enable()
+    try:
+        yield
+    finally:
+        activity.on_let_go = None
+        gc.callbacks.remove(collecting)
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()

@@ -4,9 +4,9 @@ A *source* is a value that is read from one or more files. The module that uses 
 changed. Each source is checked every second on a thread of its own, so a disk that hangs blocks neither the event loop nor other sources.
 SIGHUP has all sources read at once, whether their files seem to have changed or not.
 
-A value stays in force until another one can be read and put in force. Half of a file may be valid, so files that changed a moment ago are
-read again until they have been unchanged for ``_SETTLING_SECONDS``; files that go on changing are used as they are in the end. Whether a
-file has changed is seen by its ctime too, because a file's owner can set its mtime back.
+A value stays in force until another one can be read and put in force. Half of a file may be valid, so files are read when they have been
+unchanged for ``_SETTLING_SECONDS``; files that go on changing are used as they are in the end. Whether a file has changed is seen by its
+ctime too, because a file's owner can set its mtime back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -33,8 +32,6 @@ _LATE_SECONDS = 10.0
 _SETTLING_SECONDS = 0.1
 _MOST_SETTLING = 20
 
-_now = time.time_ns
-"""The clock that timestamps of files are compared with."""
 _T = TypeVar("_T")
 _Signature: TypeAlias = tuple[regular_file.Signature | None, ...]
 """The signature of each file; None for a file that can't be accessed."""
@@ -182,10 +179,10 @@ def _read(source: _Source, always: bool) -> tuple[Any, str] | None:
 
     for _ in range(_MOST_SETTLING):
         source.signature = _signatures(source.files)
-        problem = _problem_of(read)
-        if _age(source.signature) >= _SETTLING_SECONDS and _signatures(source.files) == source.signature:
-            break
         time.sleep(_SETTLING_SECONDS)
+        problem = _problem_of(read)
+        if _signatures(source.files) == source.signature:
+            break
     return value, problem
 
 
@@ -203,9 +200,3 @@ def _problem_of(step: Callable[[], None]) -> str:
 
 def _signatures(files: Sequence[Path]) -> _Signature:
     return tuple(map(regular_file.signature, files))
-
-
-def _age(signature: _Signature) -> float:
-    """The age, in seconds, of the most recent change of any of the files; the distance, too, if its timestamp lies in the future."""
-    now = _now()
-    return min((abs(now - moment) / 1e9 for each in signature if each is not None for moment in each[3:]), default=math.inf)

@@ -44,10 +44,6 @@ class RestartedTask:
             failed: called with each failure, before the pause.
         """
         self.name = name
-        self.failures = 0
-        """How often the task has failed."""
-        self.problem = ""
-        """Why the task failed, while it pauses; empty while it runs or is idle."""
         self._run = run
         self._first = first_seconds
         self._longest = longest_seconds
@@ -67,7 +63,6 @@ class RestartedTask:
     def cancel(self) -> None:
         """Cancels the task without waiting for its end. It may be started again at once."""
         task, self._task = self._task, None
-        self.problem = ""
         if task is not None:
             task.cancel()
 
@@ -96,14 +91,11 @@ class RestartedTask:
             else:
                 return
             await asyncio.sleep(pause)
-            self.problem = ""
             pause = min(2 * pause, self._longest)
 
     def _report(self, error: BaseException, pause: float) -> None:
-        self.failures += 1
-        self.problem = _in_words(error)
         trace = None if isinstance(error, PolicyError) else error
-        _LOG.error("%s failed (%s); it continues in %g s", self.name, self.problem, pause, exc_info=trace)
+        _LOG.error("%s failed (%s); it continues in %g s", self.name, _in_words(error), pause, exc_info=trace)
         try:
             self._failed(error)
         except Exception:  # noqa: BLE001 (the task goes on all the same)

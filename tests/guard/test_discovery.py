@@ -167,7 +167,7 @@ def test_with_the_rights_of_a_tenant_administrator_a_log_is_found_as_fast_as_the
         since = asyncio.get_running_loop().time()
         brokers.load("acme/77")
         assert await finder.until(lambda found: "acme/77" in found) <= 2.5 * 200 / PER_SECOND
-        brokers.load("acme/new")  # a namespace that was never checked goes first
+        brokers.load("acme/new")  # a namespace that was never checked
         assert await finder.until(lambda found: "acme/new" in found) <= 2.5 * 200 / PER_SECOND
         assert brokers.busiest_second() <= PER_SECOND
         assert brokers.questions(since)["log"] > 0

@@ -11,7 +11,7 @@ import pytest
 from topicpolicies_server.core.reading.watch import Token
 from topicpolicies_server.history import Bounds, History, file, open_history
 from topicpolicies_server.history.entries import Gap, GapReason
-from topicpolicies_server.history.following import BEGINNING, Piece, Recorded, Stretch, UnknownLog
+from topicpolicies_server.history.queries import BEGINNING, Piece, Recorded, Stretch, UnknownLog
 
 from .conftest import BEGIN, BOUNDS, NAMESPACE, Log, Reader, position, reader_of, trim, update
 

@@ -12,10 +12,9 @@ import pytest
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.reading.watch import Token
-from topicpolicies_server.history import Bounds, History, file, following, open_history, writer
+from topicpolicies_server.history import Bounds, History, file, open_history, queries, writer
 from topicpolicies_server.history.entries import Gap, GapReason
-from topicpolicies_server.history.following import Recorded
-from topicpolicies_server.history.queries import MOST_GAPS, Query
+from topicpolicies_server.history.queries import MOST_GAPS, Query, Recorded
 
 from .conftest import BEGIN, NAMESPACE, Log, Reader, position, reader_of, topic, trim, update
 
@@ -101,14 +100,14 @@ async def test_entries_that_are_trimmed_while_they_are_read_are_read_or_told_as_
 ) -> None:
     reader = await reader_of(history)
     reader.read(*(update(row, row) for row in range(1, 11)))
-    read = following._entries
+    read = queries._behind
 
     def trim_first(*arguments: object) -> object:
         trimmed(path, Bounds(4.5, 1 << 30), BEGIN + 10_000)
         return read(*arguments)  # type: ignore[arg-type]
 
     await history.page(Query(NAMESPACE))
-    monkeypatch.setattr(following, "_entries", trim_first)
+    monkeypatch.setattr(queries, "_behind", trim_first)
     during = await history.stretch(NAMESPACE, Token("", ()), 100)
     assert [piece.entry.position for piece in during.pieces if isinstance(piece, Recorded)] == [position(row) for row in range(1, 11)]
     after = await history.stretch(NAMESPACE, Token("", ()), 100)

@@ -137,7 +137,7 @@ async def test_every_query_uses_an_index(path: Path, history: History) -> None:
             for newest_first in (True, False):
                 for after in (None, EntryPlace(BEGIN, 7)):
                     query = Query(NAMESPACE, name, actor=actor, newest_first=newest_first, after=after)
-                    list(queries._entries(Explaining(), 1, 1, query))  # type: ignore[arg-type]
+                    list(queries._wanted(Explaining(), 1, 1, query))  # type: ignore[arg-type]
     connection.close()
     assert len(plans) == 16
     assert all(plan.startswith("SEARCH entries USING INDEX by_") and "at" in plan for plan in plans), plans

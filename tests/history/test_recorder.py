@@ -273,15 +273,20 @@ class Uncertain(Log):
         return super().follows(earlier, later)
 
 
-def test_after_a_failure_the_next_opening_records_what_is_missing() -> None:
+def gap_since(known: Progress) -> int | None:
+    return known.overrun.since if known.overrun is not None else None
+
+
+def test_after_a_failure_answers_have_a_gap_until_the_next_opening_records_what_is_missing() -> None:
     sink, known, log = Sink(), progress(5), Uncertain(complete=position(12))
     opening = reader(sink, known, log)
     opening.read(*(update(row, row) for row in range(6, 8)))
     with pytest.raises(RuntimeError, match="planted"):
         opening.recorder.noted([opening.taken(update(row, row)) for row in range(8, 15)])
+    assert gap_since(known) == BEGIN + 7_000, "answers have a gap until then"
     log.failing = ""
     read(sink, known, log, *range(1, 15))
-    assert (sink.rows, sink.gaps) == (list(range(6, 15)), [])
+    assert (sink.rows, sink.gaps, gap_since(known)) == (list(range(6, 15)), [], None)
 
 
 def test_listeners_are_notified_once_for_all_events_that_are_noted_at_a_time() -> None:

@@ -20,7 +20,7 @@ import pytest
 from topicpolicies_server.core.errors import PolicyError
 from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.reading.watch import Token
-from topicpolicies_server.history import History, file, following, open_history, writer
+from topicpolicies_server.history import History, file, open_history, queries, writer
 from topicpolicies_server.history.entries import Entry, GapReason, entry_of
 from topicpolicies_server.history.queries import Query
 from topicpolicies_server.history.writer import Writer
@@ -312,16 +312,16 @@ async def test_a_clock_that_goes_back_less_than_a_second_makes_no_answer_uncerta
     assert (await history.page(Query(NAMESPACE))).entries[0].at == BEGIN + 59_100
 
 
-async def test_an_unexpected_error_on_the_writers_thread_is_logged_and_no_event_is_lost(
+async def test_an_unexpected_error_of_the_writer_is_logged_and_no_event_is_lost(
     history: History, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     errors = iter([RuntimeError("planted")])
     write_all = Writer._write_all
 
-    def failing(self: Writer) -> None:
+    async def failing(self: Writer) -> bool:
         for error in errors:
             raise error
-        write_all(self)
+        return await write_all(self)
 
     monkeypatch.setattr(Writer, "_write_all", failing)
     reader = await reader_of(history)
@@ -424,7 +424,7 @@ async def test_no_flipped_bit_of_the_file_makes_a_wrong_document_certain(path: P
     chance = random.Random(4711)
     refused = certain = 0
     keys = [PolicyKey(topic(f"t-{number}"), Scope.LOCAL) for number in range(6)]
-    for turn in range(int(os.environ.get("FLIPS", "150"))):
+    for turn in range(int(os.environ.get("FLIPS", "200"))):
         damaged = bytearray(content)
         damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
         other = path.with_name(f"damaged-{turn}.db")
@@ -458,7 +458,7 @@ async def test_following_from_a_place_uses_indexes_whatever_other_namespaces_hav
     statements: list[str] = []
     with closing(file.connect(path, read_only=True)) as connection:
         connection.set_trace_callback(statements.append)
-        assert len(following.stretch(connection, NAMESPACE, Token("", ()), 10).pieces) == 2
+        assert len(queries.stretch(connection, NAMESPACE, Token("", ()), 10).pieces) == 2
         connection.set_trace_callback(None)
         plans = [row[3] for statement in statements for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}")]
     assert len(plans) >= 4

@@ -15,14 +15,14 @@ _SERVER = Path(__file__).resolve().parents[2] / "server" / "topicpolicies_server
 CORE = (("reasons", "traces"), ("errors",), ("names",), ("policies",), ("rules",), ("changes",), ("fold",), ("chains", "reading"))
 """The packages and modules of the core, the lowest layer first. Those of one layer do not import each other."""
 SERVER = (
-    ("core", "escaping", "histograms", "http_proxies", "regular_file", "signals", "sqlite_file", "threads"),
+    ("core", "escaping", "histograms", "http_proxies", "regular_file", "sqlite_file", "threads"),
     ("config", "fair_limit", "tasks"),
     ("lines",),
     ("logs", "reloading"),
     ("history", "checkpoints", "cluster", "health"),
     ("access",),
     ("namespaces",),
-    ("garbage", "metrics", "telemetry"),
+    ("metrics", "telemetry"),
     ("process",),
     ("guard",),
     ("rpc",),

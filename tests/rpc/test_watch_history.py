@@ -134,7 +134,7 @@ async def test_a_gap_behind_all_events_is_sent_once(start: Start, tmp_path: Path
     with closing(file.prepare(tmp_path / "history.db")) as connection:
         (log,) = {log for log, _ in file.progress(connection)[NAMESPACE].streams}
         hole = Stream(NAMESPACE, log, 0), "~"
-        file.add_gap(connection, file.namespace_id(connection, NAMESPACE), Gap(NAMESPACE, 1, 2, GapReason.OVERRUN, (hole,)))
+        file.add_gap(connection, Gap(NAMESPACE, 1, 2, GapReason.OVERRUN, (hole,)))
     async with start() as serving:
         watch = serving.watch()
         events = [event for event in await watch.until_synced() if not event.HasField("status")]

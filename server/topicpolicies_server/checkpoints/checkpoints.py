@@ -27,6 +27,10 @@ _log = logging.getLogger(__name__)
 
 READERS = 2
 """How many checkpoints are restored at the same time; the others wait."""
+CONFIRMED_SECONDS = 10.0
+"""How long a checkpoint waits until the log's reader has read the events that were taken by proof."""
+LAST_SECONDS = 5.0
+"""How long closing a namespace waits for its last checkpoint, and closing the server for what is being written."""
 _LOOKS_SECONDS = 0.1
 """How often it is checked whether the log's reader has come as far as a copy."""
 
@@ -42,10 +46,6 @@ class Pace(NamedTuple):
     """The least number of them relative to that of the keys."""
     last_events: int = 100
     """The least number of events for which a checkpoint is written when the namespace is closed."""
-    confirmed_seconds: float = 10.0
-    """How long a checkpoint waits until the log's reader has read the events that were taken by proof."""
-    last_seconds: float = 5.0
-    """How long closing a namespace waits for its last checkpoint, and closing the server for what is being written."""
 
 
 class Opening(Protocol):
@@ -127,21 +127,21 @@ class Checkpoints:
         del self._kept[namespace]
         if kept.unsaved >= self._pace.last_events and not self._closed:
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._pace.last_seconds):
+                async with asyncio.timeout(LAST_SECONDS):
                     await self._write(namespace, kept, confirmed_seconds=0)
                     return
-            _log.warning("%s: its last checkpoint was not written within %g s", namespace, self._pace.last_seconds)
+            _log.warning("%s: its last checkpoint was not written within %g s", namespace, LAST_SECONDS)
 
     async def close(self) -> None:
-        """Ends writing; takes ``last_seconds`` at most."""
+        """Ends writing; takes ``LAST_SECONDS`` at most."""
         if self._closed:
             return
         self._closed = True
         await self._moving.stop()
         written = asyncio.wrap_future(self._writer.submit(lambda: None))
-        _, late = await asyncio.wait([written], timeout=self._pace.last_seconds)
+        _, late = await asyncio.wait([written], timeout=LAST_SECONDS)
         if late:
-            _log.warning("a checkpoint in %s was still being written after %g s", self._folder, self._pace.last_seconds)
+            _log.warning("a checkpoint in %s was still being written after %g s", self._folder, LAST_SECONDS)
         self._writer.shutdown(wait=False)
         self._readers.shutdown(wait=False)
 
@@ -151,7 +151,7 @@ class Checkpoints:
             for namespace, kept in list(self._kept.items()):
                 enough = max(self._pace.events, self._pace.share * len(kept.view))
                 if self._kept.get(namespace) is kept and kept.unsaved >= enough:
-                    await self._write(namespace, kept, self._pace.confirmed_seconds)
+                    await self._write(namespace, kept, CONFIRMED_SECONDS)
 
     async def _write(self, namespace: str, kept: Opening, confirmed_seconds: float) -> None:
         """Writes the checkpoint of a view. A series of failures is logged once, and affects no caller."""

@@ -7,26 +7,22 @@
     blocks     keys: names and cells
     blocks     requests that were applied lately: names and answers, the oldest first
 
-A block is its length, its checksum (CRC-32, continued from the block before) and its content. The blocks of keys and of requests have
-columns: a count, the lengths of all names in characters, the lengths of all values in bytes, all names, all values.
-
-The header stands first, so that a file of another log, release or Python is refused without reading the rest. The numbers are in the
-machine's byte order, which is part of what must agree (``maker``).
+A block is its length, its checksum (CRC-32, continued from the block before) and its content; that of keys and of requests is two lists, as
+Python's ``marshal`` writes them. The header stands first, so that a file of another log, release or Python is refused before that is read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import marshal
 import os
 import struct
 import sys
 import tempfile
-from array import array
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import metadata
-from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import quote
@@ -50,7 +46,8 @@ _MOST = 1 << 30
 """The greatest length of a block that is read."""
 _BEGINNING = struct.Struct("=II")
 """Length and checksum of a block."""
-_TEXT = "utf-8", "surrogatepass"
+_WITHOUT_REFERENCES = 2
+"""The version of ``marshal``'s format: later ones look each object up, to write it once only."""
 
 
 class Refused(Exception):
@@ -177,7 +174,7 @@ def dump(checkpoint: Checkpoint, file: BinaryIO) -> None:
         "keys": len(view.names),
         "requests": len(view.requests),
     }
-    requests = [name for name, _ in view.requests], [answer.encode(*_TEXT) for _, answer in view.requests]
+    requests = [name for name, _ in view.requests], [answer for _, answer in view.requests]
     file.write(MAGIC)
     checksum = crc32(MAGIC)
     for block in (json.dumps(header).encode("ascii"), *_blocks(view.names, view.cells), *_blocks(*requests)):
@@ -200,7 +197,7 @@ def load(file: BinaryIO, namespace: str, context: FoldContext) -> Restored:
         _judge(header, namespace, context)
         names, cells = _columns(blocks, header["keys"])
         asked, answers = _columns(blocks, header["requests"])
-        requests = list(zip(asked, [answer.decode(*_TEXT) for answer in answers], strict=True))
+        requests = list(zip(asked, answers, strict=True))
         if file.read(1):
             raise Refused("it is longer than was written")
         (identity, positions, anchors, in_place), events = header["place"]
@@ -209,7 +206,7 @@ def load(file: BinaryIO, namespace: str, context: FoldContext) -> Restored:
         view.restore(Copy(names, cells, header["number"], forgotten, times, requests))
         place = Place(Start(identity, tuple(positions), tuple(anchors), in_place), tuple(events))
         return Restored(place, view, header["size"], header["unreadable"])
-    except (ValueError, TypeError, LookupError, AttributeError, StopIteration, struct.error) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, StopIteration, EOFError) as error:
         raise Refused(f"it is damaged ({type(error).__name__}: {error})") from error
 
 
@@ -223,16 +220,14 @@ def _judge(header: dict[str, Any], namespace: str, context: FoldContext) -> None
         raise Refused("it was made for another kind of log")
 
 
-def _blocks(names: Sequence[str], values: Sequence[bytes]) -> Iterator[bytes]:
+def _blocks(names: Sequence[str], values: Sequence[str | bytes]) -> Iterator[bytes]:
     begin = 0
     while begin < len(names):
         end, size = begin, 0
         while end < len(names) and size < _BLOCK:
             size += len(names[end]) + len(values[end])
             end += 1
-        some, bodies = names[begin:end], values[begin:end]
-        lengths = array("I", (len(some), *map(len, some), *map(len, bodies)))
-        yield b"".join((lengths.tobytes(), "".join(some).encode(*_TEXT), *bodies))
+        yield marshal.dumps((list(names[begin:end]), list(values[begin:end])), _WITHOUT_REFERENCES)
         begin = end
 
 
@@ -248,20 +243,14 @@ def _checked(file: BinaryIO) -> Iterator[bytes]:
         yield block
 
 
-def _columns(blocks: Iterator[bytes], count: int) -> tuple[list[str], list[bytes]]:
+def _columns(blocks: Iterator[bytes], count: int) -> tuple[list[str], list[Any]]:
     """Reads so many names and values."""
     names: list[str] = []
-    values: list[bytes] = []
+    values: list[Any] = []
     while len(names) < count:
-        block = next(blocks)
-        numbers = array("I")
-        (some,) = struct.unpack_from("=I", block)
-        begin = (1 + 2 * some) * numbers.itemsize
-        numbers.frombytes(block[numbers.itemsize : begin])
-        first = len(block) - sum(numbers[some:])
-        text = block[begin:first].decode(*_TEXT)
-        names += [text[at:end] for at, end in pairwise(accumulate(numbers[:some], initial=0))]
-        values += [block[at:end] for at, end in pairwise(accumulate(numbers[some:], initial=first))]
+        some, of_them = marshal.loads(next(blocks))  # noqa: S302 (its checksum is right, and it is this user's file)
+        names += some
+        values += of_them
     if not len(names) == len(values) == count:
         raise Refused(f"it has {len(names)} rows where {count} were written")
     return names, values

@@ -18,7 +18,7 @@ from typer.core import TyperGroup
 
 from topicpolicies import DEFAULT_TARGET
 
-from ..signals import SERVERS
+from ..process import SERVERS
 from .arguments import check, plainly, write_options
 from .commands import Commands
 from .exits import EXIT_CODES, ExitCode

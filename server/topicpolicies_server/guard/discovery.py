@@ -52,8 +52,6 @@ _REPEAT_FACTOR = 10.0
 """A question is not repeated before this many times as long as its answer took, or ``_RARELY_SECONDS`` if that is less."""
 _REST_FACTOR, _LONGEST_REST_SECONDS = 3.0, 5.0
 """After an answer the guard asks nothing for this many times as long as it took, and no longer than that."""
-_FEW = 8
-"""Up to this many new namespaces of one list are asked about before all others; more would keep the others waiting for long."""
 _JITTER = (0.8, 1.2)
 _NONE: frozenset[str] = frozenset()
 
@@ -169,8 +167,8 @@ class Discovery:
         self._questions = Questions()
         self._found: set[str] = set()
         """The namespaces that match and have a change log."""
-        self._changed: tuple[set[str], set[str]] = (set(), set())
-        """The namespaces that were found, and those that are gone, since the last changes were yielded."""
+        self._yielded = _NONE
+        """The same when changes were last yielded."""
         self._exact = frozenset(text for text in patterns if "*" not in text)
         searched = [text for text in patterns if "*" in text]
         self._matching = _any_of(searched)
@@ -180,8 +178,6 @@ class Discovery:
         """The tenants that a pattern with a wildcard names."""
         self._listed = self._named
         """The tenants whose namespaces are asked for."""
-        self._read: set[str] = set()
-        """The tenants whose list of namespaces has been read."""
         self._known: dict[str, set[str]] = defaultdict(set)
         """By tenant, the known namespaces that match a pattern with wildcards."""
         self._cluster = ""
@@ -208,9 +204,9 @@ class Discovery:
                 continue
             began = now()
             await self._ask(question)
-            changes, self._changed = Changes(*map(frozenset, self._changed)), (set(), set())
-            if changes != Changes():
-                yield changes
+            if self._found != self._yielded:
+                before, self._yielded = self._yielded, frozenset(self._found)
+                yield Changes(self._yielded - before, before - self._yielded)
             took = now() - began
             await asyncio.sleep(max(self._least_seconds - took, min(_REST_FACTOR * took, _LONGEST_REST_SECONDS)))
 
@@ -310,9 +306,9 @@ class Discovery:
             case About.LOG:
                 if answer is not None:
                     _field(question, answer, "partitions", int)
-                    self._find({name})
+                    self._found.add(name)
                     return _BROKERS_SECONDS if name in self._exact else None  # other questions find out when others go
-                self._lose({name})
+                self._found.discard(name)
         return max(_RARELY_SECONDS, self._soon) if self._knows_loaded else self._soon
 
     def _take_tenants(self, names: frozenset[str], now: float) -> None:
@@ -321,19 +317,16 @@ class Discovery:
             self._questions.put(Question(About.NAMESPACES, tenant), now)
         for tenant in self._listed.union(self._known) - tenants:
             self._questions.drop(Question(About.NAMESPACES, tenant))
-            self._read.discard(tenant)
             self._forget(self._known.pop(tenant, set()))
         self._listed = tenants
 
     def _take_namespaces(self, tenant: str, names: frozenset[str], now: float) -> None:
         known = self._known.pop(tenant, set())
         listed = {name for name in names if name in known or self._matching.fullmatch(name)}
-        new = sorted(listed - known - self._found - self._exact)
-        for name in new:
-            self._questions.put(Question(About.LOG, name), now, urgent=tenant in self._read and len(new) <= _FEW)
+        for name in sorted(listed - known - self._found - self._exact):
+            self._questions.put(Question(About.LOG, name), now)
         if listed:
             self._known[tenant] = listed
-        self._read.add(tenant)
         self._forget(known - listed)
 
     def _take_brokers(self, names: frozenset[str], now: float) -> None:
@@ -353,7 +346,7 @@ class Discovery:
                 self._known[tenant].add(name)
                 if name not in self._exact:
                     self._questions.drop(Question(About.LOG, name))
-                self._find({name})
+                self._found.add(name)
         for name in (before - loaded) & self._found:  # another broker has it, or none, or it was deleted
             self._questions.put(Question(About.LOG, name), now)
 
@@ -363,15 +356,7 @@ class Discovery:
             self._loaded = {broker: loaded and loaded - names for broker, loaded in self._loaded.items()}
         for name in names - self._exact:
             self._questions.drop(Question(About.LOG, name))
-        self._lose(names - self._exact)
-
-    def _find(self, names: set[str]) -> None:
-        self._changed[0].update(names - self._found)
-        self._found |= names
-
-    def _lose(self, names: set[str]) -> None:
-        self._changed[1].update(names & self._found)
-        self._found -= names
+        self._found -= names - self._exact
 
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:

@@ -71,13 +71,11 @@ class Guard:
 
     async def _follow(self) -> None:
         """Applies what the discovery yields, forever. If that fails, what is guarded stays, and it begins again (``RestartedTask``)."""
-        while True:
-            async with contextlib.aclosing(self._discovery.changes()) as told:
-                async for changes in told:
-                    self._let_go(changes.gone)
-                    self._waiting |= changes.found
-                    await self._keep(tell=bool(changes.found))
-            await asyncio.sleep(_AGAIN_SECONDS)
+        async with contextlib.aclosing(self._discovery.changes()) as told:
+            async for changes in told:
+                self._let_go(changes.gone)
+                self._waiting |= changes.found
+                await self._keep(tell=bool(changes.found))
 
     async def _insist(self) -> None:
         tries = 0

@@ -28,17 +28,12 @@ class GuardService:
         self.config = config
         self.reloader = Reloader()
         """The files that are read anew while the guard runs."""
-        self._registry: Registry | None = None
+        self.registry: Registry
+        """The namespaces; set once the guard is started."""
         self._turn = asyncio.Lock()
         """Held by whatever starts or stops the guard, so that a stop waits until a start, or another stop, has ended."""
         self._parts = contextlib.AsyncExitStack()
         """Closes the parts: the last one first, and each of them even if closing another one fails."""
-
-    @property
-    def registry(self) -> Registry:
-        """The namespaces."""
-        assert self._registry is not None, "started"
-        return self._registry
 
     async def start(self) -> None:
         """Begins to guard.
@@ -72,7 +67,7 @@ class GuardService:
                 _LOG.warning("insecure: %s", sentence)
             parts.push_async_callback(self.reloader.close)
             self.reloader.start()
-            self._registry, self._parts = registry, parts.pop_all()
+            self.registry, self._parts = registry, parts.pop_all()
 
     async def stop(self) -> None:
         """Releases all namespaces, and closes the log."""

@@ -99,7 +99,6 @@ class Entry(NamedTuple):
     """Empty, and then so is all that follows but ``producer`` and ``problem``, if the event could not be read."""
     scope: int = 0
     actor: str = ""
-    standing: int = int(Standing.UNKNOWN)
     reason: str = ""
     request_id: str = ""
     mask: str = "[]"
@@ -126,6 +125,13 @@ class Entry(NamedTuple):
     def place(self) -> EntryPlace:
         """The entry's place in the order of the history."""
         return EntryPlace(self.at, self.id)
+
+    @property
+    def standing(self) -> Standing:
+        """What is known of the actor."""
+        if not self.actor:
+            return Standing.UNKNOWN
+        return Standing.AUTHENTICATED if self.principal else Standing.UNAUTHENTICATED
 
     @property
     def before_known(self) -> bool:
@@ -257,17 +263,17 @@ class Progress:
     """Are called when there are new events."""
 
     @property
+    def latest(self) -> int:
+        """The latest time that is recorded, in milliseconds since 1970."""
+        return max([self.followed_until or 0, *(stream.at for stream in self.streams.values())])
+
+    @property
     def empty(self) -> bool:
         """Whether the history knows nothing of the namespace, and nobody waits for its events."""
-        return self.followed_until is None and not self.streams and self.overrun is None and not self.listeners
+        recorded = any(stream.position for stream in self.streams.values())
+        return self.followed_until is None and not recorded and self.overrun is None and not self.listeners
 
 
-_KINDS = {
-    StampKind.UPDATE: int(Kind.UPDATE),
-    StampKind.DELETE: int(Kind.DELETE),
-    StampKind.REPAIR: int(Kind.REPAIR),
-    StampKind.TOMBSTONE: int(Kind.TOMBSTONE),
-}
 _UNSTAMPED = Stamp("", StampKind.UPDATE)
 _REMEMBERED = 64
 """How many JSON texts of each kind are cached: most events have the same few paths."""
@@ -305,9 +311,6 @@ def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict
     moved = bool(changed) or (before is None) is not (after is None)
     previous = folded.previous if folded.changed else noted.version
     as_after = written is not None and (written is after or written == after)
-    standing = Standing.UNKNOWN
-    if stamp.actor:
-        standing = Standing.AUTHENTICATED if stamp.principal else Standing.UNAUTHENTICATED
     return Entry(
         id=number,
         stream=stream,
@@ -315,12 +318,11 @@ def entry_of(noted: Noted, number: int, stream: int, namespace: int, wires: dict
         namespace=namespace,
         at=noted.at,
         published_at=published_at,
-        kind=int(Kind.BROKER) if event.stamp is None else _KINDS[stamp.kind],
+        kind=int(Kind.BROKER if event.stamp is None else Kind[stamp.kind.name]),
         outcome=OUTCOMES[folded.status],
         topic=event.key.topic,
         scope=int(event.key.scope),
         actor=stamp.actor,
-        standing=int(standing),
         reason=stamp.reason,
         request_id=stamp.request_id,
         mask=_paths_json(folded.settings) if event.stamp is None else _json(stamp.mask),

@@ -23,9 +23,10 @@ change log again.
 from __future__ import annotations
 
 import logging
+import operator
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -143,15 +144,29 @@ def rows(connection: sqlite3.Connection, table: str, rest: str, values: Values =
         yield row[:-1]
 
 
-def entries(connection: sqlite3.Connection, index: str, rest: str, values: Values, fits: Callable[[Entry], bool]) -> Iterator[Entry]:
-    """Yields entries to which an index leads, after checking from each entry itself that it is a wanted one.
+Condition: TypeAlias = tuple[str, str, int | str]
+"""A column of the entries, an operator, and the value to compare with."""
+_OPERATORS = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+def entries(connection: sqlite3.Connection, index: str, conditions: Sequence[Condition], rest: str, values: Values = ()) -> Iterator[Entry]:
+    """Yields entries to which an index leads.
+
+    Args:
+        connection: a connection to the file.
+        index: the index.
+        conditions: what holds for each entry. It is verified on the entry itself, because an index has no checksums.
+        rest: what follows the conditions in the statement.
+        values: the values of its parameters.
 
     Raises:
         Damaged: an entry does not belong there, or is not what was written.
     """
-    for row in rows(connection, "entries", f"INDEXED BY {index} WHERE {rest}", values):
+    where = " AND ".join(f"{column} {sign} ?" for column, sign, _ in conditions)
+    parameters = (*(value for _, _, value in conditions), *values)
+    for row in rows(connection, "entries", f"INDEXED BY {index} WHERE {where} {rest}", parameters):
         entry = Entry(*row)
-        if not fits(entry):
+        if not all(_OPERATORS[sign](getattr(entry, column), value) for column, sign, value in conditions):
             raise Damaged(f"one of its indexes leads to the entry {entry.id}, which does not belong there")
         yield entry
 
@@ -228,27 +243,30 @@ def namespace_id(connection: sqlite3.Connection, name: str) -> int:
     return found[0] if found is not None else _add(connection, "namespaces", name, 0, 0)
 
 
-def stream_id(connection: sqlite3.Connection, namespace: int, stream: Stream) -> int:
-    """Returns the id of a stream, which is added if it is new. Ids have the order in which logs were first read."""
+def ids_of(connection: sqlite3.Connection, stream: Stream) -> tuple[int, int]:
+    """Returns the ids of a stream and of its namespace, which are added if they are new: ids have the order of the first events."""
+    namespace = namespace_id(connection, stream.namespace)
     key = (namespace, stream.log, stream.partition)
     found = connection.execute("SELECT id FROM streams WHERE namespace = ? AND log = ? AND partition = ?", key).fetchone()
-    return found[0] if found is not None else _add(connection, "streams", *key, "", 0, "")
+    return found[0] if found is not None else _add(connection, "streams", *key, "", 0, ""), namespace
 
 
-def note_stream(connection: sqlite3.Connection, stream: int, position: str, at: int) -> None:
+def note_stream(connection: sqlite3.Connection, stream: Stream, position: str, at: int) -> None:
     """Records how far a stream is recorded."""
-    _update(connection, "streams", "position = ?, at = ?", (position, at), "WHERE id = ?", (stream,))
+    _update(connection, "streams", "position = ?, at = ?", (position, at), "WHERE id = ?", ids_of(connection, stream)[:1])
 
 
-def note_followed(connection: sqlite3.Connection, namespace: int, until: int) -> None:
+def note_followed(connection: sqlite3.Connection, namespace: str, until: int) -> None:
     """Records until when (ms) a namespace's log was followed."""
-    _update(connection, "namespaces", "followed_until = max(followed_until, ?)", (until,), "WHERE id = ?", (namespace,))
+    number = namespace_id(connection, namespace)
+    _update(connection, "namespaces", "followed_until = max(followed_until, ?)", (until,), "WHERE id = ?", (number,))
 
 
-def add_gap(connection: sqlite3.Connection, namespace: int, gap: Gap) -> None:
+def add_gap(connection: sqlite3.Connection, gap: Gap) -> None:
     """Adds a gap."""
+    namespace = namespace_id(connection, gap.namespace)
     for stream, position in gap.holes or ((None, ""),):
-        where = stream_id(connection, namespace, stream) if stream is not None else 0
+        where = ids_of(connection, stream)[0] if stream is not None else 0
         _add(connection, "gaps", namespace, gap.since, gap.until, int(gap.reason), where, position)
 
 
@@ -256,8 +274,9 @@ CLOCK_MS = 1_000
 """By how much the clock may go back, in milliseconds, before entries are marked UNTIMED: times are no more exact than that."""
 
 
-def set_back(connection: sqlite3.Connection, namespace: int, stream: int, now: int) -> None:
+def set_back(connection: sqlite3.Connection, corrected: Stream, now: int) -> None:
     """Corrects times after the clock went back to ``now`` (ms): events with later times happened before ``now``, at unknown times."""
+    stream, namespace = ids_of(connection, corrected)
     later = "WHERE stream = ?1 AND at > ?2 AND position > coalesce((SELECT position FROM entries WHERE stream = ?1 AND at <= ?2"
     later += " ORDER BY position DESC LIMIT 1), '')"  # reads the index backwards, as far as times are later
     _update(connection, "entries", f"flags = flags | {UNTIMED}", (), later, (stream, now + CLOCK_MS))

@@ -21,12 +21,11 @@ from ..core.reasons import Reason
 from ..sqlite_file import ERRORS, Damaged, FileError, FileLock, unusable
 from ..tasks import RestartedTask
 from ..threads import DaemonThreads
-from . import as_of, file, following, queries
+from . import as_of, file, queries
 from .as_of import Past
-from .entries import Gap, GapReason, Progress
-from .following import Division, Stretch
-from .queries import Page, Query
-from .recorder import Recorder, set_back
+from .entries import Gap, GapReason, Progress, SetBack
+from .queries import Division, Page, Query, Stretch
+from .recorder import Recorder
 from .writer import Bounds, Figures, Writer
 
 _T = TypeVar("_T")
@@ -58,8 +57,10 @@ class History:
         self._path = path
         self._writer = writer
         self._lock = lock
-        self._now = now
+        self._clock = now
         self._progress = writer.progress
+        self._latest = max((each.latest for each in self._progress.values()), default=0)
+        """The time that the clock showed last; at first, the newest one that the file has."""
         self._unreadable = False
         """Whether the last read failed, and the server's log says so."""
         self._recorders: WeakSet[Recorder] = WeakSet()
@@ -72,9 +73,23 @@ class History:
         """Returns the figures for metrics and status; any thread may call this."""
         return self._writer.figures()
 
+    def now(self) -> int:
+        """Returns the time in milliseconds since 1970. If the clock went back, has what was recorded with later times corrected."""
+        now = self._clock()
+        if now < self._latest:
+            for progress in self._progress.values():
+                for stream in progress.streams.values():
+                    if stream.at > now:
+                        stream.at = now
+                        self._writer.tell(SetBack(stream, now))
+                if progress.followed_until is not None:
+                    progress.followed_until = min(progress.followed_until, now)
+        self._latest = now
+        return now
+
     async def recorder(self, namespace: str) -> Recorder:
         """Returns a recorder for one opening of a namespace's log. The file is not read, so no load waits for the history."""
-        recorder = Recorder(self._writer, namespace, self._progress.setdefault(namespace, Progress()), self._now)
+        recorder = Recorder(self._writer, namespace, self._progress.setdefault(namespace, Progress()), self.now)
         self._recorders.add(recorder)
         return recorder
 
@@ -98,7 +113,7 @@ class History:
         return page._replace(gaps=[*gaps, *page.gaps])
 
     async def stretch(self, namespace: str, place: Token, most: int) -> Stretch:
-        """Returns what follows a place, after the events that were folded before the call are written (see ``following.stretch``).
+        """Returns what follows a place, after the events that were folded before the call are written (see ``queries.stretch``).
 
         Raises:
             PolicyError: UNAVAILABLE: the file can't be read, or not be written, or not in time.
@@ -106,13 +121,13 @@ class History:
         """
         if await self._settle(namespace):
             raise _unavailable("it can't be written")
-        return await self._read(lambda connection: following.stretch(connection, namespace, place, most))
+        return await self._read(lambda connection: queries.stretch(connection, namespace, place, most))
 
     async def divisions(self, namespace: str, place: Token, every: int, most: int) -> list[Division]:
-        """Returns at most ``most`` places that divide a copy (see ``following.divisions``). Raises as ``stretch``."""
+        """Returns at most ``most`` places that divide a copy (see ``queries.divisions``). Raises as ``stretch``."""
         if await self._settle(namespace):
             raise _unavailable("it can't be written")
-        return await self._read(lambda connection: list(islice(following.divisions(connection, namespace, place, every), most)))
+        return await self._read(lambda connection: list(islice(queries.divisions(connection, namespace, place, every), most)))
 
     async def past(
         self, namespace: str, key: PolicyKey, head: Head | None, *, at: int = 0, version: str = "", followed: bool = True
@@ -137,7 +152,7 @@ class History:
                 raise _unavailable("it can't be written")
             return as_of.of_version(entry, version, head)
         last, first, gaps = await self._read(lambda connection: queries.around(connection, namespace, key, at))
-        now = self._now()
+        now = self.now()
         gaps[:0] = unwritten
         if not followed:
             known = self._progress.get(namespace, Progress()).followed_until
@@ -157,8 +172,7 @@ class History:
 
     async def _settle(self, namespace: str) -> list[Gap]:
         """Waits until all that was noted is written, or writing has failed. Returns the gap of the namespace's events not in the file."""
-        progress, now = self._progress.get(namespace, Progress()), self._now()
-        self._look_at_the_clock(progress, now)
+        progress, now = self._progress.get(namespace, Progress()), self.now()
         try:
             async with asyncio.timeout(FLUSH_SECONDS):
                 unwritten = await self._writer.flush()
@@ -167,12 +181,6 @@ class History:
         overrun = progress.overrun.since if progress.overrun is not None else None
         since = [each for each in (unwritten.get(namespace), overrun) if each is not None]
         return [Gap(namespace, min(since), now + 1, GapReason.OVERRUN)] if since else []
-
-    def _look_at_the_clock(self, progress: Progress, now: int) -> None:
-        for stream in progress.streams.values():
-            set_back(self._writer, stream, now)
-        if progress.followed_until is not None:
-            progress.followed_until = min(progress.followed_until, now)
 
     async def _read(self, query: Callable[[sqlite3.Connection], _T]) -> _T:
         try:
@@ -205,22 +213,18 @@ class History:
             self._connections.pop().close()
 
     def _keep_up(self) -> None:
-        now = self._now()
+        self.now()
         followed = {recorder.namespace for recorder in self._recorders}
         for name, progress in list(self._progress.items()):
             if progress.empty and name not in followed:
                 del self._progress[name]  # a request named a namespace that has no log
-            self._look_at_the_clock(progress, now)
         for recorder in list(self._recorders):
             recorder.tick()
 
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK_SECONDS)
-            try:
-                self._keep_up()
-            except Exception:  # noqa: BLE001 - whatever it is, the next time comes
-                _log.exception("the history %s could not be kept up to date", self._path)
+            self._keep_up()
 
 
 def check_history(path: Path) -> None:

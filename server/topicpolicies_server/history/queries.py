@@ -1,16 +1,23 @@
-"""The queries of the history. Each reads one index, from where the page begins to where it ends."""
+"""The queries of the history. Each reads one index, from where its answer begins to where it ends.
+
+A listing has the entries of a topic or a namespace by their times. A copy has those of a namespace as they were recorded, from a place on,
+across the logs that the namespace has had. A place is a token: a log and a position in each of its partitions. Watches resume from the same
+places, so a reader may go on at another server, whose history has the same events at the same positions.
+"""
 
 from __future__ import annotations
 
 import heapq
 import sqlite3
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
 from ..core.names import PolicyKey, Scope
 from ..core.policies.events import Position
+from ..core.reading.watch import Token
 from . import file
 from .entries import Entry, EntryPlace, Gap, GapReason
+from .file import Condition
 
 LATEST = 2**62
 """Later than every time, in milliseconds since 1970."""
@@ -56,7 +63,7 @@ def page(connection: sqlite3.Connection, query: Query) -> Page:
     scopes = sorted(int(scope) for scope in query.scopes)
     if len(scopes) == len(Scope) and not query.topic:
         scopes.insert(0, _UNREADABLE_SCOPE)
-    found = [_entries(connection, namespace[0], scope, query) for scope in scopes]
+    found = [_wanted(connection, namespace[0], scope, query) for scope in scopes]
     entries: list[Entry] = []
     size, more = 0, False
     for entry in heapq.merge(*found, key=lambda entry: entry.place, reverse=query.newest_first):
@@ -69,27 +76,20 @@ def page(connection: sqlite3.Connection, query: Query) -> Page:
     return Page(entries, more, gaps)
 
 
-def _entries(connection: sqlite3.Connection, namespace: int, scope: int, query: Query) -> Iterator[Entry]:
+def _wanted(connection: sqlite3.Connection, namespace: int, scope: int, query: Query) -> Iterator[Entry]:
     """Yields the wanted entries of one scope, in order."""
     index = "by_topic" if query.topic else "by_namespace"
-    start, end = query.start, query.end
+    of = ("topic", "=", query.topic) if query.topic else ("namespace", "=", namespace)
+    start, end, order = query.start, query.end, "DESC" if query.newest_first else "ASC"
+    rest, values = f"ORDER BY at {order}, id {order} LIMIT ?", [query.most + 1]
     if query.after is not None:
         start, end = (start, min(end, query.after.at + 1)) if query.newest_first else (max(start, query.after.at), end)
-    rest = f"{'topic' if query.topic else 'namespace'} = ? AND scope = ? AND at >= ? AND at < ?"
-    values: list[int | str] = [query.topic or namespace, scope, start, end]
+        rest, values = f"AND (at, id) {'<' if query.newest_first else '>'} (?, ?) {rest}", [*query.after, *values]
+    conditions: list[Condition] = [of, ("scope", "=", scope), ("at", ">=", start), ("at", "<", end)]
     if query.actor is not None:
-        index, rest = f"{index}_and_actor", f"{rest} AND actor = ?"
-        values.append(query.actor)
-    if query.after is not None:
-        rest += f" AND (at, id) {'<' if query.newest_first else '>'} (?, ?)"
-        values += query.after
-    order = "DESC" if query.newest_first else "ASC"
-
-    def fits(entry: Entry) -> bool:
-        wanted = entry.scope == scope and start <= entry.at < end and query.actor in (None, entry.actor)
-        return wanted and (not query.topic or entry.topic == query.topic)
-
-    return file.entries(connection, index, f"{rest} ORDER BY at {order}, id {order} LIMIT ?", (*values, query.most + 1), fits)
+        index = f"{index}_and_actor"
+        conditions.append(("actor", "=", query.actor))
+    return file.entries(connection, index, conditions, rest, values)
 
 
 def around(connection: sqlite3.Connection, namespace: str, key: PolicyKey, at: int) -> tuple[Entry | None, Entry | None, list[Gap]]:
@@ -99,27 +99,21 @@ def around(connection: sqlite3.Connection, namespace: str, key: PolicyKey, at: i
         The last entry of the policy key at that time or before it, the first one after it, and the gaps: the newest ones between the two,
         and the newest one that was over by then.
     """
-    last = _one(connection, "by_topic", key, "at <= ? ORDER BY at DESC, id DESC", at, lambda entry: entry.at <= at)
-    first = _one(connection, "by_topic", key, "at > ? ORDER BY at, id", at, lambda entry: entry.at > at)
+    last = _one(connection, "by_topic", key, ("at", "<=", at), "ORDER BY at DESC, id DESC")
+    first = _one(connection, "by_topic", key, ("at", ">", at), "ORDER BY at, id")
     start, end = at if last is None else last.at, LATEST if first is None else first.at
     return last, first, _gaps(connection, namespace, start, end, over_by=at)
 
 
 def of_version(connection: sqlite3.Connection, key: PolicyKey, version: Position) -> Entry | None:
     """Returns an entry at which a policy key had a version; None: there is none."""
-    return _one(connection, "by_version", key, "version = ? ORDER BY id", version, lambda entry: entry.version == version)
+    return _one(connection, "by_version", key, ("version", "=", version), "ORDER BY id")
 
 
-def _one(
-    connection: sqlite3.Connection, index: str, key: PolicyKey, rest: str, value: int | str, fits: Callable[[Entry], bool]
-) -> Entry | None:
+def _one(connection: sqlite3.Connection, index: str, key: PolicyKey, last: Condition, order: str) -> Entry | None:
     """Returns the first entry of a policy key that an index has; None: there is none."""
-    topic, scope = key.topic, int(key.scope)
-    condition = f"topic = ? AND scope = ? AND {rest} LIMIT 1"
-    found = file.entries(
-        connection, index, condition, (topic, scope, value), lambda entry: (entry.topic, entry.scope) == (topic, scope) and fits(entry)
-    )
-    return next(found, None)
+    conditions: list[Condition] = [("topic", "=", key.topic), ("scope", "=", int(key.scope)), last]
+    return next(file.entries(connection, index, conditions, f"{order} LIMIT 1"), None)
 
 
 def _gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int, *, over_by: int | None = None) -> list[Gap]:
@@ -144,3 +138,166 @@ def _gaps(connection: sqlite3.Connection, namespace: str, start: int, end: int, 
     if trimmed_until:
         gaps.append(Gap(namespace, None, trimmed_until, GapReason.TRIMMED))
     return list(dict.fromkeys(gaps))  # a gap in several streams has several rows
+
+
+# --- copies -----------------------------------------------------------------------------------------------------------
+
+BEGINNING = Token("", ())
+"""The place before every log."""
+
+
+class UnknownLog(Exception):
+    """Raised for a place in a log that this history does not know."""
+
+
+class Recorded(NamedTuple):
+    """An entry, and the place behind it."""
+
+    entry: Entry
+    token: Token
+
+
+Piece: TypeAlias = Recorded | Gap
+
+
+class Stretch(NamedTuple):
+    """What follows a place, as far as one answer goes."""
+
+    pieces: list[Piece]
+    """Entries and gaps, in order. A gap comes before the first event behind it."""
+    place: Token
+    """The place behind the last piece, from which the next stretch begins."""
+    more: bool
+    """Whether the history already has more behind ``place``."""
+    whole: bool
+    """Whether it is certain that no event is missing between the two places."""
+
+
+class Division(NamedTuple):
+    """A place behind an entry, at which a copy of the history can be divided."""
+
+    id: int
+    """The entry's id."""
+    token: Token
+    full: bool
+    """Whether there were as many events as were asked for; otherwise it is behind the last one."""
+
+
+class _Stream(NamedTuple):
+    id: int
+    partition: int
+    recorded: Position
+    dropped: Position
+    behind: Position
+    """Where the reader stands."""
+
+
+def stretch(connection: sqlite3.Connection, namespace: str, place: Token, most: int) -> Stretch:
+    """Returns at most ``most`` events behind a place, of all topics of the namespace and all actors.
+
+    Raises:
+        UnknownLog: the history knows no such log of the namespace.
+    """
+    place, streams, successor = _log(connection, namespace, place)
+    begins = not place.positions
+    token = place
+    holes = {each.partition: _holes(connection, namespace, each, begins=begins) for each in streams}
+    whole = not any(holes.values())
+    pieces: list[Piece] = []
+    size, more = 0, False
+    found = heapq.merge(*(_behind(connection, each, most) for each in streams), key=lambda found: found[0].id)
+    for count, (entry, partition) in enumerate(found):
+        if count == most or size >= MOST_BYTES:
+            more = True
+            break
+        size += entry.size
+        waiting = holes[partition]
+        while waiting and entry.position > waiting[0][0]:
+            pieces.append(waiting.pop(0)[1])
+        token = token.at(partition, entry.position)
+        pieces.append(Recorded(entry, token))
+    if not more:
+        for each in streams:
+            pieces += [gap for _, gap in holes[each.partition]]
+            token = token.at(each.partition, each.recorded)
+        if successor:
+            return Stretch(pieces, Token(successor, ()), more=True, whole=False)
+    return Stretch(pieces, token, more, whole)
+
+
+def divisions(connection: sqlite3.Connection, namespace: str, place: Token, every: int) -> Iterator[Division]:
+    """Yields a place behind every so many events behind a place, and one behind the last event. It reads an index, and no events.
+
+    Raises:
+        UnknownLog: the history knows no such log of the namespace.
+    """
+    successor = "first"
+    while successor:
+        token, streams, successor = _log(connection, namespace, place)
+        behind: dict[int, Position] = {}
+        number = count = 0
+        for number, position, partition in heapq.merge(*(_ids(connection, each) for each in streams)):
+            behind[partition] = position
+            count += 1
+            if count % every == 0:
+                yield Division(number, _at(token, behind), full=True)
+        if count % every:
+            yield Division(number, _at(token, behind), full=False)
+        place = Token(successor, ())
+
+
+def _at(token: Token, positions: Mapping[int, Position]) -> Token:
+    for partition, position in positions.items():
+        token = token.at(partition, position)
+    return token
+
+
+def _log(connection: sqlite3.Connection, namespace: str, place: Token) -> tuple[Token, list[_Stream], str]:
+    """Returns the place (for that before every log, the first log's beginning), the streams of its log, and the log after it or ""."""
+    known = next(file.rows(connection, "namespaces", "WHERE name = ?", (namespace,)), None)
+    found = list(file.rows(connection, "streams", "WHERE namespace = ? ORDER BY id", (known[0],))) if known is not None else []
+    logs = [*dict.fromkeys(row[2] for row in found), ""]
+    if not place.log:
+        place = Token(logs[0], ())
+    if place.log not in logs:
+        raise UnknownLog(f"the history has no such log of {namespace}")
+    streams = [
+        _Stream(number, partition, position, dropped, place.positions[partition] if partition < len(place.positions) else "")
+        for number, _, log, partition, position, _, dropped in found
+        if log == place.log
+    ]
+    return place, streams, logs[logs.index(place.log) + 1] if streams else ""
+
+
+def _behind(connection: sqlite3.Connection, stream: _Stream, most: int) -> Iterator[tuple[Entry, int]]:
+    """Yields the entries of a stream behind the reader, each with the partition."""
+    conditions = ("stream", "=", stream.id), ("position", ">", stream.behind)
+    found = file.entries(connection, "by_position", conditions, "ORDER BY position LIMIT ?", (most + 1,))
+    return ((entry, stream.partition) for entry in found)
+
+
+def _ids(connection: sqlite3.Connection, stream: _Stream) -> Iterator[tuple[int, Position, int]]:
+    """Yields the id, the position and the partition of each entry of a stream behind the reader."""
+    ids = "SELECT id, position FROM entries INDEXED BY by_position WHERE stream = ? AND position > ? ORDER BY position"
+    return ((number, position, stream.partition) for number, position in connection.execute(ids, (stream.id, stream.behind)))
+
+
+def _holes(connection: sqlite3.Connection, namespace: str, stream: _Stream, *, begins: bool) -> list[tuple[Position, Gap]]:
+    """Returns the gaps behind the reader in a stream, each with the position up to which events may be missing, in order.
+
+    Args:
+        connection: a connection to the file.
+        namespace: the namespace.
+        stream: the stream.
+        begins: whether the reader is at the log's beginning, and gets the gap before it too.
+    """
+    rest = "WHERE stream = ? AND (position > ? OR (? AND position = '')) ORDER BY position, id"
+    found = [
+        (position, Gap(namespace, since, until, GapReason(reason)))
+        for _, _, since, until, reason, _, position in file.rows(connection, "gaps", rest, (stream.id, stream.behind, begins))
+    ]
+    if stream.behind < stream.dropped:
+        (until,) = connection.execute("SELECT trimmed_until FROM namespaces WHERE name = ?", (namespace,)).fetchone()
+        found.insert(0, (stream.dropped, Gap(namespace, None, until, GapReason.TRIMMED)))
+        found.sort(key=lambda hole: hole[0])
+    return found

@@ -8,43 +8,29 @@ each event that is read there provably follows the one before, the recorder reco
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from ..core.policies.events import ABSENT, Placed, Position
 from ..logs.change_log import NamespaceLog
-from .entries import Followed, Gap, GapReason, Noted, Progress, SetBack, Stream, Taken
+from .entries import Followed, Gap, GapReason, Noted, Progress, Stream, Taken
 from .writer import Writer
 
 
+@dataclass(slots=True)
 class _UncertainRange:
     """The part of one partition in which events may be missing: from the last recorded position to the end of the compacted part."""
 
-    __slots__ = ("_at", "_end", "_log", "_proven")
-
-    def __init__(self, log: NamespaceLog, recorded: Position, end: Position | None) -> None:
-        self._log = log
-        self._at = recorded
-        """The position of the last event that was recorded or read."""
-        self._end = end
-        self._proven = True
-        """Whether no event is missing up to ``_at``."""
-
-    def reads(self, position: Position) -> bool:
-        """Takes the next event that was not recorded yet. Returns whether it stands behind the range."""
-        if self._end is not None and position > self._end:
-            return True
-        self._proven = self._proven and self._log.follows(self._at, position)
-        self._at = position
-        return False
-
-    @property
-    def last(self) -> Position:
-        """The position up to which events may be missing, as far as the range was read."""
-        return max(self._at, self._end or "")
+    at: Position
+    """The position of the last event that was recorded or read."""
+    end: Position | None
+    """None: where it ends is not known."""
+    proven: bool = True
+    """Whether no event is missing up to ``at``."""
 
     @property
     def complete(self) -> bool:
         """Whether it is proven that no event of the range is missing."""
-        return self._proven and self._end is not None and self._at >= self._end
+        return self.proven and self.end is not None and self.at >= self.end
 
 
 class Recorder:
@@ -57,20 +43,18 @@ class Recorder:
             writer: takes what is recorded.
             namespace: ``tenant/namespace``.
             progress: how far the history goes; the recorder keeps it up to date, and calls its listeners.
-            now: returns milliseconds since 1970.
+            now: returns milliseconds since 1970 (``History.now``).
         """
         self._writer = writer
         self.namespace = namespace
         self._progress = progress
         self._now = now
         self._log: NamespaceLog | None = None
-        self._streams: dict[tuple[str, int], Stream] = {}
-        """The streams of which nothing is recorded yet."""
         self._uncertain: dict[int, _UncertainRange] = {}
         self._missing_until = 0
         self._missing: list[tuple[Stream, Position]] = []
         """Where events are missing: streams, each with the position up to which they are."""
-        self._known = {log for log, _ in progress.streams}
+        self._known = {stream.log for stream in progress.streams.values() if stream.position}
         """The identities of the logs that were recorded before this opening."""
         self._followed_until = progress.followed_until
         """When the log was last followed before this opening, in milliseconds since 1970; None: never."""
@@ -86,28 +70,46 @@ class Recorder:
         """Takes the open log, before any event of it is folded."""
         self._log = log
         self._uncertain = {}
+        if self._progress.overrun is not None and not self._progress.overrun.holes:
+            self._progress.overrun = None  # a former recorder failed, and this one records what is missing
         for partition in range(log.partitions):
             recorded = self._stream(partition).position
             end = log.complete_after(partition)
             if end is None or recorded < end:
-                self._uncertain[partition] = _UncertainRange(log, recorded, end)
+                self._uncertain[partition] = _UncertainRange(recorded, end)
 
     def noted(self, events: Sequence[Taken]) -> None:
-        """Records events that were folded, in order. The event loop waits for this, so it does little for each event."""
+        """Records events that were folded, in order. If that fails, the history has a gap until the log is opened again and read anew."""
+        try:
+            self._note(events)
+        except Exception:
+            self._progress.overrun = self._progress.overrun or Gap(self.namespace, self._since(), 0, GapReason.OVERRUN)
+            raise
+
+    def _since(self) -> int:
+        """Returns since when events may not be recorded, in milliseconds since 1970."""
+        assert self._log is not None, "opened"
+        return min(self._stream(partition).at for partition in range(self._log.partitions))
+
+    def _note(self, events: Sequence[Taken]) -> None:
+        """The event loop waits for this, so it does little for each event."""
         now, log = self._now(), self._log
         assert log is not None, "opened"
         reached: dict[Stream, tuple[Position, int]] = {}
         noted: list[Noted] = []
         for placed, before, folded, after in events:
             stream = self._stream(placed.partition)
-            set_back(self._writer, stream, now)
             position, at = reached.get(stream) or (stream.position, stream.at)
             if placed.position <= position:
                 continue
             at = max(at, min(placed.published_at, now))
             uncertain = self._uncertain.get(placed.partition)
-            if uncertain is not None and uncertain.reads(placed.position):
-                self._leave(placed.partition, self._latest_before(placed, at, now))
+            if uncertain is not None:
+                if uncertain.end is not None and placed.position > uncertain.end:
+                    self._leave(placed.partition, self._latest_before(placed, at, now))
+                else:
+                    uncertain.proven = uncertain.proven and log.follows(uncertain.at, placed.position)
+                    uncertain.at = placed.position
             if folded is None and not placed.problem:
                 continue  # neither an event nor unreadable: nothing to record
             reached[stream] = placed.position, at
@@ -136,21 +138,14 @@ class Recorder:
         taken, refused = noted[:count], noted[count:]
         if taken:
             self._tell_overrun(taken[0].at)
-        for each in taken:
-            self._advance(each)
+        _advance(taken)
         if refused:
             times = [each.at for each in refused]
             overrun = progress.overrun or Gap(self.namespace, refused[0].stream.at or times[0], 0, GapReason.OVERRUN)
             holes = dict(overrun.holes) | {each.stream: each.placed.position for each in refused}
             since = min(overrun.since or 0, *times)
             progress.overrun = overrun._replace(since=since, until=max(overrun.until, *times), holes=tuple(holes.items()))
-        for each in refused:
-            self._advance(each)
-
-    def _advance(self, noted: Noted) -> None:
-        stream = noted.stream
-        stream.position, stream.at = noted.placed.position, noted.at
-        self._progress.streams.setdefault((stream.log, stream.partition), stream)
+        _advance(refused)
 
     def caught_up(self) -> None:
         """Notes that everything that was in the log when it was opened has been folded, and records the gap, if events are missing."""
@@ -192,7 +187,7 @@ class Recorder:
         uncertain = self._uncertain.pop(partition)
         if not uncertain.complete:
             self._missing_until = max(self._missing_until, at)
-            self._missing.append((self._stream(partition), uncertain.last))
+            self._missing.append((self._stream(partition), max(uncertain.at, uncertain.end or "")))
 
     def _tell_overrun(self, until: int) -> None:
         """Records the gap of the events for which there was no room, if there were any."""
@@ -207,15 +202,13 @@ class Recorder:
 
     def _stream(self, partition: int) -> Stream:
         assert self._log is not None, "opened"
-        identity = self._log.identity
-        known = self._progress.streams.get((identity, partition)) or self._streams.get((identity, partition))
-        if known is None:
-            known = self._streams[identity, partition] = Stream(self.namespace, identity, partition)
-        return known
+        key = self._log.identity, partition
+        found = self._progress.streams.get(key)
+        if found is None:
+            found = self._progress.streams[key] = Stream(self.namespace, *key)
+        return found
 
 
-def set_back(writer: Writer, stream: Stream, now: int) -> None:
-    """If the clock went back behind the time of the stream's last entry, has the later times corrected to ``now`` (``file.set_back``)."""
-    if stream.at > now:
-        stream.at = now
-        writer.tell(SetBack(stream, now))
+def _advance(noted: Sequence[Noted]) -> None:
+    for each in noted:
+        each.stream.position, each.stream.at = each.placed.position, each.at

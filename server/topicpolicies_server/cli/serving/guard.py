@@ -8,7 +8,7 @@ from ...config import GuardConfig
 from ...config.making import guard_config
 from ...config.option import ReadBy
 from ...config.sources import OptionValues
-from ...garbage import collector_off_during_start
+from ...process import collector_off_during_start
 from ..settings import Output, settings
 from .configured import configured
 from .running import reporting_problems, run_until_signalled

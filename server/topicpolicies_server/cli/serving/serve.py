@@ -10,7 +10,7 @@ from ...config import EmbeddedLogConfig, ServerConfig
 from ...config.making import server_config
 from ...config.option import ReadBy
 from ...config.sources import OptionValues
-from ...garbage import collector_off_during_start
+from ...process import collector_off_during_start
 from ..settings import Output, TlsFlags, settings
 from .configured import configured
 from .running import reporting_problems, run_until_signalled

@@ -20,7 +20,7 @@ from ...core.reading.watch import Token
 from ...core.reasons import Reason, ViolationReason
 from ...history import History
 from ...history.entries import Entry, Gap
-from ...history.following import BEGINNING, Recorded, Stretch, UnknownLog
+from ...history.queries import BEGINNING, Recorded, Stretch, UnknownLog
 from ...namespaces.namespace import Namespace, Phase
 from ...namespaces.registry import Registry
 from ...tasks import RestartedTask

@@ -7,7 +7,7 @@ from ...core.names import PolicyKey, Scope
 from ...core.reading.watch import Selection, Token
 from ...core.reasons import Reason
 from ...history.entries import Entry
-from ...history.following import Recorded, UnknownLog
+from ...history.queries import Recorded, UnknownLog
 from .. import histories, recorded
 from . import events
 from .outbox import Gone, Outbox

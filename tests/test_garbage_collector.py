@@ -11,13 +11,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.namespaces.bench import NAMESPACE, Bench, simulate
-from topicpolicies_server import garbage
+from topicpolicies_server import process
 from topicpolicies_server.config import Address, EmbeddedLogConfig, ServerConfig
 from topicpolicies_server.core.reasons import LogState
-from topicpolicies_server.garbage import MIDDLE, OLDEST, YOUNGEST, collector_off_during_start, tuned_collector
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.namespaces.activity import Activity
-from topicpolicies_server.process import run
+from topicpolicies_server.process import MIDDLE, OLDEST, YOUNGEST, collector_off_during_start, run, tuned_collector
 from topicpolicies_server.rpc.server import Server
 
 
@@ -42,7 +41,7 @@ def circles() -> int:
 @pytest.fixture
 def long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every full collection counts as a long one; only the tests make collections."""
-    monkeypatch.setattr(garbage, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(process, "LONG_SECONDS", 0.0)
 
 
 def aside_of(what: list[object]) -> bool:
@@ -83,7 +82,7 @@ def test_a_cycle_of_released_documents_is_collected_although_it_was_set_aside() 
 
 
 def test_what_a_short_full_collection_leaves_is_examined_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(garbage, "LONG_SECONDS", 60.0)
+    monkeypatch.setattr(process, "LONG_SECONDS", 60.0)
     with tuned_collector(Activity()):
         stays: list[object] = [[]]
         gc.collect()
