@@ -19,9 +19,9 @@ from topicpolicies import Client, OutOfRange, Tls, TokenFile, Unavailable, reaso
 from topicpolicies.v1.history_pb2 import HISTORY_GAP_REASON_TRIMMED, HistoryEntry, HistoryGap, WatchHistoryEvent
 from topicpolicies.v1.service_pb2 import NAMESPACE_STATE_LOADING, NAMESPACE_STATE_READY
 from topicpolicies_server.core.reading.watch import Token
-from topicpolicies_server.history import file, following, queries
+from topicpolicies_server.history import file, queries
 from topicpolicies_server.history.entries import Gap
-from topicpolicies_server.history.following import Recorded, UnknownLog
+from topicpolicies_server.history.queries import Recorded, UnknownLog
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.credentials import TlsOptions, token_from_file
 from topicpolicies_server.rpc import recorded, resume_tokens
@@ -182,9 +182,9 @@ class HistoryFile:
         found: dict[str, list[str]] = {}
         for name, position in behind.items():
             with self._known():
-                divisions = following.divisions(self._connection, name, self._place(position), every)
+                divisions = queries.divisions(self._connection, name, self._place(position), every)
                 places = [resume_tokens.write_position(each.id, each.token) for each in islice(divisions, 1 if first else None)]
-            found[name] = places or [position or resume_tokens.write_position(0, following.BEGINNING)]
+            found[name] = places or [position or resume_tokens.write_position(0, queries.BEGINNING)]
         return found
 
     def copy(self, namespace: str, behind: str, until: str) -> Iterator[Piece]:
@@ -199,7 +199,7 @@ class HistoryFile:
         place, more = self._place(behind), True
         while more:
             with self._known():
-                stretch = following.stretch(self._connection, namespace, place, _ENTRIES)
+                stretch = queries.stretch(self._connection, namespace, place, _ENTRIES)
             for piece in stretch.pieces:
                 if isinstance(piece, Gap):
                     yield "", recorded.gap(piece)
@@ -211,7 +211,7 @@ class HistoryFile:
 
     @staticmethod
     def _place(position: str) -> Token:
-        return resume_tokens.read_position(position) if position else following.BEGINNING
+        return resume_tokens.read_position(position) if position else queries.BEGINNING
 
     @staticmethod
     @contextmanager
