@@ -23,8 +23,7 @@ from tests.ports import free_port
 from topicpolicies_server.core.names import Scope
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec
 from topicpolicies_server.logs.change_log import LogError
-from topicpolicies_server.logs.pulsar.client import Inbox, PulsarClient, PulsarClientError, message_of
-from topicpolicies_server.logs.pulsar.client.log_lines import client_log_path, legible
+from topicpolicies_server.logs.pulsar.client import Inbox, PulsarClient, PulsarClientError, client_log_path, legible, message_of
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -161,15 +160,6 @@ async def test_a_closed_client_refuses_requests() -> None:
     await client.close(5)
     with pytest.raises(LogError, match="closed"):
         await client.create_reader("persistent://a/b/c", "name", queue_size=10)
-
-
-async def test_a_client_is_refused_in_a_process_that_was_forked_after_its_creation(monkeypatch: pytest.MonkeyPatch) -> None:
-    client = PulsarClient("pulsar://127.0.0.1:1")
-    with monkeypatch.context() as elsewhere:
-        elsewhere.setattr(os, "getpid", lambda: -1)
-        with pytest.raises(LogError, match="fork"):
-            await client.create_reader("persistent://a/b/c", "name", queue_size=10)
-    await client.close(5)
 
 
 async def test_a_request_to_an_unreachable_broker_fails_and_the_client_can_be_closed() -> None:

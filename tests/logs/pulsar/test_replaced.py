@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 
 from tests.logs.pulsar.conftest import eventually
 from tests.logs.pulsar.fakes import FakeAdmin, FakeMessage, FakeReader, a_message
+from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
-from topicpolicies_server.core.policies.events import Placed
 from topicpolicies_server.core.reasons import LogState, Reason
 from topicpolicies_server.logs.avro import Dialect
 from topicpolicies_server.logs.change_log import LogError, Start
@@ -18,8 +17,7 @@ from topicpolicies_server.logs.pulsar import PulsarLimits
 from topicpolicies_server.logs.pulsar.access import Access
 from topicpolicies_server.logs.pulsar.admin import Admin
 from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
-from topicpolicies_server.logs.pulsar.admin.schemas import Schemas
-from topicpolicies_server.logs.pulsar.admin.topics import Layout, Topics
+from topicpolicies_server.logs.pulsar.admin.topics import Layout, Schemas, Topics
 from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of, position_of
 from topicpolicies_server.logs.pulsar.reading.reader import LogReader, replaced
@@ -37,7 +35,7 @@ class Broker(FakeAdmin):
     def __init__(self, *, upon: str = "", partitions: int = 0) -> None:
         """``upon``: the request after whose first answer the log is replaced, or "reader"."""
         super().__init__({f"{TOPIC}/partitions": {"partitions": partitions}})
-        self.topics = Topics(cast("Admin", self), LOCAL)
+        self.topics = Topics(cast("Admin", self))
         self.readers: list[FakeReader] = []
         self._ledgers: dict[str, int] = {}
         self._upon = upon
@@ -84,25 +82,8 @@ class Broker(FakeAdmin):
         return reader
 
 
-class Listening:
-    """A listener that records entries and losses."""
-
-    def __init__(self) -> None:
-        self.entries: list[Placed] = []
-        self.losses: list[LogError] = []
-
-    def read(self, events: Sequence[Placed]) -> None:
-        self.entries += events
-
-    def caught_up(self) -> None:
-        """Ignores the report."""
-
-    def lost(self, error: LogError) -> None:
-        self.losses.append(error)
-
-
-def reading(broker: Broker, layout: Layout = LAYOUT) -> tuple[LogReader, Listening]:
-    admin, listening = cast("Admin", broker), Listening()
+def reading(broker: Broker, layout: Layout = LAYOUT) -> tuple[LogReader, Recorder]:
+    admin, listening = cast("Admin", broker), Recorder()
     facts = PulsarFacts("east", Dialect.PREFIXED, 0)
     access = Access(cast("PulsarClient", broker), admin, broker.topics, facts, PulsarLimits())
     return LogReader(access, Schemas(admin, NAMESPACE, LOCAL, cluster="east", dialect=Dialect.PREFIXED), layout, listening), listening
@@ -148,7 +129,7 @@ async def test_opening_a_log_without_a_known_creation_fails() -> None:
 @pytest.mark.parametrize("reason", [LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE])
 async def test_a_check_for_a_replaced_log_raises_if_it_gets_no_answer(reason: Reason) -> None:
     broker = Broker()
-    topics = Topics(cast("Admin", broker), LOCAL)
+    topics = Topics(cast("Admin", broker))
     assert await replaced(topics, LAYOUT, "monday", [7]) is None
     broker.make(LOCAL, 9, "tuesday")
     broker.answers[CREATION] = LogError(reason, "no")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...config import Limits, PulsarLogConfig, Writer
+from .access import PulsarLimits
 from .admin import Admin
 from .credentials import Identity, OAuth2, TlsOptions, token_from_file
-from .limits import PulsarLimits
 from .log import PulsarLog
 
 

@@ -1,27 +1,39 @@
-"""Requests to the admin API about a change log's topic: whether it exists, its partitions, which creation of it this is, where it ends.
+"""Requests to the admin API about a change log's topic: whether it exists, its partitions, its creation, its end, and its schemas.
 
 A request can create the topic that it is about: one that makes a broker load the namespace, such as ``internalStats`` or the one for the
 schema, has the broker's own policies service connect to ``__change_events``, and connecting creates it (measured on 4.0.0 and 4.2.4).
 ``partitions``, ``internal-info`` and the requests about the namespace only look into the metadata. So ``find``, ``expected`` and
-``stored`` change nothing, and all other methods are for a log that exists.
+``stored`` change nothing, and all others are for a log that exists.
+
+A topic's schemas are numbered from 0, in order of registration, and each message carries the number of its own. Any client may register any
+schema on ``__change_events`` (its compatibility check is off), so a schema that is not one of policy events is skipped.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 from ....core.errors import Kind
-from ....core.names import PERSISTENT
+from ....core.names import CHANGE_EVENTS, PERSISTENT
 from ....core.reasons import LogState, Reason
-from ...avro import Dialect
+from ...avro import PULSAR_4_2_4, Codec, Dialect, UnsupportedSchema
 from ...change_log import LogError
 from ..ids import NOWHERE, MessageId, entry_of
 from .answer import understood
 from .api import Admin
 
+_log = logging.getLogger(__name__)
+
+NOT_REGISTERED = -1
+"""The version of a schema that the topic does not have, and of messages that carry none."""
+_CODECS = 32
+"""For how many schemas codecs are cached, for all logs of the process together, including the codecs' own caches of topics and
+documents."""
 _SHORT_SECONDS = 5.0
 _LOOKED_AT = 64
 """How many entries are examined when looking for a message among them."""
@@ -103,10 +115,8 @@ class Gap(NamedTuple):
 class Topics:
     """The requests about change logs' topics."""
 
-    def __init__(self, admin: Admin, local: str) -> None:
-        """``local`` is the local name that change logs have in every namespace."""
+    def __init__(self, admin: Admin) -> None:
         self._admin = admin
-        self._local = local
         self.emptied: set[tuple[str, str]] = set()
         """The topics that lost what was read of them here (``reading/reader``): full names, and what ``Stored.creation`` was."""
 
@@ -117,9 +127,9 @@ class Topics:
         Raises:
             LogError: the namespace does not exist (NOT_FOUND, ``NAMESPACE_NOT_FOUND``), or there is no answer.
         """
-        answer = await self._ask(namespace, self._local, "partitions")
+        answer = await self._ask(namespace, CHANGE_EVENTS, "partitions")
         if answer is not None:
-            return Layout(namespace, self._local, int(answer["partitions"]))
+            return Layout(namespace, CHANGE_EVENTS, int(answer["partitions"]))
         if await self._policies(namespace) is None:
             raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
         return None
@@ -140,7 +150,7 @@ class Topics:
             default_partitions = int(override.get("defaultNumPartitions") or default_partitions or 1)
         elif kind is not None:
             default_partitions = 0
-        return Layout(namespace, self._local, default_partitions)
+        return Layout(namespace, CHANGE_EVENTS, default_partitions)
 
     @understood
     async def stored(self, layout: Layout) -> tuple[Stored, ...]:
@@ -151,14 +161,6 @@ class Topics:
         """
         infos = await asyncio.gather(*(self._ask(layout.namespace, topic, "internal-info") for topic in layout.topics))
         return tuple(map(_stored, infos))
-
-    async def creations(self, layout: Layout) -> tuple[str, ...]:
-        """Returns, for each of a log's topics, what distinguishes its creation from later ones; "" for a topic that does not exist.
-
-        Raises:
-            LogError: there is no answer.
-        """
-        return tuple(each.creation for each in await self.stored(layout))
 
     @understood
     async def state(self, namespace: str, topic: str, recalled: int = 0) -> State:
@@ -250,6 +252,82 @@ class Topics:
         return await self._admin.get("persistent", *namespace.split("/"), topic, question, seconds=_SHORT_SECONDS)
 
 
+class Registered(NamedTuple):
+    """A schema's codec and its version."""
+
+    version: int
+    codec: Codec
+
+    @property
+    def definition(self) -> str:
+        """The text of the schema, verbatim."""
+        return str(self.codec.definition)
+
+
+class Schemas:
+    """The schemas of one log, each requested once."""
+
+    def __init__(self, admin: Admin, namespace: str, local: str, *, cluster: str, dialect: Dialect) -> None:
+        self._admin = admin
+        self._path = (*namespace.split("/"), local)
+        self._name = f"{namespace}/{local}"
+        self._codec = partial(_codec, cluster=cluster, dialect=dialect)
+        self._codecs: dict[int, Codec | None] = {}
+        self._lock = asyncio.Lock()
+        self.newest = Registered(NOT_REGISTERED, self._codec(PULSAR_4_2_4))
+        """What to write with, as far as is known: the newest schema, or, as long as the topic has none, that of Pulsar 4.2.4."""
+
+    @understood
+    async def refresh(self) -> Registered:
+        """Asks the broker for the newest schema, and returns what to write with.
+
+        Raises:
+            LogError: the broker gave no answer.
+        """
+        answer = await self._admin.get("schemas", *self._path, "schema")
+        if answer is not None:
+            version = int(answer["version"])
+            while (codec := await self.written_with(version)) is None and version > 0:
+                version -= 1
+            if codec is not None and version != self.newest.version:
+                self.newest = Registered(version, codec)
+        return self.newest
+
+    def known(self, version: int) -> Codec | None:
+        """Returns the codec of a schema if it is at hand."""
+        return self.newest.codec if version in (NOT_REGISTERED, self.newest.version) else self._codecs.get(version)
+
+    @understood
+    async def written_with(self, version: int) -> Codec | None:
+        """Returns the codec of a schema version; None if that version does not exist, or is not a schema of policy events.
+
+        Raises:
+            LogError: the broker gave no answer.
+        """
+        if (codec := self.known(version)) is not None:
+            return codec
+        async with self._lock:
+            if version not in self._codecs:
+                self._codecs[version] = await self._fetch(version)
+            codec = self._codecs[version]
+        if codec is not None and version > self.newest.version:
+            self.newest = Registered(version, codec)
+        return codec
+
+    async def _fetch(self, version: int) -> Codec | None:
+        answer = await self._admin.get("schemas", *self._path, "schema", str(version))
+        if answer is None:
+            _log.warning("The schema %d of %s is gone.", version, self._name)
+            return None
+        try:
+            if answer.get("type") != "AVRO":
+                raise UnsupportedSchema(f"its type is {answer.get('type')}")
+            return self._codec(str(answer["data"]))
+        except UnsupportedSchema as error:
+            _log.warning("The schema %d of %s is not one of policy events: %s", version, self._name, error)
+            return None
+
+
 def creation_of(creations: Sequence[str]) -> str:
     """Combines the creations of a log's topics, each of which may be deleted by itself; "" if one of the topics does not exist."""
     if not all(creations):
@@ -317,3 +395,13 @@ def _first_uncompacted(sizes: Mapping[int, int], compaction: Compaction, last: M
 def _compaction(stats: Any) -> Compaction:
     cursor = (stats.get("cursors") or {}).get("__compaction") or {}
     return Compaction((stats.get("compactedLedger") or {}).get("ledgerId", -1), entry_of(cursor.get("markDeletePosition")))
+
+
+@lru_cache(_CODECS)
+def _codec(definition: str, cluster: str, dialect: Dialect) -> Codec:
+    """Returns the codec of a schema: most logs of a cluster have the same one, and creating it takes two milliseconds.
+
+    Raises:
+        UnsupportedSchema: the schema is not one of policy events.
+    """
+    return Codec(definition, local_cluster=cluster, dialect=dialect)
