@@ -507,17 +507,12 @@ async def test_a_compressed_answer_is_not_read() -> None:
             await admin.get("x", seconds=0.1)
 
 
-@pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000])
-async def test_json_that_is_nested_too_deeply_is_reported_as_a_log_error(body: str) -> None:
-    for status in (200, 403):
-        async with serving(Answer(status, body)) as server, admin_of(server.url) as admin:
-            with pytest.raises(LogError):
-                await admin.get("x")
-
-
-async def test_a_number_that_is_too_long_to_parse_is_returned_as_text() -> None:
-    async with serving(Answer(200, "9" * 5_000)) as server, admin_of(server.url) as admin:
-        assert await admin.get("x") == "9" * 5_000
+@pytest.mark.parametrize("body", ["[" * 100_000, '{"a":' * 100_000, "9" * 5_000])
+async def test_json_that_can_not_be_parsed_is_returned_as_text(body: str) -> None:
+    async with serving(Answer(200, body), Answer(403, body)) as server, admin_of(server.url) as admin:
+        assert await admin.get("x") == body
+        with pytest.raises(LogError):
+            await admin.get("x")
 
 
 @pytest.mark.parametrize(

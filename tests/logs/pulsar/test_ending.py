@@ -41,7 +41,7 @@ def opened(recorder: Recorder, forgotten: list[object] | None = None) -> PulsarN
     limits = PulsarLimits(close_seconds=0.2)
     access = Access(cast("Any", None), cast("Any", None), cast("Any", Topics()), cast("Any", facts), limits)
     held = list[object]() if forgotten is None else forgotten
-    return PulsarNamespaceLog(access, Layout(NAMESPACE, "__change_events", 3), recorder, held.append)
+    return PulsarNamespaceLog(access, Layout(NAMESPACE, 3), recorder, held.append)
 
 
 def an_event(name: str) -> Event:
@@ -126,7 +126,7 @@ class Failing:
 def following(reader: Failing, listener: Recorder) -> LogReader:
     """Returns the reader of a log that is followed by ``reader``."""
     access = SimpleNamespace(limits=PulsarLimits())
-    log = LogReader(cast("Access", access), cast("Any", None), Layout(NAMESPACE, "__change_events", 0), listener)
+    log = LogReader(cast("Access", access), cast("Any", None), Layout(NAMESPACE, 0), listener)
     log._tasks = [log._owned.begin(log._run(cast("PartitionReader", reader)), "reading it")]
     return log
 

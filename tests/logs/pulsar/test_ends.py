@@ -43,9 +43,7 @@ class Ending(LogReader):
         self.losses: list[LogError] = []
         listener = SimpleNamespace(lost=self.losses.append)
         access = SimpleNamespace(topics=SimpleNamespace(last=asked))
-        super().__init__(
-            cast("Access", access), cast("Any", None), Layout("public/default", "__change_events", 0), cast("LogSink", listener)
-        )
+        super().__init__(cast("Access", access), cast("Any", None), Layout("public/default", 0), cast("LogSink", listener))
         self._readers = [cast("PartitionReader", FakeReader())]
         self.answer = trouble
         self.asked = 0

@@ -112,7 +112,7 @@ async def test_facts_are_not_guessed_if_brokers_do_not_answer() -> None:
 async def test_a_log_is_found_with_its_number_of_partitions() -> None:
     for count, topics in ((0, ["__change_events"]), (2, ["__change_events-partition-0", "__change_events-partition-1"])):
         layout = await Topics(admin_answering({f"{TOPIC}/partitions": {"partitions": count}})).find("public/default")
-        assert layout == Layout("public/default", "__change_events", count)
+        assert layout == Layout("public/default", count)
         assert layout is not None
         assert layout.topics == topics
         assert layout.full_names[-1] == f"persistent://public/default/{topics[-1]}"
@@ -246,7 +246,7 @@ async def test_a_message_between_two_entries_is_found_in_any_ledger(
 
 def schemas_of(answers: dict[str, Any]) -> tuple[Schemas, FakeAdmin]:
     admin = FakeAdmin(answers)
-    return Schemas(cast("Admin", admin), "public/default", "__change_events", cluster="standalone", dialect=Dialect.PREFIXED), admin
+    return Schemas(cast("Admin", admin), "public/default", cluster="standalone", dialect=Dialect.PREFIXED), admin
 
 
 def registered(version: int, definition: str, kind: str = "AVRO") -> dict[str, Any]:
@@ -317,8 +317,8 @@ async def test_answers_of_any_form_are_interpreted_or_reported_as_a_log_error(an
             return answer
 
     admin = cast("Admin", Answering())
-    topics, schemas = Topics(admin), Schemas(admin, "public/default", "log", cluster="east", dialect=Dialect.PREFIXED)
-    layout, place = Layout("public/default", "log", 0), MessageId(7, 1)
+    topics, schemas = Topics(admin), Schemas(admin, "public/default", cluster="east", dialect=Dialect.PREFIXED)
+    layout, place = Layout("public/default", 0), MessageId(7, 1)
     source = AdminSource(admin, "pulsar://a:6650")
     questions = [
         learn(admin, "pulsar://a:6650"),

@@ -48,12 +48,12 @@ class FakeReader:
         self.kept_up += 1
 
 
-def watching(answers: dict[str, Any], creation: str = "monday") -> tuple[LogReader, FakeReader]:
+def watching(answers: dict[str, Any]) -> tuple[LogReader, FakeReader]:
     """Returns the reader of a log that has caught up, and that of its partition."""
     admin = cast("Admin", FakeAdmin(answers))
     access = Access(cast("PulsarClient", None), admin, Topics(admin), PulsarFacts("east", Dialect.PREFIXED, 0), LIMITS)
-    log, reader = LogReader(access, cast("Any", None), Layout("public/default", "__change_events", 0), cast("Any", None)), FakeReader()
-    log._readers, log._creations, log._noticed_ledgers = [cast("PartitionReader", reader)], [creation], (7,)
+    log, reader = LogReader(access, cast("Any", None), Layout("public/default", 0), cast("Any", None)), FakeReader()
+    log._readers, log._creations, log._noticed_ledgers = [cast("PartitionReader", reader)], ["monday"], (7,)
     return log, reader
 
 
@@ -78,11 +78,6 @@ async def test_the_check_of_a_deleted_or_changed_log_returns_the_reason_for_whic
     assert error is not None
     assert error.reason == reason
     assert (error.kind is Kind.NOT_FOUND) == (reason == "NAMESPACE_NOT_FOUND")
-
-
-async def test_a_log_whose_creation_is_not_known_is_not_compared() -> None:
-    log, _ = watching(THERE, creation="")
-    assert await log.trouble() is None
 
 
 @pytest.mark.parametrize("connected", [True, False])

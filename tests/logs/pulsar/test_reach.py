@@ -65,7 +65,7 @@ def opened(log: PulsarLog, readers: list[FakeReader], namespace: str = "acme/ord
     cluster = log._begun()
     facts, limits, recorder = PulsarFacts("east", Dialect.PREFIXED, 0), PulsarLimits(close_seconds=0.2), Recorder()
     access = Access(cast("Any", None), cluster.admin, cluster.topics, facts, limits)
-    layout = Layout(namespace, "__change_events", len(readers))
+    layout = Layout(namespace, len(readers))
     made = log._logs[namespace] = PulsarNamespaceLog(access, layout, recorder, log._forget)
     made.reader._readers, made.reader._creations = cast("Any", readers), ["monday"] * len(readers)
     return Open(made, made.reader, recorder)

@@ -86,7 +86,7 @@ class Reading:
         schema = {"version": 0, "type": "AVRO", "data": PULSAR_4_2_4}
         path = f"schemas/{NAMESPACE}/__change_events/schema"
         self.admin = FakeAdmin({path: schema, f"{path}/0": schema, **(answers or {})})
-        schemas = Schemas(cast("Admin", self.admin), NAMESPACE, "__change_events", cluster="standalone", dialect=Dialect.PREFIXED)
+        schemas = Schemas(cast("Admin", self.admin), NAMESPACE, cluster="standalone", dialect=Dialect.PREFIXED)
         self.replaced = list(replaced or ())
         self._checked = replaced is not None
         access = SimpleNamespace(client=self, topics=self, limits=PulsarLimits(stuck_seconds=patience))

@@ -20,13 +20,13 @@ from topicpolicies_server.logs.pulsar.admin.facts import PulsarFacts
 from topicpolicies_server.logs.pulsar.admin.topics import Layout, Schemas, Topics
 from topicpolicies_server.logs.pulsar.client import PulsarClient
 from topicpolicies_server.logs.pulsar.ids import MessageId, border_of, position_of
-from topicpolicies_server.logs.pulsar.reading.reader import LogReader, replaced
+from topicpolicies_server.logs.pulsar.reading.reader import LogReader
 
 NAMESPACE, LOCAL = "public/default", "__change_events"
 TOPIC = f"persistent/{NAMESPACE}/{LOCAL}"
 CREATION = f"{TOPIC}/internal-info"
 IDENTITY = f"pulsar:east:{NAMESPACE}/{LOCAL}:1:"
-LAYOUT = Layout(NAMESPACE, LOCAL, 0)
+LAYOUT = Layout(NAMESPACE, 0)
 
 
 class Broker(FakeAdmin):
@@ -39,7 +39,7 @@ class Broker(FakeAdmin):
         self.readers: list[FakeReader] = []
         self._ledgers: dict[str, int] = {}
         self._upon = upon
-        for topic in Layout(NAMESPACE, LOCAL, partitions).topics:
+        for topic in Layout(NAMESPACE, partitions).topics:
             self.make(topic, 7, "monday")
 
     async def get(self, *path: str, seconds: float = 0) -> Any:
@@ -86,7 +86,7 @@ def reading(broker: Broker, layout: Layout = LAYOUT) -> tuple[LogReader, Recorde
     admin, listening = cast("Admin", broker), Recorder()
     facts = PulsarFacts("east", Dialect.PREFIXED, 0)
     access = Access(cast("PulsarClient", broker), admin, broker.topics, facts, PulsarLimits())
-    return LogReader(access, Schemas(admin, NAMESPACE, LOCAL, cluster="east", dialect=Dialect.PREFIXED), layout, listening), listening
+    return LogReader(access, Schemas(admin, NAMESPACE, cluster="east", dialect=Dialect.PREFIXED), layout, listening), listening
 
 
 def a_place() -> Start:
@@ -129,16 +129,18 @@ async def test_opening_a_log_without_a_known_creation_fails() -> None:
 @pytest.mark.parametrize("reason", [LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE])
 async def test_a_check_for_a_replaced_log_raises_if_it_gets_no_answer(reason: Reason) -> None:
     broker = Broker()
-    topics = Topics(cast("Admin", broker))
-    assert await replaced(topics, LAYOUT, "monday", [7]) is None
+    log, _ = reading(broker)
+    await log.start()
+    assert await log.trouble(surely=True) is None
     broker.make(LOCAL, 9, "tuesday")
     broker.answers[CREATION] = LogError(reason, "no")
     with pytest.raises(LogError, match="no"):
-        await replaced(topics, LAYOUT, "monday", [7])
+        await log.trouble(surely=True)
+    await log.close()
 
 
 async def test_entries_of_one_replaced_partition_are_not_read_as_those_of_the_former_log() -> None:
-    layout = Layout(NAMESPACE, LOCAL, 3)
+    layout = Layout(NAMESPACE, 3)
     broker = Broker(partitions=3)
     log, listening = reading(broker, layout)
     await log.start()
@@ -153,10 +155,8 @@ async def test_entries_of_one_replaced_partition_are_not_read_as_those_of_the_fo
         broker._ledgers[topic] = 9
         broker.readers[number].feed(broker.message(topic, 0))
     await eventually(lambda: bool(listening.losses))
-    assert [loss.reason for loss in listening.losses] == [Reason.LOG_REPLACED]
-    assert [placed.partition for placed in listening.entries[3 * 7 :]] == [0, 2], (
-        "in the other partitions, the entry is in a new ledger of the same log"
-    )
+    assert {loss.reason for loss in listening.losses} == {Reason.LOG_REPLACED}
+    assert len(listening.entries) == 3 * 7
     trouble = await again.trouble()
     assert trouble is not None
     assert trouble.reason == Reason.LOG_REPLACED
@@ -195,7 +195,7 @@ async def test_a_log_that_was_created_and_compacted_before_it_was_found_is_lost_
 
 @pytest.mark.parametrize("partitions", [0, 3])
 async def test_a_log_that_was_truncated_is_lost_and_what_was_read_before_is_known_to_be_gone(partitions: int) -> None:
-    layout = Layout(NAMESPACE, LOCAL, partitions)
+    layout = Layout(NAMESPACE, partitions)
     broker = Broker(partitions=partitions)
     log, listening = reading(broker, layout)
     await log.start()

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from ...core.names import PERSISTENT, PolicyKey, Scope
+from ...core.names import PolicyKey, Scope
 from ...core.policies.events import Event, Placed, Position
 from ...core.reasons import LogState, Reason
 from ...tasks import TaskSet
@@ -66,7 +66,7 @@ class PulsarNamespaceLog:
         self._access = access
         self._sink = sink
         self._forget = forget
-        self._schemas = Schemas(access.admin, layout.namespace, layout.local, cluster=access.facts.name, dialect=access.facts.dialect)
+        self._schemas = Schemas(access.admin, layout.namespace, cluster=access.facts.name, dialect=access.facts.dialect)
         self.reader = LogReader(access, self._schemas, layout, self)
         self.resumed = False
         self._ended: LogError | None = None
@@ -267,8 +267,9 @@ class PulsarNamespaceLog:
     async def announce(self, partition: int, producer: OpenProducer) -> Position:
         """Writes an event of no kind, which brokers ignore. Its key is the log's own name, so compaction keeps the newest announcement."""
         del partition
-        key = f"{PERSISTENT}{self.namespace}/{self.reader.layout.local}"
-        announcement = Encoded(key, producer.codec.nothing(), {ANNOUNCEMENT: producer.handle.producer_name()}, (self.cluster,))
+        announcement = Encoded(
+            self.reader.layout.name, producer.codec.nothing(), {ANNOUNCEMENT: producer.handle.producer_name()}, (self.cluster,)
+        )
         try:
             ident = await send(producer.handle, message_of(announcement))
         except PulsarClientError as error:

@@ -37,32 +37,25 @@ class Answer(NamedTuple):
 
     @property
     def content(self) -> Any:
-        """The parsed JSON; the text if it is not JSON, as the version is plain text; an empty object if there is no body.
-
-        Raises:
-            RecursionError: the JSON is nested too deep.
-        """
+        """The parsed JSON; an empty object if there is no body; the text if it can't be parsed, as the version is plain text."""
         if not self.body:
             return {}
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return self.body.decode(errors="replace")
 
     @property
     def is_explained(self) -> bool:
         """Whether the answer gives a reason in the form of brokers. Others, such as a proxy without its backend, answer in other forms."""
-        try:
-            content = self.content
-        except RecursionError:
-            return False
+        content = self.content
         return isinstance(content, dict) and isinstance(content.get("reason"), str)
 
     def reason(self, secret: str) -> str:
         """Returns the reason that the broker gives, as one line. It may repeat what it was sent, so the secret is masked."""
         try:
             said = str(self.content["reason"])
-        except (LookupError, TypeError, RecursionError):
+        except (LookupError, TypeError):
             said = self.phrase
         if secret:
             said = said.replace(secret, "***")

@@ -52,6 +52,7 @@ _REDIRECTS = 5
 _WORTH_RETRYING = frozenset({408, 429, 500, 502, 503, 504})
 _NO_ENTRY = frozenset({401, 403})
 _NO_SEGMENTS = frozenset({".", ".."})
+"""URLs resolve these segments, which Pulsar allows as names (RFC 3986, 5.2.4): a path with one of them names no resource."""
 _REDIRECTING = frozenset({301, 302, 303, 307, 308})
 
 
@@ -90,14 +91,8 @@ class Admin:
         Raises:
             LogError: there is no usable answer (UNAVAILABLE, ``ADMIN_UNREACHABLE`` or ``ADMIN_REFUSED``).
         """
-        if _is_nowhere(path):
-            return None
-        resource = _resource(path)
-        answer = await self._answer(path, resource, seconds)
-        try:
-            return None if answer is None else answer.content
-        except RecursionError:
-            raise _useless(resource, "nested too deeply to be read") from None
+        answer = await self._answer(path, seconds)
+        return None if answer is None else answer.content
 
     async def headers(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Mapping[str, str] | None:
         """Returns the headers of such an answer, by name in upper or lower case; None for "not found".
@@ -105,7 +100,7 @@ class Admin:
         Raises:
             LogError: as ``get``.
         """
-        answer = None if _is_nowhere(path) else await self._answer(path, _resource(path), seconds)
+        answer = await self._answer(path, seconds)
         return None if answer is None else answer.headers
 
     async def reached(self, seconds: float) -> None:
@@ -162,7 +157,10 @@ class Admin:
 
         self._retired.begin(retire(), "connections with a former certificate")
 
-    async def _answer(self, path: Sequence[str], resource: str, seconds: float) -> Answer | None:
+    async def _answer(self, path: Sequence[str], seconds: float) -> Answer | None:
+        if not _NO_SEGMENTS.isdisjoint(path):
+            return None
+        resource = _resource(path)
         deadline = time.monotonic() + seconds
         pause = _FIRST_PAUSE
         unasked = set(self._bases)
@@ -305,11 +303,6 @@ def _useless(resource: str, what: str) -> LogError:
 def _host_of(url: str) -> str:
     """Returns the host and port of a URL, for messages."""
     return urlsplit(url).netloc.rpartition("@")[2][:200]
-
-
-def _is_nowhere(path: Sequence[str]) -> bool:
-    """Whether a path names no resource: URLs resolve the segments ``.`` and ``..``, which Pulsar allows as names (RFC 3986, 5.2.4)."""
-    return any(segment in _NO_SEGMENTS for segment in path)
 
 
 def _subject(path: Sequence[str]) -> Hashable:

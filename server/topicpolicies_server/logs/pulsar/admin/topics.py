@@ -50,23 +50,23 @@ class Layout(NamedTuple):
     """A change log's topic, existing or not."""
 
     namespace: str
-    local: str
     partitions: int
     """The number of its partitions; 0: it is not partitioned."""
 
     @property
+    def name(self) -> str:
+        """Its full name, as clients use it."""
+        return f"{PERSISTENT}{self.namespace}/{CHANGE_EVENTS}"
+
+    @property
     def topics(self) -> list[str]:
         """The local names of the topics that hold the messages."""
-        return [f"{self.local}-partition-{number}" for number in range(self.partitions)] or [self.local]
+        return [f"{CHANGE_EVENTS}-partition-{number}" for number in range(self.partitions)] or [CHANGE_EVENTS]
 
     @property
     def full_names(self) -> list[str]:
-        """The full names of these topics, as clients use them."""
+        """The full names of these topics."""
         return [f"{PERSISTENT}{self.namespace}/{topic}" for topic in self.topics]
-
-    def part(self, partition: int) -> Layout:
-        """Returns one of these topics as a layout of its own."""
-        return Layout(self.namespace, self.topics[partition], 0)
 
 
 class Stored(NamedTuple):
@@ -113,7 +113,7 @@ class Gap(NamedTuple):
 
 
 class Topics:
-    """The requests about change logs' topics."""
+    """The requests about change logs' topics. Each raises ``LogError`` if there is no answer."""
 
     def __init__(self, admin: Admin) -> None:
         self._admin = admin
@@ -125,11 +125,11 @@ class Topics:
         """Returns the layout of a namespace's log; None if it has none.
 
         Raises:
-            LogError: the namespace does not exist (NOT_FOUND, ``NAMESPACE_NOT_FOUND``), or there is no answer.
+            LogError: the namespace does not exist (NOT_FOUND, ``NAMESPACE_NOT_FOUND``).
         """
         answer = await self._ask(namespace, CHANGE_EVENTS, "partitions")
         if answer is not None:
-            return Layout(namespace, CHANGE_EVENTS, int(answer["partitions"]))
+            return Layout(namespace, int(answer["partitions"]))
         if await self._policies(namespace) is None:
             raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
         return None
@@ -139,7 +139,7 @@ class Topics:
         """Returns how brokers would lay out the log of a namespace if they created it now.
 
         Raises:
-            LogError: the namespace does not exist (NOT_FOUND), or there is no answer.
+            LogError: the namespace does not exist (NOT_FOUND).
         """
         policies = await self._policies(namespace)
         if policies is None:
@@ -150,15 +150,11 @@ class Topics:
             default_partitions = int(override.get("defaultNumPartitions") or default_partitions or 1)
         elif kind is not None:
             default_partitions = 0
-        return Layout(namespace, CHANGE_EVENTS, default_partitions)
+        return Layout(namespace, default_partitions)
 
     @understood
     async def stored(self, layout: Layout) -> tuple[Stored, ...]:
-        """Returns, for each of a log's topics, what of it is stored.
-
-        Raises:
-            LogError: there is no answer.
-        """
+        """Returns, for each of a log's topics, what of it is stored."""
         infos = await asyncio.gather(*(self._ask(layout.namespace, topic, "internal-info") for topic in layout.topics))
         return tuple(map(_stored, infos))
 
@@ -170,9 +166,6 @@ class Topics:
             namespace: ``tenant/namespace``.
             topic: the topic's local name.
             recalled: how many entries that were compacted and still stand in the ledgers are read as they were (``State.first``), at most.
-
-        Raises:
-            LogError: there is no answer.
         """
         stats = await self._ask(namespace, topic, "internalStats") or {}
         compaction, last = _compaction(stats), entry_of(stats.get("lastConfirmedEntry")) or NOWHERE
@@ -185,7 +178,7 @@ class Topics:
         """Returns the last message of one of a log's topics, or a place after it; entry -1 if there is no entry up to there.
 
         Raises:
-            LogError: there is no answer, or no broker serves the topic at the moment.
+            LogError: no broker serves the topic at the moment.
         """
         answer = await self._ask(namespace, topic, "lastMessageId")
         if not isinstance(answer, dict):
@@ -194,11 +187,7 @@ class Topics:
 
     @understood
     async def sent_up_to(self, namespace: str, topic: str, reader: str, last: MessageId) -> bool:
-        """Whether the broker has sent a reader, given by its name, every entry up to ``last``, and the reader waits for more.
-
-        Raises:
-            LogError: there is no answer.
-        """
+        """Whether the broker has sent a reader, given by its name, every entry up to ``last``, and the reader waits for more."""
         stats = await self._ask(namespace, topic, "stats") or {}
         cursors = (await self._ask(namespace, topic, "internalStats") or {}).get("cursors") or {}
         for name, subscription in (stats.get("subscriptions") or {}).items():
@@ -213,9 +202,6 @@ class Topics:
         """Returns what stands between two entries of one of a log's topics.
 
         Markers, which brokers do not send to readers, are no messages. After ``_LOOKED_AT`` entries, the next one is taken for a message.
-
-        Raises:
-            LogError: there is no answer.
         """
         stats = await self._ask(namespace, topic, "internalStats") or {}
         sizes = _sizes(stats)
@@ -267,10 +253,9 @@ class Registered(NamedTuple):
 class Schemas:
     """The schemas of one log, each requested once."""
 
-    def __init__(self, admin: Admin, namespace: str, local: str, *, cluster: str, dialect: Dialect) -> None:
+    def __init__(self, admin: Admin, namespace: str, *, cluster: str, dialect: Dialect) -> None:
         self._admin = admin
-        self._path = (*namespace.split("/"), local)
-        self._name = f"{namespace}/{local}"
+        self._namespace = namespace
         self._codec = partial(_codec, cluster=cluster, dialect=dialect)
         self._codecs: dict[int, Codec | None] = {}
         self._lock = asyncio.Lock()
@@ -284,7 +269,7 @@ class Schemas:
         Raises:
             LogError: the broker gave no answer.
         """
-        answer = await self._admin.get("schemas", *self._path, "schema")
+        answer = await self._ask()
         if answer is not None:
             version = int(answer["version"])
             while (codec := await self.written_with(version)) is None and version > 0:
@@ -314,17 +299,20 @@ class Schemas:
             self.newest = Registered(version, codec)
         return codec
 
+    async def _ask(self, *version: str) -> Any:
+        return await self._admin.get("schemas", *self._namespace.split("/"), CHANGE_EVENTS, "schema", *version)
+
     async def _fetch(self, version: int) -> Codec | None:
-        answer = await self._admin.get("schemas", *self._path, "schema", str(version))
+        answer = await self._ask(str(version))
         if answer is None:
-            _log.warning("The schema %d of %s is gone.", version, self._name)
+            _log.warning("The schema %d of the change log of %s is gone.", version, self._namespace)
             return None
         try:
             if answer.get("type") != "AVRO":
                 raise UnsupportedSchema(f"its type is {answer.get('type')}")
             return self._codec(str(answer["data"]))
         except UnsupportedSchema as error:
-            _log.warning("The schema %d of %s is not one of policy events: %s", version, self._name, error)
+            _log.warning("The schema %d of the change log of %s is not one of policy events: %s", version, self._namespace, error)
             return None
 
 

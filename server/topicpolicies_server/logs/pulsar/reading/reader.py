@@ -18,6 +18,7 @@ import logging
 import time
 from collections.abc import Sequence
 
+from ....core.names import PERSISTENT
 from ....core.policies.events import Placed, Position
 from ....core.reasons import LogState, Reason
 from ....tasks import TaskSet, asked_to_end
@@ -133,8 +134,7 @@ class LogReader:
             self.checked = time.monotonic()
             made = layout is None and create
             if made:
-                base = f"persistent://{namespace}/{self.layout.local}"
-                layout = self.layout._replace(partitions=await self._access.client.let_broker_lay_out(base))
+                layout = self.layout._replace(partitions=await self._access.client.let_broker_lay_out(self.layout.name))
             if layout is None:
                 return
             if max(1, layout.partitions) != self.partitions:
@@ -252,8 +252,8 @@ class LogReader:
         return f"The change log of {self.layout.namespace}"
 
     def _identity(self, creations: Sequence[str]) -> str:
-        layout, creation = self.layout, creation_of(creations) if creations else ""
-        return f"pulsar:{self._access.facts.name}:{layout.namespace}/{layout.local}:{self.partitions}:{creation}"
+        name = self.layout.name.removeprefix(PERSISTENT)
+        return f"pulsar:{self._access.facts.name}:{name}:{self.partitions}:{creation_of(creations) if creations else ''}"
 
     def _ledgers(self) -> tuple[int, ...]:
         """By partition: the ledger of the last entry."""
@@ -279,7 +279,25 @@ class LogReader:
         if layout.partitions != self.layout.partitions:
             what = f"{layout.partitions} partitions and no longer {self.layout.partitions}; it must be opened again."
             return LogError(Reason.LOG_UNAVAILABLE, f"{self._name} has {what}")
-        return await replaced(self._access.topics, layout, creation_of(self._creations), self._ledgers())
+        return await self._replaced()
+
+    async def _replaced(self) -> LogError | None:
+        """Returns what is wrong if the log is not the one any more that was opened, or lost what was read."""
+        topics, layout = self._access.topics, self.layout
+        found = await topics.stored(layout)
+        now = creation_of([each.creation for each in found])
+        if not now:
+            return LogError(Reason.LOG_UNAVAILABLE, f"{self._name} was deleted.")
+        if now != creation_of(self._creations):
+            return LogError(Reason.LOG_REPLACED, f"{self._name} was deleted and created again; it must be opened again.")
+        emptied = False
+        for topic, full_name, each, ledger in zip(layout.topics, layout.full_names, found, self._ledgers(), strict=True):
+            if 0 <= ledger < each.first_ledger and (await topics.state(layout.namespace, topic)).compaction.ledger == -1:
+                topics.emptied.add((full_name, each.creation))
+                emptied = True
+        if emptied:
+            return LogError(LogState.LOST, f"{self._name} was emptied: its topic was truncated, or the like. What is left is read anew.")
+        return None
 
     def _not_reconnected(self) -> LogError | None:
         """Returns an error if the log was not reconnected in time: the library's pauses grow, so opening the log again is quicker."""
@@ -347,13 +365,8 @@ class LogReader:
     def _reader(self, layout: Layout, partition: int, resume_point: ResumePoint | None) -> PartitionReader:
         """Returns the reader of a partition, not connected."""
         entries = Entries(partition, self._schemas, self._access.facts.name, resume_point)
-
-        async def another() -> LogError | None:
-            creation = self._creations[partition]
-            return await replaced(self._access.topics, layout.part(partition), creation, (entries.last.ledger,))
-
         topic = layout.namespace, layout.topics[partition], layout.full_names[partition]
-        return PartitionReader(self._access, topic, entries, another)
+        return PartitionReader(self._access, topic, entries, self._replaced)
 
     async def _run(self, reader: PartitionReader) -> None:
         def caught_up() -> None:
@@ -373,50 +386,13 @@ class LogReader:
             self._sink.lost(LogError(Reason.LOG_UNAVAILABLE, f"Reading {self._name} failed: {type(error).__name__}."))
 
 
-async def replaced(topics: Topics, layout: Layout, creation: str, read: Sequence[int]) -> LogError | None:
-    """Returns what is wrong if the log is not the one any more that was created at ``creation``, or lost what was read; None: all is well.
-
-    Args:
-        topics: the requests to the brokers; topics that lost something are added to ``Topics.emptied``.
-        layout: the log's topics.
-        creation: what distinguishes the log from those before and after it; "": not known.
-        read: by topic, the ledger of the last entry that was read; -1: none was.
-
-    Raises:
-        LogError: the broker gave no answer.
-    """
-    name = f"The change log of {layout.namespace}"
-    found = await topics.stored(layout)
-    now = creation_of([each.creation for each in found])
-    if creation not in (now, ""):
-        if not now:
-            return LogError(Reason.LOG_UNAVAILABLE, f"{name} was deleted.")
-        return LogError(Reason.LOG_REPLACED, f"{name} was deleted and created again; it must be opened again.")
-    emptied = False
-    for topic, full_name, each, ledger in zip(layout.topics, layout.full_names, found, read, strict=True):
-        if 0 <= ledger < each.first_ledger and (await topics.state(layout.namespace, topic)).compaction.ledger == -1:
-            topics.emptied.add((full_name, each.creation))
-            emptied = True
-    if emptied:
-        return LogError(LogState.LOST, f"{name} was emptied: its topic was truncated, or the like. What is left is read anew.")
-    return None
-
-
 async def _resumable(topics: Topics, layout: Layout, start: Start) -> tuple[Sequence[ResumePoint], Sequence[State]] | None:
     """Returns where each partition is read on from, and the partitions' states; None: the whole log has to be read.
 
     That is so if a partition is compacted further than the start, because deletions in between left no trace, or ends before it, because
     then the log is not the one that it was.
-
-    Raises:
-        LogError: the broker gave no answer.
     """
-    try:
-        places = [place_of(position) for position in start.positions]
-    except ValueError:
-        return None
-    if len(places) != len(layout.topics) or len(start.anchors) != len(places):
-        return None
+    places = [place_of(position) for position in start.positions]
     states = await asyncio.gather(*(topics.state(layout.namespace, topic) for topic in layout.topics))
     if not all(map(_stands, places, states)):
         return None
