@@ -53,7 +53,7 @@ def watching(answers: dict[str, Any]) -> tuple[LogReader, FakeReader]:
     admin = cast("Admin", FakeAdmin(answers))
     access = Access(cast("PulsarClient", None), admin, Topics(admin), PulsarFacts("east", Dialect.PREFIXED, 0), LIMITS)
     log, reader = LogReader(access, cast("Any", None), Layout("public/default", 0), cast("Any", None)), FakeReader()
-    log._readers, log._creations, log._noticed_ledgers = [cast("PartitionReader", reader)], ["monday"], (7,)
+    log._readers, log._creations = [cast("PartitionReader", reader)], ["monday"]
     return log, reader
 
 
@@ -121,7 +121,7 @@ async def test_an_existing_log_that_does_not_reconnect_in_time_is_lost(monkeypat
     assert error.reason == "LOG_UNAVAILABLE"
 
 
-async def test_a_check_is_due_periodically_and_soon_after_a_new_ledger_or_a_disconnection() -> None:
+async def test_a_check_is_due_periodically_and_soon_after_a_disconnection() -> None:
     def due_after(seconds: float, happened: Callable[[LogReader, FakeReader], None] | None = None, before: float | None = None) -> bool:
         log, reader = watching(THERE)
         began = time.monotonic()
@@ -135,17 +135,8 @@ async def test_a_check_is_due_periodically_and_soon_after_a_new_ledger_or_a_disc
         del log
         reader.connected = False
 
-    def next_ledger(log: LogReader, reader: FakeReader) -> None:
-        del log
-        reader.entries.last = MessageId(8, 0)
-
-    def loading(log: LogReader, reader: FakeReader) -> None:
-        reader.entries.last, log._behind = MessageId(8, 0), 1
-
     assert not due_after(29)
     assert due_after(31)
-    assert due_after(0.1, next_ledger)
-    assert not due_after(0.1, loading)
     assert not due_after(0.5, disconnected)
     assert due_after(2.5, disconnected)
     assert not due_after(2.5, disconnected, before=2.0)  # it was connected half a second ago
@@ -461,11 +452,3 @@ async def test_a_thousand_logs_cause_only_a_few_requests_a_second() -> None:
     took = time.monotonic() - began
     await checks.stop()
     assert sum(log.visits for log in logs) <= 10 * (took + 0.1) + 1
-
-
-async def test_a_check_of_a_log_with_a_new_ledger_is_not_due_only_by_time() -> None:
-    log, reader = watching(THERE)
-    now = time.monotonic()
-    assert log.due(now + 31) and log.due_only_by_time
-    reader.entries.last = MessageId(8, 0)
-    assert log.due(now + 31) and not log.due_only_by_time

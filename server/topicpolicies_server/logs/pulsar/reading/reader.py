@@ -1,10 +1,9 @@
 """One log as it is read: looked for until it exists, then followed in all its partitions for as long as it is the log that was opened.
 
 **Existence.** pulsar-client does not report a deletion: it connects again for ever, and a tenth of a second after a topic was deleted, that
-creates it anew. So the broker is asked from time to time, after each interruption of the connection, and when a new ledger has begun, as
-happens in a new topic. Ledger numbers are never used twice, and a topic that is deleted and created again begins with a new ledger: so
-entries of a new ledger (``partition``), and an end in one of which nothing was read, are used only after the broker has said that the log
-is still the same.
+creates it anew. So the broker is asked from time to time, and after each interruption of the connection. Ledger numbers are never used
+twice, and a topic that is deleted and created again begins with a new ledger: so entries of a new ledger (``partition``), and an end in one
+of which nothing was read, are used only after the broker has said that the log is still the same.
 
 **The same log** has the time of creation that it had at the opening, and still has what was read of it. A topic that is truncated, or of
 which a cursor is moved by hand, keeps its creation and loses entries: ledgers are deleted once the compaction's cursor has passed them,
@@ -68,7 +67,7 @@ class LogReader:
         self._answered = True
         """Whether that request got an answer."""
         self._interrupted = False
-        self._noticed_ledgers: tuple[int, ...] = ()
+        """Whether a reader was without its connection since the last check."""
 
     @property
     def partitions(self) -> int:
@@ -182,14 +181,9 @@ class LogReader:
         connected = all(self.connected)
         if connected:
             self._connected = now
-        ledgers, before = self._ledgers(), self._noticed_ledgers
-        self._noticed_ledgers = ledgers
         gone = now - self._connected
-        happened = (
-            (ledgers != before and self._behind == 0)
-            or (connected and self._interrupted)
-            or (gone > limits.creation_seconds / 2 and since >= limits.creation_seconds)
-        )
+        lasting = gone > limits.creation_seconds / 2 and since >= limits.creation_seconds
+        happened = lasting or (connected and self._interrupted)
         self.due_only_by_time = not happened
         return happened or since >= (limits.check_seconds if self._answered else limits.creation_seconds)
 
@@ -233,8 +227,6 @@ class LogReader:
             if surely or error.state not in (LogState.ADMIN_REFUSED, LogState.ADMIN_UNREACHABLE):
                 raise
             return None
-        finally:
-            self.checked = time.monotonic()
 
     def stop(self) -> None:
         """Stops reading, for good; the sink is not called any more."""
@@ -254,10 +246,6 @@ class LogReader:
     def _identity(self, creations: Sequence[str]) -> str:
         name = self.layout.name.removeprefix(PERSISTENT)
         return f"pulsar:{self._access.facts.name}:{name}:{self.partitions}:{creation_of(creations) if creations else ''}"
-
-    def _ledgers(self) -> tuple[int, ...]:
-        """By partition: the ledger of the last entry."""
-        return tuple(reader.entries.last.ledger for reader in self._readers)
 
     def _losing(self, error: LogError) -> LogError:
         """Notifies the sink that this opening can't follow the log; returns the error."""
@@ -284,6 +272,7 @@ class LogReader:
     async def _replaced(self) -> LogError | None:
         """Returns what is wrong if the log is not the one any more that was opened, or lost what was read."""
         topics, layout = self._access.topics, self.layout
+        read = [reader.entries.last.ledger for reader in self._readers]
         found = await topics.stored(layout)
         now = creation_of([each.creation for each in found])
         if not now:
@@ -291,7 +280,7 @@ class LogReader:
         if now != creation_of(self._creations):
             return LogError(Reason.LOG_REPLACED, f"{self._name} was deleted and created again; it must be opened again.")
         emptied = False
-        for topic, full_name, each, ledger in zip(layout.topics, layout.full_names, found, self._ledgers(), strict=True):
+        for topic, full_name, each, ledger in zip(layout.topics, layout.full_names, found, read, strict=True):
             if 0 <= ledger < each.first_ledger and (await topics.state(layout.namespace, topic)).compaction.ledger == -1:
                 topics.emptied.add((full_name, each.creation))
                 emptied = True
@@ -353,7 +342,6 @@ class LogReader:
         self.layout, self._readers, self._creations = layout, readers, connected_to
         self._behind = len(readers)
         self.checked = self._connected = time.monotonic()
-        self._noticed_ledgers = self._ledgers()
         self._tasks = [self._owned.begin(self._run(reader), "reading it") for reader in readers]
         self._tasks.append(self._owned.begin(self._look_for_rates(), "asking for rates"))
         return resumed is not None
