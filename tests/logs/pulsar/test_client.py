@@ -215,7 +215,7 @@ def test_a_process_that_does_not_close_its_log_exits_normally(broker: Broker, na
 def test_the_calls_of_the_extension_that_the_sidecar_uses_exist() -> None:
     used = {
         _pulsar.Client: ("create_reader_async_v2", "create_producer_async_v2", "get_topic_partitions_async", "close"),
-        _pulsar.Reader: ("read_next_async", "read_next", "has_message_available_async", "is_connected", "close_async"),
+        _pulsar.Reader: ("read_next_async", "read_next", "is_connected", "close_async"),
         _pulsar.Producer: ("send_async", "close_async"),
         _pulsar.Message: ("int_schema_version", "has_null_value", "publish_timestamp", "producer_name"),
         _pulsar.MessageBuilder: ("set_null_value", "replication_clusters", "properties", "content", "partition_key"),

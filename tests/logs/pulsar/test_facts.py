@@ -256,7 +256,7 @@ def registered(version: int, definition: str, kind: str = "AVRO") -> dict[str, A
 async def test_a_topic_without_a_schema_is_written_with_the_schema_of_4_2_4() -> None:
     schemas, _ = schemas_of({})
     newest = await schemas.refresh()
-    assert (newest.version, newest.definition) == (NOT_REGISTERED, PULSAR_4_2_4)
+    assert (newest.version, newest.codec.definition) == (NOT_REGISTERED, PULSAR_4_2_4)
 
 
 async def test_a_topic_is_written_with_its_newest_schema_verbatim() -> None:
@@ -265,7 +265,7 @@ async def test_a_topic_is_written_with_its_newest_schema_verbatim() -> None:
     definition = json.dumps(newer, indent=3)
     schemas, _ = schemas_of({SCHEMA: registered(4, definition), f"{SCHEMA}/4": registered(4, definition)})
     newest = await schemas.refresh()
-    assert (newest.version, newest.definition) == (4, definition)
+    assert (newest.version, newest.codec.definition) == (4, definition)
 
 
 async def test_registered_schemas_that_are_not_of_policy_events_are_ignored() -> None:
@@ -296,7 +296,7 @@ async def test_a_newer_schema_that_an_event_was_written_with_becomes_the_newest(
     schemas, _ = schemas_of(answers)
     await schemas.refresh()
     assert await schemas.written_with(1) is schemas.newest.codec
-    assert (schemas.newest.version, schemas.newest.definition) == (1, newer)
+    assert (schemas.newest.version, schemas.newest.codec.definition) == (1, newer)
     assert schemas.known(0) not in (None, schemas.newest.codec)
 
 

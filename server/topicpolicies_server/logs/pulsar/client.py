@@ -114,16 +114,13 @@ def next_at_once(reader: Any) -> Any:
 
 
 class PulsarClient:
-    """One connection pool to the brokers, with one thread for the sockets and one for callbacks of received messages."""
+    """One connection pool to the brokers, with one thread for the sockets and one for callbacks of received messages.
+
+    Requests raise ``PulsarClientError`` if the brokers refuse or do not answer in time, and ``LogError`` if the client is closed.
+    """
 
     def __init__(self, service_url: str, *, token: Identity | None = None, tls: TlsOptions | None = None) -> None:
-        """Connects on first use.
-
-        Args:
-            service_url: ``pulsar://host:port`` or ``pulsar+ssl://host:port``, the hosts separated by commas.
-            token: authenticates each new connection; None: a certificate does, if ``tls`` has one.
-            tls: how to verify brokers' certificates, for ``pulsar+ssl``; as strictly as possible by default.
-        """
+        """Connects on first use. The arguments: as those of ``PulsarLog``; without a token, the certificate of ``tls`` authenticates."""
         configuration = _pulsar.ClientConfiguration()
         configuration.operation_timeout_seconds(_OPERATION_SECONDS)
         configuration.connection_timeout(_CONNECT_SECONDS * 1_000)
@@ -151,10 +148,6 @@ class PulsarClient:
             queue_size: how many messages may have been received and not taken.
             first: the message to begin with, or with the first after it if that one is gone; ``NOWHERE``: the earliest one.
             compacted: whether the topic is read compacted, as brokers do.
-
-        Raises:
-            PulsarClientError: the reader could not be created in time.
-            LogError: the client is closed.
         """
         configuration = _pulsar.ReaderConfiguration()
         configuration.reader_name(name)
@@ -182,10 +175,6 @@ class PulsarClient:
             access: ``SHARED``; ``EXCLUSIVE`` for the topic's only producer, refused (``ProducerFenced``, ``ProducerBusy``) if there is
                 another one; ``WAIT_FOR_EXCLUSIVE`` to wait until there is no other one, which ends with ``Timeout`` after some seconds.
             name: the producer's name, which each message carries; by default the broker chooses one.
-
-        Raises:
-            PulsarClientError: the producer could not be created in time.
-            LogError: the client is closed.
         """
         configuration = _pulsar.ProducerConfiguration()
         configuration.schema(_pulsar.SchemaInfo(_pulsar.SchemaType.AVRO, "PulsarEvent", schema))
@@ -201,12 +190,7 @@ class PulsarClient:
     async def let_broker_lay_out(self, topic: str) -> int:
         """Requests a topic's partitions as any client does that connects: where topics are partitioned by default, that creates them.
 
-        Returns:
-            How many partitions there are; 0 for a topic that is not partitioned, or would not be.
-
-        Raises:
-            PulsarClientError: the broker refused.
-            LogError: the client is closed.
+        Returns how many partitions there are; 0 for a topic that is not partitioned, or would not be.
         """
 
         def unpack(done: Callable[[Any], None]) -> None:

@@ -55,14 +55,7 @@ class PulsarNamespaceLog:
     """
 
     def __init__(self, access: Access, layout: Layout, sink: LogSink, forget: Callable[[PulsarNamespaceLog], None]) -> None:
-        """Use ``PulsarLog.open``.
-
-        Args:
-            access: the clients for the brokers.
-            layout: the log's topic, as it is or as brokers would create it.
-            sink: receives what the log reports.
-            forget: called when the log is closed or lost.
-        """
+        """Use ``PulsarLog.open``. ``layout``: the log's topic, as it is or as brokers would create it; ``forget`` is called at the end."""
         self._access = access
         self._sink = sink
         self._forget = forget
@@ -296,11 +289,7 @@ class PulsarNamespaceLog:
     # Start and end
 
     async def start(self, start: Start | None = None, *, exists: bool) -> None:
-        """Begins to follow the log, if it exists, from ``start`` on if possible; a log that has one writer at a time is read whole.
-
-        Raises:
-            LogError: the log can't be followed.
-        """
+        """Begins to follow the log, if it exists, from ``start`` on if possible; a log that has one writer at a time is read whole."""
         if exists:
             of_use = start is not None and start.in_place == self.in_place and self._candidate is None
             self.resumed = await self.reader.start(start if of_use else None)
@@ -333,7 +322,7 @@ class PulsarNamespaceLog:
         registered = await self._schemas.refresh()
         handle = await self._access.client.create_producer(
             self.reader.layout.full_names[partition],
-            registered.definition,
+            str(registered.codec.definition),
             send_seconds=self._access.limits.send_seconds,
             queue_size=self._access.limits.in_flight,
             access=access,

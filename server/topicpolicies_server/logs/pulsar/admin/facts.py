@@ -65,9 +65,6 @@ class CurrentFacts:
     valid. After an event was refused, they are requested at once, but no sooner than ``soonest_seconds`` after the last request. After a
     change, the next request waits for ``every_seconds`` whatever is refused: while brokers are upgraded one after the other, their answers
     alternate, and logs are not opened again more often than that.
-
-    Attributes:
-        newest: the newest facts; None: none are known yet.
     """
 
     def __init__(
@@ -78,15 +75,9 @@ class CurrentFacts:
         every_seconds: float,
         soonest_seconds: float,
     ) -> None:
-        """Requests nothing yet.
-
-        Args:
-            learn: requests the facts; raises ``LogError``.
-            changed: called with new facts that open logs were not opened for.
-            every_seconds: how long an answer is used.
-            soonest_seconds: the least time between two requests.
-        """
+        """Requests nothing yet. ``learn`` requests the facts; ``changed`` is called with new facts that open logs were not opened for."""
         self.newest: PulsarFacts | None = None
+        """The newest facts; None: none are known yet."""
         self._learn = learn
         self._changed = changed
         self._every = every_seconds

@@ -244,11 +244,6 @@ class Registered(NamedTuple):
     version: int
     codec: Codec
 
-    @property
-    def definition(self) -> str:
-        """The text of the schema, verbatim."""
-        return str(self.codec.definition)
-
 
 class Schemas:
     """The schemas of one log, each requested once."""

@@ -65,7 +65,7 @@ class LogReader:
         self.checked = self._connected = time.monotonic()
         """``_connected``: when the log was last seen connected."""
         self._answered = True
-        """Whether that request got an answer."""
+        """Whether the last check got an answer."""
         self._interrupted = False
         """Whether a reader was without its connection since the last check."""
 
@@ -142,11 +142,7 @@ class LogReader:
             await self._follow(layout, made=made)
 
     async def end(self, partition: int) -> Position:
-        """Asks the broker where a partition ends; if the log did not exist, asks first whether it does now.
-
-        Raises:
-            LogError: the broker gave no answer, or the log is gone.
-        """
+        """Asks the broker where a partition ends (``change_log.NamespaceLog.end``); of a log that did not exist, whether it does now."""
         if not self._readers:
             await self.ensure_followed(create=False)
             if not self._readers:
@@ -380,7 +376,12 @@ async def _resumable(topics: Topics, layout: Layout, start: Start) -> tuple[Sequ
     That is so if a partition is compacted further than the start, because deletions in between left no trace, or ends before it, because
     then the log is not the one that it was.
     """
-    places = [place_of(position) for position in start.positions]
+    try:
+        places = [place_of(position) for position in start.positions]
+    except ValueError:
+        return None
+    if not len(places) == len(start.anchors) == len(layout.topics):
+        return None
     states = await asyncio.gather(*(topics.state(layout.namespace, topic) for topic in layout.topics))
     if not all(map(_stands, places, states)):
         return None
