@@ -151,11 +151,7 @@ class PulsarLog:
             await self._cluster.admin.close()
 
     def _begun(self) -> _Cluster:
-        """Creates the clients for the brokers, unless they exist. Nothing is connected yet.
-
-        Raises:
-            LogError: a TLS file can't be used, or the change logs are closed.
-        """
+        """Creates the clients for the brokers, unless they exist. Nothing is connected yet."""
         if self._closed:
             raise _closed()
         if self._cluster is not None:
@@ -225,11 +221,7 @@ class PulsarLog:
         return {log: connected for log, connected in found.items() if connected}
 
     async def _reach_brokers(self, cluster: _Cluster) -> None:
-        """Returns when brokers are known to be reachable.
-
-        Raises:
-            LogError: they can't be reached (``UNREACHABLE``).
-        """
+        """Returns when brokers are known to be reachable; else raises ``LogError`` (``UNREACHABLE``)."""
         deadline = time.monotonic() + _BROKERS_SECONDS
         connected = self._connected()
         if any(map(any, connected.values())):

@@ -95,11 +95,7 @@ class Admin:
         return None if answer is None else answer.content
 
     async def headers(self, *path: str, seconds: float = _TOTAL_SECONDS) -> Mapping[str, str] | None:
-        """Returns the headers of such an answer, by name in upper or lower case; None for "not found".
-
-        Raises:
-            LogError: as ``get``.
-        """
+        """Returns the headers of such an answer, by name in upper or lower case; None for "not found"."""
         answer = await self._answer(path, seconds)
         return None if answer is None else answer.headers
 

@@ -130,8 +130,7 @@ class Topics:
         answer = await self._ask(namespace, CHANGE_EVENTS, "partitions")
         if answer is not None:
             return Layout(namespace, int(answer["partitions"]))
-        if await self._policies(namespace) is None:
-            raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
+        await self._policies(namespace)
         return None
 
     @understood
@@ -141,10 +140,7 @@ class Topics:
         Raises:
             LogError: the namespace does not exist (NOT_FOUND).
         """
-        policies = await self._policies(namespace)
-        if policies is None:
-            raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
-        override = policies.get("autoTopicCreationOverride") or {}
+        override = (await self._policies(namespace)).get("autoTopicCreationOverride") or {}
         kind = override.get("topicType")
         if kind == "partitioned":
             default_partitions = int(override.get("defaultNumPartitions") or default_partitions or 1)
@@ -162,10 +158,7 @@ class Topics:
     async def state(self, namespace: str, topic: str, recalled: int = 0) -> State:
         """Returns how far one of a log's topics is written and compacted.
 
-        Args:
-            namespace: ``tenant/namespace``.
-            topic: the topic's local name.
-            recalled: how many entries that were compacted and still stand in the ledgers are read as they were (``State.first``), at most.
+        ``recalled``: how many entries that were compacted and still stand in the ledgers are read as they were (``State.first``), at most.
         """
         stats = await self._ask(namespace, topic, "internalStats") or {}
         compaction, last = _compaction(stats), entry_of(stats.get("lastConfirmedEntry")) or NOWHERE
@@ -215,7 +208,7 @@ class Topics:
     async def throttled(self, namespace: str, dialect: Dialect) -> str:
         """Returns a sentence if a rate of the namespace slows its change log down (``throttling``); "" also if there is no answer."""
         try:
-            return throttling(namespace, await self._policies(namespace) or {}, dialect)
+            return throttling(namespace, await self._policies(namespace), dialect)
         except (LogError, ValueError, TypeError, AttributeError):
             return ""
 
@@ -230,9 +223,11 @@ class Topics:
         return headers is not None and _MARKER not in headers
 
     async def _policies(self, namespace: str) -> Any:
-        """Returns a namespace's own policies; None if it does not exist or is being deleted, when brokers refuse to create topics in it."""
+        """Returns a namespace's own policies. One that is being deleted counts as gone, because brokers create no topics in it."""
         policies = await self._admin.get("namespaces", *namespace.split("/"))
-        return None if policies is None or policies.get("deleted") else policies
+        if policies is None or policies.get("deleted"):
+            raise LogError(Reason.NAMESPACE_NOT_FOUND, f"The namespace {namespace} does not exist.", kind=Kind.NOT_FOUND)
+        return policies
 
     async def _ask(self, namespace: str, topic: str, question: str) -> Any:
         return await self._admin.get("persistent", *namespace.split("/"), topic, question, seconds=_SHORT_SECONDS)
@@ -246,7 +241,7 @@ class Registered(NamedTuple):
 
 
 class Schemas:
-    """The schemas of one log, each requested once."""
+    """The schemas of one log, each requested once. A request raises ``LogError`` if there is no answer."""
 
     def __init__(self, admin: Admin, namespace: str, *, cluster: str, dialect: Dialect) -> None:
         self._admin = admin
@@ -259,11 +254,7 @@ class Schemas:
 
     @understood
     async def refresh(self) -> Registered:
-        """Asks the broker for the newest schema, and returns what to write with.
-
-        Raises:
-            LogError: the broker gave no answer.
-        """
+        """Asks the broker for the newest schema, and returns what to write with."""
         answer = await self._ask()
         if answer is not None:
             version = int(answer["version"])
@@ -279,11 +270,7 @@ class Schemas:
 
     @understood
     async def written_with(self, version: int) -> Codec | None:
-        """Returns the codec of a schema version; None if that version does not exist, or is not a schema of policy events.
-
-        Raises:
-            LogError: the broker gave no answer.
-        """
+        """Returns the codec of a schema version; None if that version does not exist, or is not a schema of policy events."""
         if (codec := self.known(version)) is not None:
             return codec
         async with self._lock:

@@ -41,14 +41,7 @@ class Entries:
     """
 
     def __init__(self, partition: int, schemas: Schemas, cluster: str, resume_point: ResumePoint | None = None) -> None:
-        """Decodes nothing yet.
-
-        Args:
-            partition: its number.
-            schemas: the log's schemas.
-            cluster: the name of the local cluster.
-            resume_point: how far the partition was read before this opening; None: it was not.
-        """
+        """``cluster``: the local one; ``resume_point``: how far the partition was read before this opening; None: it was not."""
         self.last = NOWHERE if resume_point is None else resume_point.place
         self.newest_schema = NOT_REGISTERED
         self._resume_point = resume_point
@@ -74,9 +67,7 @@ class Entries:
     def entry(self, place: MessageId, message: Any) -> Placed | None:
         """Returns the entry of a message; None if it was returned before, as may happen when a connection is restored.
 
-        Args:
-            place: where the message stands.
-            message: the library's message, whose codec is at hand (``ready``); None: the library does not hand it over.
+        ``message``: the library's, whose codec is at hand (``ready``); None: the library does not hand it over.
 
         Raises:
             LogError: another entry stands where an earlier reader had stopped (``LOG_REPLACED``).
@@ -103,11 +94,7 @@ class Entries:
         return True
 
     async def prepare(self, message: Any) -> None:
-        """Gets the codec of the schema that a message was written with.
-
-        Raises:
-            LogError: the broker gave no answer.
-        """
+        """Gets the codec of the schema that a message was written with."""
         version = message.int_schema_version()
         self._at_hand = await self._schemas.written_with(version), version
 

@@ -113,6 +113,7 @@ class PartitionReader:
         self._loop = asyncio.get_running_loop()
         self._namespace, self._topic, self._full_name = topic
         self._replaced = replaced
+        self._deliver: _Deliver
         self._receiver: Receiver
         self._name = ""
         self._opening: State
@@ -177,13 +178,14 @@ class PartitionReader:
         Raises:
             LogError: reading can't go on.
         """
+        self._deliver = deliver
         self._heard = self._loop.time()
         if self._first_phase:
-            await self._read_compacted(deliver)
+            await self._read_compacted()
         while True:
             batch = self._take()
             if batch:
-                await self._hand_over(batch, deliver)
+                await self._hand_over(batch)
                 continue
             behind = self.complete_upto < self._end
             if not behind and not self._caught_up:
@@ -193,7 +195,7 @@ class PartitionReader:
             if behind:
                 pause = _OVERDUE_SECONDS if self._caught_up or self._asked else _QUIET_SECONDS
             if not await self._receiver.wait(pause) and behind and await self._has_sent(end := self._end):
-                await self._reach(end, deliver)
+                await self._reach(end)
 
     def end(self, last: MessageId) -> Position:
         """Returns how far a caller must read, given the broker's newest last entry: a position that this reader has reached or will."""
@@ -217,13 +219,13 @@ class PartitionReader:
         else:
             self._expect(state.last)
 
-    async def _read_compacted(self, deliver: _Deliver) -> None:
+    async def _read_compacted(self) -> None:
         """Delivers what compaction left over before the entries that are read uncompacted, and opens the reader of those."""
         first = self._opening.first
         while True:
             batch = self._take()
             older = [received for received in batch if received[0] < first]
-            await self._hand_over(older, deliver, sure=True)
+            await self._hand_over(older, sure=True)
             if len(older) < len(batch):
                 break
             if batch or await self._receiver.wait(_OVERDUE_SECONDS if self._asked else _QUIET_SECONDS):
@@ -272,9 +274,9 @@ class PartitionReader:
         await _answer(open_one)
         return not await self._receiver.wait(_QUIET_SECONDS)
 
-    async def _reach(self, end: MessageId, deliver: _Deliver) -> None:
+    async def _reach(self, end: MessageId) -> None:
         """Finds out what stands up to ``end``, of which nothing more comes, and that the log was not replaced meanwhile."""
-        if await self._clear_up(MessageId(end.ledger, end.entry + 1), deliver, patience_seconds=self._access.limits.stuck_seconds):
+        if await self._clear_up(MessageId(end.ledger, end.entry + 1), patience_seconds=self._access.limits.stuck_seconds):
             if self.entries.last < end:
                 await self._make_sure_of_log()
             self.complete_upto = max(self.complete_upto, end)
@@ -294,7 +296,7 @@ class PartitionReader:
             self._heard, self._asked = self._loop.time(), False
         return batch
 
-    async def _hand_over(self, batch: Iterable[Received], deliver: _Deliver, *, sure: bool = False) -> None:
+    async def _hand_over(self, batch: Iterable[Received], *, sure: bool = False) -> None:
         """Delivers messages; of those after a gap, only once it is known that nothing was missed there. ``sure``: nothing is missing."""
         placed: list[Placed] = []
         came = 0
@@ -305,12 +307,12 @@ class PartitionReader:
                 continue
             goes_on = sure or self._follows(place)
             if (place[0] > self.ledger or not goes_on) and placed:
-                deliver(placed)
+                self._deliver(placed)
                 placed = []
             if place[0] > self.ledger:
                 await self._make_sure_of_log()
                 self.ledger = place[0]
-            if not goes_on and not await self._clear_up(place, deliver):
+            if not goes_on and not await self._clear_up(place):
                 return  # the rest of the batch comes again
             if not ready(message):
                 await _answer(partial(entries.prepare, message))
@@ -321,16 +323,16 @@ class PartitionReader:
                 placed.append(entry)
                 came += 1
             if len(placed) >= _AT_A_TIME:
-                deliver(placed)
+                self._deliver(placed)
                 placed = []
             if clock() > until:
                 if placed:
-                    deliver(placed)
+                    self._deliver(placed)
                     placed = []
                 await asyncio.sleep(0)
                 until = clock() + _SLICE_SECONDS
         if placed:
-            deliver(placed)
+            self._deliver(placed)
         self._batches_in_a_row += 1
         if came >= _FEW or self._batches_in_a_row >= _IN_A_ROW:
             self._batches_in_a_row = 0
@@ -341,7 +343,7 @@ class PartitionReader:
         upto = self.complete_upto
         return place <= upto or (place[0] == upto[0] and place[1] <= upto[1] + 1)
 
-    async def _clear_up(self, before: MessageId, deliver: _Deliver, *, patience_seconds: float = 0.0) -> bool:
+    async def _clear_up(self, before: MessageId, *, patience_seconds: float = 0.0) -> bool:
         """Finds out what was missed before an entry; returns False if a message is still expected.
 
         ``patience_seconds``: how long a message may be on its way to the second reader; 0: a later one has come.
@@ -364,7 +366,7 @@ class PartitionReader:
             entry = self.entries.entry(gap.message, None)
             self.complete_upto = gap.message
             if entry is not None:
-                deliver([entry])
+                self._deliver([entry])
 
     async def _make_sure_of_log(self) -> None:
         if (error := await _answer(self._replaced)) is not None:
