@@ -23,8 +23,8 @@ from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, compaction
 from topicpolicies_server.logs.sqlite import file as sqlite_file
 from topicpolicies_server.logs.sqlite.compaction import KeyRow, choose_deletable
+from topicpolicies_server.logs.sqlite.file import Reader
 from topicpolicies_server.logs.sqlite.log import SqliteNamespaceLog
-from topicpolicies_server.logs.sqlite.reader import Reader
 from topicpolicies_server.sqlite_file import create_private, give_back, unused_pages
 
 NAMESPACE = "acme/orders"

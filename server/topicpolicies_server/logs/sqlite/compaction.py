@@ -14,14 +14,14 @@ import asyncio
 import sqlite3
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ...sqlite_file import Damaged, give_back, sizes, unused_pages
+from ...sqlite_file import give_back, unused_pages
 from . import file
 from .writer import Writer
 
@@ -100,60 +100,32 @@ class Pass:
         Raises:
             sqlite3.Error: the file can't be read or written, or is damaged.
         """
-        settings = self._settings
+        settings, first = self._settings, file.place_of(namespace_id, 1)
         connection = await self._read(file.connect, self._path)
         try:
-            known = await self._read(file.namespace, connection, namespace_id)
-            cut = await self._cut(connection, namespace_id, last, now)
+            cut = await self._read(newest_old, connection, namespace_id, last, now, settings)
             if cut is None:
                 return Done(0, 0, 0)
             seen: set[str] = set()
             deletable: array[int] = array("q")
-            upto = max(known.floor, file.row_at(cut))
-            at, stand, dense = file.place_of(namespace_id, upto), 0, 0
-            while page := await self._read(_checked, connection, file.place_of(namespace_id, 1), at):
-                stand += len(page)
-                dense += sum(file.row_at(row[0]) > known.floor for row in page)
-                old = [KeyRow(row[0], row[1], row[4], row[6] is None) for row in page if row[0] <= cut]
-                choose_deletable(old, seen, deletable, now - settings.deletions_ms)
-                at = page[-1][0] - 1
+            at, considered = cut, 0
+            while page := await self._read(_checked, connection, first, at):
+                considered += len(page)
+                choose_deletable(page, seen, deletable, now - settings.deletions_ms)
+                at = page[-1].place - 1
                 await asyncio.sleep(settings.pause_seconds)
-            if dense != upto - known.floor or stand - dense != known.kept:
-                raise Damaged(f"of {known.name} events up to row {upto} are missing")
-            deletable.reverse()
-            if deletable:
-                row = file.row_at(cut)
-                noted(row)
-                await self._writer.run(partial(file.note_compacted, namespace_id=namespace_id, row=row, kept=stand))
         finally:
             self._readers.submit(connection.close)  # queued behind a read that may still be running on that thread
-        for chunk in _chunks(deletable, DELETED):
-            await self._writer.run(partial(file.delete_events, namespace_id=namespace_id, places=chunk))
+        deletable.reverse()
+        if deletable:
+            noted(file.row_at(cut))
+            await self._writer.run(partial(file.note_compacted, namespace_id=namespace_id, row=file.row_at(cut)))
+        for start in range(0, len(deletable), DELETED):
+            places = deletable[start : start + DELETED].tolist()
+            await self._writer.run(partial(file.delete_events, namespace_id=namespace_id, places=places))
             await asyncio.sleep(settings.pause_seconds)
         await self._shrink()
-        return Done(len(deletable), stand - len(deletable), upto)
-
-    async def _cut(self, connection: sqlite3.Connection, namespace_id: int, last: int, now: int) -> int | None:
-        """The last place whose event may be deleted; None if no event may be."""
-        first, end = file.place_of(namespace_id, 1), file.place_of(namespace_id, last)
-        old = await self._read(newest_before, connection, first, end, now - self._settings.retention_ms)
-        lower = max(old or 0, file.place_of(namespace_id, max(last - self._settings.retained, 0)))
-        cut = await self._too_much(connection, lower, end) or lower
-        return cut if cut >= first else None
-
-    async def _too_much(self, connection: sqlite3.Connection, lower: int, upper: int) -> int | None:
-        """The newest place behind ``lower`` from which the events up to ``upper`` exceed ``retained_bytes``; None if they don't."""
-        room = self._settings.retained_bytes
-        if sum(await self._read(sizes, self._path)) <= room:
-            return None
-        while page := await self._read(event_sizes, connection, lower + 1, upper, PAGE):
-            for place, size in page:
-                room -= size
-                if room < 0:
-                    return place
-            upper = page[-1][0] - 1
-            await asyncio.sleep(self._settings.pause_seconds)
-        return None
+        return Done(len(deletable), considered - len(deletable), file.row_at(cut))
 
     async def _shrink(self) -> None:
         unused, before = await self._writer.run(unused_pages), sys.maxsize
@@ -166,7 +138,28 @@ class Pass:
         return await asyncio.get_running_loop().run_in_executor(self._readers, what, *arguments)
 
 
-def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[file.EventRow]:
+def newest_old(connection: sqlite3.Connection, namespace_id: int, last: int, now: int, settings: Compaction) -> int | None:
+    """The newest place up to row ``last`` whose event may be deleted if it is superseded; None if there is none.
+
+    It is the newest event that is older than the retention, or beyond the number or the bytes of young events that are kept.
+    """
+    first, end = file.place_of(namespace_id, 1), file.place_of(namespace_id, last)
+    by_age = connection.execute(
+        "SELECT place FROM events WHERE place BETWEEN ? AND ? AND published_at < ? ORDER BY place DESC LIMIT 1",
+        (first, end, now - settings.retention_ms),
+    ).fetchone()
+    cut = max(by_age[0] if by_age is not None else 0, end - settings.retained)
+    (by_bytes,) = connection.execute(
+        """SELECT max(place) FROM (
+            SELECT place, sum(length(key) + length(properties) + ifnull(length(payload), 0)) OVER (ORDER BY place DESC) AS bytes
+            FROM events WHERE place BETWEEN ? AND ?) WHERE bytes > ?""",
+        (max(cut + 1, first), end, settings.retained_bytes),
+    ).fetchone()
+    cut = max(cut, by_bytes or 0)
+    return cut if cut >= first else None
+
+
+def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[KeyRow]:
     """Up to ``PAGE`` events of a range, newest first, each compared with its checksum."""
     page = connection.execute(
         f"SELECT {file.EVENT} FROM events WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT ?",  # noqa: S608 (ours)
@@ -174,7 +167,7 @@ def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[file
     ).fetchall()
     for row in page:
         file.check_event(row)
-    return page
+    return [KeyRow(place, published_at, key, payload is None) for place, published_at, _, _, key, _, payload in page]
 
 
 def choose_deletable(page: Sequence[KeyRow], seen: set[str], deletable: array[int], deletions_before: int) -> None:
@@ -190,25 +183,3 @@ def choose_deletable(page: Sequence[KeyRow], seen: set[str], deletable: array[in
         if key in seen or (tombstone and published_at < deletions_before):
             deletable.append(place)
         seen.add(key)
-
-
-def newest_before(connection: sqlite3.Connection, first: int, last: int, published_at: int) -> int | None:
-    """The last place from ``first`` to ``last`` with an event published before a time; None if there is none."""
-    found = connection.execute(
-        "SELECT place FROM events WHERE place BETWEEN ? AND ? AND published_at < ? ORDER BY place DESC LIMIT 1", (first, last, published_at)
-    ).fetchone()
-    return None if found is None else int(found[0])
-
-
-def event_sizes(connection: sqlite3.Connection, first: int, last: int, size: int) -> list[tuple[int, int]]:
-    """The places of up to ``size`` events of a range, newest first, each with the event's size in bytes, roughly."""
-    return connection.execute(
-        "SELECT place, length(key) + length(properties) + ifnull(length(payload), 0) FROM events"
-        " WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT ?",
-        (first, last, size),
-    ).fetchall()
-
-
-def _chunks(places: array[int], size: int) -> Iterator[list[int]]:
-    for start in range(0, len(places), size):
-        yield places[start : start + size].tolist()
