@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from tests.logs import avro_values
 from tests.logs.test_avro_schemas import newer_schema, older_schema
 from topicpolicies_server.core.policies.documents import Settings
-from topicpolicies_server.logs.avro.document import IS_GLOBAL, Document
+from topicpolicies_server.logs.avro.document import IS_GLOBAL, Document, SparseRecord
 from topicpolicies_server.logs.avro.schema import DAMAGE, Schema
-from topicpolicies_server.logs.avro.sparse_record import SparseRecord
 
 
 def with_a_default() -> Any:
