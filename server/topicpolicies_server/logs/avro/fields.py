@@ -318,7 +318,7 @@ def known_field(schema: Schema, field: FieldDescriptor, part: AvroType) -> Field
 
 
 def unknown_field(schema: Schema, part: AvroType) -> Field:
-    """Makes the field for one of a newer broker: a setting of its own (``records``). The value that means "not set" is not kept."""
+    """Makes the field for one of a newer broker: a setting of its own. The value that means "not set" is not kept."""
     setting = EXTRA_PREFIX + part["name"]
     nothing = schema.absent(part)
     piece = Piece(schema, part["type"])

@@ -43,7 +43,7 @@ from ...sqlite_file import (
     FileError,
     FileLock,
     Format,
-    Problem,
+    NotOurs,
     checkpoint,
     checksum,
     create_private,
@@ -449,9 +449,9 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
         if isinstance(error, (*ERRORS, OSError)):
             error = unusable(path, error)
         if isinstance(error, FileError):
-            if error.problem is Problem.UNUSABLE:
-                raise LogError(Reason.LOG_FILE_UNUSABLE, str(error)) from error
-            raise LogError(Reason.LOG_UNAVAILABLE, str(error), kind=Kind.FAILED_PRECONDITION) from error
+            if isinstance(error, NotOurs):
+                raise LogError(Reason.LOG_UNAVAILABLE, str(error), kind=Kind.FAILED_PRECONDITION) from error
+            raise LogError(Reason.LOG_FILE_UNUSABLE, str(error)) from error
         raise
 
 
@@ -471,7 +471,7 @@ def _refuse_emptied(path: Path) -> None:
         mark.close()
     if said is not None and said.highest:
         why = f"{path} is empty, but events were acknowledged from it (its mark says so): it has lost its content."
-        raise FileError(Problem.UNUSABLE, f"{why} Restore it from a backup, or remove the empty file to begin an empty log.")
+        raise FileError(f"{why} Restore it from a backup, or remove the empty file to begin an empty log.")
 
 
 def _settle_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
