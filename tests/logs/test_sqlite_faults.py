@@ -22,7 +22,8 @@ from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
 from tests.logs.sqlite_backend import FaultyConnection
 from topicpolicies_server.core.policies.events import Placed
-from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.core.reasons import LogState
+from topicpolicies_server.logs.change_log import LogError, Reached
 from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, tail_guard, writer
 from topicpolicies_server.logs.sqlite import file as sqlite_file
@@ -545,3 +546,95 @@ async def test_a_start_that_is_cancelled_leaves_a_log_that_can_be_used_and_close
                 await change_log.open(NAMESPACE, Recorder())
             await change_log.close()
     await disk.open()
+
+
+# Whether the file can be written, determined without writing it where possible
+
+
+async def why(disk: Disk) -> LogError:
+    """Returns the error that says why the file can't be written."""
+    with pytest.raises(LogError) as caught:
+        await disk.change_log.reach()
+    assert caught.value.state is LogState.APPEND_FAILED, "everything but appends works"
+    return caught.value
+
+
+async def test_the_check_of_a_writable_file_does_not_write_to_it(disk: Disk) -> None:
+    assert isinstance(disk.change_log, Reached)
+    log, recorder = await disk.open()
+    append_all(log, recorder, "one")
+    await recorder.until_settled(1)
+    disk.faults.sql = "PRAGMA user_version ="
+    disk.faults.statements.clear()
+    await disk.change_log.reach()
+    assert disk.faults.statements == []
+
+
+async def test_a_file_that_was_moved_away_is_reported_as_not_writable_until_it_is_back(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "LOOK_SECONDS", 0.0)
+    log, recorder = await disk.open()
+    disk.path.rename(tmp_path / "elsewhere.db")
+    append_all(log, recorder, "refused")
+    await recorder.until_settled(1)
+    assert "moved, deleted or replaced. Put it back" in (await why(disk)).message
+    (tmp_path / "elsewhere.db").rename(disk.path)
+    await disk.change_log.reach()
+
+
+async def test_after_a_refused_append_the_check_writes_to_the_file_until_a_write_succeeds(disk: Disk) -> None:
+    log, recorder = await disk.open()
+    disk.fail(sqlite3.SQLITE_FULL)
+    append_all(log, recorder, "refused")
+    await recorder.until_settled(1)
+    disk.fail(sqlite3.SQLITE_FULL, sql="PRAGMA user_version =")
+    assert "Make room on the server's disk" in (await why(disk)).message
+    await disk.change_log.reach()
+    disk.faults.statements.clear()
+    await disk.change_log.reach()
+    assert disk.faults.statements == [], "no test write after one succeeded"
+
+
+# Whoever waits for the thread that writes gets an answer, however the thread ends
+
+
+class Unforeseen(Exception):
+    """An error of which no code knows."""
+
+
+def fail(_: sqlite3.Connection) -> None:
+    raise Unforeseen
+
+
+async def test_who_waits_for_work_in_which_an_unforeseen_error_occurs_is_told(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "changes.db")
+    _, recorder = await disk.open()
+    writer = disk.change_log._writer
+    assert writer is not None
+    async with asyncio.timeout(20):
+        with pytest.raises(sqlite3.Error, match="has ended"):
+            await writer.run(fail)
+        await recorder.until(lambda: bool(recorder.losses))
+    await disk.open()
+    await disk.change_log.close()
+
+
+async def test_who_waits_for_work_behind_a_commit_that_loses_the_log_is_told(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "changes.db")
+    log, recorder = await disk.open()
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    writer = disk.change_log._writer
+    assert writer is not None
+    disk.faults.gate.clear()
+    append_all(log, recorder, "holds it up")
+    disk.fail(sqlite3.SQLITE_CORRUPT)
+    append_all(log, recorder, "loses it")
+    waiting = asyncio.ensure_future(writer.run(lambda connection: connection.execute("SELECT 1").fetchone()))
+    await asyncio.sleep(0)
+    disk.faults.gate.set()
+    async with asyncio.timeout(20):
+        with pytest.raises(sqlite3.Error):
+            await waiting
+    await disk.change_log.close()

@@ -6,17 +6,14 @@ order. Only a map's frame (branch, count, end) is put around its entries by hand
 and gives the same bytes.
 
 **Reading** turns each field that is present into its setting's bytes, as ``documents.split`` does. A document has some fifty fields, of
-which one to five are set. Each of the others is written in one certain way, such as the number of null's branch, or an empty map. So whole
-runs of such fields are skipped at once, by a regular expression or, if the run goes to the end of the record, by a comparison; fastavro
-reads the set fields one by one.
+which one to five are set. Each of the others is written in one certain way, such as the number of null's branch, or an empty map, and is
+skipped by a comparison; fastavro reads the set fields one by one.
 """
 
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import fastavro
@@ -34,8 +31,6 @@ CACHED_ENTRIES = 16_384
 """How many chunks are cached for a map: a document may have that many subscriptions, and each of its updates needs them all."""
 CACHED_BYTES = 1_024
 """Settings larger than this are not cached, so that the memory of the cache stays bounded."""
-_LONGEST_RUN = 64
-"""The most fields in one regular expression: its groups are nested, and compiling nested groups is recursive."""
 
 
 class Chunks(dict[bytes, bytes]):
@@ -194,14 +189,6 @@ def _order(part: tuple[int, Reader, AvroValue]) -> int:
     return part[0]
 
 
-class _Run(NamedTuple):
-    """Matches, from one field on, as many fields as are not set."""
-
-    match: Callable[[bytes, int], re.Match[bytes] | None]
-    numbers: dict[int, int]
-    """The number of the field behind the match, by the match's length."""
-
-
 class SparseRecord:
     """Reads the fields of a record of one schema, which are numbered from 0."""
 
@@ -213,14 +200,15 @@ class SparseRecord:
             types: the types of the record's fields, in order.
             nothing: the bytes of each field when it is not set; None: the field is always read.
         """
-        self._readers = [_reader(schema, each) for each in types]
-        self._nothing = nothing
-        self._run = lru_cache(len(nothing) + 1)(self._make_run)
-        self._rests: list[bytes | None] = [b""]
-        """The bytes of all fields from each number on when none of them is set; None if one of them is always read."""
-        for each in reversed(nothing):
-            rest = self._rests[0]
-            self._rests.insert(0, None if each is None or rest is None else each + rest)
+        self._options = schema.options
+        rest: bytes | None = b""
+        fields: list[tuple[AvroType, bytes | None, bytes | None]] = []
+        for avro, each in zip(reversed(types), reversed(nothing), strict=True):
+            fields.append((schema.alone(avro), each, rest))
+            rest = None if each is None or rest is None else each + rest
+        self._fields = fields[::-1]
+        """By field: its schema, its bytes when it is not set, and those of all later fields when none of them is (None: see above)."""
+        self._rest = rest
 
     def read(self, data: bytes) -> list[tuple[int, AvroValue]]:
         """Returns the numbers and values of the fields whose bytes are not those of a field that is not set.
@@ -229,52 +217,22 @@ class SparseRecord:
             ValueError: bytes are left over, or the data is damaged (``DAMAGE``).
         """
         found: list[tuple[int, AvroValue]] = []
-        readers, run_of, rests = self._readers, self._run, self._rests
-        count = len(readers)
-        source: io.BytesIO | None = None
-        at = number = 0
-        while True:
-            rest = rests[number]
-            if rest is not None and len(data) - at == len(rest) and data.endswith(rest):  # the usual end: no later field is set
-                return found
-            run = run_of(number)
-            passed = run.match(data, at)
-            assert passed is not None, "it matches nothing at all too"
-            end = passed.end()
-            number = run.numbers[end - at]
-            at = end
-            if number == count:
-                break
-            if source is None:
-                source = io.BytesIO(data)
+        if data == self._rest:
+            return found
+        at, size, source = 0, len(data), io.BytesIO(data)
+        for number, (avro, nothing, rest) in enumerate(self._fields):
+            if nothing is not None and data.startswith(nothing, at):  # a value's bytes are never the beginning of those of another
+                at += len(nothing)
+                continue
             source.seek(at)
             try:
-                value = readers[number](source)
+                record: Any = fastavro.schemaless_reader(source, avro, None, **self._options)
             except DAMAGE as error:
                 raise ValueError(in_words(error)) from error
-            found.append((number, value))
+            found.append((number, record["value"]))
             at = source.tell()
-            number += 1
-        if at < len(data):
-            raise ValueError(f"{len(data) - at} bytes are left over")
+            if rest is not None and size - at == len(rest) and data.endswith(rest):  # the usual end: no later field is set
+                return found
+        if at < size:
+            raise ValueError(f"{size - at} bytes are left over")
         return found
-
-    def _make_run(self, number: int) -> _Run:
-        parts: list[bytes] = []
-        for each in self._nothing[number : number + _LONGEST_RUN]:
-            if each is None:
-                break
-            parts.append(each)
-        pattern, numbers, size = b"", {0: number}, 0
-        for part in reversed(parts):
-            pattern = b"(?:" + re.escape(part) + pattern + b")?"
-        for at, part in enumerate(parts, number + 1):
-            size += len(part)
-            numbers[size] = at
-        return _Run(re.compile(pattern, re.DOTALL).match, numbers)
-
-
-def _reader(schema: Schema, avro: AvroType) -> Callable[[io.BytesIO], AvroValue]:
-    parsed, options = schema.alone(avro), schema.options
-    read: Any = fastavro.schemaless_reader
-    return lambda source: read(source, parsed, None, **options)["value"]
