@@ -9,6 +9,7 @@ from array import array
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -325,14 +326,14 @@ async def test_an_unforeseen_error_in_background_compaction_is_logged_and_later_
 ) -> None:
     bench = Bench(tmp_path / "changes.db", Compaction(retention_ms=-1, interval_seconds=0.01, minimum=50, pause_seconds=0))
     failures = iter([RuntimeError("an unforeseen error")])
-    run = compaction.Pass.run
+    deleting = compaction.delete_superseded
 
-    async def failing(*arguments: object) -> compaction.Done:
+    async def failing(*arguments: Any, **named: Any) -> compaction.Done:
         for error in failures:
             raise error
-        return await run(*arguments)  # type: ignore[arg-type]
+        return await deleting(*arguments, **named)
 
-    monkeypatch.setattr(compaction.Pass, "run", failing)
+    monkeypatch.setattr(compaction, "delete_superseded", failing)
     log, recorder = await bench.open()
     for n in range(200):
         recorder.append(log, update(0, f"{n}"))

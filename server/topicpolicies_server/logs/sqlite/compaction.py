@@ -78,64 +78,55 @@ class Done(NamedTuple):
     """The last row that it considered."""
 
 
-class Pass:
-    """One compaction of one namespace."""
+async def delete_superseded(
+    path: Path, writer: Writer, readers: Executor, settings: Compaction, namespace_id: int, *, last: int, now: int
+) -> Done:
+    """Deletes the events of a namespace among the rows up to ``last`` that are superseded at the time ``now``.
 
-    def __init__(self, path: Path, writer: Writer, readers: Executor, settings: Compaction) -> None:
-        """``readers`` is an executor with one thread: reads run on it one after the other."""
-        self._path = path
-        self._writer = writer
-        self._readers = readers
-        self._settings = settings
+    Args:
+        path: the file.
+        writer: deletes, in short transactions.
+        readers: an executor with one thread: reads run on it one after the other.
+        settings: when events are deleted.
+        namespace_id: the namespace's id.
+        last: the last row that is considered.
+        now: milliseconds since 1970.
 
-    async def run(self, namespace_id: int, last: int, now: int, noted: Callable[[int], None] = lambda _: None) -> Done:
-        """Deletes the events among the rows up to ``last`` that are superseded at the time ``now``.
+    Raises:
+        sqlite3.Error: the file can't be read or written, or is damaged.
+    """
 
-        Args:
-            namespace_id: the namespace's id.
-            last: the last row that is considered.
-            now: milliseconds since 1970.
-            noted: called with the last row that may be deleted, before anything is.
+    async def read(what: Callable[..., R], *arguments: object) -> R:
+        return await asyncio.get_running_loop().run_in_executor(readers, what, *arguments)
 
-        Raises:
-            sqlite3.Error: the file can't be read or written, or is damaged.
-        """
-        settings, first = self._settings, file.place_of(namespace_id, 1)
-        connection = await self._read(file.connect, self._path)
-        try:
-            cut = await self._read(newest_old, connection, namespace_id, last, now, settings)
-            if cut is None:
-                return Done(0, 0, 0)
-            seen: set[str] = set()
-            deletable: array[int] = array("q")
-            at, considered = cut, 0
-            while page := await self._read(_checked, connection, first, at):
-                considered += len(page)
-                choose_deletable(page, seen, deletable, now - settings.deletions_ms)
-                at = page[-1].place - 1
-                await asyncio.sleep(settings.pause_seconds)
-        finally:
-            self._readers.submit(connection.close)  # queued behind a read that may still be running on that thread
-        deletable.reverse()
-        if deletable:
-            noted(file.row_at(cut))
-            await self._writer.run(partial(file.note_compacted, namespace_id=namespace_id, row=file.row_at(cut)))
-        for start in range(0, len(deletable), DELETED):
-            places = deletable[start : start + DELETED].tolist()
-            await self._writer.run(partial(file.delete_events, namespace_id=namespace_id, places=places))
+    connection = await read(file.connect, path)
+    try:
+        cut = await read(newest_old, connection, namespace_id, last, now, settings)
+        if cut is None:
+            return Done(0, 0, 0)
+        seen: set[str] = set()
+        deletable: array[int] = array("q")
+        at, considered = cut, 0
+        while page := await read(_checked, connection, file.place_of(namespace_id, 1), at):
+            considered += len(page)
+            choose_deletable(page, seen, deletable, now - settings.deletions_ms)
+            at = page[-1].place - 1
             await asyncio.sleep(settings.pause_seconds)
-        await self._shrink()
-        return Done(len(deletable), considered - len(deletable), file.row_at(cut))
-
-    async def _shrink(self) -> None:
-        unused, before = await self._writer.run(unused_pages), sys.maxsize
-        while KEPT_PAGES < unused < before:  # it does not fall if a tool has made the file anew without SQLite's ``auto_vacuum``
-            await self._writer.run(partial(give_back, pages_at_most=GIVEN_BACK))
-            await asyncio.sleep(self._settings.pause_seconds)
-            unused, before = await self._writer.run(unused_pages), unused
-
-    async def _read(self, what: Callable[..., R], *arguments: object) -> R:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, what, *arguments)
+    finally:
+        readers.submit(connection.close)  # queued behind a read that may still be running on that thread
+    deletable.reverse()
+    if deletable:
+        await writer.run(partial(file.note_compacted, namespace_id=namespace_id, row=file.row_at(cut)))
+    for start in range(0, len(deletable), DELETED):
+        places = deletable[start : start + DELETED].tolist()
+        await writer.run(partial(file.delete_events, namespace_id=namespace_id, places=places))
+        await asyncio.sleep(settings.pause_seconds)
+    unused, before = await writer.run(unused_pages), sys.maxsize
+    while KEPT_PAGES < unused < before:  # it does not fall if a tool has made the file anew without SQLite's ``auto_vacuum``
+        await writer.run(partial(give_back, pages_at_most=GIVEN_BACK))
+        await asyncio.sleep(settings.pause_seconds)
+        unused, before = await writer.run(unused_pages), unused
+    return Done(len(deletable), considered - len(deletable), file.row_at(cut))
 
 
 def newest_old(connection: sqlite3.Connection, namespace_id: int, last: int, now: int, settings: Compaction) -> int | None:

@@ -308,6 +308,8 @@ class Reader:
         self._start = start
         self.resumed = False
         """Whether only the entries behind ``start`` are read; set by ``begin``."""
+        self.compacted = 0
+        """The last row that a compaction may have deleted before the snapshot; set by ``begin``."""
         self._at = 0
         """The last row that was read."""
         self._floor = 0
@@ -324,7 +326,7 @@ class Reader:
         self._connection = connect(self._path)
         begin_snapshot(self._connection)
         known = namespace(self._connection, self._id)
-        self._floor, self._missing = known.floor, known.kept
+        self.compacted, self._floor, self._missing = known.compacted, known.floor, known.kept
         if self._start is not None:
             row = self._row_of(self._start)
             if row is not None and row >= known.compacted:

@@ -23,8 +23,9 @@ from ...threads import DaemonThreads
 from .. import rows
 from ..avro import Codec
 from ..change_log import LogError, LogSink, Start, already_open, beyond, closed
+from . import compaction as compacting
 from . import file
-from .compaction import Compaction, Pass
+from .compaction import Compaction
 from .writer import NewRow, Writer, explained
 
 IN_FLIGHT = 8_192
@@ -54,8 +55,6 @@ class Namespace:
     """The highest row number that was reported as committed, or found in the file when it was opened."""
     considered: int
     """The highest row number that a compaction has considered since the file was opened; at first that at which the file's life began."""
-    compacted: int = 0
-    """The highest row number that a compaction may have deleted."""
     kept: int = 0
     """How many of the events that it considered the last compaction kept: about one for each key at that time."""
     bytes_since: int = 0
@@ -71,10 +70,6 @@ class Namespace:
     def begun(self) -> bool:
         """Whether an event was ever appended to the namespace."""
         return self.id != 0 and self.committed > 0
-
-    def note_compacted(self, row: int) -> None:
-        """Records that a compaction may delete rows up to this one from now on."""
-        self.compacted = max(self.compacted, row)
 
     def is_worth_a_pass(self, settings: Compaction, *, in_turn: bool) -> bool:
         """Whether so much may be superseded that the namespace is compacted; ``in_turn``: at the end of the interval."""
@@ -190,7 +185,7 @@ class SqliteNamespaceLog(rows.Brokerless):
         try:
             if reader is not None:
                 await asyncio.get_running_loop().run_in_executor(readers, reader.begin)
-                self.resumed = reader.resumed
+                self.resumed, self._compacted = reader.resumed, reader.compacted
             self._check_open()
         except BaseException as error:
             self._leave()
@@ -200,7 +195,6 @@ class SqliteNamespaceLog(rows.Brokerless):
             if isinstance(error, ERRORS):
                 raise file.unreadable(f"The change log of {self._namespace.name}", error) from error
             raise
-        self._compacted = self._namespace.compacted  # reading has begun: rows that were deleted before stood at or below this one
         self._loading = self._owned.begin(self._load(reader, readers), "reading it")
 
     async def close(self) -> None:
@@ -342,9 +336,7 @@ class SqliteLog:
         except BaseException:
             self._starting = None
             raise
-        self._namespaces = {
-            row.name: Namespace(row.name, row.id, row.last, row.last, opened.identity.base, row.compacted) for row in opened.namespaces
-        }
+        self._namespaces = {row.name: Namespace(row.name, row.id, row.last, row.last, opened.identity.base) for row in opened.namespaces}
         self._opened, self._writer = opened, Writer(opened, self._now, self._broken)
         self.refused = None
         self._compactor.start()
@@ -450,8 +442,8 @@ class SqliteLog:
                 return 0
             size = namespace.bytes_since
             try:
-                done = await Pass(self.path, writer, self._readers, self._compaction).run(
-                    namespace.id, namespace.committed, self._now(), namespace.note_compacted
+                done = await compacting.delete_superseded(
+                    self.path, writer, self._readers, self._compaction, namespace.id, last=namespace.committed, now=self._now()
                 )
             except sqlite3.Error as error:
                 raise LogError(Reason.LOG_UNAVAILABLE, f"{name} could not be compacted: {error}.") from error
