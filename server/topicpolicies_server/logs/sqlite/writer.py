@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -70,7 +71,7 @@ class _Job(NamedTuple):
     """Work on the connection other than a commit of events, and the future of the caller that waits for its result."""
 
     work: Callable[[sqlite3.Connection], Any]
-    future: asyncio.Future[Any]
+    future: Future[Any]
 
 
 class _Stop:
@@ -143,7 +144,7 @@ class Writer:
         self._queue: queue.SimpleQueue[NewRow | _Job | _Stop] = queue.SimpleQueue()
         self._committing: list[NewRow] = []
         self._job: _Job | None = None
-        """The job that was taken from the queue last; its caller is told even if the writer ends before or in it."""
+        """The job that was taken from the queue last; its caller gets an error if the writer ends before or in it."""
         self._pages = 0
         self._refused_at: float | None = None
         """When a commit was refused last (monotonic seconds); None: the server's log says that the file can be written."""
@@ -163,9 +164,9 @@ class Writer:
         """
         if self._ended is not None:
             raise self._ended
-        future: asyncio.Future[T] = self._loop.create_future()
+        future: Future[T] = Future()
         self._queue.put(_Job(work, future))
-        return await future
+        return await asyncio.wrap_future(future)
 
     async def stop(self, seconds: float) -> bool:
         """Commits what is queued, then ends the thread; returns whether it had ended, and closed the connection, within ``seconds``."""
@@ -193,12 +194,12 @@ class Writer:
         if failure is not None:
             self._broken(failure, Counter(row.log for row in self._committing))
         self._ended = sqlite3.ProgrammingError("the change log's writer has ended")
-        if self._job is not None:
-            _settle(self._job.future, None, self._ended)
+        left: list[object] = [self._job]
         while not self._queue.empty():
-            item = self._queue.get_nowait()
-            if isinstance(item, _Job):
-                _settle(item.future, None, self._ended)
+            left.append(self._queue.get_nowait())
+        for item in left:
+            if isinstance(item, _Job) and not item.future.done():
+                item.future.set_exception(self._ended)
         self._stopped.set_result(None)
 
     def _turn(self) -> bool:
@@ -293,15 +294,15 @@ class Writer:
         self._looked_at = time.monotonic()
 
     def _do(self, job: _Job) -> None:
+        if not job.future.set_running_or_notify_cancel():
+            return
         self._pages += JOB_PAGES
         try:
-            result = job.work(self._connection)
+            job.future.set_result(job.work(self._connection))
         except sqlite3.Error as error:
-            self._report(_settle, job.future, None, error)
+            job.future.set_exception(error)
             if not _refused(error):
                 raise
-        else:
-            self._report(_settle, job.future, result, None)
 
     def _checkpoint(self, *, truncate: bool = False) -> None:
         self._pages = 0
@@ -325,16 +326,6 @@ def _acknowledge(committed: Mapping[SqliteNamespaceLog, Sequence[Placed]]) -> No
 def _reject(counts: Mapping[SqliteNamespaceLog, int], error: sqlite3.Error) -> None:
     for log, count in counts.items():
         log.refused(count, error)
-
-
-def _settle(future: asyncio.Future[T], result: T, error: BaseException | None) -> None:
-    """Gives a caller its result, or the error if there is one; called on the event loop's thread."""
-    if future.done():  # the caller was cancelled
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
 
 
 def _inode(path: Path) -> tuple[int, int] | None:
