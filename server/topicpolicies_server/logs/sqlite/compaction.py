@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 from ...sqlite_file import give_back, unused_pages
 from . import file
-from .writer import Writer
+from .writer import Namespace, Writer
 
 R = TypeVar("R")
 
@@ -65,6 +65,14 @@ class Compaction:
     """A namespace is not compacted while fewer of its events than this, or fewer than it has keys, can be superseded."""
     pause_seconds: float = 0.005
     """The pause between two steps."""
+
+
+def is_due(namespace: Namespace, settings: Compaction, *, in_turn: bool) -> bool:
+    """Whether so much may be superseded that a namespace is compacted; ``in_turn``: at the end of the interval."""
+    if namespace.bytes_since >= settings.retained_bytes:
+        return True
+    superseded = namespace.committed - namespace.considered
+    return superseded >= max(settings.minimum, namespace.kept) and (in_turn or superseded >= 2 * settings.retained)
 
 
 class Done(NamedTuple):

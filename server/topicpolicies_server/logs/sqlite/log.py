@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...core.policies.events import Event, Placed, Position
@@ -26,7 +25,7 @@ from ..change_log import LogError, LogSink, Start, already_open, beyond, closed
 from . import compaction as compacting
 from . import file
 from .compaction import Compaction
-from .writer import NewRow, Writer, explained
+from .writer import Appender, Namespace, NewRow, Writer, explained
 
 IN_FLIGHT = 8_192
 """The default limit of appends of one namespace that wait for their commit."""
@@ -40,43 +39,6 @@ _TURNS = 12
 considered."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True, eq=False)
-class Namespace:
-    """A namespace of the file, whether its log is open or not. The writer's thread assigns ``id`` and ``last``; the loop has the rest."""
-
-    name: str
-    id: int
-    """The namespace's id in the file; 0 if the file has no row for the namespace yet."""
-    last: int
-    """The highest row number that was assigned."""
-    committed: int
-    """The highest row number that was reported as committed, or found in the file when it was opened."""
-    considered: int
-    """The highest row number that a compaction has considered since the file was opened; at first that at which the file's life began."""
-    kept: int = 0
-    """How many of the events that it considered the last compaction kept: about one for each key at that time."""
-    bytes_since: int = 0
-    """Bytes of the events that were appended since the last compaction, or since the file was opened."""
-    damage: str = ""
-    """The damage that was last logged; "" if the last load found none."""
-    appended: bool = False
-    """Whether an event was handed to the writer since the file was opened."""
-    log: SqliteNamespaceLog | None = field(default=None, repr=False)
-    """The open log of the namespace; None if it is not open."""
-
-    @property
-    def begun(self) -> bool:
-        """Whether an event was ever appended to the namespace."""
-        return self.id != 0 and self.committed > 0
-
-    def is_worth_a_pass(self, settings: Compaction, *, in_turn: bool) -> bool:
-        """Whether so much may be superseded that the namespace is compacted; ``in_turn``: at the end of the interval."""
-        if self.bytes_since >= settings.retained_bytes:
-            return True
-        superseded = self.committed - self.considered
-        return superseded >= max(settings.minimum, self.kept) and (in_turn or superseded >= 2 * settings.retained)
 
 
 class SqliteNamespaceLog(rows.Brokerless):
@@ -100,7 +62,6 @@ class SqliteNamespaceLog(rows.Brokerless):
         """Entries that were committed while older ones are still being read from the file; None once all are read."""
         self._loading: asyncio.Task[None] | None = None
         self._owned = TaskSet(f"the change log of {namespace.name}")
-        namespace.log = self
 
     def complete_after(self, partition: int) -> Position | None:
         """The newest row that a compaction may have deleted before the opening; "" if there is none."""
@@ -141,8 +102,8 @@ class SqliteNamespaceLog(rows.Brokerless):
             size = sum([self._pending.popleft().size for _ in placed])
             self._change_log.bytes_in_flight -= size
             self._namespace.bytes_since += size
-        if self._namespace.log is not None:
-            self._namespace.log.show(placed)
+        if (log := self._change_log.opened(self._namespace)) is not None:
+            log.show(placed)
         if awaited:
             self._sink.appended(placed)
         if not self._pending:
@@ -211,8 +172,7 @@ class SqliteNamespaceLog(rows.Brokerless):
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.wait([self._loading])
-        if self._namespace.log is self:
-            self._leave()
+        self._leave()
 
     async def _load(self, reader: file.Reader | None, readers: DaemonThreads) -> None:
         name = self._namespace.name
@@ -259,8 +219,7 @@ class SqliteNamespaceLog(rows.Brokerless):
             self._drained.set()
 
     def _leave(self) -> None:
-        self._namespace.log = None
-        self._change_log.forget(self._namespace)
+        self._change_log.left(self, self._namespace)
 
 
 class SqliteLog:
@@ -310,6 +269,8 @@ class SqliteLog:
         self._opened: file.Opened | None = None
         self._writer: Writer | None = None
         self._namespaces: dict[str, Namespace] = {}
+        self._logs: dict[str, SqliteNamespaceLog] = {}
+        """The open logs, by namespace."""
         self._compactor = RestartedTask("Compacting change logs", self._compact_for_ever)
         self._closed = False
 
@@ -349,10 +310,10 @@ class SqliteLog:
         """Opens a namespace's log (see ``change_log.ChangeLog.open``). A namespace that is not in the file is empty."""
         opened, writer = await self._use()
         identity, base = opened.identity
-        known = self._namespaces.setdefault(namespace, Namespace(namespace, 0, base, base, base))
-        if known.log is not None:
+        if namespace in self._logs:
             raise already_open(namespace)
-        log = SqliteNamespaceLog(self, writer, f"{identity}/{namespace}", known, sink)
+        known = self._namespaces.setdefault(namespace, Namespace(namespace, 0, base, base, base))
+        log = self._logs[namespace] = SqliteNamespaceLog(self, writer, f"{identity}/{namespace}", known, sink)
         if start is not None and (start.identity != log.identity or len(start.positions) != 1 or start.in_place):
             start = None
         await log.load(file.Reader(opened, known.id, namespace, known.committed, start) if known.begun else None, self._readers)
@@ -364,10 +325,17 @@ class SqliteLog:
             raise LogError(LogState.LOST, f"The change log's file {self.path} was lost again while it was opened.")
         return self._opened, self._writer
 
-    def forget(self, namespace: Namespace) -> None:
-        """Forgets a namespace whose log is not open if nothing was ever appended to it: callers may ask for any number of them."""
-        if namespace.id == 0 and not namespace.appended and self._namespaces.get(namespace.name) is namespace:
-            del self._namespaces[namespace.name]
+    def opened(self, namespace: Namespace) -> SqliteNamespaceLog | None:
+        """The open log of a namespace; None if it is not open, or the file was opened anew since."""
+        return self._logs.get(namespace.name) if self._namespaces.get(namespace.name) is namespace else None
+
+    def left(self, log: SqliteNamespaceLog, namespace: Namespace) -> None:
+        """Notes that a log is not open any more. A namespace without events is forgotten: callers may ask for any number of them."""
+        if self._logs.get(namespace.name) is not log:
+            return
+        del self._logs[namespace.name]
+        if namespace.id == 0 and not namespace.appended:
+            self._namespaces.pop(namespace.name, None)
 
     def check_room(self, pending: int) -> None:
         """Checks that a namespace of which ``pending`` appends wait for their commit may append another event.
@@ -410,7 +378,7 @@ class SqliteLog:
             await asyncio.wait([self._starting])
         writer, self._writer, self._opened = self._writer, None, None
         await self._compactor.stop()
-        await asyncio.gather(*(namespace.log.close() for namespace in self._namespaces.values() if namespace.log is not None))
+        await asyncio.gather(*(log.close() for log in self._logs.values()))
         # The readers' connections are closed first: SQLite removes -wal and -shm with the last connection, which is the writer's.
         await asyncio.wait([asyncio.wrap_future(self._readers.submit(int))], timeout=self.close_seconds)
         if writer is None or await writer.stop(self.close_seconds):
@@ -419,15 +387,14 @@ class SqliteLog:
             _log.error("%s is still being written to; it stays locked until this process ends", self.path)
         self._readers.shutdown(wait=False)
 
-    def _broken(self, error: BaseException, unknown: Mapping[SqliteNamespaceLog, int]) -> None:
+    def _broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
         """Reports all open logs as lost; the next ``start`` opens the file anew. See ``Writer``."""
         self._writer = self._opened = self._starting = None
         loss = LogError(LogState.LOST, f"The change log's file {self.path} can't be written: {error}. Open the log again.")
         if file.is_damage(error):
             loss = file.unreadable(f"The change log {self.path}", error)
-        for namespace in list(self._namespaces.values()):
-            if namespace.log is not None:
-                namespace.log.lose(unknown.get(namespace.log, 0), loss)
+        for log in list(self._logs.values()):
+            log.lose(unknown.get(log, 0), loss)
 
     async def compact(self, name: str) -> int:
         """Compacts a namespace now, according to the settings; returns how many events were deleted.
@@ -457,7 +424,7 @@ class SqliteLog:
             await asyncio.sleep(self._compaction.interval_seconds / _TURNS)
             turn = (turn + 1) % _TURNS
             for name, namespace in list(self._namespaces.items()):
-                if not namespace.is_worth_a_pass(self._compaction, in_turn=not turn):
+                if not compacting.is_due(namespace, self._compaction, in_turn=not turn):
                     continue
                 try:
                     deleted = await self.compact(name)

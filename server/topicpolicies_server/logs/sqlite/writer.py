@@ -19,17 +19,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...core.policies.events import Event, Placed
 from ...sqlite_file import checkpoint, checksum
 from .. import rows
 from . import file
 from .tail_guard import HighWaterMark
-
-if TYPE_CHECKING:
-    from .log import Namespace, SqliteNamespaceLog
 
 T = TypeVar("T")
 
@@ -52,11 +50,48 @@ takes one commit and refuses the next."""
 _log = logging.getLogger(__name__)
 
 
+class Appender(Protocol):
+    """The log of a namespace, which appends. The methods are called on the event loop's thread, in the order of the log."""
+
+    def committed(self, placed: Sequence[Placed]) -> None:
+        """Called when the log's next events are durable, with their positions."""
+
+    def refused(self, count: int, error: sqlite3.Error) -> None:
+        """Called when the log's next ``count`` events certainly are not in the file."""
+
+
+@dataclass(slots=True, eq=False)
+class Namespace:
+    """A namespace of the file, whether its log is open or not. The writer's thread assigns ``id`` and ``last``; the loop has the rest."""
+
+    name: str
+    id: int
+    """The namespace's id in the file; 0 if the file has no row for the namespace yet."""
+    last: int
+    """The highest row number that was assigned."""
+    committed: int
+    """The highest row number that was reported as committed, or found in the file when it was opened."""
+    considered: int
+    """The highest row number that a compaction has considered since the file was opened; at first that at which the file's life began."""
+    kept: int = 0
+    """How many of the events that it considered the last compaction kept: about one for each key at that time."""
+    bytes_since: int = 0
+    """Bytes of the events that were appended since the last compaction, or since the file was opened."""
+    damage: str = ""
+    """The damage that was last logged; "" if the last load found none."""
+    appended: bool = False
+    """Whether an event was handed to the writer since the file was opened."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether an event was ever appended to the namespace."""
+        return self.id != 0 and self.committed > 0
+
+
 class NewRow(NamedTuple):
     """An event that waits to be committed, as a row."""
 
-    log: SqliteNamespaceLog
-    """The log to which it was appended."""
+    log: Appender
     namespace: Namespace
     event: Event
     key: str
@@ -123,7 +158,7 @@ class Writer:
     """Owns the connection that writes, and the thread that uses it. Its methods are called on the event loop's thread."""
 
     def __init__(
-        self, opened: file.Opened, now: Callable[[], int], broken: Callable[[BaseException, Mapping[SqliteNamespaceLog, int]], None]
+        self, opened: file.Opened, now: Callable[[], int], broken: Callable[[BaseException, Mapping[Appender, int]], None]
     ) -> None:
         """Starts the thread.
 
@@ -246,7 +281,7 @@ class Writer:
         self._high_water = HighWaterMark(self._high_water.identity, self._high_water.total + len(group), highest)
         self._mark.note(self._high_water, len(group))
         self._pages += 2 * len(before) + sum([row.size for row in group]) // 4096
-        committed: dict[SqliteNamespaceLog, list[Placed]] = {}
+        committed: dict[Appender, list[Placed]] = {}
         for row, place in zip(group, places, strict=True):
             placed = Placed(0, rows.position_of(file.row_at(place)), row.event, published_at)
             committed.setdefault(row.log, []).append(placed)
@@ -318,12 +353,12 @@ class Writer:
             _log.warning("the change log's file outlived its event loop")
 
 
-def _acknowledge(committed: Mapping[SqliteNamespaceLog, Sequence[Placed]]) -> None:
+def _acknowledge(committed: Mapping[Appender, Sequence[Placed]]) -> None:
     for log, placed in committed.items():
         log.committed(placed)
 
 
-def _reject(counts: Mapping[SqliteNamespaceLog, int], error: sqlite3.Error) -> None:
+def _reject(counts: Mapping[Appender, int], error: sqlite3.Error) -> None:
     for log, count in counts.items():
         log.refused(count, error)
 
