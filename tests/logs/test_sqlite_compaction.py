@@ -146,7 +146,7 @@ async def test_compaction_starts_before_its_interval_has_passed_if_events_are_la
         recorder.append(log, large(0, f"{n}"))
     await recorder.until_settled(100)
     async with asyncio.timeout(20):
-        while count(bench.path) > 30:  # noqa: ASYNC110 (not reported)
+        while count(bench.path) > 60:  # noqa: ASYNC110 (not reported)
             await asyncio.sleep(0.01)
     await bench.change_log.close()
 

@@ -128,8 +128,11 @@ async def test_an_error_after_which_the_outcome_is_unknown_loses_the_log_and_reo
     append_all(log, recorder, "before")
     await recorder.until_settled(1)
     disk.faults.gate.clear()
+    disk.faults.statements.clear()
     append_all(log, recorder, "unknown")
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(20):
+        while not disk.faults.statements:  # noqa: ASYNC110 (the writer has taken it)
+            await asyncio.sleep(0.01)
     append_all(log, recorder, "behind it")
     other.append(other_log, an_update(a_key("acme/other"), event_id="elsewhere"))
     disk.fail(code, after=stored)
