@@ -434,9 +434,9 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
         connection = connect(path, kind=kind)
         prepare(connection, path)
         mark = Mark(path)
-        _settle_write_ahead_log(connection, path)
         found, present, high_water = _compare(connection, mark, path)
         schema, codecs = _schemas(connection, codec)
+        _settle_write_ahead_log(connection, path)
         return Opened(path, connection, found, schema, codecs, present, mark, high_water)
     except BaseException as error:
         if connection is not None:
