@@ -9,7 +9,6 @@ A file of another format is refused, and nothing in it is changed.
 
 from __future__ import annotations
 
-import enum
 import fcntl
 import logging
 import os
@@ -33,23 +32,12 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _log = logging.getLogger(__name__)
 
 
-class Problem(enum.Enum):
-    """Why a file can't be used."""
-
-    UNUSABLE = enum.auto()
-    """The file can't be created, read or written, or is damaged."""
-    UNKNOWN_FORMAT = enum.auto()
-    """The file is of another kind, or of a format that this release does not know."""
-    IN_USE = enum.auto()
-    """Another process has the file."""
-
-
 class FileError(Exception):
-    """A file can't be used; the message is one or more sentences that name the file."""
+    """A file can't be created, read or written, or is damaged; the message is one or more sentences that name the file."""
 
-    def __init__(self, problem: Problem, message: str) -> None:
-        super().__init__(message)
-        self.problem = problem
+
+class NotOurs(FileError):
+    """Another process has the file, or it is of another kind, or of a format that this release does not know."""
 
 
 class Damaged(sqlite3.DatabaseError):
@@ -82,8 +70,8 @@ def lacks_room(error: BaseException | None) -> bool:
 def unusable(path: Path, error: Exception) -> FileError:
     """Returns the error of a file that can't be opened or read because of ``error``."""
     if lacks_room(error):
-        return FileError(Problem.UNUSABLE, f"{path} can't be opened, as its disk is full or can't be written ({error}): make room.")
-    return FileError(Problem.UNUSABLE, f"{path} can't be read: {error}.")
+        return FileError(f"{path} can't be opened, as its disk is full or can't be written ({error}): make room.")
+    return FileError(f"{path} can't be read: {error}.")
 
 
 def create_private(path: Path) -> None:
@@ -95,10 +83,10 @@ def create_private(path: Path) -> None:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
     except OSError as error:
-        raise FileError(Problem.UNUSABLE, f"{path} can't be opened for writing: {error.strerror}.") from error
+        raise FileError(f"{path} can't be opened for writing: {error.strerror}.") from error
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise FileError(Problem.UNUSABLE, f"{path} is not a regular file: name another one.")
+            raise FileError(f"{path} is not a regular file: name another one.")
     finally:
         os.close(descriptor)
 
@@ -145,7 +133,7 @@ def is_empty(connection: sqlite3.Connection, path: Path, form: Format) -> bool:
     """Returns whether a file has no tables yet; checks any other file. Changes nothing.
 
     Raises:
-        FileError: the file is of another kind or format.
+        NotOurs: the file is of another kind or format.
         sqlite3.Error: it can't be read.
     """
     (application,) = connection.execute("PRAGMA application_id").fetchone()
@@ -154,10 +142,10 @@ def is_empty(connection: sqlite3.Connection, path: Path, form: Format) -> bool:
     if tables == 0 and application in (0, form.application_id) and found == 0:
         return True
     if application != form.application_id:
-        raise FileError(Problem.UNKNOWN_FORMAT, f"{path} is an SQLite file, but not a {form.what}: name another file.")
+        raise NotOurs(f"{path} is an SQLite file, but not a {form.what}: name another file.")
     if found != form.version:
         problem = f"{path} has format {found}, and this release reads format {form.version} only"
-        raise FileError(Problem.UNKNOWN_FORMAT, f"{problem}: use the release that wrote it, or name another file.")
+        raise NotOurs(f"{problem}: use the release that wrote it, or name another file.")
     return False
 
 
@@ -175,9 +163,7 @@ def prepare(connection: sqlite3.Connection, path: Path, form: Format) -> None:
                 connection.execute(f"PRAGMA application_id = {form.application_id}")
                 connection.execute(f"PRAGMA user_version = {form.version}")
         if connection.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
-            raise FileError(
-                Problem.UNUSABLE, f"{path} is on a file system without SQLite's write-ahead log (perhaps a network file system)."
-            )
+            raise FileError(f"{path} is on a file system without SQLite's write-ahead log (perhaps a network file system).")
     except ERRORS as error:
         raise unusable(path, error) from error
     _close_to_others(path, form)
@@ -260,15 +246,11 @@ def checksum(*values: int | str | bytes | None) -> int:
     """Computes the checksum (CRC-32) that is stored with values to detect later that they have changed."""
     texts, whole = [], 0
     for value in values:
-        if type(value) is str:
-            texts.append(value)
-        elif value is None:
-            texts.append("")
-        elif isinstance(value, bytes):
+        if isinstance(value, bytes):
             whole = crc32(value, whole)
             texts.append(f"<{len(value)}>")
         else:
-            texts.append(str(value))
+            texts.append("" if value is None else str(value))
     return crc32("\x1f".join(texts).encode("utf-8", "surrogatepass"), whole)
 
 
@@ -288,26 +270,25 @@ class FileLock:
         """Takes the lock, or fails at once; does nothing if this object holds it already.
 
         Raises:
-            FileError: another process holds the lock (``IN_USE``), or the lock file can't be created or locked (``UNUSABLE``).
+            NotOurs: another process holds the lock.
+            FileError: the lock file can't be created or locked.
         """
         if self._descriptor >= 0:
             return
         try:
             descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise FileError(Problem.UNUSABLE, f"{self._lock_path} can't be opened: {error.strerror}.") from error
+            raise FileError(f"{self._lock_path} can't be opened: {error.strerror}.") from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
             os.close(descriptor)
             if not isinstance(error, BlockingIOError):
-                raise FileError(Problem.UNUSABLE, f"{self._lock_path} can't be locked: {error.strerror}.") from error
+                raise FileError(f"{self._lock_path} can't be locked: {error.strerror}.") from error
             by = f"process {holder}" if holder.isdigit() else "another process"
-            raise FileError(
-                Problem.IN_USE,
-                f"{self._path} is in use by {by}. The file belongs to one sidecar at a time: stop the other one, or name another file.",
-            ) from error
+            why = f"{self._path} is in use by {by}. The file belongs to one sidecar at a time: stop the other one, or name another file."
+            raise NotOurs(why) from error
         self._descriptor = descriptor
         with suppress(OSError):  # on a full disk the process id is missing, but the lock is held all the same
             os.ftruncate(descriptor, 0)

@@ -74,9 +74,6 @@ LINKED = a_record("Linked", ["null", "Linked"])
             an_array(a_record("Nothing", "null", {"type": "fixed", "name": "F", "size": 0})), id="an array of nothing in all forms"
         ),
         pytest.param(an_array({"type": "fixed", "name": "F", "size": 0}), id="an array of no bytes"),
-        pytest.param(an_array(a_record("R", "int", *["null"] * 100)), id="an array of much for a byte"),
-        pytest.param(an_array(["int", a_record("R", *["null"] * 100)]), id="an array of much for a branch"),
-        pytest.param({"type": "map", "values": a_record("R", *["null"] * 100)}, id="a map of much for a key"),
         pytest.param(a_record("All", *in_a_chain(200, of=1)), id="deep by names"),
         pytest.param(a_record("All", *in_a_chain(40, of=2)), id="large by names"),
         pytest.param({"type": "fixed", "name": "F", "size": 1 << 40}, id="larger than the memory"),

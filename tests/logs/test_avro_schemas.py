@@ -24,7 +24,7 @@ from topicpolicies_server.core.names import PolicyKey, Scope
 from topicpolicies_server.core.policies.documents import EXTRA_PREFIX, Settings, join, merged, split
 from topicpolicies_server.core.policies.events import Action, Event
 from topicpolicies_server.logs.avro import PULSAR_4_2_4, Codec, UnsupportedSchema
-from topicpolicies_server.logs.avro.records import from_json, to_json
+from topicpolicies_server.logs.avro.fields import from_json, to_json
 from topicpolicies_server.logs.change_log import LogError
 
 TOPIC = "persistent://public/orders/topic-0"

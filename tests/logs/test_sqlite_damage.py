@@ -18,8 +18,8 @@ from tests.logs.test_sqlite_crash import Nursery, nursery
 from topicpolicies_server.logs.change_log import LogError
 from topicpolicies_server.logs.rows import row_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog
-from topicpolicies_server.logs.sqlite.file import checksum_of
 from topicpolicies_server.logs.sqlite.tail_guard import LEAP
+from topicpolicies_server.sqlite_file import checksum
 
 __all__ = ["nursery"]
 
@@ -267,7 +267,7 @@ async def test_an_entry_that_is_not_an_event_fails_the_read_even_if_its_checksum
         ((place, *rest),) = connection.execute(
             "SELECT place, published_at, schema, key, properties, payload FROM events WHERE place & 0xff = 2"
         ).fetchall()
-        connection.execute("UPDATE events SET checksum = ? WHERE place = ?", (checksum_of(place, *rest), place))
+        connection.execute("UPDATE events SET checksum = ? WHERE place = ?", (checksum(place, *rest), place))
         connection.commit()
     assert "the event in row 2" in await loss(path)
 
@@ -292,7 +292,7 @@ async def test_a_missing_event_is_found_also_where_a_new_life_begins(path: Path)
     await life(path, *map(str, range(10)))
     execute(path, "DELETE FROM events WHERE place & 0xff = 5")
     path.with_name(f"{path.name}-mark").unlink()
-    assert "missing" in await refusal(path)
+    assert "missing" in await loss(path)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,14 @@ import pytest
 from tests.logs.recorder import Recorder
 from tests.logs.samples import a_key, an_update
 from tests.logs.sqlite_backend import FaultyConnection
-from topicpolicies_server.logs.change_log import LogError
+from topicpolicies_server.core.policies.events import Placed
+from topicpolicies_server.core.reasons import LogState
+from topicpolicies_server.logs.change_log import LogError, Reached
 from topicpolicies_server.logs.rows import position_of
 from topicpolicies_server.logs.sqlite import Compaction, SqliteLog, tail_guard, writer
 from topicpolicies_server.logs.sqlite import file as sqlite_file
+from topicpolicies_server.logs.sqlite.file import Reader
 from topicpolicies_server.logs.sqlite.log import SqliteNamespaceLog
-from topicpolicies_server.logs.sqlite.reader import Reader
 
 NAMESPACE = "acme/orders"
 KEY = a_key(NAMESPACE)
@@ -87,7 +89,7 @@ async def test_events_appended_during_a_commit_are_committed_together_by_the_nex
     "code",
     [
         pytest.param(getattr(sqlite3, name), id=name)
-        for name in ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_NOMEM", "SQLITE_READONLY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_IOERR_WRITE")
+        for name in ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_READONLY", "SQLITE_BUSY_SNAPSHOT", "SQLITE_IOERR_WRITE")
     ],
 )
 async def test_a_refused_transaction_fails_its_events_with_a_known_outcome_and_later_appends_succeed(disk: Disk, code: int) -> None:
@@ -113,9 +115,12 @@ async def test_a_refused_transaction_fails_its_events_with_a_known_outcome_and_l
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize(
     "code",
-    [pytest.param(getattr(sqlite3, name), id=name) for name in ("SQLITE_CORRUPT", "SQLITE_ERROR")],
+    [
+        pytest.param(getattr(sqlite3, name), id=name)
+        for name in ("SQLITE_CORRUPT", "SQLITE_ERROR", "SQLITE_NOMEM", "SQLITE_IOERR_FSYNC", "SQLITE_CANTOPEN")
+    ],
 )
-async def test_an_error_that_may_have_damaged_the_file_loses_the_log_and_reopening_shows_the_outcome(
+async def test_an_error_after_which_the_outcome_is_unknown_loses_the_log_and_reopening_shows_the_outcome(
     disk: Disk, code: int, stored: bool
 ) -> None:
     log, recorder = await disk.open()
@@ -123,8 +128,11 @@ async def test_an_error_that_may_have_damaged_the_file_loses_the_log_and_reopeni
     append_all(log, recorder, "before")
     await recorder.until_settled(1)
     disk.faults.gate.clear()
+    disk.faults.statements.clear()
     append_all(log, recorder, "unknown")
-    await asyncio.sleep(0.05)
+    async with asyncio.timeout(20):
+        while not disk.faults.statements:  # noqa: ASYNC110 (the writer has taken it)
+            await asyncio.sleep(0.01)
     append_all(log, recorder, "behind it")
     other.append(other_log, an_update(a_key("acme/other"), event_id="elsewhere"))
     disk.fail(code, after=stored)
@@ -142,107 +150,6 @@ async def test_an_error_that_may_have_damaged_the_file_loses_the_log_and_reopeni
     await second.until_settled(1)
     assert second.ids()[-1] == "after"
     assert recorder.complaints == other.complaints == second.complaints == []
-
-
-@pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize("code", [pytest.param(getattr(sqlite3, name), id=name) for name in ("SQLITE_IOERR_FSYNC", "SQLITE_CANTOPEN")])
-async def test_after_an_io_error_the_log_determines_the_outcome_and_no_log_is_lost(disk: Disk, code: int, stored: bool) -> None:
-    log, recorder = await disk.open()
-    other_log, other = await disk.open("acme/other")
-    append_all(log, recorder, "before")
-    await recorder.until_settled(1)
-    disk.faults.gate.clear()
-    append_all(log, recorder, "doubtful")
-    await asyncio.sleep(0.05)
-    append_all(log, recorder, "behind it")
-    other.append(other_log, an_update(a_key("acme/other"), event_id="elsewhere"))
-    disk.fail(code, after=stored)
-    disk.faults.gate.set()
-    await recorder.until_settled(3)
-    await other.until_settled(1)
-    assert failures(recorder) == ([] if stored else [("doubtful", False)])
-    there = ["before", "doubtful", "behind it"] if stored else ["before", "behind it"]
-    assert recorder.ids() == recorder.ids(recorder.places) == there
-    assert other.ids() == ["elsewhere"]
-    assert recorder.losses == other.losses == []
-    assert recorder.complaints == other.complaints == []
-    await disk.change_log.close()
-    _, again = await Disk(disk.path).open()
-    assert again.ids() == there
-
-
-async def test_while_the_disk_refuses_writes_stored_events_are_read_and_appends_are_refused_at_once(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("topicpolicies_server.logs.sqlite.writer.RETRY_SECONDS", 0.01)
-    log, recorder = await disk.open()
-    append_all(log, recorder, "before")
-    await recorder.until_settled(1)
-    connect = sqlite_file.connect
-
-    def refused(path: Path, kind: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
-        if kind is sqlite3.Connection:
-            return connect(path)
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
-        raise error
-
-    disk.change_log._writer._reopen = lambda: refused(disk.path, disk.faults)  # type: ignore[union-attr]
-    disk.fail(sqlite3.SQLITE_IOERR_FSYNC)
-    append_all(log, recorder, "doubtful")
-    async with asyncio.timeout(20):
-        while disk.change_log._in_flight.doubt is None:  # noqa: ASYNC110 (not reported)
-            await asyncio.sleep(0.01)
-    other_log, _ = await disk.open("acme/other")
-    with pytest.raises(LogError, match="can't be written now") as rejected:
-        other_log.append(an_update(a_key("acme/other")))
-    assert rejected.value.reason == "LOG_UNAVAILABLE"
-    reader = Reader(disk.path, disk.change_log._opened.codecs, 1, NAMESPACE, 1)  # type: ignore[union-attr]
-    reader.begin()
-    assert [placed.position for placed in reader.next_page()] == [position_of(1)]
-    reader.close()
-    assert recorder.losses == []
-    disk.change_log._writer._reopen = lambda: connect(disk.path, disk.faults)  # type: ignore[union-attr]
-    await recorder.until_settled(2)
-    append_all(log, recorder, "after")
-    await recorder.until_settled(3)
-    assert failures(recorder) == [("doubtful", False)]
-    assert recorder.ids() == ["before", "after"]
-
-
-async def test_an_unreadable_disk_is_not_reported_as_damage_and_the_log_is_lost_once_it_is_readable(
-    disk: Disk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("topicpolicies_server.logs.sqlite.writer.RETRY_SECONDS", 0.01)
-    log, recorder = await disk.open()
-    append_all(log, recorder, "before")
-    await recorder.until_settled(1)
-    tries: list[int] = []
-
-    def unreadable() -> sqlite3.Connection:
-        tries.append(1)
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_READ
-        raise error
-
-    disk.change_log._writer._reopen = unreadable  # type: ignore[union-attr]
-    disk.fail(sqlite3.SQLITE_CORRUPT)  # the code that SQLite gives if a page can't be read
-    append_all(log, recorder, "unknown")
-    async with asyncio.timeout(20):
-        while len(tries) < 5:  # noqa: ASYNC110 (not reported)
-            await asyncio.sleep(0.01)
-    assert recorder.losses == []
-    with pytest.raises(LogError, match="can't be written now"):
-        log.append(an_update(KEY))
-    disk.change_log._writer._reopen = lambda: sqlite_file.connect(disk.path, disk.faults)  # type: ignore[union-attr]
-    await recorder.until(lambda: bool(recorder.losses))
-    assert failures(recorder) == [("unknown", True)]
-    assert recorder.losses[0].reason == "LOG_UNAVAILABLE", "it was not damaged"
-    again, second = await disk.open()
-    assert second.ids() == ["before"]
-    append_all(again, second, "after")
-    await second.until_settled(1)
-    assert second.ids() == ["before", "after"]
 
 
 async def test_a_full_file_refuses_appends_until_there_is_room(disk: Disk) -> None:
@@ -341,16 +248,11 @@ async def test_a_failed_compaction_is_reported_and_acknowledged_events_stay(disk
     disk.fail(code, sql="DELETE")
     with pytest.raises(LogError, match="could not be compacted"):
         await disk.change_log.compact(NAMESPACE)
-    async with asyncio.timeout(20):
-        while True:
-            await disk.change_log._writer.run(lambda _: None)  # type: ignore[union-attr]
-            try:
-                append_all(log, recorder, "newest")
-                break
-            except LogError as error:  # the file is being reopened
-                assert error.reason == "LOG_UNAVAILABLE"
-    await recorder.until_settled(3)
-    assert recorder.losses == []
+    if code == sqlite3.SQLITE_IOERR:
+        await recorder.until(lambda: bool(recorder.losses))
+        log, recorder = await disk.open()
+    append_all(log, recorder, "newest")
+    await recorder.until_settled(1)
     await recorder.close(log)
     _, again = await disk.open()
     assert again.ids() == ["old", "new", "newest"]
@@ -361,11 +263,11 @@ async def test_a_file_that_becomes_unreadable_loses_the_log(disk: Disk, monkeypa
     append_all(log, recorder, "one")
     await recorder.close(log)
 
-    def unreadable(connection: sqlite3.Connection, *_: object) -> Iterator[None]:
-        yield from connection.execute("SELECT * FROM missing")
+    def unreadable(_: Reader) -> list[Placed]:
+        raise sqlite3.OperationalError("a fault")
 
     with monkeypatch.context() as patched:
-        patched.setattr(sqlite_file, "event_pages", unreadable)
+        patched.setattr(Reader, "next_page", unreadable)
         second = Recorder()
         await disk.change_log.open(NAMESPACE, second)
         await second.until(lambda: bool(second.losses))
@@ -473,7 +375,7 @@ async def test_bytes_in_flight_are_bounded_over_all_namespaces(disk: Disk) -> No
     other_log, other = await disk.open("acme/other")
     append_all(log, recorder, "before")
     await recorder.until_settled(1)
-    disk.change_log._in_flight.bytes = 2_000
+    disk.change_log._in_flight_bytes = 2_000
     disk.faults.gate.clear()
     taken = 0
     with pytest.raises(LogError) as refused:
@@ -485,7 +387,7 @@ async def test_bytes_in_flight_are_bounded_over_all_namespaces(disk: Disk) -> No
         other_log.append(an_update(a_key("acme/other")))
     disk.faults.gate.set()
     await recorder.until_settled(taken + 1)
-    assert disk.change_log._in_flight.bytes_now == 0
+    assert disk.change_log.bytes_in_flight == 0
     other.append(other_log, an_update(a_key("acme/other")))
     await other.until_settled(1)
 
@@ -568,7 +470,7 @@ async def test_a_slow_flush_of_the_mark_does_not_block_the_event_loop(tmp_path: 
 
 
 @pytest.mark.parametrize("reads_on", [False, True])
-async def test_events_refused_after_a_failed_sync_do_not_reappear_after_a_crash(tmp_path: Path, reads_on: bool) -> None:
+async def test_what_the_reopened_log_shows_after_a_failed_sync_is_there_after_a_crash(tmp_path: Path, reads_on: bool) -> None:
     path, copy, killed = (tmp_path / name / "changes.db" for name in ("disk", "copy", "killed"))
     for each in (path, copy, killed):
         each.parent.mkdir()
@@ -601,10 +503,13 @@ async def test_events_refused_after_a_failed_sync_do_not_reappear_after_a_crash(
             reader.execute("COMMIT")
         Unsynced.armed = True
         append_all(log, recorder, "doubtful")
-        await recorder.until_settled(2)
+        await recorder.until(lambda: bool(recorder.losses))
+        second = Recorder()
+        await change_log.open(NAMESPACE, second)
+        await second.until_caught_up()
         copy_files(path, killed)
-    there = recorder.ids(recorder.places)
-    assert failures(recorder) == ([("doubtful", False)] if len(there) == 1 else [])
+    there = second.ids()
+    assert failures(recorder) == [("doubtful", True)]
     await change_log.close()
     change_log = SqliteLog(killed)
     again = Recorder()
@@ -622,3 +527,117 @@ def copy_files(path: Path, to: Path) -> None:
     """Copies what would be left of the log if its process were killed now."""
     for name in ("", "-wal", "-mark"):
         shutil.copyfile(f"{path}{name}", f"{to}{name}")
+
+
+async def test_a_start_that_is_cancelled_leaves_a_log_that_can_be_used_and_closed(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = threading.Event()
+    opening = sqlite_file.open_file
+
+    def waiting(*arguments: Any) -> sqlite_file.Opened:
+        assert gate.wait(30)
+        return opening(*arguments)
+
+    for use in (False, True):
+        gate.clear()
+        with monkeypatch.context() as patched:
+            patched.setattr(sqlite_file, "open_file", waiting)
+            change_log = SqliteLog(disk.path)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(change_log.start(), 0.05)
+            gate.set()
+            if use:
+                await change_log.open(NAMESPACE, Recorder())
+            await change_log.close()
+    await disk.open()
+
+
+# Whether the file can be written, determined without writing it where possible
+
+
+async def why(disk: Disk) -> LogError:
+    """Returns the error that says why the file can't be written."""
+    with pytest.raises(LogError) as caught:
+        await disk.change_log.reach()
+    assert caught.value.state is LogState.APPEND_FAILED, "everything but appends works"
+    return caught.value
+
+
+async def test_the_check_of_a_writable_file_does_not_write_to_it(disk: Disk) -> None:
+    assert isinstance(disk.change_log, Reached)
+    log, recorder = await disk.open()
+    append_all(log, recorder, "one")
+    await recorder.until_settled(1)
+    disk.faults.sql = "PRAGMA user_version ="
+    disk.faults.statements.clear()
+    await disk.change_log.reach()
+    assert disk.faults.statements == []
+
+
+async def test_a_file_that_was_moved_away_is_reported_as_not_writable_until_it_is_back(
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "LOOK_SECONDS", 0.0)
+    log, recorder = await disk.open()
+    disk.path.rename(tmp_path / "elsewhere.db")
+    append_all(log, recorder, "refused")
+    await recorder.until_settled(1)
+    assert "moved, deleted or replaced. Put it back" in (await why(disk)).message
+    (tmp_path / "elsewhere.db").rename(disk.path)
+    await disk.change_log.reach()
+
+
+async def test_after_a_refused_append_the_check_writes_to_the_file_until_a_write_succeeds(disk: Disk) -> None:
+    log, recorder = await disk.open()
+    disk.fail(sqlite3.SQLITE_FULL)
+    append_all(log, recorder, "refused")
+    await recorder.until_settled(1)
+    disk.fail(sqlite3.SQLITE_FULL, sql="PRAGMA user_version =")
+    assert "Make room on the server's disk" in (await why(disk)).message
+    await disk.change_log.reach()
+    disk.faults.statements.clear()
+    await disk.change_log.reach()
+    assert disk.faults.statements == [], "no test write after one succeeded"
+
+
+# Whoever waits for the thread that writes gets an answer, however the thread ends
+
+
+class Unforeseen(Exception):
+    """An error of which no code knows."""
+
+
+def fail(_: sqlite3.Connection) -> None:
+    raise Unforeseen
+
+
+async def test_who_waits_for_work_in_which_an_unforeseen_error_occurs_is_told(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "changes.db")
+    _, recorder = await disk.open()
+    writer = disk.change_log._writer
+    assert writer is not None
+    async with asyncio.timeout(20):
+        with pytest.raises(sqlite3.Error, match="has ended"):
+            await writer.run(fail)
+        await recorder.until(lambda: bool(recorder.losses))
+    await disk.open()
+    await disk.change_log.close()
+
+
+async def test_who_waits_for_work_behind_a_commit_that_loses_the_log_is_told(tmp_path: Path) -> None:
+    disk = Disk(tmp_path / "changes.db")
+    log, recorder = await disk.open()
+    append_all(log, recorder, "before")
+    await recorder.until_settled(1)
+    writer = disk.change_log._writer
+    assert writer is not None
+    disk.faults.gate.clear()
+    append_all(log, recorder, "holds it up")
+    disk.fail(sqlite3.SQLITE_CORRUPT)
+    append_all(log, recorder, "loses it")
+    waiting = asyncio.ensure_future(writer.run(lambda connection: connection.execute("SELECT 1").fetchone()))
+    await asyncio.sleep(0)
+    disk.faults.gate.set()
+    async with asyncio.timeout(20):
+        with pytest.raises(sqlite3.Error):
+            await waiting
+    await disk.change_log.close()

@@ -69,7 +69,7 @@ class Chain:
 @given(st.dictionaries(st.sampled_from(["tp-v", "tp-reason", "tp-actor"]), st.text()))
 def test_properties_are_stored_in_a_row_as_compact_json(properties: dict[str, str]) -> None:
     text = file.text_of(properties)
-    assert text == json.dumps(properties, separators=(",", ":"))
+    assert text == json.dumps(properties, separators=(",", ":"), ensure_ascii=False)
     assert file.properties_of(text) == properties
 
 

@@ -127,10 +127,8 @@ class Candidate(Generic[P]):
         self._partitions = partitions
         self._cluster = cluster
         self._address = address
-        self._announced = ""
-        """The address of the last leader that is named in the log; "" if there is none."""
         self._announcer = ""
-        """The name of that leader's producers."""
+        """The name of the producers of the last leader that is named in the log; "" if there is none."""
         self._over = False
         """Whether that leader's term is known to have ended, though no other leader is known."""
         self._producers: list[P] = []
@@ -150,13 +148,14 @@ class Candidate(Generic[P]):
         if self._leads:
             return Leadership(True, self._address)
         # If the log names our own address, that is from an earlier term or run of this process: the leader has not announced itself yet.
-        known = self._waiting and not self._over and self._announced != self._address
-        return Leadership(False, self._announced if known else "", self._problem)
+        announced = leader_of(self._announcer)
+        known = self._waiting and not self._over and announced != self._address
+        return Leadership(False, announced if known else "", self._problem)
 
     @property
     def ever_led(self) -> bool:
         """Whether the log has ever had a leader, as far as it was read."""
-        return self._announced != ""
+        return self._announcer != ""
 
     def contend(self) -> None:
         """Becomes a candidate; a second call does nothing."""
@@ -166,8 +165,8 @@ class Candidate(Generic[P]):
         """Called for each event of partition 0 that was read, with the name of the producer that wrote it."""
         address = leader_of(producer)
         if address and producer != self._announcer and origin_of(producer) == self._cluster:
-            told = address == self._announced and not self._over
-            self._announced, self._announcer, self._over = address, producer, False
+            told = address == leader_of(self._announcer) and not self._over
+            self._announcer, self._over = producer, False
             if self._waiting and not told:
                 self._leadable.led()
 

@@ -3,9 +3,7 @@
 Avro is what brokers read and write (``org.apache.pulsar.common.events.PulsarEvent``); the embedded log writes the same bytes.
 
 - ``schema``: a registered schema, its bounds, and pieces of it that fastavro writes and reads on their own
-- ``records``: one object of a document, between its Protobuf message and its Avro value, with what a newer broker has put there
-- ``fields``: one field of a document, between its setting's bytes and its Avro bytes
-- ``sparse_record``: reads the fields of a record that say something, and skips the others
+- ``fields``: one field of a document, between its setting's bytes and its Avro bytes, with what a newer broker has put there
 - ``document``: a whole document, setting by setting
 - ``envelope``: the bytes around the document in an event
 - ``codec``: all of these together, with the message's key and properties

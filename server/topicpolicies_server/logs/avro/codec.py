@@ -83,11 +83,6 @@ class _Header(NamedTuple):
     """The bytes around the document of an UPDATE."""
 
 
-class _TopicFrame(NamedTuple):
-    key: str
-    frame: Frame
-
-
 class Codec:
     """Encodes and decodes events in one registered schema, which may be older or newer than ours.
 
@@ -144,7 +139,7 @@ class Codec:
         stamp = event.stamp
         if is_global and self._dialect is not Dialect.PREFIXED:
             self._refuse_what_cannot_be_told(event)
-        frame = self._frame(topic, is_global, event.action)
+        key, (before, after) = self._frame(topic, is_global, event.action)
         at_home = not is_global or (stamp is not None and stamp.kind is StampKind.REPAIR)
         payload = None
         if event.document is not None:
@@ -156,8 +151,8 @@ class Codec:
                     f"The schema of the log's brokers can't hold the document: {error}.",
                     kind=Kind.FAILED_PRECONDITION,
                 ) from error
-            payload = b"".join((frame.frame.before, document, frame.frame.after))
-        return Encoded(frame.key, payload, {} if stamp is None else to_properties(stamp), self._clusters if at_home else None)
+            payload = b"".join((before, document, after))
+        return Encoded(key, payload, {} if stamp is None else to_properties(stamp), self._clusters if at_home else None)
 
     def nothing(self) -> bytes:
         """The payload of an event of no kind, which changes nothing: brokers skip it (``SystemTopicBasedTopicPoliciesService``)."""
@@ -211,26 +206,18 @@ class Codec:
             record = self._schema.read(payload)
         except ValueError as error:
             raise Unreadable(f"not an event of its schema: {error}") from error
-        topic_event = record["topicPoliciesEvent"]
-        if record["eventType"] != TOPIC_POLICY:
-            return Event(policy_key, Action.NONE, None, stamp, self.known, clusters=self._unusual(record, policy_key.scope))
-        if record["actionType"] is None:
-            raise Unreadable("it has no action")
-        action = Action.__members__.get(record["actionType"], Action.NONE)
-        if action is Action.NONE:
-            return Event(policy_key, Action.NONE, None, stamp, self.known, clusters=self._unusual(record, policy_key.scope))
-        if topic_event is None:
-            raise Unreadable("it has no topic")
-        if _topic_of(topic_event) != policy_key.topic:
-            raise Unreadable("its topic is not its key's")
-        policies = topic_event["policies"]
-        if policies is None:
-            if action is Action.DELETE:
-                return Event(policy_key, action, None, stamp, self.known, clusters=self._unusual(record, policy_key.scope))
-            raise Unreadable("it has no policies")
-        scope = Scope.GLOBAL if policies[IS_GLOBAL] else Scope.LOCAL
-        settings, clusters = self._settings(policies), self._unusual(record, scope)
-        return Event(PolicyKey(policy_key.topic, scope), action, settings, stamp, self.known, clusters=clusters)
+        action, scope, document = Action.NONE, policy_key.scope, None
+        if record["eventType"] == TOPIC_POLICY:
+            if record["actionType"] is None:
+                raise Unreadable("it has no action")
+            action = Action.__members__.get(record["actionType"], Action.NONE)
+        if action is not Action.NONE:
+            policies = _policies_of(record["topicPoliciesEvent"], policy_key.topic)
+            if policies is not None:
+                scope, document = Scope.GLOBAL if policies[IS_GLOBAL] else Scope.LOCAL, self._settings(policies)
+            elif action is not Action.DELETE:
+                raise Unreadable("it has no policies")
+        return Event(PolicyKey(policy_key.topic, scope), action, document, stamp, self.known, clusters=self._unusual(record, scope))
 
     def _unusual(self, record: AvroValue, scope: Scope) -> tuple[str, ...] | None:
         """Returns the clusters that an event names; None: those that an event of this scope usually names."""
@@ -248,10 +235,10 @@ class Codec:
         except (ValueError, TypeError) as error:
             raise Unreadable(f"a value is out of range: {error}") from error
 
-    def _make_frame(self, topic: str, is_global: bool, action: Action) -> _TopicFrame:
-        name = parse_topic(topic)
+    def _make_frame(self, topic: str, is_global: bool, action: Action) -> tuple[str, Frame]:
+        """The message key of a topic's events, and the bytes around the document."""
         prefix = GLOBAL_PREFIX if is_global and self._dialect is Dialect.PREFIXED else ""
-        return _TopicFrame(prefix + topic, self._envelope.frame(name, action, local=not is_global))
+        return prefix + topic, self._envelope.frame(parse_topic(topic), action, local=not is_global)
 
     def _make_header(self, key: str) -> _Header:
         is_global = key.startswith(GLOBAL_PREFIX)
@@ -280,11 +267,17 @@ class Codec:
         )
 
 
-def _topic_of(topic_event: AvroValue) -> str:
+def _policies_of(topic_event: AvroValue, topic: str) -> AvroValue:
+    """The document in an event, which has to be about ``topic``; None if it has none."""
+    if topic_event is None:
+        raise Unreadable("it has no topic")
     names = [topic_event[name] for name in NAMES]
     if None in names:
         raise Unreadable("its topic's name is incomplete")
     try:
-        return str(parse_topic(str(TopicName(*names))))
+        named = str(parse_topic(str(TopicName(*names))))
     except PolicyError as error:
         raise Unreadable(f"its topic is not valid: {error}") from error
+    if named != topic:
+        raise Unreadable("its topic is not its key's")
+    return topic_event["policies"]

@@ -5,19 +5,22 @@ a setting, its *chunk*, is cached by the setting's bytes: fastavro writes each c
 order. Only a map's frame (branch, count, end) is put around its entries by hand. This is several times faster than writing the record anew,
 and gives the same bytes.
 
-**Reading** turns each field that is present into its setting's bytes, as ``documents.split`` does; fields that say nothing are skipped
-(``sparse_record``).
+**Reading** turns each field that is present into its setting's bytes, as ``documents.split`` does. A document has some fifty fields, of
+which one to five are set. Each of the others is written in one certain way, such as the number of null's branch, or an empty map, and is
+skipped by a comparison; fastavro reads the set fields one by one.
 """
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
+
+import fastavro
 
 from ...core.policies.documents import FIELDS, Setting, Settings, family
 from .fields import known_field, unknown_field
-from .schema import AvroType, AvroValue, Piece, Schema, UnsupportedSchema, kind, varint
-from .sparse_record import SparseRecord
+from .schema import DAMAGE, AvroType, AvroValue, Piece, Schema, UnsupportedSchema, in_words, kind, varint
 
 Reader: TypeAlias = Callable[[AvroValue, dict[Setting, bytes]], None]
 
@@ -184,3 +187,52 @@ class Document:
 
 def _order(part: tuple[int, Reader, AvroValue]) -> int:
     return part[0]
+
+
+class SparseRecord:
+    """Reads the fields of a record of one schema, which are numbered from 0."""
+
+    def __init__(self, schema: Schema, types: Sequence[AvroType], nothing: Sequence[bytes | None]) -> None:
+        """Makes the readers of the fields.
+
+        Args:
+            schema: the schema.
+            types: the types of the record's fields, in order.
+            nothing: the bytes of each field when it is not set; None: the field is always read.
+        """
+        self._options = schema.options
+        rest: bytes | None = b""
+        fields: list[tuple[AvroType, bytes | None, bytes | None]] = []
+        for avro, each in zip(reversed(types), reversed(nothing), strict=True):
+            fields.append((schema.alone(avro), each, rest))
+            rest = None if each is None or rest is None else each + rest
+        self._fields = fields[::-1]
+        """By field: its schema, its bytes when it is not set, and those of all later fields when none of them is (None: see above)."""
+        self._rest = rest
+
+    def read(self, data: bytes) -> list[tuple[int, AvroValue]]:
+        """Returns the numbers and values of the fields whose bytes are not those of a field that is not set.
+
+        Raises:
+            ValueError: bytes are left over, or the data is damaged (``DAMAGE``).
+        """
+        found: list[tuple[int, AvroValue]] = []
+        if data == self._rest:
+            return found
+        at, size, source = 0, len(data), io.BytesIO(data)
+        for number, (avro, nothing, rest) in enumerate(self._fields):
+            if nothing is not None and data.startswith(nothing, at):  # a value's bytes are never the beginning of those of another
+                at += len(nothing)
+                continue
+            source.seek(at)
+            try:
+                record: Any = fastavro.schemaless_reader(source, avro, None, **self._options)
+            except DAMAGE as error:
+                raise ValueError(in_words(error)) from error
+            found.append((number, record["value"]))
+            at = source.tell()
+            if rest is not None and size - at == len(rest) and data.endswith(rest):  # the usual end: no later field is set
+                return found
+        if at < size:
+            raise ValueError(f"{size - at} bytes are left over")
+        return found

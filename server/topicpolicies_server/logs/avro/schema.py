@@ -16,7 +16,7 @@ import io
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeAlias
 
@@ -51,10 +51,8 @@ DAMAGE = (ValueError, EOFError, LookupError, TypeError, ArithmeticError, MemoryE
 
 _DEEPEST = 64
 """The most levels of nested types. Pulsar 4.2.4's schema has 11."""
-_LARGEST = 10_000
+_LARGEST = 2_000
 """The largest size: the nested types, each counted wherever it is named, plus the bytes of fixed types. Pulsar 4.2.4's schema has 282."""
-_IDLE = 64
-"""The most values without bytes in one item of an array or map."""
 _ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+")
 
 
@@ -82,7 +80,7 @@ class Schema:
             raise UnsupportedSchema(f"not an Avro schema: {in_words(error)}") from error
         self.root: AvroType = _without_marks(self._reader)
         try:
-            _Bounds().check(self.root)
+            _Bounds().measure(self.root)
         except (ValueError, RecursionError) as error:
             raise UnsupportedSchema(f"not a schema to read with: {in_words(error)}") from error
         # In a union of several records a value must say which one it is, or it could not be written again. That makes reading a quarter
@@ -267,27 +265,21 @@ class _Measure(NamedTuple):
     size: int
     least: int
     """The fewest bytes that a value of the type can have."""
-    idle: int
-    """The most values without bytes that a value of the type can contain."""
 
 
 class _Bounds:
     """Measures the types of one schema, as ``fastavro.parse_schema`` returns them."""
 
     def __init__(self) -> None:
-        """Has measured no type yet."""
-        self._named: dict[str, _Measure] = {}
-        self._begun: set[str] = set()
+        self._named: dict[str, _Measure | None] = {}
+        """The measures of named types; None while a type is measured."""
 
-    def check(self, avro: Any) -> None:
-        """Checks that a schema is within the limits.
+    def measure(self, avro: Any) -> _Measure:
+        """Measures a type.
 
         Raises:
-            ValueError: the schema exceeds a limit, contains itself, or is not valid.
+            ValueError: the type exceeds a limit, contains itself, or is not valid.
         """
-        self._measure(avro)
-
-    def _measure(self, avro: Any) -> _Measure:
         measure = self._of(avro)
         if measure.depth > _DEEPEST:
             raise ValueError(f"its types are more than {_DEEPEST} levels deep")
@@ -297,55 +289,50 @@ class _Bounds:
 
     def _of(self, avro: Any) -> _Measure:
         if isinstance(avro, list):
-            branches = [self._measure(branch) for branch in avro]
-            idle = max((each.idle - 1 for each in branches if each.idle), default=0)  # the byte of the branch's number pays for one
-            return _Measure(_deepest(branches), 1 + sum(each.size for each in branches), 1, idle)
+            return _around([self.measure(branch) for branch in avro], least=1)
         if not isinstance(avro, dict):
             return self._by_name(str(avro))
         kind = avro["type"]
         if isinstance(kind, (dict, list)):
-            return self._measure(kind)
+            return self.measure(kind)
         if "name" in avro and kind in ("record", "enum", "fixed"):
-            self._begun.add(avro["name"])
+            self._named[avro["name"]] = None
             measure = self._named[avro["name"]] = self._definition(avro)
             return measure
-        if kind in ("array", "map"):
-            return self._several(avro["items" if kind == "array" else "values"], keyed=kind == "map")
+        if kind == "map":
+            return _around([self.measure(avro["values"])], least=1)
+        if kind == "array":
+            items = self.measure(avro["items"])
+            if items.least == 0:
+                raise ValueError("it has an array whose items may have no bytes")
+            return _around([items], least=1)
         return self._by_name(str(kind))
 
     def _by_name(self, name: str) -> _Measure:
         if name in self._named:
-            return self._named[name]
-        if name in self._begun:
-            raise ValueError(f'its type "{name}" contains itself')
-        if name == "null":
-            return _Measure(1, 1, 0, 1)
+            known = self._named[name]
+            if known is None:
+                raise ValueError(f'its type "{name}" contains itself')
+            return known
         if name not in PRIMITIVES:
             raise ValueError(f'it has a type "{name}", which is not a type of values')
-        return _Measure(1, 1, 1, 0)
+        return _Measure(1, 1, int(name != "null"))
 
     def _definition(self, avro: Any) -> _Measure:
         if avro["type"] == "enum":
             if not avro["symbols"]:
                 raise ValueError(f'its enum "{avro["name"]}" has no symbols')
-            return _Measure(1, 1, 1, 0)
+            return _Measure(1, 1, 1)
         if avro["type"] == "fixed":
-            return _Measure(1, 1 + avro["size"], avro["size"], int(avro["size"] == 0))
+            return _Measure(1, 1 + avro["size"], avro["size"])
         twice = [name for name, count in Counter(field["name"] for field in avro["fields"]).items() if count > 1]
         if twice:
             raise ValueError(f'its record "{avro["name"]}" has the field "{twice[0]}" twice')
-        fields = [self._measure(field["type"]) for field in avro["fields"]]
-        least = sum(each.least for each in fields)
-        return _Measure(_deepest(fields), 1 + sum(each.size for each in fields), least, (least == 0) + sum(each.idle for each in fields))
-
-    def _several(self, item: Any, *, keyed: bool) -> _Measure:
-        each = self._measure(item)
-        if each.least == 0 and not keyed:
-            raise ValueError("it has an array whose items may have no bytes")
-        if each.idle > _IDLE:
-            raise ValueError(f"it has more than {_IDLE} values without bytes in each item of an array or map")
-        return _Measure(1 + each.depth, 1 + each.size, 1, 0)
+        fields = [self.measure(field["type"]) for field in avro["fields"]]
+        return _around(fields, least=sum(each.least for each in fields))
 
 
-def _deepest(parts: Iterable[_Measure]) -> int:
-    return 1 + max((each.depth for each in parts), default=0)
+def _around(parts: Sequence[_Measure], *, least: int) -> _Measure:
+    """The measure of a type that consists of others."""
+    depth = max((each.depth for each in parts), default=0)
+    return _Measure(1 + depth, 1 + sum(each.size for each in parts), least)

@@ -14,16 +14,16 @@ import asyncio
 import sqlite3
 import sys
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from ...sqlite_file import Damaged, give_back, sizes, unused_pages
+from ...sqlite_file import give_back, unused_pages
 from . import file
-from .writer import Writer
+from .writer import Namespace, Writer
 
 R = TypeVar("R")
 
@@ -67,6 +67,14 @@ class Compaction:
     """The pause between two steps."""
 
 
+def is_due(namespace: Namespace, settings: Compaction, *, in_turn: bool) -> bool:
+    """Whether so much may be superseded that a namespace is compacted; ``in_turn``: at the end of the interval."""
+    if namespace.bytes_since >= settings.retained_bytes:
+        return True
+    superseded = namespace.committed - namespace.considered
+    return superseded >= max(settings.minimum, namespace.kept) and (in_turn or superseded >= 2 * settings.retained)
+
+
 class Done(NamedTuple):
     """The result of a compaction."""
 
@@ -78,95 +86,79 @@ class Done(NamedTuple):
     """The last row that it considered."""
 
 
-class Pass:
-    """One compaction of one namespace."""
+async def delete_superseded(
+    path: Path, writer: Writer, readers: Executor, settings: Compaction, namespace_id: int, *, last: int, now: int
+) -> Done:
+    """Deletes the events of a namespace among the rows up to ``last`` that are superseded at the time ``now``.
 
-    def __init__(self, path: Path, writer: Writer, readers: Executor, settings: Compaction) -> None:
-        """``readers`` is an executor with one thread: reads run on it one after the other."""
-        self._path = path
-        self._writer = writer
-        self._readers = readers
-        self._settings = settings
+    Args:
+        path: the file.
+        writer: deletes, in short transactions.
+        readers: an executor with one thread: reads run on it one after the other.
+        settings: when events are deleted.
+        namespace_id: the namespace's id.
+        last: the last row that is considered.
+        now: milliseconds since 1970.
 
-    async def run(self, namespace_id: int, last: int, now: int, noted: Callable[[int], None] = lambda _: None) -> Done:
-        """Deletes the events among the rows up to ``last`` that are superseded at the time ``now``.
+    Raises:
+        sqlite3.Error: the file can't be read or written, or is damaged.
+    """
 
-        Args:
-            namespace_id: the namespace's id.
-            last: the last row that is considered.
-            now: milliseconds since 1970.
-            noted: called with the last row that may be deleted, before anything is.
+    async def read(what: Callable[..., R], *arguments: object) -> R:
+        return await asyncio.get_running_loop().run_in_executor(readers, what, *arguments)
 
-        Raises:
-            sqlite3.Error: the file can't be read or written, or is damaged.
-        """
-        settings = self._settings
-        connection = await self._read(file.connect, self._path)
-        try:
-            known = await self._read(file.namespace, connection, namespace_id)
-            cut = await self._cut(connection, namespace_id, last, now)
-            if cut is None:
-                return Done(0, 0, 0)
-            seen: set[str] = set()
-            deletable: array[int] = array("q")
-            upto = max(known.floor, file.row_at(cut))
-            at, stand, dense = file.place_of(namespace_id, upto), 0, 0
-            while page := await self._read(_checked, connection, file.place_of(namespace_id, 1), at):
-                stand += len(page)
-                dense += sum(file.row_at(row[0]) > known.floor for row in page)
-                old = [KeyRow(row[0], row[1], row[4], row[6] is None) for row in page if row[0] <= cut]
-                choose_deletable(old, seen, deletable, now - settings.deletions_ms)
-                at = page[-1][0] - 1
-                await asyncio.sleep(settings.pause_seconds)
-            if dense != upto - known.floor or stand - dense != known.kept:
-                raise Damaged(f"of {known.name} events up to row {upto} are missing")
-            deletable.reverse()
-            if deletable:
-                row = file.row_at(cut)
-                noted(row)
-                await self._writer.run(partial(file.note_compacted, namespace_id=namespace_id, row=row, kept=stand))
-        finally:
-            self._readers.submit(connection.close)  # queued behind a read that may still be running on that thread
-        for chunk in _chunks(deletable, DELETED):
-            await self._writer.run(partial(file.delete_events, namespace_id=namespace_id, places=chunk))
+    connection = await read(file.connect, path)
+    try:
+        cut = await read(newest_old, connection, namespace_id, last, now, settings)
+        if cut is None:
+            return Done(0, 0, 0)
+        seen: set[str] = set()
+        deletable: array[int] = array("q")
+        at, considered = cut, 0
+        while page := await read(_checked, connection, file.place_of(namespace_id, 1), at):
+            considered += len(page)
+            choose_deletable(page, seen, deletable, now - settings.deletions_ms)
+            at = page[-1].place - 1
             await asyncio.sleep(settings.pause_seconds)
-        await self._shrink()
-        return Done(len(deletable), stand - len(deletable), upto)
-
-    async def _cut(self, connection: sqlite3.Connection, namespace_id: int, last: int, now: int) -> int | None:
-        """The last place whose event may be deleted; None if no event may be."""
-        first, end = file.place_of(namespace_id, 1), file.place_of(namespace_id, last)
-        old = await self._read(newest_before, connection, first, end, now - self._settings.retention_ms)
-        lower = max(old or 0, file.place_of(namespace_id, max(last - self._settings.retained, 0)))
-        cut = await self._too_much(connection, lower, end) or lower
-        return cut if cut >= first else None
-
-    async def _too_much(self, connection: sqlite3.Connection, lower: int, upper: int) -> int | None:
-        """The newest place behind ``lower`` from which the events up to ``upper`` exceed ``retained_bytes``; None if they don't."""
-        room = self._settings.retained_bytes
-        if sum(await self._read(sizes, self._path)) <= room:
-            return None
-        while page := await self._read(event_sizes, connection, lower + 1, upper, PAGE):
-            for place, size in page:
-                room -= size
-                if room < 0:
-                    return place
-            upper = page[-1][0] - 1
-            await asyncio.sleep(self._settings.pause_seconds)
-        return None
-
-    async def _shrink(self) -> None:
-        unused, before = await self._writer.run(unused_pages), sys.maxsize
-        while KEPT_PAGES < unused < before:  # it does not fall if a tool has made the file anew without SQLite's ``auto_vacuum``
-            await self._writer.run(partial(give_back, pages_at_most=GIVEN_BACK))
-            await asyncio.sleep(self._settings.pause_seconds)
-            unused, before = await self._writer.run(unused_pages), unused
-
-    async def _read(self, what: Callable[..., R], *arguments: object) -> R:
-        return await asyncio.get_running_loop().run_in_executor(self._readers, what, *arguments)
+    finally:
+        readers.submit(connection.close)  # queued behind a read that may still be running on that thread
+    deletable.reverse()
+    if deletable:
+        await writer.run(partial(file.note_compacted, namespace_id=namespace_id, row=file.row_at(cut)))
+    for start in range(0, len(deletable), DELETED):
+        places = deletable[start : start + DELETED].tolist()
+        await writer.run(partial(file.delete_events, namespace_id=namespace_id, places=places))
+        await asyncio.sleep(settings.pause_seconds)
+    unused, before = await writer.run(unused_pages), sys.maxsize
+    while KEPT_PAGES < unused < before:  # it does not fall if a tool has made the file anew without SQLite's ``auto_vacuum``
+        await writer.run(partial(give_back, pages_at_most=GIVEN_BACK))
+        await asyncio.sleep(settings.pause_seconds)
+        unused, before = await writer.run(unused_pages), unused
+    return Done(len(deletable), considered - len(deletable), file.row_at(cut))
 
 
-def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[file.EventRow]:
+def newest_old(connection: sqlite3.Connection, namespace_id: int, last: int, now: int, settings: Compaction) -> int | None:
+    """The newest place up to row ``last`` whose event may be deleted if it is superseded; None if there is none.
+
+    It is the newest event that is older than the retention, or beyond the number or the bytes of young events that are kept.
+    """
+    first, end = file.place_of(namespace_id, 1), file.place_of(namespace_id, last)
+    by_age = connection.execute(
+        "SELECT place FROM events WHERE place BETWEEN ? AND ? AND published_at < ? ORDER BY place DESC LIMIT 1",
+        (first, end, now - settings.retention_ms),
+    ).fetchone()
+    cut = max(by_age[0] if by_age is not None else 0, end - settings.retained)
+    (by_bytes,) = connection.execute(
+        """SELECT max(place) FROM (
+            SELECT place, sum(length(key) + length(properties) + ifnull(length(payload), 0)) OVER (ORDER BY place DESC) AS bytes
+            FROM events WHERE place BETWEEN ? AND ?) WHERE bytes > ?""",
+        (max(cut + 1, first), end, settings.retained_bytes),
+    ).fetchone()
+    cut = max(cut, by_bytes or 0)
+    return cut if cut >= first else None
+
+
+def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[KeyRow]:
     """Up to ``PAGE`` events of a range, newest first, each compared with its checksum."""
     page = connection.execute(
         f"SELECT {file.EVENT} FROM events WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT ?",  # noqa: S608 (ours)
@@ -174,7 +166,7 @@ def _checked(connection: sqlite3.Connection, first: int, last: int) -> list[file
     ).fetchall()
     for row in page:
         file.check_event(row)
-    return page
+    return [KeyRow(place, published_at, key, payload is None) for place, published_at, _, _, key, _, payload in page]
 
 
 def choose_deletable(page: Sequence[KeyRow], seen: set[str], deletable: array[int], deletions_before: int) -> None:
@@ -190,25 +182,3 @@ def choose_deletable(page: Sequence[KeyRow], seen: set[str], deletable: array[in
         if key in seen or (tombstone and published_at < deletions_before):
             deletable.append(place)
         seen.add(key)
-
-
-def newest_before(connection: sqlite3.Connection, first: int, last: int, published_at: int) -> int | None:
-    """The last place from ``first`` to ``last`` with an event published before a time; None if there is none."""
-    found = connection.execute(
-        "SELECT place FROM events WHERE place BETWEEN ? AND ? AND published_at < ? ORDER BY place DESC LIMIT 1", (first, last, published_at)
-    ).fetchone()
-    return None if found is None else int(found[0])
-
-
-def event_sizes(connection: sqlite3.Connection, first: int, last: int, size: int) -> list[tuple[int, int]]:
-    """The places of up to ``size`` events of a range, newest first, each with the event's size in bytes, roughly."""
-    return connection.execute(
-        "SELECT place, length(key) + length(properties) + ifnull(length(payload), 0) FROM events"
-        " WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT ?",
-        (first, last, size),
-    ).fetchall()
-
-
-def _chunks(places: array[int], size: int) -> Iterator[list[int]]:
-    for start in range(0, len(places), size):
-        yield places[start : start + size].tolist()

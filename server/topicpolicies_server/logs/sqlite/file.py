@@ -1,4 +1,4 @@
-"""The log's file: what is stored in it, how damage to it is found, and how it is opened for one process at a time.
+"""The log's file: what is stored in it, how it is opened for one process at a time, how it is read, and how damage to it is found.
 
 ::
 
@@ -26,15 +26,16 @@ import json
 import logging
 import sqlite3
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
-from json.encoder import encode_basestring_ascii
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
+from ... import sqlite_file
 from ...core.errors import Kind
+from ...core.policies.events import Placed
 from ...core.reasons import Reason
 from ...sqlite_file import (
     ERRORS,
@@ -42,8 +43,7 @@ from ...sqlite_file import (
     FileError,
     FileLock,
     Format,
-    Problem,
-    check_pages,
+    NotOurs,
     checkpoint,
     checksum,
     create_private,
@@ -51,10 +51,9 @@ from ...sqlite_file import (
     transaction,
     unusable,
 )
-from ...sqlite_file import connect as _connect
-from ...sqlite_file import prepare as _prepare
-from ..avro import Codec
-from ..change_log import LogError
+from .. import rows
+from ..avro import Codec, UnsupportedSchema
+from ..change_log import LogError, Start, anchor_of
 from .tail_guard import LEAP, HighWaterMark, Mark, what_is_lost
 
 APPLICATION_ID = int.from_bytes(b"TPLG", "big")
@@ -65,10 +64,12 @@ AUTOCHECKPOINT_PAGES = 32_000
 ROW_BITS = 40
 """How many low bits of a place are the row number; the bits above are the namespace's id."""
 MAX_NAMESPACE_ID = (1 << (63 - ROW_BITS)) - 1
+PAGE = 64
+"""Entries that are read, decoded and delivered at a time: they hold the interpreter's lock, and so the event loop, for some 2 ms."""
 
 _TABLES = (
     "CREATE TABLE log (identity TEXT NOT NULL, base INTEGER NOT NULL)",
-    "CREATE TABLE schemas (id INTEGER PRIMARY KEY, definition TEXT NOT NULL UNIQUE, checksum INTEGER NOT NULL)",
+    "CREATE TABLE schemas (id INTEGER PRIMARY KEY, definition TEXT NOT NULL, checksum INTEGER NOT NULL)",
     """CREATE TABLE namespaces (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, compacted INTEGER NOT NULL,
     kept INTEGER NOT NULL, checksum INTEGER NOT NULL)""",
     """CREATE TABLE events (place INTEGER PRIMARY KEY, published_at INTEGER NOT NULL, schema INTEGER NOT NULL,
@@ -93,16 +94,10 @@ FORM = Format(
         f"wal_autocheckpoint = {AUTOCHECKPOINT_PAGES}",
     ),
 )
-
-
-def connect(path: Path, kind: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
-    """A connection to an existing file (see ``sqlite_file.connect``)."""
-    return _connect(path, FORM, kind)
-
-
-def prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Creates the tables in an empty file, or checks any other (see ``sqlite_file.prepare``)."""
-    _prepare(connection, path, FORM)
+connect = partial(sqlite_file.connect, form=FORM)
+"""Opens a connection to an existing file (see ``sqlite_file.connect``)."""
+prepare = partial(sqlite_file.prepare, form=FORM)
+"""Creates the tables in an empty file, or checks any other (see ``sqlite_file.prepare``)."""
 
 
 def begin_snapshot(connection: sqlite3.Connection) -> None:
@@ -111,16 +106,16 @@ def begin_snapshot(connection: sqlite3.Connection) -> None:
     connection.execute("SELECT identity FROM log").fetchone()  # BEGIN is deferred: the first read takes the snapshot
 
 
-def overwrite_unfinished(connection: sqlite3.Connection) -> None:
-    """Commits a transaction that changes nothing, over whatever a failed commit left in the write-ahead log.
+def write_nothing(connection: sqlite3.Connection) -> None:
+    """Commits a transaction that changes nothing, over what a failed commit may have left in the write-ahead log.
 
-    A failed commit may stand in the write-ahead log with all its pages. While another connection is open, a new one runs no recovery and
-    does not see that commit; but a recovery after a crash would. This overwrites it.
+    A commit that failed may stand there with all its pages. While another connection is open, a new one runs no recovery and does not see
+    it; but a recovery after a crash would.
     """
     connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
-# The identity, and the schemas of the payloads
+# Namespaces
 
 
 class Identity(NamedTuple):
@@ -129,68 +124,6 @@ class Identity(NamedTuple):
     name: str
     base: int
     """Row numbers up to this one may have been assigned in an earlier life, in any namespace."""
-
-
-def identity(connection: sqlite3.Connection) -> Identity:
-    """The identity of the file.
-
-    Raises:
-        Damaged: the file has none.
-    """
-    row = connection.execute("SELECT identity, base FROM log").fetchone()
-    if row is None:
-        raise Damaged("its identity is missing")
-    return Identity(*row)
-
-
-def schema_id(connection: sqlite3.Connection, definition: str) -> int:
-    """Returns the id of a schema; adds the schema to the file if it is new."""
-    found = next((number for number, known in schemas(connection).items() if known == definition), None)
-    if found is not None:
-        return found
-    (number,) = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM schemas").fetchone()
-    connection.execute("INSERT INTO schemas VALUES (?, ?, ?)", (number, definition, checksum(number, definition)))
-    return int(number)
-
-
-def schemas(connection: sqlite3.Connection) -> dict[int, str]:
-    """All schemas by id. A damaged one is left out, so that payloads written with it can't be read."""
-    rows = connection.execute("SELECT id, definition, checksum FROM schemas")
-    return {number: definition for number, definition, sure in rows if sure == checksum(number, definition)}
-
-
-class Codecs:
-    """The codecs of the schemas that the file's payloads were written with."""
-
-    def __init__(self, codec: Codec, definitions: Mapping[int, str]) -> None:
-        """Keeps the schemas; a codec is made when it is first needed.
-
-        Args:
-            codec: the codec that writes.
-            definitions: the file's schemas, by id.
-        """
-        self._definitions = definitions
-        self._by_text = {_definition_of(codec): codec}
-
-    def get(self, schema: int) -> Codec:
-        """Returns the codec of the schema with this id.
-
-        Raises:
-            KeyError: the file has no such schema.
-            UnsupportedSchema: the schema is not one of policy events.
-        """
-        definition = self._definitions[schema]
-        codec = self._by_text.get(definition)
-        if codec is None:
-            codec = self._by_text[definition] = Codec(definition)
-        return codec
-
-
-def _definition_of(codec: Codec) -> str:
-    return codec.definition if isinstance(codec.definition, str) else json.dumps(codec.definition)
-
-
-# Namespaces
 
 
 class NamespaceRow(NamedTuple):
@@ -212,6 +145,18 @@ _NAMESPACE = """SELECT id, name, compacted, kept, checksum,
     (SELECT max(place) FROM events WHERE place > (id << ?1) AND place < ((id + 1) << ?1)) FROM namespaces"""
 
 
+def identity(connection: sqlite3.Connection) -> Identity:
+    """The identity of the file.
+
+    Raises:
+        Damaged: the file has none.
+    """
+    row = connection.execute("SELECT identity, base FROM log").fetchone()
+    if row is None:
+        raise Damaged("its identity is missing")
+    return Identity(*row)
+
+
 def namespaces(connection: sqlite3.Connection) -> list[NamespaceRow]:
     """All namespaces, in the order of their ids.
 
@@ -219,11 +164,11 @@ def namespaces(connection: sqlite3.Connection) -> list[NamespaceRow]:
         Damaged: a namespace is missing, or its row is not what was written.
     """
     base = identity(connection).base
-    rows = connection.execute(f"{_NAMESPACE} ORDER BY id", (ROW_BITS,)).fetchall()
+    found = connection.execute(f"{_NAMESPACE} ORDER BY id", (ROW_BITS,)).fetchall()
     (last,) = connection.execute("SELECT coalesce(max(place), 0) >> ? FROM events", (ROW_BITS,)).fetchone()
-    if [row[0] for row in rows] != list(range(1, len(rows) + 1)) or last > len(rows):
+    if [row[0] for row in found] != list(range(1, len(found) + 1)) or last > len(found):
         raise Damaged("one of its namespaces is missing")
-    return [_namespace(base, *row) for row in rows]
+    return [_namespace(base, *row) for row in found]
 
 
 def namespace(connection: sqlite3.Connection, namespace_id: int) -> NamespaceRow:
@@ -262,51 +207,18 @@ def _store(connection: sqlite3.Connection, number: int, name: str, compacted: in
     connection.execute("INSERT OR REPLACE INTO namespaces VALUES (?, ?, ?, ?, ?)", (*row, checksum(*row)))
 
 
-def note_compacted(connection: sqlite3.Connection, namespace_id: int, row: int, kept: int) -> None:
-    """Records that a compaction may delete rows of a namespace up to ``row`` from now on, and how many stand up to the floor then.
-
-    Does so in one statement, which commits.
-    """
+def note_compacted(connection: sqlite3.Connection, namespace_id: int, row: int) -> None:
+    """Records, in one statement, which commits, that a compaction may delete rows of a namespace up to ``row`` from now on."""
     known = namespace(connection, namespace_id)
-    _store(connection, namespace_id, known.name, max(known.compacted, row), kept)
+    _store(connection, namespace_id, known.name, max(known.compacted, row), known.kept + max(row - known.floor, 0))
 
 
 def delete_events(connection: sqlite3.Connection, namespace_id: int, places: Sequence[int]) -> None:
-    """Deletes events up to the floor of a namespace, and commits; all of ``places`` or none.
-
-    Raises:
-        Damaged: one of them is missing.
-    """
+    """Deletes events up to the floor of a namespace, and commits; all of ``places`` or none."""
     with transaction(connection):
-        chosen = f"place IN ({','.join('?' * len(places))})"
-        if connection.execute(f"DELETE FROM events WHERE {chosen}", places).rowcount != len(places):  # noqa: S608 (only question marks)
-            raise Damaged("some of the events that were to be deleted are missing")
+        deleted = connection.execute(f"DELETE FROM events WHERE place IN ({','.join('?' * len(places))})", places).rowcount  # noqa: S608
         known = namespace(connection, namespace_id)
-        _store(connection, namespace_id, known.name, known.compacted, known.kept - len(places))
-
-
-def count_up_to(connection: sqlite3.Connection, namespace_id: int, row: int) -> int:
-    """How many events of a namespace stand up to a row."""
-    places = place_of(namespace_id, 1), place_of(namespace_id, row)
-    (found,) = connection.execute("SELECT count(*) FROM events WHERE place BETWEEN ? AND ?", places).fetchone()
-    return int(found)
-
-
-def _begin_life(connection: sqlite3.Connection, base: int) -> Identity:
-    """Gives the file another identity, and lets the rows of every namespace go on behind row ``base``. Commits.
-
-    Raises:
-        Damaged: events are missing that no mark knows of.
-    """
-    found = Identity(uuid.uuid4().hex, base)
-    with transaction(connection):
-        for row in namespaces(connection):
-            kept = count_up_to(connection, row.id, base)
-            if count_up_to(connection, row.id, row.floor) != row.kept or kept - row.kept != row.last - row.floor:
-                raise Damaged(f"of {row.name} events up to row {row.last} are missing")
-            _store(connection, row.id, row.name, row.compacted, kept)
-        connection.execute("UPDATE log SET identity = ?, base = ?", found)
-    return found
+        _store(connection, namespace_id, known.name, known.compacted, known.kept - deleted)
 
 
 # Events
@@ -317,6 +229,9 @@ EVENT = "place, published_at, schema, checksum, key, properties, payload"
 """The columns of ``EventRow``."""
 _VALUES = 7
 
+text_of = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""Encodes the properties of an event."""
+
 
 def place_of(namespace_id: int, row: int) -> int:
     """The place of a namespace's row."""
@@ -326,11 +241,6 @@ def place_of(namespace_id: int, row: int) -> int:
 def row_at(place: int) -> int:
     """The row number of a place."""
     return place & ((1 << ROW_BITS) - 1)
-
-
-def text_of(properties: Mapping[str, str]) -> str:
-    """Encodes the properties of an event as compact JSON. Their names need no escaping."""
-    return "{" + ",".join([f'"{name}":{encode_basestring_ascii(value)}' for name, value in properties.items()]) + "}"
 
 
 def properties_of(text: str) -> dict[str, str]:
@@ -345,11 +255,6 @@ def properties_of(text: str) -> dict[str, str]:
     return found
 
 
-def checksum_of(place: int, published_at: int, schema: int, key: str, properties: str, payload: bytes | None) -> int:
-    """The checksum of an event's row."""
-    return checksum(place, published_at, schema, key, properties, payload)
-
-
 def check_event(row: EventRow) -> None:
     """Compares an event with its checksum.
 
@@ -357,43 +262,134 @@ def check_event(row: EventRow) -> None:
         Damaged: the row is not what was written.
     """
     place, published_at, schema, sure, key, properties, payload = row
-    if checksum_of(place, published_at, schema, key, properties, payload) != sure:
+    if checksum(place, published_at, schema, key, properties, payload) != sure:
         raise Damaged(f"the event in row {row_at(place)} of namespace {place >> ROW_BITS} is not what was written there")
 
 
-def insert_events(connection: sqlite3.Connection, values: list[int | str | bytes | None], rows: int) -> None:
-    """Inserts and commits ``rows`` rows, all of them or none; ``values`` are their columns one after the other.
+def insert_events(connection: sqlite3.Connection, values: list[int | str | bytes | None], count: int) -> None:
+    """Inserts and commits ``count`` rows, all of them or none; ``values`` are their columns one after the other.
 
     One statement inserts all rows, so there is one commit and one wait for the interpreter's lock, however many rows there are. The
     statement's size is rounded up to a power of two with empty rows, so that only few statements have to be prepared.
     """
-    padded = 1 << (rows - 1).bit_length()
-    connection.execute(_insertion(padded), values + [None] * (_VALUES * (padded - rows)))
+    padded = 1 << (count - 1).bit_length()
+    connection.execute(_insertion(padded), values + [None] * (_VALUES * (padded - count)))
 
 
 @cache
-def _insertion(rows: int) -> str:
-    marks = ",".join([f"({','.join('?' * _VALUES)})"] * rows)
+def _insertion(count: int) -> str:
+    marks = ",".join([f"({','.join('?' * _VALUES)})"] * count)
     return f"INSERT INTO events SELECT * FROM (VALUES {marks}) WHERE column1 IS NOT NULL"  # noqa: S608 (only question marks)
 
 
-def holds_event(connection: sqlite3.Connection, first: int, last: int | None = None) -> bool:
-    """Whether an event stands in the place ``first``, or, if ``last`` is given, in any place from ``first`` to ``last``."""
-    last = first if last is None else last
-    return connection.execute("SELECT 1 FROM events WHERE place BETWEEN ? AND ? LIMIT 1", (first, last)).fetchone() is not None
+class Reader:
+    """Reads the entries of a namespace up to a row, as they were when reading began, even if a compaction deletes some meanwhile.
 
+    No other process writes the file, so each event must be there and be what was written. A missing or changed one is an error, because
+    without it documents older than acknowledged ones would be served. The methods are called on one thread at a time, not the event loop's.
+    """
 
-def event_at(connection: sqlite3.Connection, place: int) -> EventRow | None:
-    """The event in a place; None if there is none."""
-    found: EventRow | None = connection.execute(f"SELECT {EVENT} FROM events WHERE place = ?", (place,)).fetchone()  # noqa: S608 (ours)
-    return found
+    def __init__(self, opened: Opened, namespace_id: int, name: str, last: int, start: Start | None = None) -> None:
+        """Prepares to read the rows up to ``last``; touches nothing yet.
 
+        Args:
+            opened: the file.
+            namespace_id: the namespace's id.
+            name: the namespace's name.
+            last: the last row that is read.
+            start: a point in this very log up to which nothing is read, if the entry there is the same, and nothing behind it was compacted
+                away.
+        """
+        self._path = opened.path
+        self._codecs = opened.codecs
+        self._id = namespace_id
+        self._name = name
+        self._last = last
+        self._start = start
+        self.resumed = False
+        """Whether only the entries behind ``start`` are read; set by ``begin``."""
+        self.compacted = 0
+        """The last row that a compaction may have deleted before the snapshot; set by ``begin``."""
+        self._at = 0
+        """The last row that was read."""
+        self._floor = 0
+        self._missing = 0
+        """How many events up to the floor were not read yet."""
+        self._connection: sqlite3.Connection | None = None
 
-def event_pages(connection: sqlite3.Connection, first: int, last: int, size: int) -> Iterator[Sequence[EventRow]]:
-    """Yields the events from place ``first`` to ``last``, in order, in pages of up to ``size``."""
-    cursor = connection.execute(f"SELECT {EVENT} FROM events WHERE place BETWEEN ? AND ? ORDER BY place", (first, last))  # noqa: S608 (ours)
-    while page := cursor.fetchmany(size):
-        yield page
+    def begin(self) -> None:
+        """Opens a connection with a snapshot of the file: entries that are deleted from now on are still read.
+
+        Raises:
+            sqlite3.Error: the file can't be read, or is damaged.
+        """
+        self._connection = connect(self._path)
+        begin_snapshot(self._connection)
+        known = namespace(self._connection, self._id)
+        self.compacted, self._floor, self._missing = known.compacted, known.floor, known.kept
+        if self._start is not None:
+            row = self._row_of(self._start)
+            if row is not None and row >= known.compacted:
+                self.resumed, self._at, self._missing = True, row, 0
+        self._cursor = self._select(self._at + 1, self._last)
+
+    def next_page(self) -> list[Placed]:
+        """Returns the next entries; an empty list at the end.
+
+        Raises:
+            sqlite3.Error: the file can't be read, or is damaged.
+        """
+        if page := self._cursor.fetchmany(PAGE):
+            return [self._next(row) for row in page]
+        if max(self._at, self._floor) < self._last:
+            raise Damaged(f"of {self._name} the events behind row {self._at} are missing")
+        if self._missing:
+            raise Damaged(f"of {self._name} {self._missing} events up to row {self._floor} are missing")
+        return []
+
+    def close(self) -> None:
+        """Closes the connection; may be called before the end is reached."""
+        if self._connection is not None:
+            self._connection.close()
+
+    def _select(self, first: int, last: int) -> sqlite3.Cursor:
+        assert self._connection is not None, "begun"
+        places = place_of(self._id, first), place_of(self._id, last)
+        return self._connection.execute(f"SELECT {EVENT} FROM events WHERE place BETWEEN ? AND ? ORDER BY place", places)  # noqa: S608
+
+    def _row_of(self, start: Start) -> int | None:
+        """The row of a point, if the same event stands there; None if not, or if it is below the floor and not the last event there.
+
+        That one is possible: the last event of an earlier life, which ended at the floor.
+        """
+        try:
+            row = rows.row_of(start.positions[0])
+        except ValueError:
+            return None
+        found = self._select(row, max(row, self._floor)).fetchmany(2)
+        if not start.anchors[0] or row > self._last or len(found) != 1 or row_at(found[0][0]) != row:
+            return None
+        return row if anchor_of(self._placed(found[0])) == start.anchors[0] else None
+
+    def _next(self, row: EventRow) -> Placed:
+        number = row_at(row[0])
+        if number > self._floor and number != max(self._at, self._floor) + 1:
+            raise Damaged(f"of {self._name} an event is missing before row {number}")
+        self._missing -= number <= self._floor
+        self._at = number
+        return self._placed(row)
+
+    def _placed(self, row: EventRow) -> Placed:
+        """Checks and decodes a row."""
+        check_event(row)
+        place, published_at, schema, _, key, properties, payload = row
+        try:
+            event, problem = self._codecs[schema].read(key, payload, properties_of(properties))
+        except (ValueError, KeyError) as error:  # properties or a schema id that can't be read: no codec has looked at the row yet
+            event, problem = None, repr(error)
+        if event is None:
+            raise Damaged(f"the event in row {row_at(place)} of {self._name} can't be read: {problem}")
+        return Placed(0, rows.position_of(row_at(place)), event, published_at, "", problem)
 
 
 # Opening
@@ -409,7 +405,8 @@ class Opened:
     identity: Identity
     schema: int
     """The id of the schema that payloads are written with."""
-    codecs: Codecs
+    codecs: Mapping[int, Codec]
+    """The codecs of the file's schemas, by id."""
     namespaces: list[NamespaceRow]
     mark: Mark
     high_water: HighWaterMark
@@ -434,13 +431,13 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
         lock.acquire()
         _refuse_emptied(path)
         create_private(path)
-        connection = connect(path, kind)
+        connection = connect(path, kind=kind)
         prepare(connection, path)
-        _empty_write_ahead_log(connection, path)
         mark = Mark(path)
-        found, rows, high_water = _compare(connection, mark, path)
-        schema = schema_id(connection, _definition_of(codec))
-        return Opened(path, connection, found, schema, Codecs(codec, schemas(connection)), rows, mark, high_water)
+        found, present, high_water = _compare(connection, mark, path)
+        schema, codecs = _schemas(connection, codec)
+        _settle_write_ahead_log(connection, path)
+        return Opened(path, connection, found, schema, codecs, present, mark, high_water)
     except BaseException as error:
         if connection is not None:
             with suppress(sqlite3.Error):
@@ -454,9 +451,9 @@ def open_file(path: Path, lock: FileLock, kind: type[sqlite3.Connection], codec:
         if isinstance(error, (*ERRORS, OSError)):
             error = unusable(path, error)
         if isinstance(error, FileError):
-            if error.problem is Problem.UNUSABLE:
-                raise LogError(Reason.LOG_FILE_UNUSABLE, str(error)) from error
-            raise LogError(Reason.LOG_UNAVAILABLE, str(error), kind=Kind.FAILED_PRECONDITION) from error
+            if isinstance(error, NotOurs):
+                raise LogError(Reason.LOG_UNAVAILABLE, str(error), kind=Kind.FAILED_PRECONDITION) from error
+            raise LogError(Reason.LOG_FILE_UNUSABLE, str(error)) from error
         raise
 
 
@@ -476,32 +473,60 @@ def _refuse_emptied(path: Path) -> None:
         mark.close()
     if said is not None and said.highest:
         why = f"{path} is empty, but events were acknowledged from it (its mark says so): it has lost its content."
-        raise FileError(Problem.UNUSABLE, f"{why} Restore it from a backup, or remove the empty file to begin an empty log.")
+        raise FileError(f"{why} Restore it from a backup, or remove the empty file to begin an empty log.")
 
 
-def _empty_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
-    """Moves what an earlier process left in the write-ahead log into the file and to the disk: its own writes may not have got there."""
+def _settle_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
+    """Moves what was left in the write-ahead log into the file and to the disk: the writes to that log may not have got there.
+
+    Raises:
+        sqlite3.Error: the file can't be read, or what it holds can't be brought to the disk. A full disk is no such error: all is read.
+    """
     try:
         checkpoint(connection, truncate=True)
+        write_nothing(connection)
     except sqlite3.Error as error:
-        if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-            raise  # not an operational error: the file can't be read, either
+        if not lacks_room(error):
+            raise
         _log.warning("the write-ahead log of the change log %s could not be moved into its file: %s", path, error)
+
+
+def _schemas(connection: sqlite3.Connection, codec: Codec) -> tuple[int, dict[int, Codec]]:
+    """Returns the id of the codec's schema, which is added to the file if it is new, and the codecs of all its schemas.
+
+    A damaged schema is left out, so that payloads written with it can't be read.
+    """
+    own = codec.definition if isinstance(codec.definition, str) else json.dumps(codec.definition)
+    codecs: dict[int, Codec] = {}
+    for number, definition, sure in connection.execute("SELECT id, definition, checksum FROM schemas ORDER BY id").fetchall():
+        if sure == checksum(number, definition):
+            with suppress(UnsupportedSchema):
+                codecs[number] = codec if definition == own else Codec(definition)
+    known = next((number for number, each in codecs.items() if each is codec), None)
+    if known is None:
+        (known,) = connection.execute("SELECT coalesce(max(id), 0) + 1 FROM schemas").fetchone()
+        connection.execute("INSERT INTO schemas VALUES (?, ?, ?)", (known, own, checksum(known, own)))
+        codecs[known] = codec
+    return known, codecs
 
 
 def _compare(connection: sqlite3.Connection, mark: Mark, path: Path) -> tuple[Identity, list[NamespaceRow], HighWaterMark]:
     """Compares the file with its mark, and begins a new life if events were lost; returns what holds from now on."""
-    found, rows = identity(connection), namespaces(connection)
-    said, high_water = mark.read(), _high_water(found, rows)
+    found, present = identity(connection), namespaces(connection)
+    said, high_water = mark.read(), _high_water(found, present)
     lost = what_is_lost(said, high_water)
     if lost:
-        check_pages(connection)  # rows may seem to be missing because pages are damaged: that is not repaired by a new life
+        sqlite_file.check_pages(connection)  # rows may seem to be missing because pages are damaged: a new life does not repair that
         base = max(found.base, high_water.highest, said.highest if said is not None else 0) + LEAP
         if base + LEAP >= 1 << ROW_BITS:
             raise Damaged("it was restored so often that it has no row numbers left")
-        found = _begin_life(connection, base)
-        rows = namespaces(connection)
-        high_water = _high_water(found, rows)
+        found = Identity(uuid.uuid4().hex, base)
+        with transaction(connection):
+            for row in present:  # above the floor there were no gaps
+                _store(connection, row.id, row.name, row.compacted, row.kept + row.last - row.floor)
+            connection.execute("UPDATE log SET identity = ?, base = ?", found)
+        present = namespaces(connection)
+        high_water = _high_water(found, present)
         _log.error(
             "%s: %s. The log continues with the present events under another identity: watches begin anew, versions continue after row %d",
             path, lost, base,
@@ -510,12 +535,12 @@ def _compare(connection: sqlite3.Connection, mark: Mark, path: Path) -> tuple[Id
         mark.begin(high_water)
     else:
         mark.note(high_water, 0)
-    return found, rows, high_water
+    return found, present, high_water
 
 
-def _high_water(found: Identity, rows: list[NamespaceRow]) -> HighWaterMark:
+def _high_water(found: Identity, present: Sequence[NamespaceRow]) -> HighWaterMark:
     """How far the file has got in its present life; rows of earlier lives are not counted."""
-    last = [row.last for row in rows]
+    last = [row.last for row in present]
     return HighWaterMark(found.name, sum(row - found.base for row in last), max(last, default=found.base))
 
 

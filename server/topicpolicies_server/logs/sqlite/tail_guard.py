@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from ...sqlite_file import FileError, Problem
+from ...sqlite_file import NotOurs
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class Mark:
 
         Raises:
             OSError: the mark can't be opened, or there is no room for it.
-            FileError: another process has the mark (``IN_USE``).
+            NotOurs: another process has the mark.
         """
         self.path = path.with_name(path.name + "-mark")
         self._turn = 0
@@ -170,4 +170,4 @@ def _lock(descriptor: int, path: Path) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         why = f"{path} is in use by another process, though its lock file was removed. Stop that one, or name another file."
-        raise FileError(Problem.IN_USE, why) from error
+        raise NotOurs(why) from error

@@ -1,20 +1,8 @@
 """What is acknowledged is on the disk: one thread commits events, and says what became of each.
 
-Events that are appended while one commit runs are committed together by the next (group commit).
-
-==========  =====================================================  =============================================================
-state       what happens                                           then
-==========  =====================================================  =============================================================
-writing     a group is committed                                   its events are reported as committed
-writing     a transaction certainly failed                         its events are reported as refused; the next group is tried
-writing     a transaction failed, and its outcome is unknown       doubtful: appends are refused, the log is still read
-doubtful    the file was opened anew, and all of it is on the      writing: the outcome of the transaction is known, and reported
-            disk
-doubtful    opening it anew failed                                 it is tried again after a pause
-doubtful    the writer is told to stop                             ended: the outcome stays unknown
-any         the file is damaged, or an unforeseen error occurs     ended: the log is lost, and has to be opened anew
-any         the file seems damaged, and can't be opened            doubtful until it can be opened; then ended
-==========  =====================================================  =============================================================
+Events that are appended while one commit runs are committed together by the next (group commit). A commit that fails has certainly not
+taken place (the disk is full, say): then its events are refused, and the next group is tried. Or it may have, or the file is damaged: then
+the writer ends, the logs are lost, and what the file holds when it is opened anew tells what became of the events.
 
 The interpreter's lock is the scarce resource: a thread that releases it for a system call gets it back only when the loop's thread pauses.
 Hence one statement per group, which is also its transaction; places are assigned here, and one callback reports the whole group.
@@ -23,7 +11,6 @@ Hence one statement per group, which is also its transaction; places are assigne
 from __future__ import annotations
 
 import asyncio
-import enum
 import logging
 import queue
 import sqlite3
@@ -31,11 +18,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ...core.policies.events import Event, Placed
-from ...sqlite_file import checkpoint
+from ...sqlite_file import checkpoint, checksum
 from .. import rows
 from . import file
 from .tail_guard import HighWaterMark
@@ -54,8 +43,6 @@ JOB_PAGES = 64
 """The estimate of the pages that a job writes."""
 LOOK_SECONDS = 0.25
 """How often commits look whether the file is still where it was opened."""
-RETRY_SECONDS = 0.5
-"""The pause between two attempts to find out what became of a commit."""
 QUIET_SECONDS = 5.0
 """How long no commit must have been refused before the server's log says that the file can be written again: a disk that is nearly full
 takes one commit and refuses the next."""
@@ -64,33 +51,48 @@ _log = logging.getLogger(__name__)
 
 
 class Appender(Protocol):
-    """Appends events and is notified of their outcomes. The methods are called on the event loop's thread, in the order of the log."""
+    """The log of a namespace, which appends. The methods are called on the event loop's thread, in the order of the log."""
 
     def committed(self, placed: Sequence[Placed]) -> None:
-        """Called when the appender's next events are durable, with their positions."""
+        """Called when the log's next events are durable, with their positions."""
 
     def refused(self, count: int, error: sqlite3.Error) -> None:
-        """Called when the appender's next ``count`` events certainly are not in the file."""
+        """Called when the log's next ``count`` events certainly are not in the file."""
 
 
-class WriterNamespace:
-    """A namespace of the file, as the writer sees it."""
+@dataclass(slots=True, eq=False)
+class Namespace:
+    """A namespace of the file, whether its log is open or not. The writer's thread assigns ``id`` and ``last``; the loop has the rest."""
 
-    __slots__ = ("id", "last", "name")
+    name: str
+    id: int
+    """The namespace's id in the file; 0 if the file has no row for the namespace yet."""
+    last: int
+    """The highest row number that was assigned."""
+    committed: int
+    """The highest row number that was reported as committed, or found in the file when it was opened."""
+    considered: int
+    """The highest row number that a compaction has considered since the file was opened; at first that at which the file's life began."""
+    kept: int = 0
+    """How many of the events that it considered the last compaction kept: about one for each key at that time."""
+    bytes_since: int = 0
+    """Bytes of the events that were appended since the last compaction, or since the file was opened."""
+    damage: str = ""
+    """The damage that was last logged; "" if the last load found none."""
+    appended: bool = False
+    """Whether an event was handed to the writer since the file was opened."""
 
-    def __init__(self, name: str, namespace_id: int = 0, last: int = 0) -> None:
-        self.name = name
-        self.id = namespace_id
-        """The namespace's id in the file; 0 if the file has no row for the namespace yet."""
-        self.last = last
-        """The highest row number that was assigned."""
+    @property
+    def begun(self) -> bool:
+        """Whether an event was ever appended to the namespace."""
+        return self.id != 0 and self.committed > 0
 
 
 class NewRow(NamedTuple):
     """An event that waits to be committed, as a row."""
 
-    appender: Appender
-    namespace: WriterNamespace
+    log: Appender
+    namespace: Namespace
     event: Event
     key: str
     properties: str
@@ -104,22 +106,11 @@ class _Job(NamedTuple):
     """Work on the connection other than a commit of events, and the future of the caller that waits for its result."""
 
     work: Callable[[sqlite3.Connection], Any]
-    future: asyncio.Future[Any]
+    future: Future[Any]
 
 
 class _Stop:
     """The last item of the queue: the thread ends."""
-
-
-class Outcome(enum.Enum):
-    """What became of a transaction that failed."""
-
-    REFUSED = enum.auto()
-    """The transaction certainly is not in the file, nor ever will be."""
-    DOUBTFUL = enum.auto()
-    """The transaction may be in the file or not: opening the file anew tells."""
-    LOST = enum.auto()
-    """The transaction may be in the file or not, and the file can't be relied on any more."""
 
 
 _REFUSED = frozenset(
@@ -135,19 +126,7 @@ _REFUSED = frozenset(
     }
 )
 """Primary result codes of transactions that failed before their last page, which carries the commit mark, was written. On a full disk the
-write of a page failed; so it did with ``SQLITE_IOERR_WRITE`` (a file that may not grow, a quota, a bad block), which ``outcome`` adds."""
-_DOUBTFUL = frozenset({sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOMEM})
-"""Primary result codes of transactions that a later recovery may find: commits whose fsync failed, or that did not get into the index of
-the write-ahead log."""
-
-
-def outcome(error: sqlite3.Error) -> Outcome:
-    """What became of the transaction that failed with ``error``, derived from SQLite's result code."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-    if code & 0xFF in _REFUSED or code == sqlite3.SQLITE_IOERR_WRITE:
-        return Outcome.REFUSED
-    return Outcome.DOUBTFUL if code & 0xFF in _DOUBTFUL else Outcome.LOST
-
+write of a page failed; so it did with ``SQLITE_IOERR_WRITE`` (a file that may not grow, a quota, a bad block), which ``_refused`` adds."""
 
 _LOCKED = "Another program has the server's file locked: end that program, and repeat the change."
 _CLOSED = "Let the server write its file and the file's folder, and repeat the change: the server recovers by itself."
@@ -159,7 +138,6 @@ _DO = {
     sqlite3.SQLITE_LOCKED: _LOCKED,
     sqlite3.SQLITE_READONLY: _CLOSED,
     sqlite3.SQLITE_PERM: _CLOSED,
-    sqlite3.SQLITE_CANTOPEN: _CLOSED,
 }
 
 
@@ -170,32 +148,25 @@ def explained(error: sqlite3.Error) -> str:
     return f"{error}. {do}" if do else f"{error}."
 
 
-class Owner(Protocol):
-    """Is notified of what becomes of the file. The methods are called on the event loop's thread."""
-
-    def broken(self, error: BaseException, unknown: Mapping[Appender, int]) -> None:
-        """Called when the writer has ended because of an error.
-
-        Args:
-            error: why.
-            unknown: how many of an appender's next events may be in the file or not. Events appended after these certainly are not.
-        """
-
-    def doubtful(self, error: sqlite3.Error | None) -> None:
-        """Called when nothing can be written for now and the last commit's outcome is unknown, and with None when that is over."""
+def _refused(error: sqlite3.Error) -> bool:
+    """Whether the transaction that failed with ``error`` certainly is not in the file, nor ever will be."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    return code & 0xFF in _REFUSED or code == sqlite3.SQLITE_IOERR_WRITE
 
 
 class Writer:
     """Owns the connection that writes, and the thread that uses it. Its methods are called on the event loop's thread."""
 
-    def __init__(self, opened: file.Opened, now: Callable[[], int], reopen: Callable[[], sqlite3.Connection], owner: Owner) -> None:
+    def __init__(
+        self, opened: file.Opened, now: Callable[[], int], broken: Callable[[BaseException, Mapping[Appender, int]], None]
+    ) -> None:
         """Starts the thread.
 
         Args:
             opened: the file; its connection and its mark are closed at the end.
             now: the clock, in milliseconds since 1970; called on the thread.
-            reopen: opens another connection to the file; called on the thread.
-            owner: is notified of what becomes of the file.
+            broken: called on the event loop's thread when the writer has ended because of an error: with the error, and how many of a log's
+                next events may be in the file or not. Events appended after these certainly are not.
         """
         self._path = opened.path
         self._connection = opened.connection
@@ -203,18 +174,16 @@ class Writer:
         self._mark = opened.mark
         self._high_water = opened.high_water
         self._now = now
-        self._reopen = reopen
-        self._owner = owner
+        self._broken = broken
         self._loop = asyncio.get_running_loop()
         self._queue: queue.SimpleQueue[NewRow | _Job | _Stop] = queue.SimpleQueue()
-        self._stopping = threading.Event()
         self._committing: list[NewRow] = []
         self._job: _Job | None = None
-        """The job that was taken from the queue last; its caller is told even if the writer ends before or in it."""
+        """The job that was taken from the queue last; its caller gets an error if the writer ends before or in it."""
         self._pages = 0
         self._refused_at: float | None = None
         """When a commit was refused last (monotonic seconds); None: the server's log says that the file can be written."""
-        self._stands_at = _identity(self._path)
+        self._stands_at = _inode(self._path)
         self._looked_at = time.monotonic()
         self._ended: sqlite3.Error | None = None
         self._stopped: asyncio.Future[None] = self._loop.create_future()
@@ -230,13 +199,12 @@ class Writer:
         """
         if self._ended is not None:
             raise self._ended
-        future: asyncio.Future[T] = self._loop.create_future()
+        future: Future[T] = Future()
         self._queue.put(_Job(work, future))
-        return await future
+        return await asyncio.wrap_future(future)
 
     async def stop(self, seconds: float) -> bool:
         """Commits what is queued, then ends the thread; returns whether it had ended, and closed the connection, within ``seconds``."""
-        self._stopping.set()
         self._queue.put(_Stop())
         return self._stopped in (await asyncio.wait([self._stopped], timeout=seconds))[0]
 
@@ -259,14 +227,14 @@ class Writer:
     def _end(self, failure: BaseException | None) -> None:
         """Runs on the event loop's thread after the writer's thread has done its last work."""
         if failure is not None:
-            self._owner.broken(failure, Counter(row.appender for row in self._committing))
+            self._broken(failure, Counter(row.log for row in self._committing))
         self._ended = sqlite3.ProgrammingError("the change log's writer has ended")
-        if self._job is not None:
-            _settle(self._job.future, None, self._ended)
+        left: list[object] = [self._job]
         while not self._queue.empty():
-            item = self._queue.get_nowait()
-            if isinstance(item, _Job):
-                _settle(item.future, None, self._ended)
+            left.append(self._queue.get_nowait())
+        for item in left:
+            if isinstance(item, _Job) and not item.future.done():
+                item.future.set_exception(self._ended)
         self._stopped.set_result(None)
 
     def _turn(self) -> bool:
@@ -296,23 +264,16 @@ class Writer:
         before = {row.namespace: row.namespace.last for row in group}
         published_at = self._now()
         places: list[int] = []
-        failed: sqlite3.Error | None = None
         try:
             if time.monotonic() >= self._looked_at + LOOK_SECONDS:
                 self._check_place()
             file.insert_events(self._connection, self._values(group, published_at, places), len(group))
         except sqlite3.Error as error:
-            if self._is_stored(error, places[0] if places else None):
-                _log.warning("the commit that failed (%s) is in the change log's file after all", error)
-            else:
-                failed = error
-        self._committing = []
-        if failed is not None:
-            for namespace, last in before.items():
-                namespace.last = last
-            self._log_refusal(failed)
-            self._report(_refuse, Counter(row.appender for row in group), failed)
+            if not _refused(error):
+                raise
+            self._refuse(before, error)
             return
+        self._committing = []
         if self._refused_at is not None and time.monotonic() - self._refused_at >= QUIET_SECONDS:
             _log.warning("the change log %s can be written again", self._path)
             self._refused_at = None
@@ -323,13 +284,18 @@ class Writer:
         committed: dict[Appender, list[Placed]] = {}
         for row, place in zip(group, places, strict=True):
             placed = Placed(0, rows.position_of(file.row_at(place)), row.event, published_at)
-            committed.setdefault(row.appender, []).append(placed)
+            committed.setdefault(row.log, []).append(placed)
         self._report(_acknowledge, committed)
 
-    def _log_refusal(self, error: sqlite3.Error) -> None:
+    def _refuse(self, before: Mapping[Namespace, int], error: sqlite3.Error) -> None:
+        """Reports the group as refused; ``before``: the last row of each namespace before it."""
+        group, self._committing = self._committing, []
+        for namespace, last in before.items():
+            namespace.last = last
         if self._refused_at is None:
             _log.error("the change log %s can't be written, and updates are refused until it can: %s", self._path, error)
         self._refused_at = time.monotonic()
+        self._report(_reject, Counter(row.log for row in group), error)
 
     def _values(self, group: Sequence[NewRow], published_at: int, places: list[int]) -> list[int | str | bytes | None]:
         """The columns of the group's rows, one after the other; adds the rows' places to ``places``."""
@@ -341,65 +307,9 @@ class Writer:
             namespace.last += 1
             place = file.place_of(namespace.id, namespace.last)
             places.append(place)
-            sure = file.checksum_of(place, published_at, self._schema, row.key, row.properties, row.payload)
+            sure = checksum(place, published_at, self._schema, row.key, row.properties, row.payload)
             values += (place, published_at, self._schema, sure, row.key, row.properties, row.payload)
         return values
-
-    def _is_stored(self, error: sqlite3.Error, place: int | None) -> bool:
-        """Whether a failed transaction, which would have filled ``place``, is in the file all the same; waits until that is known.
-
-        Raises:
-            sqlite3.Error: the file can't be relied on any more, or the writer was told to stop before the outcome was known.
-        """
-        what = outcome(error)
-        if what is Outcome.REFUSED:
-            return False
-        if what is Outcome.LOST:
-            raise self._outlast_unreadable() or error
-        self._doubt(error)
-        while (stored := self._look(place)) is None:
-            if self._stopping.wait(RETRY_SECONDS):
-                raise error
-        self._report(self._owner.doubtful, None)
-        _log.warning("the change log's file can be written again")
-        return stored
-
-    def _outlast_unreadable(self) -> sqlite3.Error | None:
-        """Waits while the file can't be opened: SQLite reports damage, too, if the disk fails to read a page. Returns why it could not."""
-        if (trouble := self._trouble()) is not None:
-            self._doubt(trouble)
-        while self._trouble() is not None and not self._stopping.wait(RETRY_SECONDS):
-            pass
-        return trouble
-
-    def _doubt(self, error: sqlite3.Error) -> None:
-        _log.error("the change log's file can't be written, and the outcome of the last commit is being determined: %s", error)
-        self._report(self._owner.doubtful, error)
-
-    def _trouble(self) -> sqlite3.Error | None:
-        """Why the file can't be opened now, if the reason may pass; None: it can be opened, or never will be."""
-        try:
-            self._reopen().close()
-        except sqlite3.Error as error:
-            return error if outcome(error) is Outcome.DOUBTFUL else None
-        return None
-
-    def _look(self, place: int | None) -> bool | None:
-        """Opens the file anew, and returns whether an event stands in ``place``; None if the file can't be written yet."""
-        try:
-            self._connection.close()
-            self._connection = self._reopen()
-            # An fsync failed: only what a checkpoint has written again, into the file itself, is on the disk for certain.
-            if not checkpoint(self._connection):
-                return None
-            if place is not None and file.holds_event(self._connection, place):
-                return True
-            file.overwrite_unfinished(self._connection)  # else a recovery after a crash could find the commit
-            return False
-        except sqlite3.Error as error:
-            if outcome(error) is Outcome.LOST:
-                raise
-            return None
 
     def probe(self, connection: sqlite3.Connection) -> None:
         """Makes a small write that changes nothing; for ``run``.
@@ -408,25 +318,26 @@ class Writer:
             sqlite3.Error: the file can't be written.
         """
         self._check_place()
-        file.overwrite_unfinished(connection)
+        file.write_nothing(connection)
 
     def _check_place(self) -> None:
         """Refuses to write to a file that was moved away or deleted: the next process would not find what is written."""
-        if _identity(self._path) != self._stands_at:
+        if _inode(self._path) != self._stands_at:
             error = sqlite3.OperationalError("its file was moved, deleted or replaced")
             error.sqlite_errorcode = sqlite3.SQLITE_READONLY_DBMOVED
             raise error
         self._looked_at = time.monotonic()
 
     def _do(self, job: _Job) -> None:
+        if not job.future.set_running_or_notify_cancel():
+            return
         self._pages += JOB_PAGES
         try:
-            result = job.work(self._connection)
+            job.future.set_result(job.work(self._connection))
         except sqlite3.Error as error:
-            self._report(_settle, job.future, None, error)
-            self._is_stored(error, None)
-        else:
-            self._report(_settle, job.future, result, None)
+            job.future.set_exception(error)
+            if not _refused(error):
+                raise
 
     def _checkpoint(self, *, truncate: bool = False) -> None:
         self._pages = 0
@@ -438,31 +349,21 @@ class Writer:
     def _report(self, callback: Callable[..., object], *arguments: object) -> None:
         try:
             self._loop.call_soon_threadsafe(callback, *arguments)
-        except RuntimeError:  # the loop was closed: no owner is left to notify
+        except RuntimeError:  # the loop was closed: nobody is left to notify
             _log.warning("the change log's file outlived its event loop")
 
 
 def _acknowledge(committed: Mapping[Appender, Sequence[Placed]]) -> None:
-    for appender, placed in committed.items():
-        appender.committed(placed)
+    for log, placed in committed.items():
+        log.committed(placed)
 
 
-def _refuse(counts: Mapping[Appender, int], error: sqlite3.Error) -> None:
-    for appender, count in counts.items():
-        appender.refused(count, error)
+def _reject(counts: Mapping[Appender, int], error: sqlite3.Error) -> None:
+    for log, count in counts.items():
+        log.refused(count, error)
 
 
-def _settle(future: asyncio.Future[T], result: T, error: BaseException | None) -> None:
-    """Gives a caller its result, or the error if there is one; called on the event loop's thread."""
-    if future.done():  # the caller was cancelled
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
+def _inode(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
     except OSError:
