@@ -1,9 +1,8 @@
 """Pulsar's own rules: what the brokers' admin API refuses. They are judged where an update is computed.
 
 A rule looks at the document *after* a change, and only at settings that the change alters: a value that is there already was accepted
-before, and writing back what was read changes nothing. Rules are pure functions (``checks``); the table
-``table.RULES`` has each with its field, reason, error kind and statement. All violations of a request are reported at once.
-``docs/rules.md`` lists where the service differs from the admin API, and why.
+before, and writing back what was read changes nothing. Rules are pure functions, with all that is to be said of each beside it (``table``).
+All violations of a request are reported at once. ``docs/rules.md`` lists where the service differs from the admin API, and why.
 
 A rule that compares several settings makes an update depend on settings that it does not change. ``reads`` returns their digests: the event
 carries them, and if the settings have changed by the time the event is folded, it does not count, and the update is judged again.
@@ -11,9 +10,9 @@ carries them, and if the settings have changed by the time the event is folded, 
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
@@ -21,10 +20,12 @@ from ..errors import Kind, PolicyError, Violation, breaks_rules, invalid
 from ..names import PolicyKey, Scope
 from ..policies.documents import Setting, Settings, differing, digest, family, split
 from ..policies.facts import UNKNOWN, Facts, Need
-from .checks import Judged
-from .table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Rule
+from .table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Judged, Rule
 
-__all__ = ["RULES", "Judged", "Naming", "Rule", "changed_settings", "judge", "needs", "of_values", "reads", "refused"]
+if TYPE_CHECKING:
+    from ..changes.change import Change
+
+__all__ = ["RULES", "Judged", "Rule", "changed_settings", "judge", "needs", "of_values", "reads", "refused"]
 
 _QUOTAS: tuple[Setting, ...] = ("back_log_quota_map/destination_storage", "back_log_quota_map/message_age")
 _RETENTION: Setting = "retention_policies"
@@ -34,28 +35,8 @@ _ANYTHING = PolicyKey("persistent://any/any/any", Scope.LOCAL)
 _OF_NOTHING: tuple[tuple[Rule, Violation], ...] = ()
 
 
-class Naming(Protocol):
-    """A change, as far as rules need it: what it names. The class is ``core/changes.Change``, of a package that imports this one."""
-
-    @property
-    def whole(self) -> bool:
-        """Whether the whole document is replaced."""
-
-    @property
-    def settings(self) -> frozenset[Setting]:
-        """The settings that are named, without those of the families; empty if ``whole``."""
-
-    @property
-    def families(self) -> frozenset[str]:
-        """The map fields of which all entries are replaced."""
-
-    @property
-    def operands(self) -> Container[Setting]:
-        """The lists to which elements are added, or from which they are removed."""
-
-
 def judge(
-    key: PolicyKey, change: Naming, before: Settings | None, after: Settings, facts: Facts | None
+    key: PolicyKey, change: Change, before: Settings | None, after: Settings, facts: Facts | None
 ) -> Sequence[tuple[Rule, Violation]]:
     """Judges the document that a change makes.
 
@@ -105,7 +86,7 @@ def of_values(given: TopicPolicies, known: Sequence[Violation]) -> list[Violatio
     return [violation for rule in rules for violation in rule.violations(judged)]
 
 
-def changed_settings(change: Naming, before: Settings | None, after: Settings) -> list[Setting]:
+def changed_settings(change: Change, before: Settings | None, after: Settings) -> list[Setting]:
     """Returns the settings that a change alters, among those that have rules."""
     if change.whole or change.families:
         named: Sequence[Setting] = differing(before, after)
@@ -114,7 +95,7 @@ def changed_settings(change: Naming, before: Settings | None, after: Settings) -
     return [setting for setting in change.settings if family(setting) in RULED and after.get(setting) != old.get(setting)]
 
 
-def needs(change: Naming) -> Need:
+def needs(change: Change) -> Need:
     """Returns the kinds of facts that judging a change may need."""
     return _needs(change.whole, change.settings, change.families)
 
@@ -129,7 +110,7 @@ def _needs(whole: bool, settings: frozenset[Setting], fields: frozenset[str]) ->
     return needed
 
 
-def reads(key: PolicyKey, change: Naming, before: Settings | None, after: Settings) -> dict[Setting, str]:
+def reads(key: PolicyKey, change: Change, before: Settings | None, after: Settings) -> dict[Setting, str]:
     """Returns digests of the settings that the judgement depends on, besides those that the change sets (``Stamp.reads``)."""
     if not change.whole and not change.families and _READ_TOGETHER.isdisjoint(change.settings) and _CLUSTERS not in change.operands:
         return {}
