@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topicpolicies_server.core.reading.pages import MOST, Order
+from topicpolicies_server.core.reading.orders import MOST, Order
 
 
 def key(number: int) -> str:

@@ -22,6 +22,7 @@ from ..checkpoints import Place, Restored
 from ..config import Limits
 from ..core.fold.fold import FoldContext
 from ..core.policies.events import Event, Placed, Position
+from ..core.reading.cell import key_of
 from ..core.reading.readback import Disagreement, ReadBack
 from ..core.reading.view import Before, Head, View
 from ..core.reading.watch import Token, WatchHub
@@ -163,7 +164,8 @@ class Follower:
             raise LogError(LogState.LOST, f"{self._namespace}: its change log changed while it was opened again. Try again.")
         else:
             self._restored = None
-            self.view = View(self._context, complete, in_use=self._common.capacity.in_use)
+            number = older.view.number if older is not None else 0
+            self.view = View(self._context, complete, number, in_use=self._common.capacity.in_use)
             self.readback = ReadBack(log.partitions, log.follows)
         self._count()
         if self._recorder is not None:
@@ -445,7 +447,6 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
         changes = follower.view.succeed(older.view, token.positions)
         hub.succeed(follower.view, token, changes if older.trusted else _with_untold(changes, hub.token, follower), behind)
     else:
-        follower.view.supersede(older.view)
         hub.succeed(follower.view, token, ())
     return hub
 
@@ -454,7 +455,7 @@ def _with_untold(changes: Sequence[Head], told: Token, follower: Follower) -> li
     """Returns the changes since the view before, and all behind the watchers' place: the view before may have had them already."""
     changed = {change.key for change in changes}
     view = follower.view
-    found = [trace for trace in view.traces() if trace.key in changed or told.is_before(trace)]
+    found = [trace for trace in view.traces() if key_of(trace.name) in changed or told.is_before(trace)]
     found.reverse()
     return view.traced(found)
 

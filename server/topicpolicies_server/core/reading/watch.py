@@ -32,11 +32,11 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..names import PolicyKey, Scope
 from ..policies.events import ABSENT, Position
-from .cells import Trace
+from .cell import key_of
 from .heads import Head
 from .ring import RING, Ring
 from .tokens import Horizon, Lagged, Mode, OutOfRange, Replaced, Selection, Token
-from .view import View
+from .view import Trace, View
 
 __all__ = ["RING", "Batch", "Lagged", "Mode", "OutOfRange", "Replaced", "Selection", "Token", "WatchHub", "Watcher"]
 
@@ -134,7 +134,7 @@ class WatchHub:
         if self._pages:
             self._drop_pages(key)
         if change.is_correction:
-            self._horizon.begin(change.partition, change.place)
+            self._horizon.begin(change.partition, change.position)
             for watcher in self._watchers:
                 watcher.correct(change)
         for scopes, resting in self._resting.items():
@@ -287,9 +287,9 @@ class WatchHub:
             if looked == looks:
                 return None
             if token.is_before(trace):
-                if trace.key.scope in scopes:
+                if key_of(trace.name).scope in scopes:
                     changes.append(trace)
-            elif trace.placed:
+            else:
                 going_on.discard(trace.partition)
         changes.reverse()
         return self.view.traced(changes)

@@ -10,20 +10,18 @@ carries them, and if the settings have changed by the time the event is folded, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from topicpolicies.v1.policies_pb2 import TopicPolicies
 
 from ..errors import Kind, PolicyError, Violation, breaks_rules, invalid
 from ..names import PolicyKey, Scope
 from ..policies.documents import Setting, Settings, differing, digest, family, split
+from ..policies.events import ListChange
 from ..policies.facts import UNKNOWN, Facts, Need
 from .table import COUNTS, RULED, RULES, RULES_OF, SHORTEST_NEGATIVE, Judged, Rule
-
-if TYPE_CHECKING:
-    from ..changes.change import Change
 
 __all__ = ["RULES", "Judged", "Rule", "changed_settings", "judge", "needs", "of_values", "reads", "refused"]
 
@@ -35,8 +33,17 @@ _ANYTHING = PolicyKey("persistent://any/any/any", Scope.LOCAL)
 _OF_NOTHING: tuple[tuple[Rule, Violation], ...] = ()
 
 
+class Naming(Protocol):
+    """What rules need of a change (``core/changes``, a package that imports this one): what it names."""
+
+    whole: bool
+    settings: frozenset[Setting]
+    families: frozenset[str]
+    operands: Mapping[Setting, tuple[ListChange, bytes]]
+
+
 def judge(
-    key: PolicyKey, change: Change, before: Settings | None, after: Settings, facts: Facts | None
+    key: PolicyKey, change: Naming, before: Settings | None, after: Settings, facts: Facts | None
 ) -> Sequence[tuple[Rule, Violation]]:
     """Judges the document that a change makes.
 
@@ -86,7 +93,7 @@ def of_values(given: TopicPolicies, known: Sequence[Violation]) -> list[Violatio
     return [violation for rule in rules for violation in rule.violations(judged)]
 
 
-def changed_settings(change: Change, before: Settings | None, after: Settings) -> list[Setting]:
+def changed_settings(change: Naming, before: Settings | None, after: Settings) -> list[Setting]:
     """Returns the settings that a change alters, among those that have rules."""
     if change.whole or change.families:
         named: Sequence[Setting] = differing(before, after)
@@ -95,7 +102,7 @@ def changed_settings(change: Change, before: Settings | None, after: Settings) -
     return [setting for setting in change.settings if family(setting) in RULED and after.get(setting) != old.get(setting)]
 
 
-def needs(change: Change) -> Need:
+def needs(change: Naming) -> Need:
     """Returns the kinds of facts that judging a change may need."""
     return _needs(change.whole, change.settings, change.families)
 
@@ -110,7 +117,7 @@ def _needs(whole: bool, settings: frozenset[Setting], fields: frozenset[str]) ->
     return needed
 
 
-def reads(key: PolicyKey, change: Change, before: Settings | None, after: Settings) -> dict[Setting, str]:
+def reads(key: PolicyKey, change: Naming, before: Settings | None, after: Settings) -> dict[Setting, str]:
     """Returns digests of the settings that the judgement depends on, besides those that the change sets (``Stamp.reads``)."""
     if not change.whole and not change.families and _READ_TOGETHER.isdisjoint(change.settings) and _CLUSTERS not in change.operands:
         return {}

@@ -1,18 +1,19 @@
-"""The keys with a document, in the order of the keys, for pages: adding or removing one does not get slower with their number."""
+"""The orders in which a view keeps the names of its keys, so that the work for one key does not depend on how many others there are."""
 
 from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from ..names import PolicyKey, Scope
-from ..policies import documents
 from .cell import LOCAL_FROM, key_of, name_of
-from .cells import Cells
-from .heads import Head
 
+WINDOWS = 3
+"""How many windows W a key is without an event when it counts as idle: its state is of use for twice W, and clocks may differ by W."""
+_AT_A_TIME = 2
 MOST = 512
 """How many names a block has at most, by default."""
 
@@ -125,15 +126,57 @@ class Pages:
         return iter(orders[0]) if len(orders) == 1 else heapq.merge(*orders, key=key_of)
 
 
-def page_of(cells: Cells, names: Iterable[str], most: int, most_bytes: int | None) -> tuple[list[Head], bool]:
-    """Returns at most ``most`` heads of some names, up to the one that makes them ``most_bytes`` large, and whether there are more."""
-    page: list[Head] = []
-    size = 0
-    for name in names:
-        if len(page) == most or (most_bytes is not None and size >= most_bytes):
-            return page, True
-        head = cells.peek(name)
-        assert head is not None, "it has a document"
-        page.append(head)
-        size += documents.size(head.document or {})
-    return page, False
+class ActiveKeys:
+    """The keys of one partition that are not idle, by name, the longest without an event first.
+
+    Each event looks at two of them, so that none takes long. The time is the earlier one of the last two events, so that one event with a
+    wrong time makes no key idle.
+    """
+
+    __slots__ = ("_keys", "_last", "_window_ms", "now")
+
+    def __init__(self, window_ms: int) -> None:
+        """Begins without keys. ``window_ms``: W, in milliseconds."""
+        self._window_ms = window_ms
+        self._keys: OrderedDict[str, int] = OrderedDict()  # finding the first entry of a dict is slow
+        """When the last event of each key was published, in milliseconds since 1970."""
+        self._last: int | None = None
+        """When the last event was published; None: there was none."""
+        self.now: int | None = None
+        """The time, in milliseconds since 1970; None: there was no event."""
+
+    def begin(self, keys: Iterable[tuple[str, int]], now: int) -> None:
+        """Sets the time, and adds keys with the times of their last events, the longest without an event first."""
+        self._keys.update(keys)
+        self._last = self.now = now
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._keys
+
+    def remove(self, name: str) -> None:
+        """Removes a key that has nothing to be dropped, or whose next event stands in another partition."""
+        self._keys.pop(name, None)
+
+    def touch(self, name: str, at: int) -> list[str]:
+        """Notes an event of a key. Returns the names of keys that are idle now; these are removed.
+
+        Args:
+            name: the key's name.
+            at: when the event was published, in milliseconds since 1970.
+        """
+        now = self.now = at if self._last is None else min(at, self._last)
+        self._last = at
+        keys = self._keys
+        keys[name] = at
+        keys.move_to_end(name)
+        idle: list[str] = []
+        for _ in range(_AT_A_TIME):
+            first, touched_at = next(iter(keys.items()))
+            if touched_at < now - WINDOWS * self._window_ms:
+                del keys[first]
+                idle.append(first)
+            elif touched_at > now + self._window_ms:  # from the future: others may be idle before it
+                keys.move_to_end(first)
+            else:
+                break
+        return idle
