@@ -95,7 +95,7 @@ class Pair:
         self.both(taken)
         self.positions[placed.partition] = placed.position
         for hub in self.hubs:
-            hub.moved(Token(LOG, tuple(self.positions)))
+            hub.token = Token(LOG, tuple(self.positions))
 
     def reopen(self) -> None:
         """Replaces both views by views of the events that a compaction left."""

@@ -64,7 +64,7 @@ class World:
         if change is not None:
             self.hub.publish(change)
         self.positions[partition] = placed.position
-        self.hub.moved(self.token)
+        self.hub.token = self.token
 
     def open_anew(self) -> None:
         """The log is opened anew: compaction has left the newest of each key, and no deletions."""

@@ -39,7 +39,7 @@ class Bench:
             if change is not None:
                 self.hub.publish(change)
             self.positions[placed.partition] = placed.position
-            self.hub.moved(Token(LOG, tuple(self.positions)))
+            self.hub.token = Token(LOG, tuple(self.positions))
 
     def change(self, *keys: PolicyKey) -> None:
         """Changes each key once more."""
@@ -355,7 +355,7 @@ def test_an_absence_found_in_a_new_view_is_not_sent_again_to_a_watch_that_resume
     found = Token(LOG, ("0005",))
     change = newer.take(update(A, 6, 1)).change
     bench.hub.publish(change or pytest.fail("no change"))
-    bench.hub.moved(Token(LOG, ("0006",)))
+    bench.hub.token = Token(LOG, ("0006",))
     assert versions(drained(bench.watch(mode=Mode.EVERY, token=found)).changes) == [("a", "0006")]
     assert versions(drained(bench.watch(mode=Mode.EVERY, token=bench.hub.token)).changes) == []
 
@@ -399,7 +399,7 @@ def test_a_watcher_has_lagged_if_a_document_it_was_sent_is_corrected_under_the_s
     drained(other)
     stood = bench.hub.token
     bench.hub.publish(change)
-    bench.hub.moved(Token(LOG, ("0009",)))
+    bench.hub.token = Token(LOG, ("0009",))
     with pytest.raises(Lagged):
         watcher.take(10)
     with pytest.raises(OutOfRange):

@@ -58,7 +58,7 @@ class World:
         if change is not None:
             self.hub.publish(change)
         self.positions[partition] = placed.position
-        self.hub.moved(self.token)
+        self.hub.token = self.token
 
     def reopen(self, numbers: list[int]) -> None:
         """Opens the log again: these keys were changed meanwhile, and a compaction left the newest event of each key and no deletions."""

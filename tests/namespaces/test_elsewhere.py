@@ -121,7 +121,7 @@ class Sidecar:
             if change is not None:
                 self.hub.publish(change)
             self.positions[partition] = placed.position
-            self.hub.moved(Token(LOG, tuple(self.positions)))
+            self.hub.token = Token(LOG, tuple(self.positions))
 
     def check(self) -> None:
         """Checks that the heads of the view are those of the fold."""

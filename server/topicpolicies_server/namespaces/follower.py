@@ -345,7 +345,7 @@ class Follower:
         if self.hub is not None:
             assert self.log is not None and self.readback is not None, "open"
             positions = self.readback.positions
-            self.hub.moved(Token(self.log.identity, tuple(positions)))
+            self.hub.token = Token(self.log.identity, tuple(positions))
             self._updates.progress.moved(positions)
         self._count()
 
@@ -439,7 +439,7 @@ def next_hub(hub: WatchHub | None, older: Follower | None, follower: Follower, l
         behind = known_behind(log.complete_after, follower.view, token.positions)
         return WatchHub(follower.view, token, ring=limits.max_every_backlog_changes, horizon=behind)
     if follower.continues:
-        hub.moved(token)
+        hub.token = token
     elif hub.token.log == identity:
         follower.passed(hub.token.widened(log.partitions).positions)
         token = Token(identity, tuple(follower.positions))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
 
 from ..names import PolicyKey, Scope
 from .cell import LOCAL_FROM, key_of, name_of
@@ -66,13 +66,6 @@ class Order:
         else:
             del self._blocks[at], self._lasts[at]
 
-    def fill(self, names: Sequence[str]) -> None:
-        """Adds names that are sorted, and greater than all that are there."""
-        blocks = [list(names[at : at + self._most]) for at in range(0, len(names), self._most)]
-        self._size += len(names)
-        self._blocks += blocks
-        self._lasts += [block[-1] for block in blocks]
-
     def after(self, name: str | None, *, including: bool = False) -> Iterator[str]:
         """Yields the names greater than one, which need not be there, in order; None: all. The set must not change meanwhile.
 
@@ -90,40 +83,18 @@ class Order:
             yield from self._blocks[at]
 
 
-class Pages:
-    """The keys of one view that have a document, by their names."""
+def names_of(order: Order, scopes: frozenset[Scope], after: PolicyKey | None) -> Iterator[str]:
+    """Yields the names of the keys of some scopes after a key, in the order of the keys; None: all. No key may change meanwhile."""
+    found = [_of_scope(order, scope, after) for scope in scopes]
+    return found[0] if len(found) == 1 else heapq.merge(*found, key=key_of)
 
-    __slots__ = ("_orders",)
 
-    def __init__(self) -> None:
-        """Begins without keys."""
-        self._orders = {scope: Order() for scope in Scope}
-
-    def add(self, key: PolicyKey, name: str) -> None:
-        """Adds a key, which has a document now."""
-        self._orders[key.scope].add(name)
-
-    def remove(self, key: PolicyKey, name: str) -> None:
-        """Removes a key, which has no document any more."""
-        self._orders[key.scope].remove(name)
-
-    def fill(self, names: Sequence[str]) -> None:
-        """Adds the names of keys with a document, which are sorted, and greater than those that are there."""
-        first = bisect_left(names, LOCAL_FROM)
-        self._orders[Scope.GLOBAL].fill(names[:first])
-        self._orders[Scope.LOCAL].fill(names[first:])
-
-    def names(self, scopes: frozenset[Scope], after: str) -> Iterator[str]:
-        """Yields the names of the keys of some scopes that are greater than one, in order. No key may change meanwhile."""
-        return chain.from_iterable(self._orders[scope].after(after) for scope in (Scope.GLOBAL, Scope.LOCAL) if scope in scopes)
-
-    def after(self, scopes: frozenset[Scope], key: PolicyKey | None) -> Iterator[str]:
-        """Yields the names of the keys of some scopes after ``key``, in the order of the keys; None: all. No key may change meanwhile."""
-        if key is None:
-            orders = [self._orders[scope].after(None) for scope in scopes]
-        else:  # the key of the same topic in a greater scope comes after ``key``
-            orders = [self._orders[scope].after(name_of(PolicyKey(key.topic, scope)), including=scope > key.scope) for scope in scopes]
-        return iter(orders[0]) if len(orders) == 1 else heapq.merge(*orders, key=key_of)
+def _of_scope(order: Order, scope: Scope, after: PolicyKey | None) -> Iterator[str]:
+    if after is None:
+        names = order.after(LOCAL_FROM if scope is Scope.LOCAL else None)
+    else:  # the key of the same topic in a greater scope comes after this one
+        names = order.after(name_of(PolicyKey(after.topic, scope)), including=scope > after.scope)
+    return names if scope is Scope.LOCAL else takewhile(LOCAL_FROM.__gt__, names)
 
 
 class ActiveKeys:

@@ -37,7 +37,7 @@ from ..policies.documents import Settings
 from ..policies.events import ABSENT, Event, Placed, Position
 from .cell import Cell, Header, Kept, from_bytes, head_from_bytes, is_due, is_same, key_of, name_of, to_bytes
 from .heads import Before, Head
-from .orders import WINDOWS, ActiveKeys, Pages
+from .orders import WINDOWS, ActiveKeys, Order, names_of
 
 __all__ = ["ABSENCES", "Before", "CellsInUse", "Copy", "Head", "Taken", "Trace", "View", "wire"]
 
@@ -127,7 +127,7 @@ class View:
         "_in_use",
         "_me",
         "_number",
-        "_pages",
+        "_present",
         "recent",
     )
 
@@ -162,7 +162,8 @@ class View:
         """How many cells have a head."""
         self._absent: OrderedDict[str, None] = OrderedDict()
         self._forgotten: dict[int, Position] = {}
-        self._pages = Pages()
+        self._present = Order()
+        """The names of the keys with a document."""
         self.share(CellsInUse() if in_use is None else in_use)
 
     def share(self, in_use: CellsInUse) -> None:
@@ -239,7 +240,7 @@ class View:
         """
         page: list[Head] = []
         size = 0
-        for name in self._pages.after(scopes, after):
+        for name in names_of(self._present, scopes, after):
             if len(page) == most or (most_bytes is not None and size >= most_bytes):
                 return page, True
             head = self._head(name)
@@ -250,7 +251,7 @@ class View:
 
     def named(self, after: str, most: int) -> list[str]:
         """Returns the names of at most ``most`` keys with a document, in order, that are greater than ``after``."""
-        return list(islice(self._pages.names(frozenset(Scope), after), most))
+        return list(islice(self._present.after(after), most))
 
     def restatement(self, key: PolicyKey, event_id: str) -> Event | None:
         """Returns the repair or tombstone that is due for a key; None: none is due."""
@@ -386,7 +387,8 @@ class View:
                 active[partition].append((name, touched_at))
             self._cells[name] = copy.cells[at]
         for run in _in_order(there):
-            self._pages.fill(run)
+            for name in run:
+                self._present.add(name)
         for partition, now in copy.times.items():
             self._active[partition].begin(sorted(active[partition], key=itemgetter(1)), now)
         self.recent.restore(copy.requests)
@@ -444,10 +446,10 @@ class View:
         there, was_there = change.document is not None, cell.head is not None and cell.head.document is not None
         if there is not was_there:
             if there:
-                self._pages.add(cell.key, cell.name)
+                self._present.add(cell.name)
                 del self._absent[cell.name]
             else:
-                self._pages.remove(cell.key, cell.name)
+                self._present.remove(cell.name)
                 self._absent[cell.name] = None
         elif not there:
             self._absent.move_to_end(cell.name)
